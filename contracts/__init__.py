@@ -1,0 +1,1 @@
+"""What to measure and what is allowed: contracts, their statistics and their evaluation."""

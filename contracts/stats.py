@@ -1,0 +1,85 @@
+"""Statistics of calls, as the probes count them: mergeable, bounded in size.
+
+The histogram is log-linear: values below 16 have a bucket each, and each power of two above is
+cut into 16 buckets, so a bucket is at most 1/16 of its lower bound wide. The kernel side
+(`profiler/bpf/probes/writes.bpf.c`) and `bucket_bounds_ns` describe the same buckets; a unit test
+and a root test hold them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SUB_BUCKETS_LOG2 = 4
+SUB_BUCKETS = 1 << SUB_BUCKETS_LOG2
+#: Up to 2^42 ns (73 minutes); longer calls go into the last bucket.
+BUCKET_COUNT = (42 - SUB_BUCKETS_LOG2 + 1) * SUB_BUCKETS
+
+
+def bucket_index(latency_ns: int) -> int:
+    """Index of the bucket that `latency_ns` (≥ 0) falls in."""
+    if latency_ns < SUB_BUCKETS:
+        return latency_ns
+    exponent = latency_ns.bit_length() - 1
+    sub_bucket = (latency_ns >> (exponent - SUB_BUCKETS_LOG2)) - SUB_BUCKETS
+    index = (exponent - SUB_BUCKETS_LOG2 + 1) * SUB_BUCKETS + sub_bucket
+    return min(index, BUCKET_COUNT - 1)
+
+
+def bucket_bounds_ns(index: int) -> tuple[int, int]:
+    """Lower bound (included) and upper bound (excluded) in ns of bucket `index`."""
+    if index < SUB_BUCKETS:
+        return index, index + 1
+    shift, sub_bucket = index // SUB_BUCKETS - 1, index % SUB_BUCKETS
+    return (SUB_BUCKETS + sub_bucket) << shift, (SUB_BUCKETS + sub_bucket + 1) << shift
+
+
+@dataclass(frozen=True)
+class CallStats:
+    """Count, bytes and latency of a set of calls that succeeded; `failed` counts the others.
+
+    Latencies are in ns; `latency_min_ns` and `latency_max_ns` are 0 when `count` is 0.
+    `buckets` has `BUCKET_COUNT` counts, or is empty when `count` is 0.
+    """
+
+    count: int = 0
+    bytes: int = 0
+    failed: int = 0
+    latency_total_ns: int = 0
+    latency_min_ns: int = 0
+    latency_max_ns: int = 0
+    buckets: tuple[int, ...] = ()
+
+    @property
+    def latency_mean_ns(self) -> float:
+        """Mean latency in ns, 0 without calls."""
+        return self.latency_total_ns / self.count if self.count else 0.0
+
+    def percentile_ns(self, percent: float) -> float:
+        """The latency in ns that `percent` of the calls do not exceed, within 1/32 of its value."""
+        if not self.count:
+            return 0.0
+        wanted = max(1.0, self.count * percent / 100)
+        seen = 0
+        for index, calls in enumerate(self.buckets):
+            seen += calls
+            if seen >= wanted:
+                low, high = bucket_bounds_ns(index)
+                middle = (low + high - 1) / 2
+                return min(max(middle, self.latency_min_ns), self.latency_max_ns)
+        return float(self.latency_max_ns)
+
+
+def merge(parts: Sequence[CallStats]) -> CallStats:
+    """The statistics of all calls of `parts` together."""
+    counted = [part for part in parts if part.count]
+    return CallStats(
+        count=sum(part.count for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        failed=sum(part.failed for part in parts),
+        latency_total_ns=sum(part.latency_total_ns for part in parts),
+        latency_min_ns=min((part.latency_min_ns for part in counted), default=0),
+        latency_max_ns=max((part.latency_max_ns for part in counted), default=0),
+        buckets=tuple(map(sum, zip(*(part.buckets for part in counted)))),
+    )

@@ -1,0 +1,1 @@
+"""Measure it and show it: probes, S3 pulls, the lab, reports and the command line."""

@@ -1,0 +1,7 @@
+"""The explicit tuple of commands, in the order in which `writewise --help` lists them."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+ALL: tuple[ModuleType, ...] = ()

@@ -1,0 +1,1 @@
+"""The lab: an emulated EBS volume, a small instance's memory and an S3 endpoint on localhost."""

@@ -1,0 +1,1 @@
+"""Rendering only: results as text for a terminal and as JSON."""

@@ -1,0 +1,1 @@
+"""What to change and why: knobs, safe host changes, sweeps and advice."""

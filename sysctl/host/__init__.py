@@ -1,0 +1,1 @@
+"""The only code that changes the host: journal, apply, verify, restore."""

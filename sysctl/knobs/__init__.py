@@ -1,0 +1,1 @@
+"""Each knob as data: range, default, how it is changed, risk and source."""

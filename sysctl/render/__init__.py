@@ -1,0 +1,1 @@
+"""Recommendations as text files for the host, deterministic."""

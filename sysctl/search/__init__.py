@@ -1,0 +1,1 @@
+"""Search strategies: which setting to try next."""
