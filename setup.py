@@ -11,6 +11,7 @@ setup(
     include_package_data=True,
     package_data={
         "contracts": ["library/*"],
+        "profiler": ["packages.tsv"],
         "profiler.bpf": ["probes/*.bpf.c", "probes/*.bpf.h", "headers/**/*.h"],
     },
     # BCC is missing here on purpose: `bcc` on PyPI is another project. Ours comes from the
@@ -22,9 +23,17 @@ setup(
         "pyyaml>=6.0",
         "rich>=13.0",
     ],
+    # Bounded above, so that every machine formats and checks alike; all run on Python 3.9.
     extras_require={
-        "test": ["pytest>=8.0", "moto[s3,server]>=5.0", "hypothesis>=6.0"],
-        "check": ["ruff>=0.6", "mypy>=1.11", "import-linter>=2.0", "types-PyYAML", "types-psutil"],
+        "test": ["hypothesis>=6.140,<7", "moto[s3,server]>=5.1,<6", "pytest>=8.4,<9"],
+        "check": [
+            "clang-format>=23.1,<23.2",
+            "import-linter>=2.5,<3",
+            "mypy>=1.19,<1.20",  # the last line of mypy that checks for Python 3.9
+            "ruff>=0.17.5,<0.18",
+            "types-PyYAML>=6.0.12,<7",
+            "types-psutil>=7,<8",
+        ],
     },
     entry_points={"console_scripts": ["writewise = profiler.cli.main:main"]},
 )

@@ -1,0 +1,31 @@
+# Every command of the project; `make` alone lists them. Set-up is done where a command needs it.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench
+
+BIN := .venv/bin
+BPF_SOURCES = $(shell find profiler/bpf -name '*.bpf.[ch]')
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install what is missing and leave the command at .venv/bin/writewise
+	@tools/setup
+
+demo: setup ## run the main job, start to end, on an emulated volume (root, at most 5 minutes)
+	@$(BIN)/writewise demo
+
+test: ## run every test, those that need root included
+	@tools/setup test
+	@$(BIN)/python -m pytest
+
+check: ## ruff, mypy --strict, import-linter, clang-format
+	@tools/setup check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(if $(BPF_SOURCES),$(BIN)/clang-format --dry-run -Werror $(BPF_SOURCES))
+
+bench: ## measure the figures that the docs show, one benchmark after the other
+	@tools/setup test
+	@set -e; for bench in tests/bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench; done
