@@ -1,1 +1,4 @@
-"""The only code that changes the host: journal, apply, verify, restore."""
+"""The only code that changes the host: journal, apply, verify, restore.
+
+`Host` is the way in; `changes` has a class for each kind of change and how it is taken back.
+"""

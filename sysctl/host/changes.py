@@ -1,0 +1,219 @@
+"""The kinds of change to a host: what is journaled, how it is described, how it is taken back.
+
+A change is written down *before* it is made, so `undo` must be right whether it was made, half made
+or never made, and right again when it is called twice.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Union
+
+from sysctl.host import mounts
+from sysctl.host.mount_table import mount_at
+from sysctl.host.sysctls import read_sysctl, write_sysctl, write_writeback
+from sysctl.host.system import HostError, System
+
+#: Trial directories carry this prefix; nothing else is ever deleted below a destination.
+TRIAL_PREFIX = ".writewise-trial-"
+
+
+@dataclass(frozen=True)
+class WritebackOriginals:
+    """The write-back sysctls before a change; of each ratio/bytes pair the non-zero member."""
+
+    kind: ClassVar[str] = "writeback-sysctls"
+    values: Mapping[str, int]
+
+    def undo(self, system: System) -> None:
+        """Write the originals back in a safe order and read them back."""
+        write_writeback(system, self.values)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in self.values.items())
+
+
+@dataclass(frozen=True)
+class SysctlOriginal:
+    """One other sysctl before a change."""
+
+    kind: ClassVar[str] = "sysctl"
+    name: str
+    value: int
+
+    def undo(self, system: System) -> None:
+        """Write the original back and read it back."""
+        if read_sysctl(system, self.name) != self.value:
+            write_sysctl(system, self.name, self.value)
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value}"
+
+
+@dataclass(frozen=True)
+class MountOriginal:
+    """How a volume was mounted before its options were changed or it was unmounted."""
+
+    kind: ClassVar[str] = "mount-options"
+    target: str
+    source: str
+    fstype: str
+    options: tuple[str, ...]
+
+    def undo(self, system: System) -> None:
+        """Mount the volume as it was."""
+        mounts.restore(system, self.target, self.source, self.fstype, tuple(self.options))
+
+    def __str__(self) -> str:
+        return f"{self.target} mounted with {','.join(self.options)}"
+
+
+@dataclass(frozen=True)
+class NewMount:
+    """A mount that was not there before; `source` is its device, or `tmpfs`."""
+
+    kind: ClassVar[str] = "new-mount"
+    target: str
+
+    def undo(self, system: System) -> None:
+        """Unmount it, if it is there."""
+        while mount_at(system.mounts(), self.target):
+            system.run(["umount", "--", self.target])
+
+    def __str__(self) -> str:
+        return f"nothing mounted on {self.target}"
+
+
+@dataclass(frozen=True)
+class LoopDevice:
+    """A loop device that was made for a backing file of ours."""
+
+    kind: ClassVar[str] = "loop-device"
+    backing_file: str
+
+    def undo(self, system: System) -> None:
+        """Detach every loop device of that file."""
+        for device in mounts.loop_devices_of(system, self.backing_file):
+            system.run(["losetup", "--detach", device])
+
+    def __str__(self) -> str:
+        return f"no loop device for {self.backing_file}"
+
+
+@dataclass(frozen=True)
+class NewPath:
+    """A file or folder that was not there before, in a private directory or a trial directory."""
+
+    kind: ClassVar[str] = "new-path"
+    path: str
+
+    def undo(self, system: System) -> None:
+        """Delete it and what is in it, never following a symlink nor entering a mount."""
+        path = system.path(self.path)
+        if not os.path.lexists(path):
+            return
+        try:
+            if path.is_symlink() or not path.is_dir():
+                path.unlink()
+            else:
+                shutil.rmtree(path)
+        except OSError as error:
+            raise HostError(f"cannot delete {self.path}: {error.strerror}") from None
+
+    def __str__(self) -> str:
+        return f"no {self.path}"
+
+
+@dataclass(frozen=True)
+class DeviceCap:
+    """A cap on a device that had none: a cgroup file and the line that clears it."""
+
+    kind: ClassVar[str] = "device-cap"
+    path: str
+    clearing_line: str
+
+    def undo(self, system: System) -> None:
+        """Clear the cap; a cgroup or a device that is gone took it along."""
+        device = self.clearing_line.split()[0]
+        if system.exists(self.path) and system.exists(f"/sys/dev/block/{device}"):
+            system.write(self.path, self.clearing_line)
+
+    def __str__(self) -> str:
+        return f"no cap on device {self.clearing_line.split()[0]} in {Path(self.path).name}"
+
+
+@dataclass(frozen=True)
+class ChildProcess:
+    """A process that goes on after the program that started it, known by pid and start time."""
+
+    kind: ClassVar[str] = "process"
+    pid: int
+    start_ticks: int
+
+    def undo(self, system: System) -> None:
+        """End it: SIGTERM, and SIGKILL after two seconds. Another process of that pid is spared."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for _ in range(40):
+                if system.process_start_ticks(self.pid) != self.start_ticks:
+                    return
+                _signal(self.pid, number)
+                system.sleep(0.05)
+        raise HostError(f"process {self.pid} does not end")
+
+    def __str__(self) -> str:
+        return f"no process {self.pid}"
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+        os.waitpid(pid, os.WNOHANG)
+    except (ProcessLookupError, ChildProcessError):
+        return
+
+
+Change = Union[
+    WritebackOriginals,
+    SysctlOriginal,
+    MountOriginal,
+    NewMount,
+    LoopDevice,
+    NewPath,
+    DeviceCap,
+    ChildProcess,
+]
+KINDS: tuple[type[Change], ...] = (
+    WritebackOriginals,
+    SysctlOriginal,
+    MountOriginal,
+    NewMount,
+    LoopDevice,
+    NewPath,
+    DeviceCap,
+    ChildProcess,
+)
+
+
+def to_json(change: Change) -> dict[str, Any]:
+    """For the journal."""
+    return {"kind": change.kind, **asdict(change)}
+
+
+def from_json(data: Mapping[str, Any]) -> Change:
+    """From the journal. Raises HostError for a kind that this version does not know."""
+    fields = dict(data)
+    kind = fields.pop("kind", None)
+    for known in KINDS:
+        if known.kind == kind:
+            if "options" in fields:
+                fields["options"] = tuple(fields["options"])
+            return known(**fields)
+    raise HostError(
+        f"the journal names a change of kind {kind!r}, which this version cannot take back",
+        "use the version of writewise that wrote it",
+    )

@@ -1,0 +1,223 @@
+"""`Host`: the one way to change the host. Journal first, then apply, verify, and restore.
+
+    with Host.exclusive(state_directory, "sweep") as host:   # restores what an earlier run left
+        host.set_writeback({"vm.dirty_ratio": 40, "vm.dirty_background_ratio": 5})
+        ...
+                                                             # restored here, whatever happened
+
+The restore runs with SIGINT, SIGTERM and SIGHUP held back, so a second Ctrl-C cannot tear it.
+After SIGKILL the journal is still there, for the next `Host.exclusive` or `writewise rollback`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from contracts.errors import WritewiseError
+from sysctl.host import mounts, sysctls
+from sysctl.host.changes import (
+    TRIAL_PREFIX,
+    Change,
+    ChildProcess,
+    DeviceCap,
+    LoopDevice,
+    MountOriginal,
+    NewMount,
+    NewPath,
+    SysctlOriginal,
+    WritebackOriginals,
+    from_json,
+    to_json,
+)
+from sysctl.host.journal import Entry, Journal, private_directory
+from sysctl.host.lock import exclusive_lock
+from sysctl.host.mount_table import Mount, mount_at
+from sysctl.host.system import HostError, System
+
+STATE_DIRECTORY = Path("/var/lib/writewise")
+_HELD_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def state_directory() -> Path:
+    """Where journals and locks are; WRITEWISE_STATE_DIRECTORY names another place, for tests."""
+    return Path(os.environ.get("WRITEWISE_STATE_DIRECTORY") or STATE_DIRECTORY)
+
+
+class Host:
+    """Changes to this host, each journaled in `<directory>/<name>.journal` before it is made."""
+
+    def __init__(self, directory: Path, name: str, system: System | None = None) -> None:
+        self.system = system or System()
+        self.directory = private_directory(directory)
+        self._boot_id = self.system.boot_id()
+        self._journal = Journal(directory / f"{name}.journal", self._boot_id)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def exclusive(name: str, purpose: str, system: System | None = None) -> Iterator[Host]:
+        """Hold the lock, restore what a killed run left, and restore again at the end.
+
+        Raises LockedError at once when another program holds the lock.
+        """
+        directory = private_directory(state_directory())
+        with exclusive_lock(directory / f"{name}.lock", purpose):
+            host = Host(directory, name, system)
+            host.recovered = host.restore()
+            try:
+                yield host
+            finally:
+                host.restore()
+
+    #: What an earlier, killed run had left and `exclusive` took back.
+    recovered: Sequence[str] = ()
+
+    # --- the changes ------------------------------------------------------------------------
+
+    def set_writeback(self, values: Mapping[str, int]) -> None:
+        """Set write-back sysctls; the originals of all of them are journaled once."""
+        if not self._is_recorded(kind=WritebackOriginals.kind):
+            self._record(WritebackOriginals(sysctls.read_writeback(self.system)))
+        sysctls.write_writeback(self.system, values)
+
+    def set_sysctl(self, name: str, value: int) -> int:
+        """Set one other sysctl; returns what the kernel made of it (a pool may grant less)."""
+        if not self._is_recorded(kind=SysctlOriginal.kind, name=name):
+            self._record(SysctlOriginal(name, sysctls.read_sysctl(self.system, name)))
+        self.system.write(sysctls.sysctl_path(name), str(value))
+        return sysctls.read_sysctl(self.system, name)
+
+    def set_mount_options(self, target: str, words: Sequence[str]) -> str:
+        """Mount `target` with option `words` in place of its tunable ones.
+
+        Returns how it was done. Raises HostError when it is refused or did not take.
+        """
+        mount = mount_at(self.system.mounts(), target)
+        if mount is None:
+            raise HostError(f"nothing is mounted on {target}")
+        if not self._is_recorded(kind=MountOriginal.kind, target=target):
+            self._record(MountOriginal(target, mount.source, mount.fstype, mount.all_options))
+        how = mounts.apply_words(self.system, mount, words)
+        missing = mounts.missing_words(self.system, target, words)
+        if missing:
+            raise HostError(f"mounted by {how}, but these did not take: {', '.join(missing)}")
+        return how
+
+    def make_directory(self, path: Path) -> None:
+        """A new folder (0700) that goes again with everything in it."""
+        self._record(NewPath(str(path)))
+        path.mkdir(mode=0o700)
+
+    def make_trial_directory(self, destination: Path, token: str) -> Path:
+        """A new folder for one trial's files below a destination."""
+        path = destination / f"{TRIAL_PREFIX}{token}"
+        self.make_directory(path)
+        return path
+
+    def make_sparse_file(self, path: Path, size_bytes: int) -> None:
+        """A new sparse file."""
+        self._record(NewPath(str(path)))
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, size_bytes)
+        finally:
+            os.close(descriptor)
+
+    def attach_loop_device(self, backing_file: Path) -> str:
+        """A loop device with direct I/O for a file of ours; returns `/dev/loopN`."""
+        self._record(LoopDevice(str(backing_file)))
+        argv = ["losetup", "--find", "--show", "--direct-io=on", "--", str(backing_file)]
+        return self.system.run(argv).strip()
+
+    def mount(self, source: str, target: Path, fstype: str, options: str = "") -> Mount:
+        """A mount on an empty folder of ours."""
+        self._record(NewMount(str(target)))
+        chosen = ["-o", options] if options else []
+        self.system.run(["mount", "-t", fstype, *chosen, "--", source, str(target)])
+        mount = mount_at(self.system.mounts(), str(target))
+        if mount is None:
+            raise HostError(f"{source} was mounted on {target}, but the mount table lacks it")
+        return mount
+
+    def cap_device(self, path: str, setting_line: str, clearing_line: str) -> None:
+        """Cap a device of ours by a line in a cgroup file."""
+        self._record(DeviceCap(path, clearing_line))
+        self.system.write(path, setting_line)
+
+    def adopt_process(self, pid: int) -> None:
+        """Journal a process of ours that is to go on, so that `restore` ends it."""
+        started = self.system.process_start_ticks(pid)
+        if started is None:
+            raise HostError(f"process {pid} is gone")
+        self._record(ChildProcess(pid, started))
+
+    def drop_clean_caches(self) -> None:
+        """Forget clean page cache, dentries and inodes (dirty pages stay); nothing to restore."""
+        self.system.write("/proc/sys/vm/drop_caches", "3")
+
+    # --- taking them back -------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def temporary(self) -> Iterator[None]:
+        """Take back at the end of the block what was first changed inside it."""
+        already = {entry.sequence for entry in self._journal.pending()}
+        try:
+            yield
+        finally:
+            self._take_back(lambda entry: entry.sequence not in already)
+
+    def pending(self) -> list[str]:
+        """What `restore` would bring back, in words, the newest change first."""
+        return [str(from_json(entry.change)) for entry in self._journal.pending()]
+
+    def restore(self) -> list[str]:
+        """Take back every pending change, the newest first; returns what is restored, in words.
+
+        Goes on after a failure and then raises HostError with all of them; what failed stays in the
+        journal. Changes of another boot went with it, all but the files.
+        """
+        return self._take_back(lambda entry: True)
+
+    def _take_back(self, chosen: Callable[[Entry], bool]) -> list[str]:
+        restored: list[str] = []
+        failures: list[WritewiseError] = []
+        with _signals_held_back():
+            for entry in filter(chosen, self._journal.pending()):
+                try:
+                    if self._undo(entry):
+                        restored.append(str(from_json(entry.change)))
+                except WritewiseError as error:
+                    failures.append(error)
+        if failures:
+            raise HostError(
+                "not everything could be restored: " + "; ".join(f.message for f in failures),
+                "mend the cause and run `writewise rollback` again: the journal still has it",
+            )
+        return restored
+
+    def _undo(self, entry: Entry) -> bool:
+        change = from_json(entry.change)
+        acted = isinstance(change, NewPath) or entry.boot_id == self._boot_id
+        if acted:
+            change.undo(self.system)
+        self._journal.mark_undone(entry.sequence)
+        return acted
+
+    def _is_recorded(self, **fields: str) -> bool:
+        pending = self._journal.pending()
+        return any(fields.items() <= entry.change.items() for entry in pending)
+
+    def _record(self, change: Change) -> None:
+        self._journal.record(to_json(change))
+
+
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[None]:
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)

@@ -1,0 +1,154 @@
+"""The journal: what was changed on the host, written and synced before each change.
+
+One JSON object a line, append-only: `{"sequence": 3, "boot_id": …, "change": {…}}` before a change
+and `{"undone": 3}` after it was taken back. A torn last line is a change that was never begun. The
+file goes when nothing is pending. Mode 0600 in a directory of root's own (0700).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contracts.errors import WritewiseError
+
+FORMAT_VERSION = 1
+
+
+class JournalError(WritewiseError):
+    """The journal cannot be written or trusted; no change is made without it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A change that was begun and not taken back. `change` is what `changes.from_json` reads."""
+
+    sequence: int
+    boot_id: str
+    change: Mapping[str, Any]
+
+
+def private_directory(path: Path) -> Path:
+    """Make `path` root's own (0700), or check that it is. Raises JournalError."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise JournalError(f"cannot use {path}: {error.strerror}") from None
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise JournalError(
+            f"{path} could be changed by others, so its journal cannot be trusted",
+            f"look into it, then: chown root: {path} && chmod 0700 {path}",
+        )
+    return path
+
+
+class Journal:
+    """The journal in file `path`; `boot_id` marks what it records."""
+
+    def __init__(self, path: Path, boot_id: str) -> None:
+        self._path = path
+        self._boot_id = boot_id
+
+    def record(self, change: Mapping[str, Any]) -> int:
+        """Write a change down durably *before* it is made; returns its sequence number."""
+        sequence = 1 + max((line.get("sequence", 0) for line in self._lines()), default=0)
+        self._append(
+            {
+                "version": FORMAT_VERSION,
+                "sequence": sequence,
+                "boot_id": self._boot_id,
+                "change": dict(change),
+            }
+        )
+        return sequence
+
+    def mark_undone(self, sequence: int) -> None:
+        """Write down that a change was taken back; the file goes with the last one."""
+        self._append({"undone": sequence})
+        if not self.pending():
+            self._path.unlink()
+
+    def pending(self) -> list[Entry]:
+        """Changes that were begun and not taken back, the newest first. Raises JournalError."""
+        lines = self._lines()
+        undone = {line["undone"] for line in lines if "undone" in line}
+        entries = [
+            Entry(line["sequence"], line["boot_id"], line["change"])
+            for line in lines
+            if "sequence" in line and line["sequence"] not in undone
+        ]
+        return entries[::-1]
+
+    def _lines(self) -> list[dict[str, Any]]:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise JournalError(f"cannot read the journal {self._path}: {error.strerror}") from None
+        with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
+            complete, _, _torn = file.read().rpartition("\n")
+        return [self._parse(number, line) for number, line in enumerate(complete.splitlines(), 1)]
+
+    def _parse(self, number: int, text: str) -> dict[str, Any]:
+        try:
+            line = json.loads(text)
+            known = "undone" in line or (
+                line["version"] == FORMAT_VERSION
+                and isinstance(line["sequence"], int)
+                and isinstance(line["boot_id"], str)
+                and isinstance(line["change"], dict)
+            )
+        except (ValueError, KeyError, TypeError):
+            known = False
+        if not known:
+            raise JournalError(
+                f"the journal {self._path} cannot be read: line {number} is damaged",
+                "restore by hand what its other lines name, then remove the file",
+            )
+        return dict(line)
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(self._path, flags, 0o600)
+            try:
+                _cut_torn_line(descriptor)
+                _write_all(descriptor, json.dumps(line, ensure_ascii=True).encode() + b"\n")
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            _sync_directory(self._path.parent)
+        except OSError as error:
+            raise JournalError(
+                f"cannot write the journal {self._path}: {error.strerror}",
+                "nothing more was changed; free some space there and run `writewise rollback`",
+            ) from None
+
+
+def _cut_torn_line(descriptor: int) -> None:
+    """Drop what a crash left of a line that was never finished, so that the next one is whole."""
+    size = os.fstat(descriptor).st_size
+    content = os.pread(descriptor, size, 0)
+    whole = content.rfind(b"\n") + 1
+    if whole < size:
+        os.ftruncate(descriptor, whole)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

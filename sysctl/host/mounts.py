@@ -1,0 +1,216 @@
+"""Changing how a volume is mounted: remount or fresh mount, always read back from the table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sysctl.host.mount_table import VFS_POLICY_FLAGS, Mount, is_below, mount_at, mount_of
+from sysctl.host.system import HostError, System
+from sysctl.knobs.mount import Takes, find, is_tunable, split_options
+
+
+def check_sweepable(system: System, destination: str) -> Mount:
+    """The mount whose options may be tried: DEST's own, used by nothing else. Raises HostError."""
+    table = system.mounts()
+    mount = mount_of(table, destination)
+    if mount.target == "/":
+        raise HostError(
+            f"{destination} is on /, whose mount options are never changed",
+            "give a DEST on a volume of its own, or leave out --mount-options",
+        )
+    others = [m.target for m in table if m.device == mount.device and m is not mount]
+    nested = [m.target for m in table if is_below(m.target, mount.target) and m is not mount]
+    if others or nested:
+        raise HostError(
+            f"{mount.target} cannot be remounted: also mounted there or from it: "
+            + ", ".join(others + nested),
+            "unmount those first, or leave out --mount-options",
+        )
+    users = list(users_of(system, mount))
+    if users:
+        raise HostError(
+            f"{mount.target} is in use by {', '.join(users[:5])}",
+            "stop them, or leave out --mount-options",
+        )
+    return mount
+
+
+def users_of(system: System, mount: Mount) -> Iterator[str]:
+    """Processes with an open file, a working directory or a program on the volume."""
+    major, minor = (int(part) for part in mount.device.split(":"))
+    try:
+        device = system.path(mount.target).stat().st_dev
+    except OSError:
+        device = os.makedev(major, minor)
+    for process in system.path("/proc").glob("[0-9]*"):
+        if any(_is_on(link, device) for link in _links(process)):
+            yield f"{_name(process)} (process {process.name})"
+
+
+def _links(process: Path) -> Iterator[Path]:
+    yield from (process / "cwd", process / "root", process / "exe")
+    try:
+        yield from (process / "fd").iterdir()
+    except OSError:
+        return  # it ended meanwhile
+
+
+def _is_on(link: Path, device: int) -> bool:
+    try:
+        return link.stat().st_dev == device
+    except OSError:
+        return False
+
+
+def _name(process: Path) -> str:
+    try:
+        return (process / "comm").read_text().strip()
+    except OSError:
+        return "a process"
+
+
+def wanted_options(mount: Mount, words: Sequence[str]) -> tuple[str, ...]:
+    """The mount's options with its tunable ones replaced by `words`; policy stays as it is."""
+    kept = [o for o in mount.all_options if not is_tunable(o, mount.fstype)]
+    asked = [w for w in words if _takes(w, mount.fstype) is not Takes.NOTHING]
+    return tuple(dict.fromkeys([*kept, *asked]))
+
+
+def _takes(word: str, fstype: str) -> Takes:
+    option = find(word, fstype)
+    return option.takes if option else Takes.FRESH_MOUNT
+
+
+def needs_fresh_mount(mount: Mount, words: Sequence[str]) -> bool:
+    """Whether a remount would not do: an option that takes a fresh mount comes or goes."""
+    present = {o for o in mount.all_options if is_tunable(o, mount.fstype)}
+    shown = {*mount.options, *mount.super_options}
+    coming = [w for w in words if w not in shown]
+    going = [o for o in present if o not in words and not _is_shown_default(o, mount.fstype)]
+    takes = {_takes(word, mount.fstype) for word in [*coming, *going]}
+    return Takes.FRESH_MOUNT in takes
+
+
+#: Options that XFS shows whether they were asked for or not (`xfs_fs_show_options()`).
+_SHOWN_DEFAULTS = {"xfs": ("attr2", "inode64", "logbufs=8", "logbsize=32k"), "ext4": ()}
+
+
+def _is_shown_default(word: str, fstype: str) -> bool:
+    option = find(word, fstype)
+    if word in _SHOWN_DEFAULTS.get(fstype, ()):
+        return True
+    return option is not None and option.default == word
+
+
+def apply_words(system: System, mount: Mount, words: Sequence[str]) -> str:
+    """Mount `mount` with option `words` in place of its tunable ones; returns how (`Takes`).
+
+    The caller has journaled the original. Raises HostError, with the volume mounted or not.
+    """
+    options = wanted_options(mount, words)
+    if needs_fresh_mount(mount, words):
+        _fresh_mount(system, mount.target, mount.source, mount.fstype, options)
+        return Takes.FRESH_MOUNT.value
+    remount = (*options, *_opposites(mount, words))
+    _mount(system, mount.target, mount.source, mount.fstype, ("remount", *remount))
+    return Takes.REMOUNT.value
+
+
+def _opposites(mount: Mount, words: Sequence[str]) -> list[str]:
+    """A remount keeps what it is not told to change: name the default of each option that goes."""
+    going = [find(o, mount.fstype) for o in mount.all_options if o not in words]
+    groups = {option.group for option in (find(w, mount.fstype) for w in words) if option}
+    return [o.default for o in going if o and o.default and o.group not in groups]
+
+
+def _mount(system: System, target: str, source: str, fstype: str, options: Sequence[str]) -> None:
+    # Source and target both named: mount(8) then takes nothing from fstab.
+    system.run(["mount", "-t", fstype, "-o", ",".join(options), "--", source, target])
+
+
+def _fresh_mount(
+    system: System, target: str, source: str, fstype: str, options: Sequence[str]
+) -> None:
+    system.run(["umount", "--", target])
+    _mount(system, target, source, fstype, options)
+
+
+def missing_words(system: System, target: str, words: Sequence[str]) -> list[str]:
+    """Those of `words` that the mount table does not show: they did not take.
+
+    Without words (`defaults`) those that are shown and should not be.
+    """
+    mount = mount_at(system.mounts(), target)
+    if mount is None:
+        return list(words) or ["(not mounted)"]
+    shown = {*mount.options, *mount.super_options, *_ext4_options(system, mount)}
+    missing = [w for w in words if w not in shown and not _is_silent_default(w, mount.fstype)]
+    if missing:
+        return missing
+    allowed = {find(w, mount.fstype) for w in words}
+    extra = [
+        option
+        for option in (*mount.options, *mount.super_options)
+        if find(option, mount.fstype) not in {None, *allowed}
+        and not _is_shown_default(option, mount.fstype)
+    ]
+    return [f"{option} (still there)" for option in extra]
+
+
+def _is_silent_default(word: str, fstype: str) -> bool:
+    option = find(word, fstype)
+    return option is not None and (option.takes is Takes.NOTHING or option.default == word)
+
+
+def _ext4_options(system: System, mount: Mount) -> list[str]:
+    """ext4 hides its defaults from the mount table; /proc/fs/ext4/DEVICE/options has them all."""
+    path = f"/proc/fs/ext4/{Path(mount.source).name}/options"
+    return system.read(path).split() if mount.fstype == "ext4" and system.exists(path) else []
+
+
+def restore(
+    system: System, target: str, source: str, fstype: str, options: tuple[str, ...]
+) -> None:
+    """Mount `source` on `target` with exactly `options`. Raises HostError."""
+    mount = mount_at(system.mounts(), target)
+    if mount is None:
+        _mount(system, target, source, fstype, options)
+    elif mount.source != source:
+        raise HostError(
+            f"{target} now holds {mount.source} instead of {source}",
+            "another program mounted it; it was left as it is",
+        )
+    elif set(mount.all_options) != set(options):
+        words = [o for o in options if o not in VFS_POLICY_FLAGS]
+        if needs_fresh_mount(mount, words):
+            _fresh_mount(system, target, source, fstype, options)
+        else:
+            remount = ("remount", *options, *_opposites(mount, words))
+            _mount(system, target, source, fstype, remount)
+    mount = mount_at(system.mounts(), target)
+    if mount is None or set(mount.all_options) != set(options):
+        raise HostError(f"{target} could not be given its original options {','.join(options)}")
+
+
+def loop_devices_of(system: System, backing_file: str) -> list[str]:
+    """The loop devices whose backing file is `backing_file` (also when it was deleted)."""
+    listing = system.run(["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"])
+    devices = []
+    for line in listing.splitlines():
+        name, _, backing = line.strip().partition(" ")
+        if backing.strip() in (backing_file, f"{backing_file} (deleted)"):
+            devices.append(name)
+    return devices
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of an option text, checked: no blanks, commas or control characters inside."""
+    words = split_options(text)
+    for word in words:
+        if not word.isascii() or not word.isprintable() or " " in word or word.startswith("-"):
+            raise HostError(f"{word!r} is no mount option")
+        if word.partition("=")[0] in ("remount", "bind", "rbind", "move", "loop", "user", "users"):
+            raise HostError(f"{word!r} says how to mount, not with what option")
+    return words

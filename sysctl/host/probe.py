@@ -1,0 +1,77 @@
+"""Which mount options the running kernel takes: tried on a scratch volume, never on the user's.
+
+Versions are not compared: a small image on a loop device is mounted with each option, and the mount
+table is read back, since XFS accepts some options and ignores them.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sysctl.host import mounts
+from sysctl.host.host import Host
+from sysctl.host.system import HostError
+from sysctl.knobs.mount import Takes, find
+
+#: The smallest images that mkfs.xfs (300 MiB since xfsprogs 5.19) and mkfs.ext4 take; sparse.
+_IMAGE_BYTES = {"xfs": 320 * 2**20, "ext4": 32 * 2**20}
+_MKFS = {"xfs": ["mkfs.xfs", "-q", "-f"], "ext4": ["mkfs.ext4", "-q", "-F"]}
+
+
+@dataclass(frozen=True)
+class OptionVerdict:
+    """Whether a trial can use a mount option; `reason` says why not, or what is known of it."""
+
+    word: str
+    usable: bool
+    reason: str
+
+
+def make_file_system(host: Host, fstype: str, device: str) -> None:
+    """Make an XFS or ext4 on a device of ours. Raises HostError."""
+    host.system.run([*_MKFS[fstype], device])
+
+
+def judge_options(host: Host, fstype: str, words: Iterable[str]) -> list[OptionVerdict]:
+    """Try each option on a scratch volume of type `fstype` and tell which can be used.
+
+    Raises HostError where no scratch volume can be made (no mkfs, no loop device).
+    """
+    if fstype not in _IMAGE_BYTES:
+        raise HostError(
+            f"mount options of {fstype} are not known to this version, only those of XFS and ext4",
+            "leave out --mount-options",
+        )
+    folder = host.directory / f"probe-{secrets.token_hex(4)}"
+    with host.temporary():
+        host.make_directory(folder)
+        device = _scratch_device(host, fstype, folder)
+        return [_judge(host, fstype, device, folder / "mnt", word) for word in words]
+
+
+def _scratch_device(host: Host, fstype: str, folder: Path) -> str:
+    image = folder / "image"
+    (folder / "mnt").mkdir(mode=0o700)
+    host.make_sparse_file(image, _IMAGE_BYTES[fstype])
+    device = host.attach_loop_device(image)
+    make_file_system(host, fstype, device)
+    return device
+
+
+def _judge(host: Host, fstype: str, device: str, target: Path, word: str) -> OptionVerdict:
+    known = find(word, fstype)
+    note = f": {known.note}" if known else ""
+    if known and known.takes is Takes.NOTHING:
+        return OptionVerdict(word, False, known.note)
+    try:
+        with host.temporary():
+            host.mount(device, target, fstype, word)
+            missing = mounts.missing_words(host.system, str(target), (word,))
+    except HostError:
+        return OptionVerdict(word, False, f"this kernel refuses it on {fstype}{note}")
+    if missing:
+        return OptionVerdict(word, False, f"this kernel accepts but ignores it{note}")
+    return OptionVerdict(word, True, known.note if known else "accepted by this kernel")

@@ -1,0 +1,97 @@
+"""Reading and writing sysctls, with the hazards of the ratio/bytes pairs handled in one place.
+
+The hazards (kernel mm/page-writeback.c, as of Linux 6.18): writing one member of a pair zeroes the
+other; writing back a snapshotted 0 would leave both zero; and background must stay below dirty at
+every step, or the kernel halves it for that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sysctl.host.system import HostError, System
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, KNOBS
+from sysctl.setting import threshold_bytes
+from sysctl.writeback import PAGE_BYTES, Thresholds
+
+
+def sysctl_path(name: str) -> str:
+    """`vm.dirty_ratio` → `/proc/sys/vm/dirty_ratio`."""
+    return "/proc/sys/" + name.replace(".", "/")
+
+
+def read_sysctl(system: System, name: str) -> int:
+    """The present value. Raises HostError."""
+    return int(system.read(sysctl_path(name)))
+
+
+def write_sysctl(system: System, name: str, value: int) -> None:
+    """Write one value and read it back. Raises HostError when the kernel did not take it."""
+    system.write(sysctl_path(name), str(value))
+    present = read_sysctl(system, name)
+    if present != value:
+        raise HostError(f"{name} was set to {value} but reads back as {present}")
+
+
+def read_writeback(system: System) -> dict[str, int]:
+    """The write-back sysctls that mean something: of each pair the non-zero member only."""
+    values = {knob.name: read_sysctl(system, knob.name) for knob in KNOBS}
+
+    def is_set(name: str, value: int) -> bool:
+        counterpart = BY_NAME[name].counterpart
+        return not (counterpart and value == 0 and values[counterpart])
+
+    return {name: value for name, value in values.items() if is_set(name, value)}
+
+
+def write_writeback(system: System, wanted: Mapping[str, int]) -> None:
+    """Set write-back sysctls in an order that is valid at each step, reading each back.
+
+    Values that are already there are not written. Raises HostError.
+    """
+    present = read_writeback(system)
+    for name in _order(present, wanted, dirtyable_bytes(system)):
+        if present.get(name) != wanted[name]:
+            write_sysctl(system, name, wanted[name])
+
+
+def _order(present: Mapping[str, int], wanted: Mapping[str, int], dirtyable: int) -> list[str]:
+    """Raise the dirty threshold before the background one, lower it after."""
+    raised = threshold_bytes(wanted, DIRTY_PAIR, dirtyable) >= threshold_bytes(
+        present, DIRTY_PAIR, dirtyable
+    )
+    first, second = (DIRTY_PAIR, BACKGROUND_PAIR) if raised else (BACKGROUND_PAIR, DIRTY_PAIR)
+    ranks = {**dict.fromkeys(first, 0), **dict.fromkeys(second, 1)}
+    return sorted(wanted, key=lambda name: (ranks.get(name, 2), name))
+
+
+def read_thresholds(system: System) -> Thresholds:
+    """What the kernel makes of the present settings, from /proc/vmstat."""
+    vmstat = dict(line.split() for line in system.read("/proc/vmstat").splitlines())
+    return Thresholds(
+        background_bytes=int(vmstat["nr_dirty_background_threshold"]) * PAGE_BYTES,
+        dirty_bytes=int(vmstat["nr_dirty_threshold"]) * PAGE_BYTES,
+    )
+
+
+def dirtyable_bytes(system: System) -> int:
+    """Memory that the dirty ratios are a percentage of: free and file pages less reserves.
+
+    Taken from the kernel's own thresholds where one of them is a ratio, since what counts as
+    reserve is not told to user space; else from MemAvailable, which is near it.
+    """
+    thresholds = read_thresholds(system)
+    for name, threshold in (
+        ("vm.dirty_ratio", thresholds.dirty_bytes),
+        ("vm.dirty_background_ratio", thresholds.background_bytes),
+    ):
+        ratio = read_sysctl(system, name)
+        if ratio:
+            return threshold * 100 // ratio
+    return read_available_bytes(system)
+
+
+def read_available_bytes(system: System) -> int:
+    """MemAvailable of /proc/meminfo, in bytes."""
+    meminfo = dict(line.split(":") for line in system.read("/proc/meminfo").splitlines())
+    return int(meminfo["MemAvailable"].split()[0]) * 1024

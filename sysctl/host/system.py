@@ -1,0 +1,103 @@
+"""The operating system as an argument: files, commands, the mount table and the boot's identity.
+
+Tests hand in a `System` with another root and another `run`; nothing else of `sysctl.host` touches
+the host directly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from contracts.errors import WritewiseError
+from sysctl.host.mount_table import Mount, parse_mountinfo
+
+COMMAND_TIMEOUT_S = 120
+
+Run = Callable[[Sequence[str]], str]
+
+
+class HostError(WritewiseError):
+    """The host refused a change, or did not do what it said."""
+
+
+def run_command(argv: Sequence[str]) -> str:
+    """Run a program (never a shell) and return its stdout; raises HostError with its stderr."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            list(argv),
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise HostError(
+            f"the program {argv[0]} is not installed", "`writewise doctor` names the package"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise HostError(f"{argv[0]} did not answer within {COMMAND_TIMEOUT_S} s") from None
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+        raise HostError(f"{' '.join(argv[:2])} … failed: {said}")
+    return done.stdout
+
+
+class System:
+    """The running host. `root` stands before every absolute path, for tests."""
+
+    def __init__(self, root: Path = Path("/"), run: Run = run_command) -> None:
+        self.root = root
+        self.run = run
+
+    def path(self, absolute: str) -> Path:
+        """Where the host's `absolute` path is for this system."""
+        return self.root / absolute.lstrip("/")
+
+    def read(self, absolute: str) -> str:
+        """The text of a file of /proc or /sys, stripped. Raises HostError."""
+        try:
+            return self.path(absolute).read_text().strip()
+        except OSError as error:
+            raise HostError(f"cannot read {absolute}: {error.strerror}") from None
+
+    def write(self, absolute: str, text: str) -> None:
+        """Write a file of /proc or /sys in one call. Raises HostError."""
+        try:
+            descriptor = os.open(self.path(absolute), os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise HostError(f"cannot write {text!r} to {absolute}: {error.strerror}") from None
+
+    def exists(self, absolute: str) -> bool:
+        """Whether the path is there (a symlink counts as itself)."""
+        return os.path.lexists(self.path(absolute))
+
+    def boot_id(self) -> str:
+        """The identity of the running boot; another value means that the host was restarted."""
+        return self.read("/proc/sys/kernel/random/boot_id")
+
+    def mounts(self) -> tuple[Mount, ...]:
+        """The mount table of this process."""
+        return parse_mountinfo(self.read("/proc/self/mountinfo"))
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; an argument of the system so that tests need not."""
+        time.sleep(seconds)
+
+    def process_start_ticks(self, pid: int) -> int | None:
+        """When process `pid` started, in clock ticks since boot; None when there is none."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            stat = self.path(f"/proc/{pid}/stat").read_text()
+            return int(stat.rpartition(")")[2].split()[19])
+        return None

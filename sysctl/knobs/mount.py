@@ -1,0 +1,214 @@
+"""Mount options of XFS and ext4 that have been recommended for write bursts, each as data.
+
+What each does today is from the kernel's `fs/xfs/xfs_super.c`, `fs/ext4/super.c` and mount(8); what
+the *running* kernel does with it is not taken from here but tried (`sysctl/host/probe.py`).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Takes(enum.Enum):
+    """What it takes to change an option."""
+
+    REMOUNT = "remount"
+    FRESH_MOUNT = "fresh mount"  # a remount accepts and silently ignores it
+    NOTHING = "not a kernel option"  # mount(8) or the init system reads it from fstab
+
+
+@dataclass(frozen=True)
+class MountOption:
+    """One option, by the word before any `=`.
+
+    Options of one `group` replace each other; `default` is the word of the group that means what
+    the file system does without any. `note` says what is known of it, for the person who asks.
+    """
+
+    name: str
+    filesystems: tuple[str, ...]
+    takes: Takes
+    note: str
+    group: str = ""
+    default: str = ""
+    risk: str = ""
+
+
+_BOTH = ("xfs", "ext4")
+_GONE = "refused by current kernels"
+
+OPTIONS: tuple[MountOption, ...] = (
+    MountOption(
+        "noatime",
+        _BOTH,
+        Takes.REMOUNT,
+        "reading a file no longer writes its access time",
+        group="atime",
+        default="relatime",
+        risk="programs that need access times (some mail readers, tmpwatch) do not see them",
+    ),
+    MountOption(
+        "relatime",
+        _BOTH,
+        Takes.REMOUNT,
+        "the default since Linux 2.6.30: access times at most once a day",
+        group="atime",
+        default="relatime",
+    ),
+    MountOption(
+        "strictatime",
+        _BOTH,
+        Takes.REMOUNT,
+        "every read writes an access time",
+        group="atime",
+        default="relatime",
+    ),
+    MountOption(
+        "nodiratime",
+        _BOTH,
+        Takes.REMOUNT,
+        "reading a directory does not write its access time; noatime includes it",
+        group="diratime",
+        default="diratime",
+    ),
+    MountOption(
+        "lazytime",
+        _BOTH,
+        Takes.REMOUNT,
+        "timestamps stay in memory until the inode is written for another reason",
+        group="lazytime",
+        default="nolazytime",
+        risk="timestamps of the last day may be lost in a crash",
+    ),
+    MountOption(
+        "logbsize",
+        ("xfs",),
+        Takes.FRESH_MOUNT,
+        "size of an in-memory log buffer; a larger one helps loads that create many files",
+        group="logbsize",
+    ),
+    MountOption(
+        "logbufs", ("xfs",), Takes.FRESH_MOUNT, "number of log buffers; 8 is the default", "logbufs"
+    ),
+    MountOption(
+        "allocsize",
+        ("xfs",),
+        Takes.FRESH_MOUNT,
+        "fixed preallocation at the end of a file; switches dynamic preallocation off",
+        group="allocsize",
+    ),
+    MountOption(
+        "inode64", ("xfs",), Takes.REMOUNT, "the default since Linux 3.7", "inode", "inode64"
+    ),
+    MountOption(
+        "inode32",
+        ("xfs",),
+        Takes.REMOUNT,
+        "inodes in the first TiB only: slower on large volumes",
+        group="inode",
+        default="inode64",
+    ),
+    MountOption(
+        "attr2", ("xfs",), Takes.FRESH_MOUNT, "no effect: every V5 XFS is attr2", "attr2", "attr2"
+    ),
+    MountOption(
+        "discard",
+        _BOTH,
+        Takes.REMOUNT,
+        "trims at once; a timer with fstrim costs less",
+        group="discard",
+        default="nodiscard",
+    ),
+    MountOption(
+        "nobarrier",
+        ("xfs",),
+        Takes.FRESH_MOUNT,
+        f"no effect since Linux 4.10, removed in 4.19: {_GONE}",
+        group="barrier",
+    ),
+    MountOption(
+        "nobarrier",
+        ("ext4",),
+        Takes.REMOUNT,
+        "commits no longer flush the device's write cache",
+        group="barrier",
+        default="barrier",
+        risk="UNSAFE with a volatile write cache, as EBS has: a power loss corrupts the volume",
+    ),
+    MountOption(
+        "barrier",
+        ("ext4",),
+        Takes.REMOUNT,
+        "the default: commits flush the device's write cache",
+        group="barrier",
+        default="barrier",
+    ),
+    MountOption(
+        "commit",
+        ("ext4",),
+        Takes.REMOUNT,
+        "seconds between journal commits, 5 by default",
+        group="commit",
+        default="commit=5",
+        risk="up to that many seconds of work are lost in a crash",
+    ),
+    MountOption(
+        "data",
+        ("ext4",),
+        Takes.FRESH_MOUNT,
+        "journalling mode; `writeback` orders no data before its metadata",
+        group="data",
+        risk="data=writeback may show stale data of deleted files after a crash",
+    ),
+    MountOption(
+        "noauto_da_alloc",
+        ("ext4",),
+        Takes.REMOUNT,
+        "replacing a file by rename no longer flushes it first",
+        group="auto_da_alloc",
+        default="auto_da_alloc",
+        risk="a crash may leave an empty file where one was replaced",
+    ),
+    MountOption(
+        "osyncisdsync",
+        ("xfs",),
+        Takes.FRESH_MOUNT,
+        f"the behaviour of every kernel since 2.6.33, the word was removed in 4.0: {_GONE}",
+    ),
+    MountOption("osyncisosync", ("xfs",), Takes.FRESH_MOUNT, f"removed in Linux 4.0: {_GONE}"),
+    MountOption(
+        "nodirtime",
+        _BOTH,
+        Takes.FRESH_MOUNT,
+        f"never a kernel option (nodiratime is, and noatime includes it): {_GONE}",
+    ),
+    MountOption(
+        "nobootwait",
+        _BOTH,
+        Takes.FRESH_MOUNT,
+        "read by Ubuntu's mountall only, gone since 16.04; "
+        "use nofail,x-systemd.device-timeout= in fstab",
+    ),
+    MountOption("noauto", _BOTH, Takes.NOTHING, "fstab policy: not mounted at boot"),
+    MountOption("nofail", _BOTH, Takes.NOTHING, "fstab policy: boot goes on without it"),
+    MountOption("_netdev", _BOTH, Takes.NOTHING, "fstab policy: mounted after the network"),
+)
+
+
+def find(word: str, fstype: str) -> MountOption | None:
+    """What is known of option `word` (`logbsize=256k`, `noatime`) on `fstype`, or None."""
+    name = word.partition("=")[0]
+    return next((o for o in OPTIONS if o.name == name and fstype in o.filesystems), None)
+
+
+def is_tunable(word: str, fstype: str) -> bool:
+    """Whether a sweep may take the option away: policy such as `nosuid` or quotas it may not."""
+    option = find(word, fstype)
+    defaults = {o.default for o in OPTIONS if o.default and fstype in o.filesystems}
+    return option is not None or word in defaults
+
+
+def split_options(text: str) -> tuple[str, ...]:
+    """`noatime,logbsize=256k` → its words; `defaults` stands for none."""
+    return tuple(word for word in text.split(",") if word and word != "defaults")

@@ -1,0 +1,67 @@
+"""A setting: what one trial runs under, and what a recommendation changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sysctls as (name, value) pairs in order, and the mount options of the destination.
+
+    Of a ratio/bytes pair only one member is named. `mount_options` are the words asked for, None
+    when the mount is left as it is.
+    """
+
+    sysctls: tuple[tuple[str, int], ...]
+    mount_options: str | None = None
+
+    @property
+    def values(self) -> dict[str, int]:
+        """The sysctls by name."""
+        return dict(self.sysctls)
+
+    def __str__(self) -> str:
+        """`dirty_ratio=40 dirty_background_ratio=5 mount=noatime`."""
+        words = [f"{name.partition('.')[2]}={value}" for name, value in self.sysctls]
+        if self.mount_options is not None:
+            words.append(f"mount={self.mount_options or 'defaults'}")
+        return " ".join(words)
+
+    def to_json(self) -> dict[str, Any]:
+        """For the results file."""
+        return {"sysctls": self.values, "mount_options": self.mount_options}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Setting:
+        """Read back `to_json`. Raises KeyError, TypeError or ValueError on anything else."""
+        options = data["mount_options"]
+        if options is not None and not isinstance(options, str):
+            raise TypeError("mount_options is neither text nor null")
+        pairs = tuple((str(name), int(value)) for name, value in data["sysctls"].items())
+        return Setting(pairs, options)
+
+
+def threshold_bytes(values: Mapping[str, int], pair: tuple[str, str], dirtyable_bytes: int) -> int:
+    """The bytes that a pair (`DIRTY_PAIR`, `BACKGROUND_PAIR`) means on a host, 0 if not named."""
+    ratio_name, bytes_name = pair
+    if values.get(bytes_name):
+        return values[bytes_name]
+    return values.get(ratio_name, 0) * dirtyable_bytes // 100
+
+
+def invalid_reason(values: Mapping[str, int], dirtyable_bytes: int) -> str:
+    """Why the kernel would not take the thresholds as they are written; empty when it would.
+
+    Where background ≥ dirty the kernel silently uses half of dirty (`domain_dirty_limits()` in
+    mm/page-writeback.c, as of Linux 6.18): such a pair does not mean what it says.
+    """
+    dirty = threshold_bytes(values, DIRTY_PAIR, dirtyable_bytes)
+    background = threshold_bytes(values, BACKGROUND_PAIR, dirtyable_bytes)
+    if dirty and background >= dirty:
+        return "background is not below dirty: the kernel would silently halve it"
+    return ""
