@@ -1,0 +1,173 @@
+"""The objects of the lab's S3 server: buckets are folders, keys are the files below them.
+
+Nothing outside the root can be served: files are opened step by step without following symlinks.
+Digests are computed once per file (device, inode, size and change time), so forty hard links to
+four files cost four readings.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import email.utils
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from awscrt import checksums
+
+from profiler.beneath import open_file_beneath
+
+_BLOCK_BYTES = 1 << 20
+_Identity = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Digest:
+    """What S3 tells about an object's content: its ETag (MD5, hex) and base64 CRC-64/NVME."""
+
+    etag: str
+    crc64nvme: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One object of a listing; `modified_s` is in seconds since the epoch."""
+
+    key: str
+    size_bytes: int
+    modified_s: float
+    digest: Digest
+
+
+class ObjectStore:
+    """The buckets and objects below `root`, read-only.
+
+    `index` adds objects whose keys are no safe file names (`../evil`, `/abs`), for tests of
+    clients: bucket → key → the file's path relative to `root`.
+    """
+
+    def __init__(self, root: Path, index: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        self._root = root
+        self._root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._index = index or {}
+        self._digests: dict[_Identity, Digest] = {}
+
+    def close(self) -> None:
+        """Give the root's descriptor back."""
+        os.close(self._root_fd)
+
+    def buckets(self) -> list[str]:
+        """The names of all buckets, sorted."""
+        with os.scandir(self._root_fd) as entries:
+            folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
+        return sorted(folders | set(self._index))
+
+    def open(self, bucket: str, key: str) -> int:
+        """A descriptor of the object's file. Raises OSError when there is no such object."""
+        indexed = self._index.get(bucket, {}).get(key)
+        names = indexed.split("/") if indexed is not None else [bucket, *key.split("/")]
+        descriptor = open_file_beneath(self._root_fd, names)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise IsADirectoryError(key)
+        return descriptor
+
+    def digest(self, descriptor: int) -> Digest:
+        """The digest of an open file, computed at the first call for it."""
+        found = os.fstat(descriptor)
+        identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        if identity not in self._digests:
+            self._digests[identity] = _compute_digest(descriptor)
+        return self._digests[identity]
+
+    def keys(self, bucket: str) -> list[str]:
+        """All keys of a bucket in the order of their UTF-8 bytes, as S3 lists them."""
+        found = set(self._index.get(bucket, {}))
+        for folder, subfolders, files, _ in os.fwalk(bucket, dir_fd=self._root_fd):
+            subfolders.sort()
+            inside = folder[len(bucket) + 1 :]
+            found.update(f"{inside}/{name}" if inside else name for name in files)
+        return sorted(found, key=os.fsencode)
+
+    def entries(self, bucket: str, keys: Iterable[str]) -> Iterator[Entry]:
+        """The listing's entries for `keys`; what is no regular file is left out."""
+        for key in keys:
+            with contextlib.suppress(OSError):
+                yield self._entry(bucket, key)
+
+    def _entry(self, bucket: str, key: str) -> Entry:
+        descriptor = self.open(bucket, key)
+        try:
+            found = os.fstat(descriptor)
+            return Entry(key, found.st_size, found.st_mtime, self.digest(descriptor))
+        finally:
+            os.close(descriptor)
+
+    def warm(self) -> None:
+        """Compute every digest now, so that worker processes forked later share them."""
+        for bucket in self.buckets():
+            for _ in self.entries(bucket, self.keys(bucket)):
+                pass
+
+
+def _compute_digest(descriptor: int) -> Digest:
+    md5, crc64, position = hashlib.md5(usedforsecurity=False), 0, 0
+    while block := os.pread(descriptor, _BLOCK_BYTES, position):
+        md5.update(block)
+        crc64 = checksums.crc64nvme(block, crc64)
+        position += len(block)
+    return Digest(md5.hexdigest(), base64.b64encode(crc64.to_bytes(8, "big")).decode())
+
+
+def load_index(path: Path) -> dict[str, dict[str, str]]:
+    """Read an index file: JSON, bucket → key → path below the root. Raises ValueError."""
+    index = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(index, dict) or not all(isinstance(keys, dict) for keys in index.values()):
+        raise ValueError(f"{path}: not a JSON object of buckets with keys")
+    return index
+
+
+def make_objects(
+    folder: Path,
+    *,
+    count: int = 40,
+    size_bytes: int = 48 * 2**20,
+    prefix: str = "images/",
+    distinct: int = 4,
+) -> tuple[str, ...]:
+    """Fill `folder` (a bucket) with `count` objects of random bytes and return their keys.
+
+    Only the first `distinct` are files of their own; the others are hard links to them, so that
+    a data set larger than the page cache costs little disk. Raises FileExistsError.
+    """
+    keys = tuple(f"{prefix}image-{number:04}.bin" for number in range(count))
+    for number, key in enumerate(keys):
+        path = folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if number < distinct:
+            _write_random(path, size_bytes)
+        else:
+            os.link(folder / keys[number % distinct], path)
+    return keys
+
+
+def _write_random(path: Path, size_bytes: int) -> None:
+    with path.open("xb") as file:
+        for position in range(0, size_bytes, _BLOCK_BYTES):
+            file.write(os.urandom(min(_BLOCK_BYTES, size_bytes - position)))
+
+
+def http_date(seconds: float) -> str:
+    """`Last-Modified` in HTTP's own form; locale plays no part."""
+    return email.utils.formatdate(seconds, usegmt=True)
+
+
+def iso_date(seconds: float) -> str:
+    """The `LastModified` of a listing."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(seconds))
