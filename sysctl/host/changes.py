@@ -148,6 +148,25 @@ class DeviceCap:
 
 
 @dataclass(frozen=True)
+class NewGroup:
+    """A control group (v2) that was not there before."""
+
+    kind: ClassVar[str] = "new-cgroup"
+    path: str
+
+    def undo(self, system: System) -> None:
+        """Move its processes to its parent and remove it."""
+        if not system.exists(self.path):
+            return
+        for pid in system.read(f"{self.path}/cgroup.procs").split():
+            system.write(f"{Path(self.path).parent}/cgroup.procs", pid)
+        system.path(self.path).rmdir()
+
+    def __str__(self) -> str:
+        return f"no control group {Path(self.path).name}"
+
+
+@dataclass(frozen=True)
 class ChildProcess:
     """A process that goes on after the program that started it, known by pid and start time."""
 
@@ -185,6 +204,7 @@ Change = Union[
     LoopDevice,
     NewPath,
     DeviceCap,
+    NewGroup,
     ChildProcess,
 ]
 KINDS: tuple[type[Change], ...] = (
@@ -195,6 +215,7 @@ KINDS: tuple[type[Change], ...] = (
     LoopDevice,
     NewPath,
     DeviceCap,
+    NewGroup,
     ChildProcess,
 )
 

@@ -26,6 +26,7 @@ from sysctl.host.changes import (
     DeviceCap,
     LoopDevice,
     MountOriginal,
+    NewGroup,
     NewMount,
     NewPath,
     SysctlOriginal,
@@ -63,14 +64,20 @@ class Host:
 
         Raises LockedError at once when another program holds the lock.
         """
-        directory = private_directory(state_directory())
-        with exclusive_lock(directory / f"{name}.lock", purpose):
-            host = Host(directory, name, system)
+        with Host.lasting(name, purpose, system) as host:
             host.recovered = host.restore()
             try:
                 yield host
             finally:
                 host.restore()
+
+    @staticmethod
+    @contextlib.contextmanager
+    def lasting(name: str, purpose: str, system: System | None = None) -> Iterator[Host]:
+        """Hold the lock, but leave the changes in place at the end: `restore` is the caller's."""
+        directory = private_directory(state_directory())
+        with exclusive_lock(directory / f"{name}.lock", purpose):
+            yield Host(directory, name, system)
 
     #: What an earlier, killed run had left and `exclusive` took back.
     recovered: Sequence[str] = ()
@@ -146,6 +153,11 @@ class Host:
         """Cap a device of ours by a line in a cgroup file."""
         self._record(DeviceCap(path, clearing_line))
         self.system.write(path, setting_line)
+
+    def make_cgroup(self, path: Path) -> None:
+        """A new, empty control group."""
+        self._record(NewGroup(str(path)))
+        path.mkdir(exist_ok=True)
 
     def adopt_process(self, pid: int) -> None:
         """Journal a process of ours that is to go on, so that `restore` ends it."""

@@ -49,9 +49,11 @@ def test_writeback_settings_are_applied_and_restored():
         host.set_writeback({"vm.dirty_bytes": 2**28, "vm.dirty_background_bytes": 2**27})
         assert read_thresholds(SYSTEM).dirty_bytes == 2**28
         assert "vm.dirty_ratio" not in read_writeback(SYSTEM)
-        assert host.pending() == ["vm.dirty_ratio = 20, vm.dirty_background_ratio = 10, "
-                                  "vm.dirty_expire_centisecs = 3000, "
-                                  "vm.dirty_writeback_centisecs = 500"]
+        assert host.pending() == [
+            "vm.dirty_ratio = 20, vm.dirty_background_ratio = 10, "
+            "vm.dirty_expire_centisecs = 3000, "
+            "vm.dirty_writeback_centisecs = 500"
+        ]
     assert read_writeback(SYSTEM) == before
 
 
@@ -91,7 +93,8 @@ def test_ctrl_c_twice_still_restores():
     )
     before = read_writeback(SYSTEM)
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE,
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
     assert process.stdout.readline() == b"ready\n"

@@ -1,0 +1,191 @@
+"""The results of a sweep: what was tried, on what, and what came of it; one JSON file.
+
+Written whole and atomically after every trial, so a kill never tears it; a file cut short by
+other means is refused with a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from contracts.errors import UsageError
+from sysctl.setting import Setting
+from sysctl.writeback import Thresholds
+
+FORMAT = "writewise-results"
+FORMAT_VERSION = 1
+MAX_FILE_BYTES = 64 * 2**20
+
+PRESENT = "present"
+CANDIDATE = "candidate"
+CONFIRM = "confirm"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one pull showed. Times in s, sizes in bytes.
+
+    `stall_share` is the part of the workers' time that they waited in dirty throttling; `durable_s`
+    is None when the files were deleted before they reached the device. `findings` are the
+    contract's values (`profiler.report.findings`), for reading only.
+    """
+
+    return_s: float
+    durable_s: float | None
+    stall_share: float
+    peak_dirty_bytes: int
+    thresholds: Thresholds
+    limit_bytes: int
+    settle_s: float
+    bytes: int
+    objects: int
+    findings: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting, tried once. `problem` says why it has no valid observation; else it is empty."""
+
+    role: str
+    setting: Setting
+    started_at: str
+    observation: Observation | None
+    problem: str = ""
+
+    @property
+    def valid(self) -> Observation | None:
+        """The observation, if it can be compared with others."""
+        return None if self.problem else self.observation
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something that was asked for and not tried, and why."""
+
+    what: str
+    why: str
+
+
+@dataclass
+class Results:
+    """A study: its circumstances (by name), its space, what was left out, its trials."""
+
+    context: dict[str, Any]
+    space: dict[str, Any]
+    left_out: list[LeftOut] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+
+    def of_role(self, role: str) -> list[Trial]:
+        """The trials of one role, in the order in which they ran."""
+        return [trial for trial in self.trials if trial.role == role]
+
+    def save(self, path: Path) -> None:
+        """Write the file whole: a reader finds either the old one or the new one."""
+        document = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "context": self.context,
+            "space": self.space,
+            "left_out": [asdict(item) for item in self.left_out],
+            "trials": [_trial_to_json(trial) for trial in self.trials],
+        }
+        write_atomically(path, json.dumps(document, indent=1) + "\n")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace `path` by a file with `text`, synced, mode 0644. Raises UsageError."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(temporary, flags, 0o644), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}", "name another file with --output"
+        ) from None
+
+
+def _trial_to_json(trial: Trial) -> dict[str, Any]:
+    observation = asdict(trial.observation) if trial.observation else None
+    return {
+        "role": trial.role,
+        "setting": trial.setting.to_json(),
+        "started_at": trial.started_at,
+        "observation": observation,
+        "problem": trial.problem,
+    }
+
+
+def load(path: Path) -> Results:
+    """Read a results file. Raises UsageError naming what is wrong with it."""
+    text = _read(path)
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{path} is no results file, or one cut short: {error}",
+            "give the file that `writewise sweep` wrote; run the sweep again if it is lost",
+        ) from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise UsageError(f"{path} is no results file of `writewise sweep`")
+    if document.get("version") != FORMAT_VERSION:
+        raise UsageError(f"{path} is of version {document.get('version')!r}, not {FORMAT_VERSION}")
+    try:
+        return Results(
+            context=dict(document["context"]),
+            space=dict(document["space"]),
+            left_out=[LeftOut(str(i["what"]), str(i["why"])) for i in document["left_out"]],
+            trials=[_trial_from_json(trial) for trial in document["trials"]],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{path} lacks something a results file has: {error}") from None
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise UsageError(f"{path} is too large to be a results file")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no results file: it is not text") from None
+
+
+def _trial_from_json(data: Mapping[str, Any]) -> Trial:
+    if data["role"] not in (PRESENT, CANDIDATE, CONFIRM):
+        raise ValueError(f"a trial of role {data['role']!r}")
+    observed = data["observation"]
+    return Trial(
+        role=data["role"],
+        setting=Setting.from_json(data["setting"]),
+        started_at=str(data["started_at"]),
+        observation=_observation_from_json(observed) if observed else None,
+        problem=str(data["problem"]),
+    )
+
+
+def _observation_from_json(data: Mapping[str, Any]) -> Observation:
+    durable = data["durable_s"]
+    return Observation(
+        return_s=float(data["return_s"]),
+        durable_s=None if durable is None else float(durable),
+        stall_share=float(data["stall_share"]),
+        peak_dirty_bytes=int(data["peak_dirty_bytes"]),
+        thresholds=Thresholds(**{k: int(v) for k, v in data["thresholds"].items()}),
+        limit_bytes=int(data["limit_bytes"]),
+        settle_s=float(data["settle_s"]),
+        bytes=int(data["bytes"]),
+        objects=int(data["objects"]),
+        findings=tuple(data["findings"]),
+    )

@@ -1,0 +1,83 @@
+"""Made-up sweeps for the tests of the advisor: a bench whose times follow a given function."""
+
+from __future__ import annotations
+
+from contracts.errors import WritewiseError
+from sysctl.results import Observation, Results
+from sysctl.search.grid import build_grid
+from sysctl.setting import Setting
+from sysctl.sweep import run_sweep
+from sysctl.writeback import effective_thresholds
+
+GIB = 2**30
+PRESENT = Setting((("vm.dirty_ratio", 20), ("vm.dirty_background_ratio", 10)))
+CONTEXT = {
+    "source": "s3://bucket/images",
+    "destination": "/data",
+    "device": "/dev/nvme1n1",
+    "mount_target": "/data",
+    "mount_words": ["relatime"],
+    "mount_options": ["rw", "nosuid", "relatime"],
+    "mount_policy": ["nosuid"],
+    "fstype": "xfs",
+    "host": "node-1",
+    "kernel": "6.18.0",
+    "version": "0.1.0",
+    "started_at": "2026-11-21T10:00:00+00:00",
+    "available_bytes": 4 * GIB,
+}
+
+
+class MadeUpBench:
+    """`seconds(setting, run)` gives a time, or raises WritewiseError."""
+
+    def __init__(self, seconds, dirtyable_bytes=4 * GIB):
+        self.seconds = seconds
+        self.dirtyable_bytes = dirtyable_bytes
+        self.applied = []
+
+    def apply(self, setting):
+        self.applied.append(setting)
+
+    def measure(self, *, durable):
+        setting = self.applied[-1]
+        seconds = self.seconds(setting, self.applied.count(setting))
+        thresholds = effective_thresholds(setting.values, self.dirtyable_bytes)
+        return Observation(
+            return_s=seconds,
+            durable_s=31.5 if durable else None,
+            stall_share=max(0.0, 1 - 3.3 / seconds),
+            peak_dirty_bytes=int(1.7 * GIB),
+            thresholds=thresholds,
+            limit_bytes=thresholds.dirty_bytes,
+            settle_s=0.0,
+            bytes=40 * 48 * 2**20,
+            objects=40,
+        )
+
+
+def by_ratio(setting, run):
+    """Like the lab: 20 → 19 s, 40 → 8.7 s, 60 → 3.8 s, 80 → 3.3 s, a little slower each run."""
+    times = {20: 19.0, 40: 8.7, 60: 3.8, 80: 3.3}
+    return times[setting.values["vm.dirty_ratio"]] + 0.05 * run
+
+
+def sweep(
+    seconds=by_ratio, ratios=(40, 60, 80), backgrounds=(5, 10), mount_options=(), results=None
+):
+    values = {"vm.dirty_ratio": ratios, "vm.dirty_background_ratio": backgrounds}
+    grid, left_out = build_grid(values, mount_options, PRESENT, 4 * GIB)
+    results = results or Results(dict(CONTEXT), {}, left_out)
+    run_sweep(
+        results,
+        grid,
+        PRESENT,
+        MadeUpBench(seconds),
+        on_step=lambda step: None,
+        on_trial=lambda trial: None,
+    )
+    return results
+
+
+def failing(message):
+    raise WritewiseError(message)

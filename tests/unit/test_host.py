@@ -1,0 +1,219 @@
+"""The journal, the mount table and the order of sysctl writes, on a host of files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sysctl.host import changes, sysctls
+from sysctl.host.changes import NewPath, WritebackOriginals
+from sysctl.host.journal import Journal, JournalError, private_directory
+from sysctl.host.lock import LockedError, exclusive_lock
+from sysctl.host.mount_table import is_below, mount_of, parse_mountinfo
+from sysctl.host.mounts import needs_fresh_mount, wanted_options, words_of
+from sysctl.host.system import HostError, System
+
+TABLE = r"""
+22 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard
+40 22 7:0 / /data rw,nosuid,noatime - xfs /dev/loop0 rw,attr2,inode64,logbufs=8,logbsize=32k,noquota
+41 40 0:40 / /data/with\040blank rw - tmpfs tmpfs rw,seclabel
+broken line
+"""
+
+
+class FakeHost(System):
+    """A host of files whose write-back sysctls behave as the kernel's do."""
+
+    def __init__(self, root, dirty=20, background=10):
+        super().__init__(root, run=lambda argv: "")
+        self.log = []
+        for name, value in {
+            "dirty_ratio": dirty,
+            "dirty_background_ratio": background,
+            "dirty_bytes": 0,
+            "dirty_background_bytes": 0,
+            "dirty_expire_centisecs": 3000,
+            "dirty_writeback_centisecs": 500,
+        }.items():
+            self._put(f"/proc/sys/vm/{name}", value)
+        self._put("/proc/vmstat", "nr_dirty_threshold 209715\nnr_dirty_background_threshold 104857")
+        self._put("/proc/meminfo", "MemAvailable: 4194304 kB")
+
+    def _put(self, path, value):
+        self.path(path).parent.mkdir(parents=True, exist_ok=True)
+        self.path(path).write_text(str(value))
+
+    def write(self, absolute, text):
+        self.log.append((absolute.rpartition("/")[2], int(text)))
+        super().write(absolute, text)
+        counterpart = (
+            absolute.replace("ratio", "bytes")
+            if "ratio" in absolute
+            else absolute.replace("bytes", "ratio")
+        )
+        self._put(absolute, text)
+        if counterpart != absolute:
+            self._put(counterpart, 0)
+
+
+def test_the_journal_remembers_until_it_is_undone(tmp_path):
+    journal = Journal(tmp_path / "j", "boot-1")
+    first = journal.record({"kind": "a"})
+    second = journal.record({"kind": "b"})
+    assert [entry.change["kind"] for entry in journal.pending()] == ["b", "a"]
+    journal.mark_undone(second)
+    assert [entry.sequence for entry in Journal(tmp_path / "j", "boot-1").pending()] == [first]
+    journal.mark_undone(first)
+    assert not (tmp_path / "j").exists()
+
+
+@pytest.mark.parametrize("cut", range(1, 60))
+def test_a_torn_last_line_is_a_change_that_was_never_begun(tmp_path, cut):
+    journal = Journal(tmp_path / "j", "boot-1")
+    journal.record({"kind": "a"})
+    whole = (tmp_path / "j").read_bytes()
+    journal.record({"kind": "b"})
+    (tmp_path / "j").write_bytes((tmp_path / "j").read_bytes()[: len(whole) + cut])
+    assert [entry.change["kind"] for entry in journal.pending()] == ["a"]
+    journal.record({"kind": "c"})
+    assert [entry.change["kind"] for entry in journal.pending()] == ["c", "a"]
+
+
+def test_a_damaged_line_is_named(tmp_path):
+    (tmp_path / "j").write_text('{"undone": 1}\nnonsense\n')
+    with pytest.raises(JournalError, match="line 2"):
+        Journal(tmp_path / "j", "boot").pending()
+
+
+def test_a_journal_that_is_a_symlink_is_not_followed(tmp_path):
+    (tmp_path / "target").write_text("")
+    (tmp_path / "j").symlink_to(tmp_path / "target")
+    with pytest.raises(JournalError):
+        Journal(tmp_path / "j", "boot").record({"kind": "a"})
+
+
+def test_a_state_directory_that_others_can_write_is_refused(tmp_path):
+    (tmp_path / "state").mkdir(mode=0o777)
+    (tmp_path / "state").chmod(0o777)
+    with pytest.raises(JournalError, match="trusted"):
+        private_directory(tmp_path / "state")
+
+
+def test_a_second_holder_of_the_lock_is_told_who_has_it(tmp_path):
+    with (
+        exclusive_lock(tmp_path / "lock", "sweep of /data"),
+        pytest.raises(LockedError, match="sweep of /data"),
+        exclusive_lock(tmp_path / "lock", "another"),
+    ):
+        raise AssertionError("unreachable")
+
+
+def test_every_kind_of_change_comes_back_from_the_journal():
+    originals = WritebackOriginals({"vm.dirty_ratio": 20})
+    data = json.loads(json.dumps(changes.to_json(originals)))
+    assert changes.from_json(data) == originals
+    assert len({kind.kind for kind in changes.KINDS}) == len(changes.KINDS)
+    with pytest.raises(HostError, match="kind 'new thing'"):
+        changes.from_json({"kind": "new thing"})
+
+
+def test_deleting_a_path_does_not_follow_a_symlink(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "precious")
+    NewPath(str(tmp_path / "link")).undo(System())
+    assert (tmp_path / "precious" / "file").exists()
+    assert not (tmp_path / "link").is_symlink()
+
+
+def test_the_mount_table_is_read_with_its_escapes():
+    root, data, blank = parse_mountinfo(TABLE)
+    assert blank.target == "/data/with blank"
+    assert blank.all_options == ("rw",)
+    assert mount_of((root, data, blank), "/data/with blank/x") == blank
+    assert mount_of((root, data, blank), "/database") == root
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_mount_table(text):
+    assert all(mount.target for mount in parse_mountinfo(text) if mount.target)
+
+
+def test_below_goes_by_whole_names():
+    assert is_below("/data/x", "/data") and is_below("/x", "/") and is_below("/data", "/data")
+    assert not is_below("/database", "/data")
+
+
+def test_policy_options_stay_and_tunable_ones_are_replaced():
+    mount = parse_mountinfo(TABLE)[1]
+    assert wanted_options(mount, ("logbsize=256k",)) == ("rw", "nosuid", "noquota", "logbsize=256k")
+
+
+@pytest.mark.parametrize(
+    ("words", "fresh"),
+    [(("noatime",), False), ((), False), (("logbsize=256k",), True), (("discard",), False)],
+)
+def test_what_takes_a_fresh_mount(words, fresh):
+    assert needs_fresh_mount(parse_mountinfo(TABLE)[1], words) is fresh
+
+
+@pytest.mark.parametrize("text", ["bind", "remount,noatime", "a b", "-o", "noatime\n", "loop=/x"])
+def test_words_that_are_no_options_are_refused(text):
+    with pytest.raises(HostError):
+        words_of(text)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "order"),
+    [
+        (
+            {"vm.dirty_background_ratio": 50, "vm.dirty_ratio": 80},
+            ["dirty_ratio", "dirty_background_ratio"],
+        ),
+        (
+            {"vm.dirty_ratio": 8, "vm.dirty_background_ratio": 4},
+            ["dirty_background_ratio", "dirty_ratio"],
+        ),
+        (
+            {"vm.dirty_bytes": 2**33, "vm.dirty_background_bytes": 2**31},
+            ["dirty_bytes", "dirty_background_bytes"],
+        ),
+        (
+            {"vm.dirty_bytes": 2**25, "vm.dirty_background_bytes": 2**24},
+            ["dirty_background_bytes", "dirty_bytes"],
+        ),
+        ({"vm.dirty_ratio": 20}, []),
+    ],
+)
+def test_background_stays_below_dirty_at_every_step(tmp_path, wanted, order):
+    host = FakeHost(tmp_path)
+    sysctls.write_writeback(host, wanted)
+    assert [name for name, _ in host.log] == order
+
+
+def test_only_the_member_of_a_pair_that_means_something_is_kept(tmp_path):
+    host = FakeHost(tmp_path)
+    host.write("/proc/sys/vm/dirty_bytes", str(2**30))
+    originals = sysctls.read_writeback(host)
+    assert "vm.dirty_ratio" not in originals
+    assert originals["vm.dirty_bytes"] == 2**30
+    sysctls.write_writeback(host, {"vm.dirty_ratio": 40, "vm.dirty_background_ratio": 5})
+    sysctls.write_writeback(host, originals)
+    assert sysctls.read_writeback(host) == originals
+
+
+def test_a_value_that_the_kernel_does_not_keep_is_an_error(tmp_path):
+    host = FakeHost(tmp_path)
+    host.write = lambda absolute, text: None
+    with pytest.raises(HostError, match="set to 40 but reads back as 20"):
+        sysctls.write_sysctl(host, "vm.dirty_ratio", 40)
+
+
+def test_dirtyable_memory_is_the_kernels_own_figure(tmp_path):
+    host = FakeHost(tmp_path)
+    assert sysctls.dirtyable_bytes(host) == 209715 * 4096 * 5
+    sysctls.write_writeback(host, {"vm.dirty_bytes": 2**25, "vm.dirty_background_bytes": 2**24})
+    assert sysctls.dirtyable_bytes(host) == 4194304 * 1024
