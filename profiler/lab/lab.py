@@ -1,0 +1,218 @@
+"""The lab: what a slow S3 pull needs, emulated on one host and undone without a trace.
+
+- a volume: sparse file, loop device with direct I/O, XFS or ext4, capped as EBS caps (`cap.py`)
+- an instance's memory: a ballast of huge pages leaves as much available as asked
+- a bucket: objects in memory behind an S3 endpoint with S3's latency and rate (`s3_server.py`)
+
+Everything it makes is in the journal `lab` before it is made; `down` takes back just that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from contracts.errors import WritewiseError
+from profiler.lab import cap
+from profiler.lab.cap import Cap
+from sysctl.host.host import Host, state_directory
+from sysctl.host.probe import make_file_system
+from sysctl.host.sysctls import read_available_bytes
+from sysctl.host.system import HostError
+
+BUCKET = "lab"
+PREFIX = "images"
+SERVER_START_S = 20
+_HUGE_PAGE_BYTES = 2 * 2**20
+_NAME = "lab"
+
+
+@dataclass(frozen=True)
+class LabSpec:
+    """What to emulate. Rates in bytes/s, sizes in bytes, latency in seconds."""
+
+    memory_bytes: int = 4 * 2**30
+    volume_bytes: int = 16 * 2**30
+    fstype: str = "xfs"
+    rate_bytes_per_s: int = 65_536_000  # 62.5 MiB/s
+    iops: int = 3000
+    object_count: int = 40
+    object_bytes: int = 48 * 2**20
+    first_byte_latency_s: float = 0.020
+    connection_bytes_per_s: int = 90_000_000
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab that is up: where it is and what it emulates."""
+
+    endpoint_url: str
+    source: str
+    destination: str
+    device: str
+    available_bytes: int
+    group: str | None
+    spec: LabSpec
+
+
+def folder() -> Path:
+    """The lab's folder, private to root."""
+    return state_directory() / "lab"
+
+
+def up(spec: LabSpec, say: Callable[[str], None] = lambda text: None) -> Lab:
+    """Build the lab, telling each step; takes back all of it when a step fails.
+
+    Raises HostError when a lab is up already, and WritewiseError for what the host cannot do.
+    """
+    with Host.lasting(_NAME, "lab up") as host:
+        if host.pending():
+            raise HostError("a lab is up already, or was left half made", "writewise lab down")
+        try:
+            return _build(host, spec, say)
+        except BaseException:
+            host.restore()
+            raise
+
+
+def down() -> list[str]:
+    """Take back all that `up` made, also after a crash; returns it in words."""
+    with Host.lasting(_NAME, "lab down") as host:
+        return host.restore()
+
+
+def status() -> Lab | None:
+    """The lab that is up, or None. Raises HostError when one was left half made."""
+    try:
+        data = json.loads((folder() / "lab.json").read_text())
+        return Lab(**{**data, "spec": LabSpec(**data["spec"])})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise HostError("the lab was left half made", "writewise lab down") from None
+
+
+@contextlib.contextmanager
+def running(spec: LabSpec, say: Callable[[str], None] = lambda text: None) -> Iterator[Lab]:
+    """A lab for one block: up before it, down after it."""
+    lab = up(spec, say)
+    try:
+        yield lab
+    finally:
+        down()
+
+
+def _build(host: Host, spec: LabSpec, say: Callable[[str], None]) -> Lab:
+    _check_space(host, spec)
+    host.make_directory(folder())
+    say(f"a volume of {spec.fstype}, capped at {spec.rate_bytes_per_s / 2**20:.1f} MiB/s")
+    device, group = _make_volume(host, spec)
+    say(f"{spec.object_count} objects behind an S3 endpoint")
+    _make_objects(host, spec)
+    endpoint_url = _start_server(host, spec)
+    say(f"memory of an instance with {spec.memory_bytes / 2**30:.1f} GiB available")
+    lab = Lab(
+        endpoint_url=endpoint_url,
+        source=f"s3://{BUCKET}/{PREFIX}",
+        destination=str(folder() / "volume"),
+        device=device,
+        available_bytes=_leave_available(host, spec.memory_bytes),
+        group=str(group) if group else None,
+        spec=spec,
+    )
+    (folder() / "lab.json").write_text(json.dumps(asdict(lab), indent=2) + "\n")
+    return lab
+
+
+def _check_space(host: Host, spec: LabSpec) -> None:
+    free = shutil.disk_usage(host.directory).free
+    needed = spec.object_count * spec.object_bytes + 2**30
+    if free < needed:
+        raise HostError(
+            f"{host.directory} has {free >> 20} MiB free, the lab's volume fills {needed >> 20} MiB"
+        )
+
+
+def _make_volume(host: Host, spec: LabSpec) -> tuple[str, Path | None]:
+    image, target = folder() / "volume.img", folder() / "volume"
+    host.make_sparse_file(image, spec.volume_bytes)
+    device = host.attach_loop_device(image)
+    make_file_system(host, spec.fstype, device)
+    target.mkdir(mode=0o700)
+    mount = host.mount(device, target, spec.fstype)
+    group = cap.cap_device(host, mount.device, Cap(spec.rate_bytes_per_s, spec.iops))
+    return device, group
+
+
+def _make_objects(host: Host, spec: LabSpec) -> None:
+    """Objects in memory (tmpfs), hard links to a few sources, off the volume under test."""
+    from profiler.lab.s3_objects import make_objects
+
+    root = folder() / "objects"
+    root.mkdir(mode=0o700)
+    host.mount("tmpfs", root, "tmpfs", "mode=0700,nosuid,nodev,noexec")
+    bucket = root / BUCKET
+    bucket.mkdir()
+    make_objects(
+        bucket,
+        count=spec.object_count,
+        size_bytes=spec.object_bytes,
+        prefix=f"{PREFIX}/",
+    )
+
+
+#: Started through this line, a server waits until its process is in the journal, and never begins
+#: when the program that started it died before.
+_GATE = "import os, sys\nif sys.stdin.readline(): os.execv(sys.executable, sys.argv[1:])"
+
+
+def _start_server(host: Host, spec: LabSpec) -> str:
+    port_file = folder() / "port"
+    argv = [
+        *(sys.executable, "-m", "profiler.lab.s3_server", "--root", str(folder() / "objects")),
+        *("--port-file", str(port_file)),
+        *("--first-byte-latency-s", str(spec.first_byte_latency_s)),
+        *("--rate-bytes-per-s", str(spec.connection_bytes_per_s)),
+    ]
+    log = folder() / "s3-server.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _GATE, *argv],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    host.adopt_process(process.pid)
+    with cast("IO[bytes]", process.stdin) as gate:
+        gate.write(b"go\n")
+    return f"http://127.0.0.1:{_wait_for_port(port_file, process, log)}"
+
+
+def _wait_for_port(port_file: Path, process: subprocess.Popen[bytes], log: Path) -> int:
+    deadline = time.monotonic() + SERVER_START_S
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError, ValueError):
+            return int(port_file.read_text())
+        time.sleep(0.02)
+    said = log.read_text().strip().splitlines()[-1:]
+    raise WritewiseError(f"the lab's S3 endpoint did not start: {''.join(said) or 'no answer'}")
+
+
+def _leave_available(host: Host, wanted_bytes: int) -> int:
+    """Take huge pages until about `wanted_bytes` are available; returns what is, in bytes."""
+    host.drop_clean_caches()
+    surplus = read_available_bytes(host.system) - wanted_bytes
+    if surplus >= _HUGE_PAGE_BYTES:
+        host.system.write("/proc/sys/vm/compact_memory", "1")
+        present = int(host.system.read("/proc/sys/vm/nr_hugepages"))
+        host.set_sysctl("vm.nr_hugepages", present + surplus // _HUGE_PAGE_BYTES)
+    return read_available_bytes(host.system)
