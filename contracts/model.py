@@ -6,7 +6,13 @@ Source of the language: `docs/contracts.md`.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+#: What one contract can hold; the kernel side's maps are sized for it.
+MAX_RULES = 64
+#: Distinct pairs of path and size range: the kernel side counts each pair once, however many
+#: rules read it.
+MAX_SLOTS = 32
 
 
 class CallType(enum.Enum):
@@ -72,8 +78,17 @@ class Rule:
 
 @dataclass(frozen=True)
 class Contract:
-    """Rules and the timeframe in ns after which a value is reported (0 < timeframe_ns)."""
+    """Rules and the timeframe in ns after which a value is reported (0 < timeframe_ns).
+
+    `source` is the file it was read from, for messages; it is no part of what the contract says,
+    so two contracts that differ in it alone are equal.
+    """
 
     timeframe_ns: int
     rules: tuple[Rule, ...]
-    source: str = "<contract>"
+    source: str = field(default="<contract>", compare=False)
+
+    @property
+    def slots(self) -> tuple[tuple[str, SizeRange], ...]:
+        """The distinct pairs of path and size range, in the order of their first rules."""
+        return tuple(dict.fromkeys((rule.path, rule.size_range) for rule in self.rules))

@@ -8,10 +8,22 @@ from __future__ import annotations
 
 import re
 
+from contracts.text import quoted
+
 BYTES_PER_UNIT = {
     "B": 1,
-    **{"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15},
-    **{"EB": 10**18, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50},
+    "kB": 10**3,
+    "KB": 10**3,  # Mistral's second spelling of kB, not 1024
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "PB": 10**15,
+    "EB": 10**18,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+    "PiB": 2**50,
     "EiB": 2**60,
 }
 NS_PER_UNIT = {"us": 10**3, "ms": 10**6, "s": 10**9}
@@ -25,7 +37,7 @@ _NUMBER = re.compile(r"([0-9]{1,20})([A-Za-z]{0,3})")
 def _parse(text: str, units: dict[str, int], noun: str, use: str) -> int:
     match = _NUMBER.fullmatch(text)
     if not match or match[2] not in units:
-        raise ValueError(f"{text[:40]!r} is no {noun}; use {use}")
+        raise ValueError(f"{quoted(text)} is no {noun}; use {use}")
     value = int(match[1]) * units[match[2]]
     if value > MAX_VALUE:
         raise ValueError(f"{text!r} is too large: at most 2^64 - 1")
@@ -42,6 +54,14 @@ def parse_latency_ns(text: str) -> int:
     return _parse(text, NS_PER_UNIT, "latency", "us, ms or s")
 
 
+def parse_timeframe_ns(text: str) -> int:
+    """`1000s` → 1000000000000; a timeframe of 0 is none. Raises ValueError."""
+    timeframe_ns = _parse(text, NS_PER_UNIT, "timeframe", "us, ms or s")
+    if timeframe_ns == 0:
+        raise ValueError(f"{text!r} is no timeframe; it must be longer than 0")
+    return timeframe_ns
+
+
 def parse_count(text: str) -> int:
     """`10k` → 10000. Raises ValueError."""
     return _parse(text, COUNT_PER_UNIT, "count", "a whole number, or one with k, K or M")
@@ -49,8 +69,13 @@ def parse_count(text: str) -> int:
 
 def _exact(value: int, units: dict[str, int], smallest: str) -> str:
     """`value` in the largest unit that divides it, so that parsing gives it back."""
-    best = max((factor, unit) for unit, factor in units.items() if value % factor == 0 or not factor)
-    return f"{value // best[0]}{best[1]}" if value else f"0{smallest}"
+    if value == 0:
+        return f"0{smallest}"
+    fitting = [(factor, unit) for unit, factor in units.items() if value % factor == 0]
+    if not fitting:
+        raise ValueError(f"{value} is no whole number of {smallest}, the smallest unit")
+    factor, unit = max(fitting)
+    return f"{value // factor}{unit}"
 
 
 def exact_size(size_bytes: int) -> str:
@@ -59,7 +84,10 @@ def exact_size(size_bytes: int) -> str:
 
 
 def exact_latency(latency_ns: int) -> str:
-    """A latency that `parse_latency_ns` reads back to the same value; whole microseconds only."""
+    """A latency that `parse_latency_ns` reads back to the same value: 1000000 → `1ms`.
+
+    Raises ValueError for a part of a microsecond, which the language cannot write.
+    """
     return _exact(latency_ns, NS_PER_UNIT, "us")
 
 

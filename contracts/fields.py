@@ -1,0 +1,251 @@
+"""Every field of a contract, parsed and checked: the one place both syntaxes go through.
+
+A syntax module splits its file into `Written` values and hands them to `build_contract`, so what
+a contract may say cannot differ between the syntaxes. Everything wrong is collected before
+anything is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from contracts.errors import InvalidFileError
+from contracts.model import (
+    MAX_RULES,
+    MAX_SLOTS,
+    Contract,
+    Measurement,
+    Quantity,
+    Rule,
+    SizeRange,
+)
+from contracts.text import is_unprintable, printable, quoted
+from contracts.units import (
+    exact_count,
+    exact_latency,
+    exact_size,
+    parse_count,
+    parse_latency_ns,
+    parse_size_bytes,
+    parse_timeframe_ns,
+)
+from contracts.vocabulary import parse_call_type, parse_measurement
+
+MAX_LABEL_CHARACTERS = 128
+#: PATH_MAX and NAME_MAX of include/uapi/linux/limits.h; PATH_MAX counts the ending NUL.
+MAX_PATH_BYTES, MAX_NAME_BYTES = 4095, 255
+#: A file that is no contract at all has an error in every line; nobody reads more than these.
+MAX_PROBLEMS = 100
+
+_THRESHOLD_PARSERS = {
+    Quantity.SIZE: parse_size_bytes,
+    Quantity.LATENCY: parse_latency_ns,
+    Quantity.COUNT: parse_count,
+}
+_THRESHOLD_PRINTERS = {
+    Quantity.SIZE: exact_size,
+    Quantity.LATENCY: exact_latency,
+    Quantity.COUNT: exact_count,
+}
+_Value = TypeVar("_Value")
+
+
+class Problems:
+    """The errors of one file, in the order found, each with where it stands.
+
+    At `MAX_PROBLEMS` of them `add` raises the InvalidFileError itself.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._found: list[str] = []
+
+    def add(self, where: str, what: str) -> None:
+        """Note one error; `where` is `line 3` or `rules[1].threshold`."""
+        self._found.append(f"{where}: {what}")
+        if len(self._found) == MAX_PROBLEMS:
+            self._found.append(f"stopped at {MAX_PROBLEMS} errors; the rest was not read")
+            raise self.error()
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def error(self) -> InvalidFileError:
+        """All errors as one to raise."""
+        return InvalidFileError(printable(self._source), self._found)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A value as the file has it, and where it stands there."""
+
+    text: str
+    where: str
+
+
+@dataclass(frozen=True)
+class WrittenRule:
+    """The six fields of a rule; a field that is None was missing and is reported already."""
+
+    where: str
+    label: Written | None
+    path: Written | None
+    call_type: Written | None
+    size_range: Written | None
+    measurement: Written | None
+    threshold: Written | None
+
+
+def build_contract(
+    timeframe: Written | None, rules: Iterable[WrittenRule], source: str, problems: Problems
+) -> Contract:
+    """The contract that the written values say.
+
+    `rules` may be lazy and note its own problems while it is read, so that all stand in the
+    file's order. Raises InvalidFileError with everything in `problems`.
+    """
+    timeframe_ns = _parsed(timeframe, parse_timeframe_ns, problems)
+    built = _build_rules(rules, problems)
+    if not built and not problems:
+        problems.add("rules", "there are none; a contract has one or more")
+    if problems or timeframe_ns is None:
+        raise problems.error()
+    return Contract(timeframe_ns, tuple(built), source)
+
+
+def _build_rules(rules: Iterable[WrittenRule], problems: Problems) -> list[Rule]:
+    """The rules that are right; what is wrong with the others is noted."""
+    built: list[Rule] = []
+    places_of_labels: dict[str, str] = {}
+    slots: set[tuple[str, SizeRange]] = set()
+    for number, written in enumerate(rules):
+        if number == MAX_RULES:
+            problems.add(written.where, f"a contract has at most {MAX_RULES} rules")
+            break
+        _check_label_is_new(written, places_of_labels, problems)
+        rule = _build_rule(written, problems)
+        if rule is not None:
+            built.append(rule)
+            _check_slot(rule, written.where, slots, problems)
+    return built
+
+
+def _parsed(
+    written: Written | None, parse: Callable[[str], _Value], problems: Problems
+) -> _Value | None:
+    """The parsed value, or None after noting why there is none."""
+    if written is None:
+        return None
+    try:
+        return parse(written.text)
+    except ValueError as error:
+        problems.add(written.where, str(error))
+        return None
+
+
+def _build_rule(written: WrittenRule, problems: Problems) -> Rule | None:
+    label = _parsed(written.label, parse_label, problems)
+    path = _parsed(written.path, parse_path, problems)
+    call_type = _parsed(written.call_type, parse_call_type, problems)
+    size_range = _parsed(written.size_range, parse_size_range, problems)
+    measurement = _parsed(written.measurement, parse_measurement, problems)
+    if measurement is None:
+        return None  # which units a threshold takes is not known then
+    threshold = _parsed(written.threshold, threshold_parser(measurement), problems)
+    if label is None or path is None or call_type is None:
+        return None
+    if size_range is None or threshold is None:
+        return None
+    return Rule(label, path, call_type, size_range, measurement, threshold)
+
+
+def _check_label_is_new(written: WrittenRule, places: dict[str, str], problems: Problems) -> None:
+    """A label is how a finding is told from another, so it is used once."""
+    if written.label is None:
+        return
+    text, where = written.label.text, written.label.where
+    first = places.setdefault(text, where)
+    if first != where:
+        problems.add(where, f"the label {quoted(text)} is taken already, at {first}")
+
+
+def _check_slot(
+    rule: Rule, where: str, slots: set[tuple[str, SizeRange]], problems: Problems
+) -> None:
+    slot = rule.path, rule.size_range
+    if slot in slots:
+        return
+    slots.add(slot)
+    if len(slots) == MAX_SLOTS + 1:  # said once, not for every rule that follows
+        problems.add(where, f"more than {MAX_SLOTS} distinct pairs of path and size range")
+
+
+def _check_text(text: str, noun: str) -> None:
+    """What holds for labels and paths alike."""
+    if not text:
+        raise ValueError(f"the {noun} is empty")
+    if any(map(is_unprintable, text)):
+        raise ValueError(f"the {noun} {quoted(text)} has a control character")
+    if text != text.strip(" "):
+        raise ValueError(f"the {noun} {quoted(text)} begins or ends with a blank")
+
+
+def parse_label(text: str) -> str:
+    """A label: any printable text of at most 128 characters. Raises ValueError."""
+    _check_text(text, "label")
+    if len(text) > MAX_LABEL_CHARACTERS:
+        raise ValueError(f"the label {quoted(text)} is longer than {MAX_LABEL_CHARACTERS}")
+    if text.startswith("#"):
+        raise ValueError(f"the label {quoted(text)} begins with '#', as Mistral's comments do")
+    return text
+
+
+def parse_path(text: str) -> str:
+    """An absolute path without `.`, doubled and trailing slashes. Raises ValueError."""
+    _check_text(text, "path")
+    if not text.startswith("/"):
+        raise ValueError(f"the path {quoted(text)} is not absolute; begin it with '/'")
+    names = [name for name in text.split("/") if name not in ("", ".")]
+    if ".." in names:
+        raise ValueError(f"the path {quoted(text)} has a '..'; name the directory itself")
+    path = "/" + "/".join(names)
+    longest = max((len(name.encode()) for name in names), default=0)
+    if longest > MAX_NAME_BYTES or len(path.encode()) > MAX_PATH_BYTES:
+        raise ValueError(f"the path {quoted(text)} is longer than the kernel takes")
+    return path
+
+
+def parse_size_range(text: str) -> SizeRange:
+    """`all`, `1KiB-1MiB`, `-1MiB` or `1KiB-`: both ends included. Raises ValueError."""
+    if text == "all":
+        return SizeRange()
+    low, dash, high = (part.strip(" \t") for part in text.partition("-"))
+    if not dash:
+        raise ValueError(f"{quoted(text)} is no size range; use all or a range such as 1KiB-1MiB")
+    size_range = SizeRange(
+        parse_size_bytes(low) if low else 0, parse_size_bytes(high) if high else None
+    )
+    if size_range.max_bytes is not None and size_range.min_bytes > size_range.max_bytes:
+        raise ValueError(f"the size range {quoted(text)} begins above its end")
+    return size_range
+
+
+def size_range_text(size_range: SizeRange) -> str:
+    """The text that `parse_size_range` reads back to the same range."""
+    if size_range.is_all:
+        return "all"
+    low = exact_size(size_range.min_bytes) if size_range.min_bytes else ""
+    high = "" if size_range.max_bytes is None else exact_size(size_range.max_bytes)
+    return f"{low}-{high}"
+
+
+def threshold_parser(measurement: Measurement) -> Callable[[str], int]:
+    """The parser of the thresholds that a measurement takes."""
+    return _THRESHOLD_PARSERS[measurement.quantity]
+
+
+def threshold_text(rule: Rule) -> str:
+    """The text that the rule's threshold is read back from."""
+    return _THRESHOLD_PRINTERS[rule.measurement.quantity](rule.threshold)

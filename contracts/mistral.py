@@ -1,0 +1,141 @@
+r"""Mistral's contract syntax: a header line, then one rule a line.
+
+    2,monitortimeframe,1000s
+    mean_lat_write, /, write, all, mean-latency, 1us
+
+Blanks around a field, blank lines and lines that begin with `#` mean nothing. A version 1 rule
+has no size range. A comma or backslash inside a field is written `\,` and `\\`, as in Mistral's
+log; that its contracts do the same is inferred, as is version 1's rule (`docs/contracts.md`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from contracts.fields import (
+    Problems,
+    Written,
+    WrittenRule,
+    build_contract,
+    size_range_text,
+    threshold_text,
+)
+from contracts.model import Contract, Rule
+from contracts.text import quoted
+from contracts.units import exact_latency
+from contracts.vocabulary import MONITOR, check_timeframe_type
+
+#: Longer than any line whose fields are within their limits, every character escaped.
+_MAX_LINE_CHARACTERS = 16_384
+_HEADER_FIELDS = ("VERSION", "TYPE", "TIMEFRAME")
+_RULE_FIELDS = {
+    "1": ("LABEL", "PATH", "CALL-TYPE", "MEASUREMENT", "THRESHOLD"),
+    "2": ("LABEL", "PATH", "CALL-TYPE", "SIZE-RANGE", "MEASUREMENT", "THRESHOLD"),
+}
+_NEWEST = "2"
+_PIECE = re.compile(r"\\.?|,|[^\\,]+")
+
+_Line = tuple[str, list[str]]
+
+
+def parse(text: str, source: str) -> Contract:
+    """The contract that `text` says; raises InvalidFileError with every error and its line."""
+    problems = Problems(source)
+    lines = _lines(text, problems)
+    first = next(lines, ("line 1", []))
+    if len(first[1]) == len(_RULE_FIELDS[_NEWEST]):  # a rule: only the header is missing
+        problems.add(first[0], f"a header such as {_NEWEST},{MONITOR},1000s comes first")
+        version, timeframe = _NEWEST, None
+        lines = itertools.chain([first], lines)
+    else:
+        version, timeframe = _header(first, problems)
+    return build_contract(timeframe, _rules(lines, version, problems), source, problems)
+
+
+def render(contract: Contract) -> str:
+    """The text that `parse` reads back to the same contract, in version 2.
+
+    Raises ValueError for a figure that the language cannot write (a part of a microsecond).
+    """
+    header = f"{_NEWEST},{MONITOR},{exact_latency(contract.timeframe_ns)}"
+    return "\n".join([header, *map(_rule_text, contract.rules), ""])
+
+
+def _rule_text(rule: Rule) -> str:
+    fields = (
+        rule.label,
+        rule.path,
+        rule.call_type.value,
+        size_range_text(rule.size_range),
+        rule.measurement.value,
+        threshold_text(rule),
+    )
+    return ",".join(re.sub(r"([\\,])", r"\\\1", field) for field in fields)
+
+
+def _lines(text: str, problems: Problems) -> Iterator[_Line]:
+    """Where each line with content stands, and its fields; LF and CRLF both end a line."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        where, content = f"line {number}", line.strip(" \t\r")
+        if not content or content.startswith("#"):
+            continue
+        try:
+            yield where, _fields(content)
+        except ValueError as error:
+            problems.add(where, str(error))
+
+
+def _fields(line: str) -> list[str]:
+    """The line split at its commas, escapes undone. Raises ValueError."""
+    if len(line) > _MAX_LINE_CHARACTERS:
+        raise ValueError(f"longer than {_MAX_LINE_CHARACTERS} characters")
+    fields = [""]
+    for piece in _PIECE.findall(line):
+        if piece == ",":
+            fields.append("")
+        elif piece in ("\\,", "\\\\"):
+            fields[-1] += piece[1]
+        elif piece.startswith("\\"):
+            raise ValueError(f"{quoted(piece)} is no escape; a backslash goes before ',' or '\\'")
+        else:
+            fields[-1] += piece
+    return [field.strip(" \t") for field in fields]
+
+
+def _header(line: _Line, problems: Problems) -> tuple[str, Written | None]:
+    """The version and the timeframe; a version that is not known is read as the newest."""
+    where, fields = line
+    if len(fields) != len(_HEADER_FIELDS):
+        problems.add(where, f"the header is {','.join(_HEADER_FIELDS)}: {_NEWEST},{MONITOR},1000s")
+        return _NEWEST, None
+    version, timeframe_type, timeframe = fields
+    if version not in _RULE_FIELDS:
+        problems.add(where, f"the version {quoted(version)} is not known; use {_NEWEST} or 1")
+        version = _NEWEST
+    try:
+        check_timeframe_type(timeframe_type)
+    except ValueError as error:
+        problems.add(where, str(error))
+    return version, Written(timeframe, where)
+
+
+def _rules(lines: Iterator[_Line], version: str, problems: Problems) -> Iterator[WrittenRule]:
+    names = _RULE_FIELDS[version]
+    for where, fields in lines:
+        if len(fields) != len(names):
+            problems.add(
+                where, f"a version {version} rule is {', '.join(names)}; here are {len(fields)}"
+            )
+            continue
+        written = {name: Written(field, where) for name, field in zip(names, fields)}
+        yield WrittenRule(
+            where=where,
+            label=written["LABEL"],
+            path=written["PATH"],
+            call_type=written["CALL-TYPE"],
+            size_range=written.get("SIZE-RANGE", Written("all", where)),
+            measurement=written["MEASUREMENT"],
+            threshold=written["THRESHOLD"],
+        )
