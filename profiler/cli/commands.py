@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from types import ModuleType
 
-ALL: tuple[ModuleType, ...] = ()
+from profiler.cli import contract
+
+ALL: tuple[ModuleType, ...] = (contract,)

@@ -1,0 +1,112 @@
+"""Check contract files, or convert one to the other syntax."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contracts.errors import UsageError, WritewiseError
+
+if TYPE_CHECKING:
+    from contracts.model import Contract
+
+NAME = "contract"
+HELP = "check contract files, or convert one between Mistral's syntax and YAML"
+
+_SYNTAXES = ("mistral", "yaml")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The two actions and their arguments."""
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    check = actions.add_parser("check", help="say OK or every error of each file")
+    check.add_argument("files", metavar="FILE", nargs="+", help="a contract in either syntax")
+    check.set_defaults(action=_check)
+    convert = actions.add_parser(
+        "convert", help="write a contract in the other syntax; comments are left behind"
+    )
+    convert.add_argument("file", metavar="FILE", help="a contract in either syntax")
+    convert.add_argument(
+        "--to", choices=_SYNTAXES, help="the syntax to write (default: the one FILE is not in)"
+    )
+    convert.add_argument(
+        "-o", "--output", metavar="OUT", help="a new file to write (default: standard output)"
+    )
+    convert.set_defaults(action=_convert)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the action; 0 when all is well. Raises WritewiseError."""
+    return int(arguments.action(arguments))
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """Go on after a bad file; the errors of all bad files are raised together at the end."""
+    errors: list[UsageError] = []
+    for path in arguments.files:
+        try:
+            print(_verdict(path), flush=True)
+        except UsageError as error:
+            errors.append(error)
+    if errors:
+        hints = tuple(dict.fromkeys(error.hint for error in errors if error.hint))
+        raise UsageError("\n".join(error.message for error in errors), "; ".join(hints))
+    return 0
+
+
+def _verdict(path: str) -> str:
+    from contracts.loading import load_contract
+    from contracts.text import printable
+
+    count = len(load_contract(path).rules)
+    return f"{printable(path)}: OK, {count} {'rule' if count == 1 else 'rules'}"
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    from contracts.loading import SYNTAXES, read_text, syntax_of
+
+    text = read_text(arguments.file)
+    present = syntax_of(arguments.file, text)
+    target = arguments.to or next(name for name in _SYNTAXES if name != present)
+    contract = SYNTAXES[present].parse(text, arguments.file)
+    converted = _rendered(contract, target)
+    if arguments.output is None:
+        sys.stdout.buffer.write(converted.encode())  # contracts are UTF-8, whatever the locale
+    else:
+        _write_new_file(arguments.output, converted)
+    return 0
+
+
+def _rendered(contract: Contract, target: str) -> str:
+    """The contract in the target syntax, read back to make sure that nothing was lost."""
+    from contracts.loading import SYNTAXES
+    from contracts.text import printable
+
+    syntax = SYNTAXES[target]
+    text = syntax.render(contract)
+    if syntax.parse(text, contract.source) != contract:
+        name = printable(contract.source)
+        raise WritewiseError(f"{name} cannot be written as {target} without a loss")
+    return text
+
+
+def _write_new_file(path: str, text: str) -> None:
+    """Write a file that must not exist, not even as a symlink (O_EXCL); raises UsageError."""
+    from contracts.text import printable
+
+    name = printable(path)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        raise UsageError(f"{name} exists already", "name a new file, or remove it") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {name}: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        Path(path).unlink()
+        raise UsageError(f"cannot write {name}: {error.strerror}") from None

@@ -1,0 +1,133 @@
+"""Findings of a contract, for the terminal and as a document for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from contracts.evaluate import Finding
+from contracts.fields import size_range_text
+from contracts.model import Quantity, Rule
+from contracts.stats import CallStats
+from contracts.text import printable
+from contracts.units import exact_latency, format_count, format_duration, format_size
+
+_UNITS = {Quantity.SIZE: "bytes", Quantity.LATENCY: "ns", Quantity.COUNT: "calls"}
+_COLUMNS = ("rule", "path", "sizes", "measures", "value", "threshold", "violated")
+_NUMERIC_COLUMNS = ("value", "threshold")
+
+
+def print_findings(
+    findings: Sequence[Finding],
+    console: Console,
+    *,
+    timeframe_ns: int | None = None,
+    elapsed_ns: int | None = None,
+) -> None:
+    """Print a table of the findings and, below it, the calls that each path and size range had.
+
+    With the contract's timeframe and the time measured it also says when a threshold was meant
+    for a shorter time than the value covers.
+    """
+    console.print(findings_table(findings))
+    for line in _calls_lines(findings):
+        console.print(Text(line))
+    console.print(Text(_coverage(timeframe_ns, elapsed_ns), style="dim"))
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """The findings as a rich table, one row per rule in the contract's order."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)  # 80 columns are enough
+    for name in _COLUMNS:
+        if name in _NUMERIC_COLUMNS:
+            table.add_column(name, justify="right", no_wrap=True)
+        else:
+            table.add_column(name, overflow="fold")  # a long path is shown whole
+    for finding in findings:
+        table.add_row(*_cells(finding))
+    return table
+
+
+def findings_document(findings: Sequence[Finding]) -> list[dict[str, object]]:
+    """The findings as plain data, one entry per rule in the contract's order.
+
+    `value` and `threshold` are in `unit` (bytes, calls or ns). `count`, `bytes` and the
+    percentiles are of all calls that the rule covers, `failed` of those that failed; value and
+    percentiles are None when no call gave them.
+    """
+    return [_finding_document(finding) for finding in findings]
+
+
+def _finding_document(finding: Finding) -> dict[str, object]:
+    rule, stats = finding.rule, finding.stats
+    return {
+        "label": rule.label,
+        "path": rule.path,
+        "call_type": rule.call_type.value,
+        "size_range": size_range_text(rule.size_range),
+        "measurement": rule.measurement.value,
+        "value": finding.value,
+        "unit": _UNITS[rule.measurement.quantity],
+        "threshold": rule.threshold,
+        "violated": finding.violated,
+        "superseded": finding.superseded,
+        "count": stats.count,
+        "bytes": stats.bytes,
+        "failed": stats.failed,
+        "latency_p50_ns": stats.percentile_ns(50) if stats.count else None,
+        "latency_p99_ns": stats.percentile_ns(99) if stats.count else None,
+    }
+
+
+def _cells(finding: Finding) -> tuple[Text, ...]:
+    """A row; texts, not markup, so that a label such as `[bold]` shows as it is."""
+    rule = finding.rule
+    return (
+        Text(printable(rule.label)),
+        Text(printable(rule.path)),
+        Text(size_range_text(rule.size_range)),
+        Text(f"{rule.call_type.value} {rule.measurement.value}"),
+        Text(finding.value_text),
+        Text(finding.threshold_text),
+        _verdict(finding),
+    )
+
+
+def _verdict(finding: Finding) -> Text:
+    if finding.superseded:
+        return Text("superseded", style="dim")
+    return Text("yes", style="bold red") if finding.violated else Text("no", style="green")
+
+
+def _calls_lines(findings: Sequence[Finding]) -> list[str]:
+    """A line for each distinct path and size range; rules that share one share its calls."""
+    first_of_slot: dict[object, Finding] = {}
+    for finding in findings:
+        rule = finding.rule
+        first_of_slot.setdefault((rule.path, rule.call_type, rule.size_range), finding)
+    return [_calls_line(finding.rule, finding.stats) for finding in first_of_slot.values()]
+
+
+def _calls_line(rule: Rule, stats: CallStats) -> str:
+    sizes = "" if rule.size_range.is_all else f" of {size_range_text(rule.size_range)}"
+    line = (
+        f"{printable(rule.path)}: {format_count(stats.count)} {rule.call_type.value} calls{sizes}, "
+        f"{format_size(stats.bytes)}, {format_count(stats.failed)} failed"
+    )
+    if not stats.count:
+        return line
+    p50, p99 = (format_duration(stats.percentile_ns(percent)) for percent in (50, 99))
+    return f"{line}; latency p50 {p50}, p99 {p99}, max {format_duration(stats.latency_max_ns)}"
+
+
+def _coverage(timeframe_ns: int | None, elapsed_ns: int | None) -> str:
+    if timeframe_ns is None or elapsed_ns is None or elapsed_ns <= timeframe_ns:
+        return "Each value covers the whole run."
+    return (
+        f"Each value covers the whole run of {format_duration(elapsed_ns)}, which is longer than "
+        f"the contract's timeframe of {exact_latency(timeframe_ns)}."
+    )
