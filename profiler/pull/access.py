@@ -1,0 +1,59 @@
+"""How a pull reaches S3: everything else than this comes from boto3's own chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from contracts.errors import UsageError
+from contracts.text import quoted
+
+_CONNECT_TIMEOUT_S = 10  # botocore's own 60 s, five times over, is long to learn of a typing error
+_DEFAULT_POOL_CONNECTIONS = 10
+
+
+@dataclass(frozen=True)
+class S3Access:
+    """An endpoint instead of AWS's own, or None; and whether requests are signed.
+
+    Small and picklable: each worker process makes its own client from it, after its start.
+    """
+
+    endpoint_url: str | None = None
+    sign_requests: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse an endpoint that is no http(s) URL, or that carries a password."""
+        if self.endpoint_url is not None:
+            _check_endpoint(self.endpoint_url)
+
+    def make_client(self, max_connections: int = _DEFAULT_POOL_CONNECTIONS) -> Any:
+        """A boto3 S3 client with room for `max_connections`. Raises botocore's exceptions.
+
+        With fewer connections than threads, urllib3 would open and throw away a connection for
+        each part.
+        """
+        import boto3
+        from botocore import UNSIGNED
+        from botocore.config import Config
+
+        config = Config(
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            max_pool_connections=max(max_connections, _DEFAULT_POOL_CONNECTIONS),
+            signature_version=None if self.sign_requests else UNSIGNED,
+        )
+        return boto3.session.Session().client("s3", endpoint_url=self.endpoint_url, config=config)
+
+
+def _check_endpoint(url: str) -> None:
+    hint = "use http://HOST:PORT or https://HOST"
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise UsageError("--endpoint-url is no URL", hint) from None
+    if parts.username or parts.password:
+        raise UsageError("--endpoint-url must not carry a user name or password", hint)
+    if not is_good or any(character <= " " for character in url):
+        raise UsageError(f"--endpoint-url: {quoted(url)} is no http or https URL", hint)

@@ -1,0 +1,262 @@
+"""Where a pull writes: checked before it starts, and never left through a symlink.
+
+Objects are downloaded under names of their own (`.writewise-RUN-NUMBER.part`) in the directory
+they will end in, and get their final name by one rename after they were verified, so a partial
+file never carries a final name. A file that has the final name already is replaced by that rename
+alone; a symlink of that name is replaced itself, never followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contracts.text import printable
+from contracts.units import format_size
+from profiler.beneath import directory_beneath
+from profiler.pull.errors import PullError, explain_local
+from profiler.pull.source import Plan
+
+#: A step on the way needs the right to search a directory, not to list it: O_PATH.
+_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_SYMLINKS = 40  # as the kernel's own path walk, include/linux/namei.h
+
+
+@dataclass
+class Staging:
+    """A plan's place on the destination while a pull runs: an open directory and a run's token.
+
+    `root_fd` is open in the process that made it; `made_directories` are those made for the keys,
+    parents first.
+    """
+
+    plan: Plan
+    root_fd: int
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+    made_directories: list[tuple[str, ...]] = field(default_factory=list)
+
+    @property
+    def root_path(self) -> str:
+        """A path by which other processes of this user open the very directory that is open."""
+        return f"/proc/{os.getpid()}/fd/{self.root_fd}"
+
+    def part_name(self, number: int) -> str:
+        """The file name of object `number` of the plan until it is published.
+
+        It does not contain the final name, which may itself be as long as a name can be.
+        """
+        return f"{self._part_prefix}{number}.part"
+
+    @property
+    def _part_prefix(self) -> str:
+        return f".writewise-{self.token}-"
+
+    @property
+    def _directories(self) -> list[tuple[str, ...]]:
+        """Every directory that the plan's files lie in, parents first."""
+        leaves = {remote.directory for remote in self.plan.objects}
+        every = {names[:depth] for names in leaves for depth in range(len(names) + 1)}
+        return sorted(every, key=lambda names: (len(names), names))
+
+    def make_directories(self) -> None:
+        """Make the directories of the keys.
+
+        Raises PullError for a symlink or a file on the way, and for a directory that has an
+        object's final name.
+        """
+        for names in self._directories:
+            try:
+                if names:
+                    self._make_directory(names)
+            except OSError as error:
+                raise explain_local(error, _shown(names)) from error
+        _check_final_names(self.root_fd, self.plan)
+
+    def _make_directory(self, names: tuple[str, ...]) -> None:
+        with directory_beneath(self.root_fd, names[:-1]) as parent_fd:
+            try:
+                os.mkdir(names[-1], 0o777, dir_fd=parent_fd)
+                self.made_directories.append(names)
+            except FileExistsError:
+                _check_is_directory(parent_fd, names)
+
+    def discard(self) -> None:
+        """Remove what this run left unpublished: part files, and directories that are empty."""
+        for names in self._directories:
+            with contextlib.suppress(OSError), directory_beneath(self.root_fd, names) as directory:
+                self._remove_parts(directory)
+        for names in reversed(self.made_directories):
+            parent = directory_beneath(self.root_fd, names[:-1])
+            with contextlib.suppress(OSError), parent as directory:
+                os.rmdir(names[-1], dir_fd=directory)  # ENOTEMPTY: it holds published files
+        self.made_directories.clear()
+
+    def _remove_parts(self, directory_fd: int) -> None:
+        for name in os.listdir(directory_fd):
+            # boto3 appends a suffix of its own while it downloads.
+            if name.startswith(self._part_prefix):
+                os.unlink(name, dir_fd=directory_fd)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A directory to pull to. Holds nothing open: between pulls it may be unmounted."""
+
+    path: Path
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[int]:
+        """The directory as a descriptor.
+
+        Raises PullError when it is missing, no directory, read-only or not writable, or when its
+        path leads through a symlink that another user could have put there.
+        """
+        descriptor = _open_trusted(self.path)
+        try:
+            _check_writable(descriptor, self.path)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def stage(self, plan: Plan) -> Iterator[Staging]:
+        """Open it and make the plan's directories; what is not published is removed at the end.
+
+        Raises PullError, also when the plan is larger than the free space, before anything is
+        written.
+        """
+        with self.open() as root_fd:
+            _check_space(root_fd, plan, self.path)
+            staging = Staging(plan, root_fd)
+            try:
+                staging.make_directories()
+                yield staging
+            finally:
+                staging.discard()
+
+
+def publish(directory_fd: int, part_name: str, file_name: str) -> None:
+    """Give a verified part its final name, replacing what had it. Raises OSError."""
+    os.rename(part_name, file_name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+
+
+# -- checks before a pull --------------------------------------------------------------------------
+
+
+def _check_writable(descriptor: int, path: Path) -> None:
+    shown = printable(str(path))
+    if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
+        raise PullError(
+            f"the destination {shown} is on a read-only file system",
+            "remount it for writing, or pull elsewhere; file systems turn read-only after errors",
+        )
+    if not os.access(f"/proc/self/fd/{descriptor}", os.W_OK | os.X_OK):
+        raise PullError(
+            f"the destination {shown} is not writable", "run as root, or pull to another directory"
+        )
+
+
+def _check_space(descriptor: int, plan: Plan, path: Path) -> None:
+    """What other users may fill counts as free; root's reserve is left alone."""
+    found = os.fstatvfs(descriptor)
+    free_bytes = found.f_bavail * found.f_frsize
+    if plan.bytes > free_bytes:
+        raise PullError(
+            f"{plan.location} has {format_size(plan.bytes)}, but {printable(str(path))} has only "
+            f"{format_size(free_bytes)} free",
+            "free space there, or pull to a larger volume",
+        )
+
+
+def _check_is_directory(parent_fd: int, names: Sequence[str]) -> None:
+    mode = os.stat(names[-1], dir_fd=parent_fd, follow_symlinks=False).st_mode
+    if stat.S_ISLNK(mode):
+        raise PullError(
+            f"{_shown(names)} below the destination is a symlink; nothing is written through it",
+            "remove the symlink, or pull to the directory that it points to",
+        )
+    if not stat.S_ISDIR(mode):
+        raise PullError(
+            f"{_shown(names)} below the destination is a file, but keys need a directory there",
+            "remove the file, or pull to another directory",
+        )
+
+
+def _check_final_names(root_fd: int, plan: Plan) -> None:
+    """Refuse names that no file can take: a rename replaces anything else than a directory."""
+    by_directory: dict[tuple[str, ...], list[str]] = {}
+    for remote in plan.objects:
+        by_directory.setdefault(remote.directory, []).append(remote.file_name)
+    for names, files in by_directory.items():
+        with directory_beneath(root_fd, names) as directory_fd:
+            for file in files:
+                if _is_directory(directory_fd, file):
+                    raise PullError(
+                        f"{_shown((*names, file))} below the destination is a directory, but an "
+                        "object has this name",
+                        "remove the directory, or pull to another one",
+                    )
+
+
+def _is_directory(directory_fd: int, name: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _shown(names: Sequence[str]) -> str:
+    return printable("/".join(names)) or "the destination"
+
+
+# -- opening the destination -----------------------------------------------------------------------
+
+
+def _open_trusted(path: Path) -> int:
+    """Open `path` component by component; a symlink is followed only where others cannot write."""
+    shown = printable(str(path))
+    pending = _components(str(Path.cwd() / path))
+    current, links_left = os.open("/", _STEP), _MAX_SYMLINKS
+    try:
+        while pending:
+            name = pending.pop()
+            target = _link_target(current, name, shown)
+            links_left -= target is not None
+            if links_left < 0:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            if target is None or target.startswith("/"):
+                following = os.open("/" if target else name, _STEP, dir_fd=current)
+                os.close(current)
+                current = following
+            pending += _components(target or "")
+        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=current)
+    except OSError as error:
+        raise explain_local(error, f"the destination {shown} cannot be used") from error
+    finally:
+        os.close(current)
+
+
+def _components(path: str) -> list[str]:
+    """The components of a path, last first, ready to be popped."""
+    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
+
+
+def _link_target(directory_fd: int, name: str, shown: str) -> str | None:
+    """Where `name` points to, None when it is no symlink. Raises PullError for one not trusted."""
+    if not stat.S_ISLNK(os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_mode):
+        return None
+    directory = os.fstat(directory_fd)
+    others_write = directory.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if others_write or directory.st_uid not in (0, os.geteuid()):
+        raise PullError(
+            f"the destination {shown} leads through the symlink {printable(name)}, which lies in "
+            "a directory that others can write",
+            "give the directory that the symlink points to",
+        )
+    return os.readlink(name, dir_fd=directory_fd)

@@ -1,0 +1,191 @@
+"""What can go wrong in a pull, in the user's terms.
+
+`explain` turns the exceptions of boto3, botocore and the file system into one sentence and a
+hint. No sentence quotes what an exception says about itself unless it is known to be harmless:
+some of botocore's carry signed headers or tokens.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from boto3.exceptions import RetriesExceededError
+from botocore import exceptions as botocore
+from s3transfer.exceptions import RetriesExceededError as TransferRetriesExceededError
+from s3transfer.exceptions import S3DownloadFailedError, S3ValidationError
+
+from contracts.errors import WritewiseError
+from contracts.text import printable
+
+
+class PullError(WritewiseError):
+    """A pull that cannot start or go on."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One sentence, what to do next, and whether other objects of the pull may still succeed."""
+
+    message: str
+    hint: str = ""
+    concerns_one_object: bool = False
+
+    def as_error(self) -> PullError:
+        """The error to raise."""
+        return PullError(self.message, self.hint)
+
+
+_CREDENTIALS = "check the credentials that boto3 finds (environment, ~/.aws, instance profile)"
+_RETRY = "pull again; what has arrived complete is replaced only by a complete copy"
+
+#: S3's error codes → sentence with {bucket}, hint. A HEAD has no body: its codes are numbers.
+_BY_CODE = {
+    "NoSuchBucket": ("bucket {bucket} does not exist", "check the name and the endpoint"),
+    "AccessDenied": (
+        "access to bucket {bucket} is denied",
+        "the credentials need s3:ListBucket on the bucket and s3:GetObject on its objects",
+    ),
+    "ExpiredToken": ("the session token has expired", "get fresh credentials and pull again"),
+    "InvalidToken": ("the session token is not valid", _CREDENTIALS),
+    "InvalidAccessKeyId": ("S3 does not know this access key", _CREDENTIALS),
+    "SignatureDoesNotMatch": ("the secret key does not fit the access key", _CREDENTIALS),
+    "PermanentRedirect": (
+        "bucket {bucket} is in another region",
+        "set AWS_REGION, or the profile's region, to the bucket's",
+    ),
+    "RequestTimeTooSkewed": ("this host's clock is wrong", "set the clock; S3 allows 15 minutes"),
+    "SlowDown": (
+        "S3 asks to slow down",
+        "use fewer workers or a lower max_concurrency, or spread the keys over prefixes",
+    ),
+    "InternalError": ("S3 had an internal error, also after retries", _RETRY),
+    "NotImplemented": ("the endpoint does not offer what a pull needs", "check --endpoint-url"),
+}
+_SAME_AS = {
+    "403": "AccessDenied",
+    "AllAccessDisabled": "AccessDenied",
+    "AccountProblem": "AccessDenied",
+    "TokenRefreshRequired": "ExpiredToken",
+    "RequestExpired": "ExpiredToken",
+    "301": "PermanentRedirect",
+    "TemporaryRedirect": "PermanentRedirect",
+    "AuthorizationHeaderMalformed": "PermanentRedirect",
+    "IllegalLocationConstraintException": "PermanentRedirect",
+    "503": "SlowDown",
+    "ServiceUnavailable": "SlowDown",
+    "RequestLimitExceeded": "SlowDown",
+    "500": "InternalError",
+}
+_OBJECT_CODES = {
+    "NoSuchKey": "the object no longer exists",
+    "404": "the object no longer exists",
+    "PreconditionFailed": "the object was replaced while it was pulled",
+    "412": "the object was replaced while it was pulled",
+    "InvalidObjectState": "the object is archived (Glacier) and must be restored first",
+}
+#: These are S3's answer about one object or one moment; the rest of the pull may go on.
+_TRANSIENT_CODES = ("SlowDown", "InternalError")
+
+
+def explain(error: BaseException, bucket: str = "") -> Explanation:
+    """What `error` means for a pull from `bucket`."""
+    for cause in _chain(error):
+        if isinstance(cause, botocore.ClientError):
+            return _explain_code(cause, printable(bucket))
+        if isinstance(cause, OSError) and not isinstance(cause, _NETWORK_ERRORS) and cause.errno:
+            return _explain_os_error(cause)
+    for kind, message, hint in _BY_KIND:
+        if isinstance(error, kind):
+            return Explanation(message.format(detail=_harmless_detail(error)), hint)
+    if isinstance(error, _BROKEN_BODY):
+        return Explanation("the object did not arrive whole, also after retries", _RETRY, True)
+    return Explanation(f"the pull failed ({type(error).__name__})", _RETRY, True)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        last = getattr(error, "last_exception", None)
+        error = last if isinstance(last, BaseException) else error.__cause__
+
+
+def _explain_code(error: botocore.ClientError, bucket: str) -> Explanation:
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    if code in _OBJECT_CODES:
+        return Explanation(_OBJECT_CODES[code], "", concerns_one_object=True)
+    known = _SAME_AS.get(code, code)
+    if known in _BY_CODE:
+        message, hint = _BY_CODE[known]
+        return Explanation(message.format(bucket=bucket), hint, known in _TRANSIENT_CODES)
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", "?")
+    return Explanation(
+        f"S3 answered {printable(code)[:60]} (HTTP {status}) for bucket {bucket}",
+        "look this code up in the S3 API reference, and check bucket, region and endpoint",
+    )
+
+
+_OS_HINTS = {
+    errno.ENOENT: "create the directory, or mount the volume, and pull again",
+    errno.ENOTDIR: "give a directory",
+    errno.EACCES: "run as root, or pull to another directory",
+    errno.ENOSPC: "free space on the destination, or pull to a larger volume",
+    errno.EDQUOT: "raise the quota, or pull to another volume",
+    errno.EROFS: "remount the destination for writing; a file system turns read-only after errors",
+    errno.EIO: "look at the kernel's log (dmesg): the volume reports errors",
+    errno.EMFILE: "raise the limit of open files (ulimit -n), or lower max_concurrency",
+}
+
+
+def _explain_os_error(error: OSError) -> Explanation:
+    reason = os.strerror(error.errno or 0)
+    hint = _OS_HINTS.get(error.errno or 0, "check the destination")
+    return Explanation(f"writing to the destination failed: {reason}", hint)
+
+
+def _harmless_detail(error: BaseException) -> str:
+    """The endpoint, bucket or profile that an exception names, without a URL's user and query."""
+    given = getattr(error, "kwargs", {})
+    text = str(given.get("endpoint_url") or given.get("proxy_url") or given.get("profile") or "")
+    scheme, separator, rest = text.partition("://")
+    if separator:
+        text = scheme + separator + rest.partition("/")[0].rpartition("@")[2]
+    return printable(text)[:200]
+
+
+_NETWORK = "check the network and --endpoint-url"
+_NETWORK_ERRORS = (botocore.HTTPClientError, botocore.ConnectionError, ConnectionError)
+_BROKEN_BODY = (
+    *(RetriesExceededError, TransferRetriesExceededError, S3DownloadFailedError),
+    *(S3ValidationError, botocore.IncompleteReadError, botocore.FlexibleChecksumError),
+    *(botocore.ChecksumError, botocore.ResponseStreamingError),
+)
+#: Exceptions → sentence with {detail}, hint; the first that fits counts.
+_BY_KIND: tuple[tuple[type[BaseException], str, str], ...] = (
+    (botocore.NoCredentialsError, "no AWS credentials were found", _CREDENTIALS),
+    (botocore.PartialCredentialsError, "the AWS credentials are incomplete", _CREDENTIALS),
+    (botocore.CredentialRetrievalError, "AWS credentials could not be retrieved", _CREDENTIALS),
+    (botocore.SSOError, "the SSO session is not valid", "run `aws sso login`"),
+    (botocore.TokenRetrievalError, "the SSO session is not valid", "run `aws sso login`"),
+    (botocore.ProfileNotFound, "there is no AWS profile {detail}", "check AWS_PROFILE"),
+    (botocore.ConfigParseError, "the AWS configuration is not readable", "check ~/.aws/config"),
+    (botocore.NoRegionError, "no AWS region is set", "set AWS_REGION, or the profile's region"),
+    (botocore.InvalidRegionError, "the AWS region is not valid", "check AWS_REGION"),
+    (botocore.ProxyConnectionError, "the proxy {detail} does not answer", "check HTTPS_PROXY"),
+    (botocore.SSLError, "the TLS connection to {detail} failed", _NETWORK),
+    (botocore.EndpointConnectionError, "the endpoint {detail} does not answer", _NETWORK),
+    (botocore.ConnectTimeoutError, "connecting to {detail} timed out", _NETWORK),
+    (botocore.ReadTimeoutError, "the endpoint {detail} stopped answering", _NETWORK),
+    (botocore.ConnectionClosedError, "the endpoint {detail} closed the connection", _NETWORK),
+    (botocore.HTTPClientError, "the connection to the endpoint failed", _NETWORK),
+    (botocore.ParamValidationError, "S3 does not allow this bucket name", "check the address"),
+    (botocore.EndpointProviderError, "bucket and endpoint do not fit together", _NETWORK),
+)
+
+
+def explain_local(error: OSError, what: str) -> PullError:
+    """The error of an operation on the destination; `what` names its object, made printable."""
+    explanation = _explain_os_error(error)
+    return PullError(f"{what}: {os.strerror(error.errno or 0)}", explanation.hint)

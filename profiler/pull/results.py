@@ -1,0 +1,57 @@
+"""What a pull tells while it runs and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come."""
+
+    bytes: int
+    objects: int
+    total_bytes: int
+    total_objects: int
+    elapsed_s: float
+
+
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An object that did not arrive, or is not what S3 has; both printable."""
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PullResult:
+    """What a run fetched; the files still have the names of their parts.
+
+    `return_seconds` is from the first object handed out to the last `download_file` returned,
+    `arrived` the numbers in the plan of the objects fetched, `bytes` their size.
+    """
+
+    started_monotonic_ns: int
+    return_seconds: float
+    bytes: int
+    arrived: tuple[int, ...]
+    failures: tuple[Failure, ...]
+
+    @property
+    def objects(self) -> int:
+        """The number of objects fetched."""
+        return len(self.arrived)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How many objects were verified by which method, and those that are not what S3 has."""
+
+    count_by_method: Mapping[str, int]
+    failures: tuple[Failure, ...]
+    seconds: float

@@ -1,0 +1,174 @@
+"""What a pull will fetch: `s3://BUCKET/PREFIX` → the plan, with every key checked.
+
+Prefix semantics are those of `aws s3 sync`: PREFIX is a directory ("/" is added) and its objects
+keep their names below it. When no object lies below it, PREFIX may be the exact key of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from contracts.errors import UsageError
+from contracts.text import printable, quoted
+from profiler.pull.errors import PullError, explain
+
+_SCHEME = "s3://"
+_NAME_MAX_BYTES = 255  # include/uapi/linux/limits.h
+_SHOWN_KEYS = 10
+
+
+@dataclass(frozen=True)
+class Location:
+    """A bucket and what keys begin with (may be empty)."""
+
+    bucket: str
+    prefix: str
+
+    def __str__(self) -> str:
+        """As the user writes it, made printable."""
+        return printable(f"{_SCHEME}{self.bucket}/{self.prefix}")
+
+
+@dataclass(frozen=True)
+class RemoteObject:
+    """One object: its key, where it goes below the destination, its size and its ETag."""
+
+    key: str
+    relative_path: str
+    size_bytes: int
+    etag: str
+
+    @property
+    def directory(self) -> tuple[str, ...]:
+        """The directories above it, from the destination downwards."""
+        return tuple(self.relative_path.split("/")[:-1])
+
+    @property
+    def file_name(self) -> str:
+        """The last component of its path."""
+        return self.relative_path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All objects of one pull; every relative path is known to stay below the destination."""
+
+    location: Location
+    objects: tuple[RemoteObject, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The size of all objects together."""
+        return sum(remote.size_bytes for remote in self.objects)
+
+
+class UnsafeKeysError(PullError):
+    """Keys that would leave the destination, or collide in it."""
+
+    def __init__(self, location: Location, problems: list[str]) -> None:
+        shown = "".join(f"\n  {problem}" for problem in problems[:_SHOWN_KEYS])
+        more = len(problems) - _SHOWN_KEYS
+        super().__init__(
+            f"{location} has keys that cannot be files below the destination:{shown}"
+            + (f"\n  and {more} more" if more > 0 else ""),
+            "nothing was pulled; rename these objects, or pull a prefix without them",
+        )
+        self.problems = tuple(problems)
+
+
+def parse_location(text: str) -> Location:
+    """`s3://BUCKET/PREFIX` → Location. Raises UsageError."""
+    bucket, _, prefix = text[len(_SCHEME) :].partition("/")
+    if not text.startswith(_SCHEME) or not bucket or any(char.isspace() for char in bucket):
+        raise UsageError(f"{quoted(text)} is no address in S3", "use s3://BUCKET/PREFIX")
+    return Location(bucket, prefix)
+
+
+def list_plan(client: Any, location: Location) -> Plan:
+    """List the objects at `location` with a boto3 client.
+
+    Raises PullError when there are none or S3 refuses, UnsafeKeysError when a key would leave the
+    destination: then nothing at all is pulled, since a listing with such a key is not what its
+    owner meant.
+    """
+    try:
+        objects = _list_directory(client, location) or _list_exact_key(client, location)
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise explain(error, location.bucket).as_error() from error
+    if not objects:
+        raise PullError(f"{location} has no objects", "check the prefix: it names a directory")
+    problems = _problems(objects)
+    if problems:
+        raise UnsafeKeysError(location, problems)
+    return Plan(location, tuple(objects))
+
+
+def _list_directory(client: Any, location: Location) -> list[RemoteObject]:
+    prefix = location.prefix
+    if prefix and not prefix.endswith("/"):
+        prefix += "/"
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=location.bucket, Prefix=prefix)
+    return [
+        _remote_object(item, len(prefix))
+        for page in pages
+        for item in page.get("Contents", ())
+        if not item["Key"].endswith("/")  # a folder's marker, as consoles make them
+    ]
+
+
+def _list_exact_key(client: Any, location: Location) -> list[RemoteObject]:
+    """The object whose key is the prefix itself: it sorts before all longer keys."""
+    if not location.prefix or location.prefix.endswith("/"):
+        return []
+    page = client.list_objects_v2(Bucket=location.bucket, Prefix=location.prefix, MaxKeys=1)
+    start = location.prefix.rfind("/") + 1
+    found = page.get("Contents", ())
+    return [_remote_object(item, start) for item in found if item["Key"] == location.prefix]
+
+
+def _remote_object(item: dict[str, Any], start: int) -> RemoteObject:
+    key = item["Key"]
+    return RemoteObject(key, key[start:], int(item["Size"]), str(item["ETag"]).strip('"'))
+
+
+def _problems(objects: Iterable[RemoteObject]) -> list[str]:
+    """One line for each key that cannot be a file below the destination."""
+    listed = list(objects)
+    directories = {prefix for remote in listed for prefix in _directories_above(remote)}
+    seen: set[str] = set()
+    problems = []
+    for remote in listed:
+        problem = _path_problem(remote.relative_path)
+        if not problem and remote.relative_path in directories:
+            problem = "is a file and a directory at once"
+        if not problem and remote.relative_path in seen:
+            problem = "is listed twice"
+        if problem:
+            problems.append(f"{printable(remote.key)}: {problem}")
+        seen.add(remote.relative_path)
+    return problems
+
+
+def _directories_above(remote: RemoteObject) -> Iterator[str]:
+    path = remote.relative_path
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _path_problem(path: str) -> str:
+    """Why `path` is no relative path that stays below its start; empty when it is one."""
+    if path.startswith("/"):
+        return "is absolute"
+    for name in path.split("/"):
+        if name in ("", ".", ".."):
+            return f"has the component {name!r}"
+        if "\0" in name:
+            return "has a NUL character"
+        if len(name.encode("utf-8", "surrogatepass")) > _NAME_MAX_BYTES:
+            return f"has a component longer than {_NAME_MAX_BYTES} bytes"
+    return ""

@@ -1,0 +1,299 @@
+"""The worker processes of a pull: started once, handed objects one by one, in any number of runs.
+
+A process each, because boto3 is bound by Python's lock; spawned, because clients and their
+threads do not survive a fork. Use a pool from the thread that started it, and from one that lives
+as long: the workers die with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import multiprocessing
+import os
+import signal
+import time
+from collections import Counter as Tally
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from multiprocessing.sharedctypes import RawArray
+from typing import Any
+
+from contracts.text import printable
+from profiler.pull.access import S3Access
+from profiler.pull.client import Boto3Client, PullClient
+from profiler.pull.destination import Staging
+from profiler.pull.errors import Explanation, PullError
+from profiler.pull.results import Failure, OnProgress, Progress, PullResult, Verification
+from profiler.pull.settings import TransferSettings
+from profiler.pull.worker import (
+    COUNTERS,
+    Counter,
+    DownloadJob,
+    Job,
+    Outcome,
+    VerifyJob,
+    run_worker,
+)
+
+#: How often progress is reported, at least.
+_TICK_S = 0.1
+_START_TIMEOUT_S = 60.0
+_CLOSE_TIMEOUT_S = 1.0
+
+
+class WorkerDiedError(PullError):
+    """A worker process ended by itself or was killed."""
+
+    def __init__(self, exit_code: int | None) -> None:
+        by = "ended"
+        if exit_code is not None and exit_code < 0:
+            by = f"was killed by {signal.Signals(-exit_code).name}"
+        super().__init__(
+            f"a worker process {by} during the pull",
+            "look for the out-of-memory killer in the kernel's log (dmesg); fewer workers, or a "
+            "lower max_concurrency and max_io_queue, need less memory",
+        )
+
+
+@dataclass(frozen=True)
+class _Worker:
+    process: SpawnProcess
+    connection: Connection
+
+
+class WorkerPool:
+    """Worker processes that pull; a context manager.
+
+    Each makes a `client_class(access, settings)` of its own. A run that raises ends the workers
+    and so whatever they were doing; `start` (which a run calls too) then starts fresh ones.
+    """
+
+    def __init__(
+        self,
+        access: S3Access,
+        settings: TransferSettings,
+        worker_count: int | None = None,
+        client_class: Callable[[S3Access, TransferSettings], PullClient] = Boto3Client,
+    ) -> None:
+        self._make_client = functools.partial(client_class, access, settings)
+        self._worker_count = worker_count or os.cpu_count() or 1
+        self._counters: ctypes.Array[ctypes.c_int64] = RawArray(
+            ctypes.c_int64, COUNTERS * self._worker_count
+        )
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> WorkerPool:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The pids of the workers that run now."""
+        return tuple(worker.process.pid or 0 for worker in self._workers)
+
+    def start(self) -> None:
+        """Start the workers, unless they run, and wait until each has its client.
+
+        Raises PullError when a client cannot be made.
+        """
+        if self._workers:
+            return
+        try:
+            resource_tracker.ensure_running()  # before SIGINT is blocked: it unblocks it
+            with _interrupt_blocked():
+                for number in range(self._worker_count):
+                    self._workers.append(self._spawn(number))
+            for worker in self._workers:
+                _wait_until_ready(worker)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _spawn(self, number: int) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        counter = Counter(self._counters, number)
+        arguments = (theirs, counter, self._make_client, os.getpid())
+        process = context.Process(target=run_worker, args=arguments, daemon=True)
+        process.start()
+        theirs.close()  # so that ours sees the end of file when the worker dies
+        return _Worker(process, ours)
+
+    def close(self) -> None:
+        """Let the workers end, and kill those that do not within a second."""
+        for worker in self._workers:
+            worker.connection.close()
+        deadline_s = time.monotonic() + _CLOSE_TIMEOUT_S
+        for worker in self._workers:
+            worker.process.join(max(0.0, deadline_s - time.monotonic()))
+        self.kill()
+
+    def kill(self) -> None:
+        """End the workers now, whatever they do, and wait until they are gone."""
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join()
+            worker.connection.close()
+        self._workers.clear()
+
+    # -- runs ------------------------------------------------------------------------------------
+
+    def run(self, staging: Staging, on_progress: OnProgress | None = None) -> PullResult:
+        """Fetch every object of the staging's plan into its part file.
+
+        What fails for one object's sake is in the result. Raises PullError for what concerns all
+        of them (credentials, network, a full destination, a dead worker).
+        """
+        self.start()
+        numbers = range(len(staging.plan.objects))
+        jobs = [DownloadJob(**_job_fields(staging, number)) for number in numbers]
+        started_ns = time.monotonic_ns()
+        outcomes = self._distribute(jobs, on_progress)
+        arrived = [outcome for outcome in outcomes if outcome.problem is None]
+        last_ns = max((outcome.finished_ns for outcome in outcomes), default=started_ns)
+        return PullResult(
+            started_monotonic_ns=started_ns,
+            return_seconds=(last_ns - started_ns) / 1e9,
+            bytes=sum(outcome.job.remote.size_bytes for outcome in arrived),
+            arrived=tuple(sorted(outcome.job.number for outcome in arrived)),
+            failures=_failures(outcomes),
+        )
+
+    def verify(
+        self,
+        staging: Staging,
+        result: PullResult,
+        *,
+        with_checksum: bool = True,
+        publish: bool = True,
+        on_progress: OnProgress | None = None,
+    ) -> Verification:
+        """Verify what arrived, in parallel; with `publish` each good file gets its final name.
+
+        Without `with_checksum` only sizes are compared, with those of the listing. Raises as `run`.
+        """
+        self.start()
+        jobs = [
+            VerifyJob(**_job_fields(staging, number), with_checksum=with_checksum, publish=publish)
+            for number in result.arrived
+        ]
+        started_s = time.monotonic()
+        outcomes = self._distribute(jobs, on_progress)
+        methods = Tally(outcome.method for outcome in outcomes if outcome.problem is None)
+        return Verification(methods, _failures(outcomes), time.monotonic() - started_s)
+
+    def _distribute(self, jobs: Sequence[Job], on_progress: OnProgress | None) -> list[Outcome]:
+        """Hand a job to every worker, and the next to each that answers; all answers."""
+        waiting, idle = deque(jobs), deque(self._workers)
+        busy: dict[object, _Worker] = {}
+        outcomes: list[Outcome] = []
+        progress = self._progress_of(jobs)
+        try:
+            while waiting or busy:
+                while waiting and idle:
+                    worker = idle.popleft()
+                    _send(worker, waiting.popleft())
+                    busy[worker.connection] = worker
+                for ready in wait([worker.connection for worker in busy.values()], _TICK_S):
+                    worker = busy.pop(ready)
+                    outcomes.append(_unless_hopeless(_receive(worker)))
+                    idle.append(worker)
+                if on_progress:
+                    on_progress(progress())
+        except BaseException:  # Ctrl-C too: nothing may write to the destination after this
+            self.kill()
+            raise
+        return outcomes
+
+    def _progress_of(self, jobs: Sequence[Job]) -> Callable[[], Progress]:
+        """A function that reads the counters, which start at 0 for these jobs."""
+        counters, started_s = self._counters, time.monotonic()
+        counters[:] = [0] * len(counters)  # the workers are idle
+        total_bytes = sum(job.remote.size_bytes for job in jobs)
+
+        def read() -> Progress:
+            done_bytes, done_objects = sum(counters[::COUNTERS]), sum(counters[1::COUNTERS])
+            elapsed_s = time.monotonic() - started_s
+            return Progress(done_bytes, done_objects, total_bytes, len(jobs), elapsed_s)
+
+        return read
+
+
+def _job_fields(staging: Staging, number: int) -> dict[str, Any]:
+    plan = staging.plan
+    return {
+        "number": number,
+        "bucket": plan.location.bucket,
+        "remote": plan.objects[number],
+        "root_path": staging.root_path,
+        "part_name": staging.part_name(number),
+    }
+
+
+def _receive(worker: _Worker) -> Outcome:
+    """The answer of a worker that has one. Raises WorkerDiedError."""
+    try:
+        outcome: Outcome = worker.connection.recv()
+    except (EOFError, OSError):
+        raise _died(worker) from None
+    return outcome
+
+
+def _send(worker: _Worker, job: Job) -> None:
+    try:
+        worker.connection.send(job)
+    except OSError:
+        raise _died(worker) from None
+
+
+def _died(worker: _Worker) -> WorkerDiedError:
+    worker.process.join(_CLOSE_TIMEOUT_S)
+    return WorkerDiedError(worker.process.exitcode)
+
+
+def _wait_until_ready(worker: _Worker) -> None:
+    if not worker.connection.poll(_START_TIMEOUT_S):
+        raise PullError(f"a worker process did not start within {_START_TIMEOUT_S:.0f} s")
+    try:
+        problem: Explanation | None = worker.connection.recv()
+    except (EOFError, OSError):
+        raise _died(worker) from None
+    if problem is not None:
+        raise problem.as_error()
+
+
+@contextmanager
+def _interrupt_blocked() -> Iterator[None]:
+    """A child inherits the mask: Ctrl-C cannot hit it before it ignores the signal."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _unless_hopeless(outcome: Outcome) -> Outcome:
+    """The outcome. Raises PullError when its problem would meet the other objects too."""
+    problem = outcome.problem
+    if problem is not None and not problem.concerns_one_object:
+        key = printable(outcome.job.remote.key)
+        raise PullError(f"{key}: {problem.message}", problem.hint)
+    return outcome
+
+
+def _failures(outcomes: Iterable[Outcome]) -> tuple[Failure, ...]:
+    return tuple(
+        Failure(printable(outcome.job.remote.key), outcome.problem.message)
+        for outcome in sorted(outcomes, key=lambda outcome: outcome.job.number)
+        if outcome.problem is not None
+    )
