@@ -1,1 +1,9 @@
 """One `.bpf.c` and `.py` pair per probe; the C only counts, the Python names and decodes."""
+
+from __future__ import annotations
+
+from profiler.bpf.probe import Probe
+from profiler.bpf.probes import dirty_limit, scope, stall, writes
+
+#: Every probe there is; a root test loads each of them.
+ALL: tuple[Probe, ...] = (scope.PROBE, writes.PROBE, stall.PROBE, dirty_limit.PROBE)

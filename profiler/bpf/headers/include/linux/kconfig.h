@@ -1,0 +1,2 @@
+/* BCC includes this before the program; its helpers.h looks at one option only. */
+#define CONFIG_BPF_SYSCALL 1

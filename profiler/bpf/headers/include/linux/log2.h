@@ -1,0 +1,1 @@
+/* Included by BCC; no probe uses what the kernel has here. */

@@ -1,0 +1,1 @@
+/* Empty: BCC brings its own copy of this header. */

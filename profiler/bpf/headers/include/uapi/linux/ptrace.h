@@ -1,0 +1,2 @@
+/* Only named, by functions of BCC's helpers.h that no tracepoint program calls. */
+struct pt_regs;

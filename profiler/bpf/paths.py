@@ -1,0 +1,66 @@
+"""What a rule's path is to the kernel: an inode number on a super block's device."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.errors import UsageError
+from contracts.text import printable
+
+#: Inode numbers repeat from one subvolume to the next, on one super block.
+_REPEATING_INODES = ("btrfs", "bcachefs")
+_MINOR_BITS = 20  # include/linux/kdev_t.h
+
+
+@dataclass(frozen=True)
+class Place:
+    """A directory or file: `device` is MAJOR << 20 | MINOR of its super block."""
+
+    device: int
+    inode_number: int
+
+
+def resolve(path: str) -> Place:
+    """The place that `path` (absolute, symlinks followed) names now.
+
+    Both figures are the kernel's own, which stat(2) does not always tell: overlay and btrfs report
+    a st_dev that no super block has, overlay also another st_ino. Raises UsageError.
+    """
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"the contract's path {printable(path)} cannot be profiled: {reason}"
+        raise UsageError(message, "make it, or correct the rule's path") from None
+    try:
+        fields = _fields_of(descriptor)
+        device, fstype = _mount(fields["mnt_id"])
+        # The field `ino` came with Linux 5.14 (commit 3845f256a8b5).
+        inode_number = int(fields.get("ino") or os.fstat(descriptor).st_ino)
+    finally:
+        os.close(descriptor)
+    if fstype in _REPEATING_INODES:
+        message = (
+            f"the contract's path {printable(path)} is on {fstype}, where only `/` can be profiled"
+        )
+        raise UsageError(message, "use `/`, or a directory on xfs, ext4 or another file system")
+    return Place(device, inode_number)
+
+
+def _fields_of(descriptor: int) -> dict[str, str]:
+    """The fields of /proc/self/fdinfo/N (proc(5))."""
+    text = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii")
+    return {name: value.strip() for name, _, value in (s.partition(":") for s in text.splitlines())}
+
+
+def _mount(mount_id: str) -> tuple[int, str]:
+    """Device and file system type of a mount, from /proc/self/mountinfo (proc(5))."""
+    for line in Path("/proc/self/mountinfo").read_bytes().decode(errors="replace").split("\n"):
+        before, _, after = line.partition(" - ")
+        head = before.split(" ")
+        if head[0] == mount_id:
+            major, minor = map(int, head[2].split(":"))
+            return major << _MINOR_BITS | minor, after.split(" ")[0]
+    raise UsageError(f"Mount {mount_id} is not in this process's mount table", "try again")

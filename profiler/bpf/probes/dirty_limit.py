@@ -1,0 +1,63 @@
+"""The dirty limits that the kernel works with at this moment, which lag behind the settings.
+
+The limit that throttles is the greater of the threshold, which follows the settings and the free
+memory at once, and a domain limit that falls only slowly (mm/page-writeback.c,
+update_dirty_limit). Only a tracepoint tells the latter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.errors import RequirementError
+from profiler.bpf import loader
+from profiler.bpf.probe import Probe
+
+PROBE = Probe(
+    name="dirty_limit",
+    sources=("dirty_limit.bpf.c",),
+    tracepoints=("writeback:global_dirty_state",),
+)
+#: Reading it calls global_dirty_limits(), which fires the tracepoint (mm/vmstat.c, vmstat_start).
+TRIGGER = Path("/proc/vmstat")
+
+
+@dataclass(frozen=True)
+class DirtyLimits:
+    """In bytes: the limit in force, the threshold it tends to, where flushing starts, dirty now."""
+
+    limit_bytes: int
+    threshold_bytes: int
+    background_bytes: int
+    dirty_bytes: int
+
+
+class DirtyLimitReader:
+    """Context manager; `read()` as often as wanted. Raises RequirementError on entry."""
+
+    def __init__(self, trigger: Path = TRIGGER) -> None:
+        self._trigger = trigger
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+        self._resources = contextlib.ExitStack()
+
+    def __enter__(self) -> DirtyLimitReader:
+        module = self._resources.enter_context(loader.load((PROBE,), {}))
+        self._state = module.map_words("dirty_states")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._resources.close()
+
+    def read(self) -> DirtyLimits:
+        """The limits now. Raises RequirementError when the kernel does not tell them."""
+        before = self._state[0]
+        self._trigger.read_bytes()
+        events, limit, threshold, background, dirty = (w * self._page_bytes for w in self._state)
+        if events == before * self._page_bytes:
+            message = f"reading {self._trigger} did not make the kernel tell its dirty limit"
+            raise RequirementError(message, "leave the limit out; this kernel computes it later")
+        in_force = max(limit, threshold)  # mm/page-writeback.c, hard_dirty_limit
+        return DirtyLimits(in_force, threshold, background, dirty)

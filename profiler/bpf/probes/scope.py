@@ -1,0 +1,78 @@
+"""Which threads are followed, how the session's probes are set, and what they lost.
+
+The layouts are those of `scope.bpf.h`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from profiler.bpf.probe import Probe
+
+SHARED_SOURCE = "scope.bpf.h"
+BANKS = 2
+#: `struct config`, in words of 32 bits.
+CONFIG_BANK, CONFIG_HOST_WIDE, CONFIG_ROOT_SLOTS, CONFIG_PLACE_SLOTS = range(4)
+#: `struct thread`: start_ns, slots.
+IDLE_THREAD = bytes(16)
+
+PROBE = Probe(
+    name="scope",
+    sources=(SHARED_SOURCE, "scope.bpf.c"),
+    tracepoints=(
+        "sched:sched_process_fork",
+        "sched:sched_process_exec",
+        "sched:sched_process_exit",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What the probes could not count, by reason; each field is a number of such events.
+
+    - `threads_not_followed`: threads whose start found the table of threads full.
+    - `calls_not_recorded`: calls that found it full (host-wide only).
+    - `calls_without_exit`: calls that were still open when their thread ended.
+    - `calls_overwritten`: calls that were still open when their thread began another.
+    - `paths_too_deep`: calls on files more than WALK_LIMIT directories deep.
+    - `probe_runs_missed`: runs that the kernel left out because another BPF program was active
+      on the CPU (`recursion_misses`; a kernel before 5.12 does not tell).
+    """
+
+    threads_not_followed: int = 0
+    calls_not_recorded: int = 0
+    calls_without_exit: int = 0
+    calls_overwritten: int = 0
+    paths_too_deep: int = 0
+    probe_runs_missed: int = 0
+
+    @property
+    def total(self) -> int:
+        """All losses together."""
+        return sum(self.by_reason.values())
+
+    @property
+    def by_reason(self) -> dict[str, int]:
+        """Name of the reason → number of events."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+#: `enum loss`: every reason but the last, which the kernel counts itself.
+_REASONS = tuple(item.name for item in fields(Losses))[:-1]
+KERNEL_REASONS = len(_REASONS)
+#: `struct tally`: the losses of each bank, calls opened, calls closed.
+TALLY_WORDS = BANKS * KERNEL_REASONS + 2
+
+
+def decode_losses(tallies: memoryview[int], bank: int, probe_runs_missed: int) -> Losses:
+    """The losses of all CPUs in one bank, from the `tallies` of all CPUs in words of 64 bits."""
+    first = bank * KERNEL_REASONS
+    counts = [sum(tallies[first + kind :: TALLY_WORDS]) for kind in range(KERNEL_REASONS)]
+    return Losses(**dict(zip(_REASONS, counts)), probe_runs_missed=probe_runs_missed)
+
+
+def decode_in_flight(tallies: memoryview[int]) -> int:
+    """Calls that were entered and not left yet, on all CPUs."""
+    opened, closed = (sum(tallies[TALLY_WORDS - word :: TALLY_WORDS]) for word in (2, 1))
+    return opened - closed

@@ -1,0 +1,239 @@
+"""A profile session: probes attached, processes followed, counters read, probes detached.
+
+One attached session serves any number of runs, `reset` between them, so that a sweep compiles
+once. Which calls count is decided in the kernel, by process tree (or all of the host) and path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.errors import RequirementError, UsageError, WritewiseError
+from contracts.model import CallType, Contract, SizeRange
+from contracts.stats import BUCKET_COUNT, CallStats
+from profiler.bpf import loader, paths
+from profiler.bpf.probes import scope, stall, writes
+from profiler.bpf.probes.scope import Losses
+from profiler.bpf.probes.stall import StallStats
+
+PROBES = (scope.PROBE, writes.PROBE, stall.PROBE)
+MAX_THREADS = 65536
+#: Directories between a file and the root, mounts included, that a rule's path is looked for in.
+WALK_LIMIT = 64
+#: The first PID namespace has this inode number (include/linux/proc_ns.h, PROC_PID_INIT_INO).
+_HOST_PID_NAMESPACE = 0xEFFFFFFC
+
+
+@dataclass(frozen=True)
+class ProfileSnapshot:
+    """What was counted since the session began or was reset.
+
+    `stats` has one entry for each of the contract's rules; `in_flight` calls have not returned
+    yet and are in none of them. `stall` is of the processes followed, whatever the path.
+    """
+
+    stats: tuple[CallStats, ...]
+    losses: Losses
+    in_flight: int
+    stall: StallStats
+    elapsed_ns: int
+
+
+class ProfileSession:
+    """Counts a contract's calls; a context manager.
+
+    Follows the processes given to `track` and all they start, or with `host_wide` every process.
+    `max_threads` is how many threads can be followed at a time; those beyond it are counted as
+    losses. On entry raises UsageError for a path that cannot be profiled, RequirementError for
+    what the host lacks.
+    """
+
+    def __init__(
+        self,
+        contract: Contract,
+        *,
+        host_wide: bool = False,
+        max_threads: int = MAX_THREADS,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._contract = contract
+        self._host_wide = host_wide
+        self._max_threads = max_threads
+        self._clock_ns = clock_ns
+        self._slots = _slots_of(contract)
+        self._cpus = _possible_cpus()
+
+    def __enter__(self) -> ProfileSession:
+        _check_pid_namespace()
+        root_slots, places = self._resolve()
+        numbers = {
+            "BUCKET_COUNT": BUCKET_COUNT,
+            "CPU_COUNT": self._cpus,
+            "MAX_THREADS": self._max_threads,
+            "SLOT_COUNT": len(self._slots),
+            "WALK_LIMIT": WALK_LIMIT if places else 0,  # 64 steps take the verifier 0.2 s
+        }
+        self._module = loader.load(PROBES, numbers)
+        self._tallies = self._module.map_words("tallies")
+        self._writes = self._module.map_words("writes")
+        self._stalls = self._module.map_words("stalls")
+        self._settings = self._module.map_words("settings", "I")
+        self._runs_missed_before = 0
+        self._start_ns = self._clock_ns()
+        self._configure(root_slots, places)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._module.close()
+
+    def track(self, pid: int) -> None:
+        """Follow a process: its threads, its descendants and all that they start from now on.
+
+        A descendant whose parent ended before this call is not found. Raises UsageError when
+        there is no such process, WritewiseError when the table of threads is full.
+        """
+        if not Path(f"/proc/{pid}/task").is_dir():
+            raise UsageError(f"there is no process {pid}", "give the id of a running process")
+        found = True
+        while found:  # a thread not followed yet may have started another behind our back
+            found = sum(self._follow(tid) for tid in _threads_below(pid)) > 0
+
+    @contextlib.contextmanager
+    def tracking_new(self) -> Iterator[None]:
+        """Follow what this thread starts while the context lasts, from its first instruction."""
+        key = struct.pack("=I", _thread_id())
+        inserted = self._module.insert("threads", key, scope.IDLE_THREAD)
+        try:
+            yield
+        finally:
+            if inserted:
+                self._module.remove("threads", key)
+
+    def snapshot(self) -> ProfileSnapshot:
+        """The counters now; exact for calls that have ended."""
+        bank, slots = self._bank, len(self._slots)
+        counted = [
+            writes.decode_slot(self._writes, bank, slot, self._cpus, slots) for slot in range(slots)
+        ]
+        of_slot = dict(zip(self._slots, counted))
+        runs_missed = self._module.runs_missed() - self._runs_missed_before
+        return ProfileSnapshot(
+            stats=tuple(of_slot[rule.path, rule.size_range] for rule in self._contract.rules),
+            losses=scope.decode_losses(self._tallies, bank, runs_missed),
+            in_flight=scope.decode_in_flight(self._tallies),
+            stall=stall.decode_stalls(
+                self._stalls, bank, self._cpus, page_bytes=os.sysconf("SC_PAGE_SIZE")
+            ),
+            elapsed_ns=self._clock_ns() - self._start_ns,
+        )
+
+    def reset(self) -> None:
+        """Set all counters to zero at one moment; a call in flight counts where it ends."""
+        bank = 1 - self._bank
+        _clear(self._writes, bank * len(self._writes) // 2, len(self._writes) // 2)
+        _clear(self._stalls, bank * len(self._stalls) // 2, len(self._stalls) // 2)
+        for start in range(0, len(self._tallies), scope.TALLY_WORDS):
+            _clear(self._tallies, start + bank * scope.KERNEL_REASONS, scope.KERNEL_REASONS)
+        self._runs_missed_before = self._module.runs_missed()
+        self._settings[scope.CONFIG_BANK] = bank
+        self._start_ns = self._clock_ns()
+
+    @property
+    def _bank(self) -> int:
+        return self._settings[scope.CONFIG_BANK]
+
+    def _resolve(self) -> tuple[int, dict[paths.Place, int]]:
+        """Slots of the path `/`, and of each other place, as bits."""
+        root_slots = 0
+        places: dict[paths.Place, int] = {}
+        for slot, (path, _) in enumerate(self._slots):
+            if os.path.realpath(path) == "/":
+                root_slots |= 1 << slot
+            else:
+                place = paths.resolve(path)
+                places[place] = places.get(place, 0) | 1 << slot
+        return root_slots, places
+
+    def _configure(self, root_slots: int, places: dict[paths.Place, int]) -> None:
+        ranges = self._module.map_words("size_ranges")
+        for slot, (_, size_range) in enumerate(self._slots):
+            most = size_range.max_bytes
+            ranges[2 * slot] = size_range.min_bytes
+            ranges[2 * slot + 1] = writes.UNBOUNDED_BYTES if most is None else most
+        for place, slots in places.items():
+            key = writes.encode_place(place.device, place.inode_number)
+            self._module.insert("places", key, struct.pack("=I", slots))
+            self._settings[scope.CONFIG_PLACE_SLOTS] |= slots
+        self._settings[scope.CONFIG_ROOT_SLOTS] = root_slots
+        self._settings[scope.CONFIG_HOST_WIDE] = self._host_wide
+
+    def _follow(self, tid: int) -> bool:
+        """Whether the thread was not followed before and is now."""
+        key = struct.pack("=I", tid)
+        try:
+            inserted = self._module.insert("threads", key, scope.IDLE_THREAD)
+        except OSError as error:
+            if error.errno != errno.E2BIG:
+                raise
+            message = f"more than {self._max_threads} threads would have to be followed"
+            raise WritewiseError(message, "profile one process, or the host as a whole") from None
+        if inserted and not Path(f"/proc/{tid}").exists():
+            self._module.remove("threads", key)  # it ended; its id may go to another's thread
+            return False
+        return inserted
+
+
+def _slots_of(contract: Contract) -> tuple[tuple[str, SizeRange], ...]:
+    """The distinct (path, size range) of the rules, each counted once. Raises UsageError."""
+    for rule in contract.rules:
+        if rule.call_type is not CallType.WRITE:
+            raise UsageError(f"rule {rule.label}: {rule.call_type.value} calls are not profiled")
+    slots = tuple(dict.fromkeys((rule.path, rule.size_range) for rule in contract.rules))
+    if not 1 <= len(slots) <= writes.SLOTS_MAX:
+        message = f"the contract has {len(slots)} different pairs of path and size range"
+        raise UsageError(message, f"1 to {writes.SLOTS_MAX} can be profiled together")
+    return slots
+
+
+def _possible_cpus() -> int:
+    """One more than the highest CPU number that the kernel may ever use."""
+    text = Path("/sys/devices/system/cpu/possible").read_text(encoding="ascii")
+    return int(text.strip().replace("-", ",").split(",")[-1]) + 1
+
+
+def _check_pid_namespace() -> None:
+    """The probes see the host's process ids, so we must too. Raises RequirementError."""
+    if Path("/proc/self/ns/pid").stat().st_ino != _HOST_PID_NAMESPACE:
+        message = "this process is in a PID namespace of its own, where the host's ids are hidden"
+        raise RequirementError(message, "run on the host, or the container with --pid=host")
+
+
+def _threads_below(pid: int) -> list[int]:
+    """Ids of the threads of a process and of its descendants, as far as /proc shows them now."""
+    import psutil
+
+    processes = [pid]
+    with contextlib.suppress(psutil.Error):
+        processes += [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    threads: list[int] = []
+    for process in processes:
+        with contextlib.suppress(OSError):
+            threads += [int(name) for name in os.listdir(f"/proc/{process}/task")]  # noqa: PTH208
+    return threads
+
+
+def _thread_id() -> int:
+    import threading
+
+    return threading.get_native_id()
+
+
+def _clear(words: memoryview[int], start: int, count: int) -> None:
+    words[start : start + count] = memoryview(bytes(8 * count)).cast("Q")
