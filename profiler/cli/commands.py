@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from profiler.cli import contract
+from profiler.cli import contract, profile
 
-ALL: tuple[ModuleType, ...] = (contract,)
+ALL: tuple[ModuleType, ...] = (profile, contract)
