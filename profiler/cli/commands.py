@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from profiler.cli import contract, profile
+from profiler.cli import contract, doctor, profile
 
-ALL: tuple[ModuleType, ...] = (profile, contract)
+ALL: tuple[ModuleType, ...] = (profile, contract, doctor)

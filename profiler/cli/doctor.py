@@ -1,0 +1,96 @@
+"""Check what each command needs of this host; says what is missing and the exact remedy."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from profiler.requirements import Finding
+
+NAME = "doctor"
+HELP = "check this host: what is there, what is missing, and the remedy"
+
+EXIT_READY, EXIT_MISSING = 0, 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `writewise doctor`."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check everything, print it, and return 0, or 3 when something is missing."""
+    from profiler import requirements
+
+    host = requirements.Host()
+    findings = {requirement.name: requirement.check(host) for requirement in requirements.ALL}
+    if arguments.json:
+        print(json.dumps(_as_json(findings), indent=2))
+    else:
+        from rich.console import Console
+
+        _print(findings, Console(markup=False, highlight=False))
+    return EXIT_READY if all(finding.ok for finding in findings.values()) else EXIT_MISSING
+
+
+def _missing_by_command(findings: dict[str, Finding]) -> dict[str, list[str]]:
+    """For each command, in the order of `writewise --help`: the requirements that it lacks."""
+    from profiler.cli import commands  # which imports this module
+    from profiler.requirements import NEEDED_BY
+
+    return {
+        command.NAME: [name for name in NEEDED_BY[command.NAME] if not findings[name].ok]
+        for command in commands.ALL
+    }
+
+
+def _as_json(findings: dict[str, Finding]) -> dict[str, object]:
+    missing = _missing_by_command(findings)
+    return {
+        "requirements": [
+            {"name": name, "ok": finding.ok, **asdict(finding)}
+            for name, finding in findings.items()
+        ],
+        "commands": [
+            {"name": name, "ready": not lacking, "missing": lacking}
+            for name, lacking in missing.items()
+        ],
+    }
+
+
+def _print(findings: dict[str, Finding], console: Console) -> None:
+    console.print(_requirements_table(findings))
+    for finding in findings.values():
+        if not finding.ok:  # unwrapped, below the table: a remedy is there to be copied
+            console.print(f"\n{finding.problem}\n  → {finding.remedy}", soft_wrap=True)
+    console.print()
+    console.print(_commands_table(_missing_by_command(findings)))
+
+
+def _requirements_table(findings: dict[str, Finding]) -> Table:
+    from rich.table import Table
+
+    from profiler.requirements import ALL
+
+    table = Table("requirement", "for", "status", "found", box=None, pad_edge=False)
+    for requirement in ALL:
+        finding = findings[requirement.name]
+        status = "ok" if finding.ok else "missing"
+        style = None if finding.ok else "bold red"
+        table.add_row(requirement.name, requirement.purpose, status, finding.found, style=style)
+    return table
+
+
+def _commands_table(missing: dict[str, list[str]]) -> Table:
+    from rich.table import Table
+
+    table = Table("command", "", box=None, pad_edge=False)
+    for name, lacking in missing.items():
+        table.add_row(name, f"not, for want of {', '.join(lacking)}" if lacking else "ready")
+    return table

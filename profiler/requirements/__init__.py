@@ -1,0 +1,70 @@
+"""What each command needs of the host, as data.
+
+`require` checks it for a command, `writewise doctor` shows all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from contracts.errors import RequirementError
+from profiler.requirements import checks
+from profiler.requirements.checks import Finding
+from profiler.requirements.host import Host
+
+__all__ = ["ALL", "NEEDED_BY", "Finding", "Host", "Requirement", "require"]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One thing that the host must have, what it is for, and the check that looks for it."""
+
+    name: str
+    purpose: str
+    check: Callable[[Host], Finding]
+
+
+#: In the order in which a person would put things right.
+ALL = (
+    Requirement("python", "everything", checks.python),
+    Requirement("root", "probes, settings, mounts", checks.root),
+    Requirement("btf", "structure offsets for the probes", checks.btf),
+    Requirement("bcc", "compiling the probes", checks.bcc),
+    Requirement("bpf", "loading the probes", checks.bpf),
+    Requirement("tracefs", "attaching the probes", checks.tracefs),
+    Requirement("syncfs", "time until durable", checks.syncfs),
+    Requirement("boto3", "pulling from S3", checks.boto3),
+    Requirement("xfsprogs", "volumes with XFS", checks.tools("mkfs.xfs")),
+    Requirement("e2fsprogs", "volumes with ext4", checks.tools("mkfs.ext4")),
+    Requirement("losetup", "the lab's volume", checks.loop),
+    Requirement("blkio", "the lab's throughput cap", checks.blkio),
+    Requirement("hugepages", "the lab's memory ballast", checks.huge_pages),
+    Requirement("memory", "the demo", checks.memory),
+)
+
+_PROFILE = ("root", "btf", "bcc", "bpf", "tracefs")
+_PULL = (*_PROFILE, "syncfs", "boto3")
+_LAB = ("root", "xfsprogs", "e2fsprogs", "losetup", "blkio", "hugepages")
+
+#: Command → names of what it needs, beside Python. A command calls `require(*NEEDED_BY[NAME])`.
+NEEDED_BY: dict[str, tuple[str, ...]] = {
+    "profile": _PROFILE,
+    "pull": _PULL,
+    "sweep": _PULL,
+    "advise": (),
+    "rollback": ("root",),
+    "contract": (),
+    "lab": _LAB,
+    "demo": (*_PULL, *_LAB[1:], "memory"),
+    "doctor": (),
+}
+
+
+def require(*names: str, host: Host | None = None) -> None:
+    """Check the named requirements in turn; raises RequirementError for the first one missing."""
+    by_name = {requirement.name: requirement for requirement in ALL}
+    for name in names:
+        finding = by_name[name].check(host or Host())
+        if not finding.ok:
+            raise RequirementError(finding.problem, finding.remedy)

@@ -1,0 +1,211 @@
+"""One function per requirement: what was found on the host, what is missing, the remedy."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from contracts import units
+from profiler.requirements.host import Host
+from profiler.requirements.remedies import install, reinstall
+
+#: include/uapi/linux/capability.h; it includes CAP_BPF and CAP_PERFMON (bpf_capable() and
+#: perfmon_capable() in include/linux/capability.h, Linux 6.1), and mounting needs it as well.
+CAP_SYS_ADMIN = 21
+MIN_PYTHON = (3, 9)
+#: A small instance's worth, as the demo plays it, to be left over beside the ballast.
+MIN_DEMO_MEMORY_BYTES = 4 * 2**30
+BTF_FILE = "/sys/kernel/btf/vmlinux"
+BTF_MAGICS = (b"\x9f\xeb", b"\xeb\x9f")  # BTF_MAGIC, include/uapi/linux/btf.h, either byte order
+TRACEFS_MOUNTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+PRIVILEGED = "in a container, start it with --privileged; better, run on the host itself"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found; `problem` (one sentence) and `remedy` are empty when all is well."""
+
+    found: str
+    problem: str = ""
+    remedy: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the requirement is met."""
+        return not self.problem
+
+
+def python(host: Host) -> Finding:
+    """Python 3.9 or later, and the distribution's own (bcc says so if it is not)."""
+    found = ".".join(map(str, host.python_version)) + f", {host.python}"
+    if host.python_version >= MIN_PYTHON:
+        return Finding(found)
+    return Finding(found, f"this Python is too old: {found}", "make setup (it needs Python 3.9)")
+
+
+def root(host: Host) -> Finding:
+    """Effective user id 0, and CAP_SYS_ADMIN among the effective capabilities."""
+    status = host.fields("/proc/self/status", ":")
+    user_ids = status.get("Uid", "").split()
+    found = f"effective uid {user_ids[1]}" if len(user_ids) > 1 else "no /proc/self/status"
+    if not host.is_root:
+        return Finding(found, f"root is needed, and this runs with {found}", "sudo writewise …")
+    if not int(status.get("CapEff", "0"), 16) >> CAP_SYS_ADMIN & 1:
+        problem = "root is needed with all its capabilities, and CAP_SYS_ADMIN is missing"
+        return Finding(f"{found}, no CAP_SYS_ADMIN", problem, PRIVILEGED)
+    return Finding(found)
+
+
+def btf(host: Host) -> Finding:
+    """The kernel's type information, from which the probes take structure offsets."""
+    try:
+        with host.path(BTF_FILE).open("rb") as file:
+            magic = file.read(2)
+    except OSError as error:
+        found = error.strerror or "unreadable"
+    else:
+        if magic in BTF_MAGICS:
+            return Finding(BTF_FILE)
+        found = "no BTF inside"
+    remedy = "boot a kernel built with CONFIG_DEBUG_INFO_BTF, as your distribution's own is"
+    return Finding(f"{BTF_FILE}: {found}", "the kernel's type information (BTF) is missing", remedy)
+
+
+def bcc(host: Host) -> Finding:
+    """The eBPF BCC's Python binding, importable; `bcc` on PyPI is another project."""
+    folder = host.module_folder("bcc")
+    if folder is None:
+        return _missing_bcc(host)
+    if not (folder / "libbcc.py").exists():  # the eBPF one has it
+        problem = f"{folder} is another project's bcc (PyPI's), not the eBPF one"
+        return Finding(str(folder), problem, f"{host.python} -m pip uninstall bcc, then make setup")
+    failure = host.import_error("bcc")
+    if failure:
+        return Finding(str(folder), f"bcc is broken: {failure}", reinstall(host, "module:bcc"))
+    return Finding(str(folder))
+
+
+def _missing_bcc(host: Host) -> Finding:
+    installed = sorted(host.path("/usr/lib").glob("python3*/*-packages/bcc/libbcc.py"))
+    if not installed:
+        problem = "the eBPF compiler's Python binding (bcc) is missing"
+        return Finding("not installed", problem, install(host, "module:bcc"))
+    problem = f"bcc is installed, but this Python ({host.python}) does not see it"
+    remedy = "make setup: it makes .venv from /usr/bin/python3 with system site packages"
+    return Finding(f"not seen by {host.python}", problem, remedy)
+
+
+def bpf(host: Host) -> Finding:
+    """The kernel takes a program that reads kernel memory."""
+    number = host.load_bpf_program()
+    if not number:
+        return Finding("bpf() takes programs")
+    found = f"bpf(): {os.strerror(number)}"
+    return Finding(found, f"the kernel refuses BPF programs ({found})", _bpf_remedy(host, number))
+
+
+def _bpf_remedy(host: Host, number: int) -> str:
+    if number == errno.ENOSYS:
+        return "boot a kernel built with CONFIG_BPF_SYSCALL for x86_64 or aarch64"
+    if "[confidentiality]" in host.text("/sys/kernel/security/lockdown"):
+        return "boot without lockdown=confidentiality: it forbids BPF to read kernel memory"
+    if not host.is_root:
+        return "sudo writewise …"
+    if host.fields("/proc/self/status", ":").get("Seccomp") == "2":
+        return f"a seccomp filter is on (a container's?); {PRIVILEGED}"
+    return PRIVILEGED
+
+
+def tracefs(host: Host) -> Finding:
+    """The kernel's tracepoints of system calls; unmounted is fine, the loader mounts privately."""
+    if "tracefs" not in host.text("/proc/filesystems").split():
+        remedy = "boot a kernel built with CONFIG_FTRACE_SYSCALLS, as your distribution's own is"
+        return Finding("not built in", "the kernel has no tracefs, so no tracepoints", remedy)
+    for mount in TRACEFS_MOUNTS:
+        if host.path(f"{mount}/events/syscalls/sys_enter_write").is_dir():
+            return Finding(mount)
+        if host.path(f"{mount}/events/header_page").exists():
+            remedy = "boot a kernel built with CONFIG_FTRACE_SYSCALLS"
+            return Finding(mount, "the kernel has no tracepoints of system calls", remedy)
+    return Finding("built in, not mounted or not readable (mounted privately for each run)")
+
+
+def syncfs(host: Host) -> Finding:
+    """syncfs(2), by which a pull learns when its data is durable."""
+    if host.has_syncfs():
+        return Finding("in the C library")
+    return Finding("no", "the C library has no syncfs()", "use a distribution with glibc 2.14")
+
+
+def boto3(host: Host) -> Finding:
+    """The AWS SDK, which the pulls use."""
+    version = host.package_version("boto3")
+    if version:
+        return Finding(version)
+    return Finding("not installed", f"boto3 is missing from {host.python}", "make setup")
+
+
+def tools(*names: str) -> Callable[[Host], Finding]:
+    """A check for programs on PATH; each is a need in packages.tsv."""
+
+    def check(host: Host) -> Finding:
+        for name in names:
+            if not host.find_tool(name):
+                return _missing_tool(host, name)
+        return Finding(", ".join(str(host.find_tool(name)) for name in names))
+
+    return check
+
+
+def _missing_tool(host: Host, name: str) -> Finding:
+    for folder in ("/usr/sbin", "/sbin"):
+        if host.path(f"{folder}/{name}").exists():
+            problem = f"{name} is in {folder}, which is not on PATH"
+            return Finding(f"{folder}/{name}", problem, f"export PATH=$PATH:{folder}")
+    return Finding("not installed", f"{name} is missing", install(host, name))
+
+
+def loop(host: Host) -> Finding:
+    """Loop devices, on which the lab's volume lives."""
+    control = "/dev/loop-control"
+    if not host.path(control).exists():
+        return Finding(f"no {control}", "the kernel has no loop devices", "modprobe loop")
+    return tools("losetup", "mount")(host)
+
+
+def blkio(host: Host) -> Finding:
+    """A controller that caps a block device: cgroup v1's blkio root file or cgroup v2's io."""
+    for line in host.text("/proc/self/mounts").splitlines():
+        _source, target, kind, *_rest = line.split()
+        v1_file = f"{target}/blkio.throttle.write_bps_device"
+        if kind == "cgroup" and host.path(v1_file).exists():
+            return Finding(v1_file)
+        controllers = f"{target}/cgroup.controllers"
+        if kind == "cgroup2" and "io" in host.text(controllers).split():
+            return Finding(f"io in {controllers}")
+    problem = "no cgroup can cap a block device (neither v1 blkio nor v2 io)"
+    remedy = "boot a kernel built with CONFIG_BLK_DEV_THROTTLING; not from inside a container"
+    return Finding("neither", problem, remedy)
+
+
+def huge_pages(host: Host) -> Finding:
+    """Huge pages, of which the lab's memory ballast is made."""
+    path = "/proc/sys/vm/nr_hugepages"
+    if host.path(path).exists():
+        return Finding(path)
+    remedy = "boot a kernel built with CONFIG_HUGETLBFS, as your distribution's own is"
+    return Finding(f"no {path}", "the kernel has no huge pages", remedy)
+
+
+def memory(host: Host) -> Finding:
+    """Available memory for the demo, which plays a host of 4 GiB."""
+    words = host.fields("/proc/meminfo", ":").get("MemAvailable", "0 kB").split()
+    available_bytes = int(words[0]) * 1024
+    found = f"{units.format_size(available_bytes)} available"
+    if available_bytes >= MIN_DEMO_MEMORY_BYTES:
+        return Finding(found)
+    needed = units.format_size(MIN_DEMO_MEMORY_BYTES)
+    problem = f"the demo needs {needed} of memory, and there is {found}"
+    return Finding(found, problem, "end other programs, or take a larger instance")
