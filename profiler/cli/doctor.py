@@ -78,7 +78,8 @@ def _requirements_table(findings: dict[str, Finding]) -> Table:
 
     from profiler.requirements import ALL
 
-    table = Table("requirement", "for", "status", "found", box=None, pad_edge=False)
+    table = Table("requirement", "for", "status", box=None, pad_edge=False)
+    table.add_column("found", overflow="fold")
     for requirement in ALL:
         finding = findings[requirement.name]
         status = "ok" if finding.ok else "missing"

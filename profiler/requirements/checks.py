@@ -20,6 +20,7 @@ MIN_DEMO_MEMORY_BYTES = 4 * 2**30
 BTF_FILE = "/sys/kernel/btf/vmlinux"
 BTF_MAGICS = (b"\x9f\xeb", b"\xeb\x9f")  # BTF_MAGIC, include/uapi/linux/btf.h, either byte order
 TRACEFS_MOUNTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+AS_ROOT = "run it as root: sudo .venv/bin/writewise …"
 PRIVILEGED = "in a container, start it with --privileged; better, run on the host itself"
 
 
@@ -39,10 +40,11 @@ class Finding:
 
 def python(host: Host) -> Finding:
     """Python 3.9 or later, and the distribution's own (bcc says so if it is not)."""
-    found = ".".join(map(str, host.python_version)) + f", {host.python}"
+    found = ".".join(map(str, host.python_version))
     if host.python_version >= MIN_PYTHON:
         return Finding(found)
-    return Finding(found, f"this Python is too old: {found}", "make setup (it needs Python 3.9)")
+    problem = f"{host.python} is Python {found}, and 3.9 is the oldest that will do"
+    return Finding(found, problem, "take a distribution whose own /usr/bin/python3 is newer")
 
 
 def root(host: Host) -> Finding:
@@ -51,7 +53,7 @@ def root(host: Host) -> Finding:
     user_ids = status.get("Uid", "").split()
     found = f"effective uid {user_ids[1]}" if len(user_ids) > 1 else "no /proc/self/status"
     if not host.is_root:
-        return Finding(found, f"root is needed, and this runs with {found}", "sudo writewise …")
+        return Finding(found, f"root is needed, and this runs with {found}", AS_ROOT)
     if not int(status.get("CapEff", "0"), 16) >> CAP_SYS_ADMIN & 1:
         problem = "root is needed with all its capabilities, and CAP_SYS_ADMIN is missing"
         return Finding(f"{found}, no CAP_SYS_ADMIN", problem, PRIVILEGED)
@@ -112,7 +114,7 @@ def _bpf_remedy(host: Host, number: int) -> str:
     if "[confidentiality]" in host.text("/sys/kernel/security/lockdown"):
         return "boot without lockdown=confidentiality: it forbids BPF to read kernel memory"
     if not host.is_root:
-        return "sudo writewise …"
+        return AS_ROOT
     if host.fields("/proc/self/status", ":").get("Seccomp") == "2":
         return f"a seccomp filter is on (a container's?); {PRIVILEGED}"
     return PRIVILEGED
@@ -129,7 +131,7 @@ def tracefs(host: Host) -> Finding:
         if host.path(f"{mount}/events/header_page").exists():
             remedy = "boot a kernel built with CONFIG_FTRACE_SYSCALLS"
             return Finding(mount, "the kernel has no tracepoints of system calls", remedy)
-    return Finding("built in, not mounted or not readable (mounted privately for each run)")
+    return Finding("built in; mounted privately for each run")
 
 
 def syncfs(host: Host) -> Finding:

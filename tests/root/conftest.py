@@ -1,25 +1,40 @@
 """Root tests need root, BPF, BTF and bcc; a host that lacks one skips them with the remedy.
 
-With WRITEWISE_REQUIRE_ROOT_TESTS set (CI sets it) every such skip is a failure.
+With WRITEWISE_REQUIRE_ROOT_TESTS set (CI sets it) every skip in this folder is a failure.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
 from contracts.errors import RequirementError
+from profiler.requirements import require
 
 
 @pytest.fixture(scope="session", autouse=True)
 def root_host() -> None:
-    from profiler.requirements import require
-
     try:
         require("root", "bcc", "btf", "bpf")
     except RequirementError as error:
-        reason = f"{error.message}; {error.hint}"
-        if os.environ.get("WRITEWISE_REQUIRE_ROOT_TESTS"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        pytest.skip(f"{error.message}; {error.hint}")
+
+
+def _no_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    is_skip = report.outcome == "skipped" and not hasattr(report, "wasxfail")
+    if is_skip and os.environ.get("WRITEWISE_REQUIRE_ROOT_TESTS"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and WRITEWISE_REQUIRE_ROOT_TESTS forbids it: {report.longrepr}"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Any, None]:
+    _no_skip((yield).get_result())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report() -> Generator[None, Any, None]:
+    _no_skip((yield).get_result())

@@ -1,0 +1,113 @@
+"""The command line's frame: light to start, helpful without arguments, errors without traceback."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+from contracts.errors import RequirementError
+from profiler.cli import commands, main
+
+HEAVY = {
+    "bcc",
+    "boto3",
+    "botocore",
+    "awscrt",
+    "rich",
+    "psutil",
+    "yaml",
+    "ctypes",
+    "multiprocessing",
+}
+ONLY_IMPORT = """
+import json, sys
+from profiler.cli.main import build_parser
+build_parser().format_help()
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def writewise(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "profiler.cli.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", ONLY_IMPORT], capture_output=True, text=True, timeout=20, check=True
+    )
+    loaded = {name.partition(".")[0] for name in json.loads(result.stdout)}
+    assert not loaded & HEAVY
+    assert "profiler" in loaded  # it did import what it names
+
+
+def test_help_lists_every_command() -> None:
+    result = writewise("--help")
+    assert result.returncode == 0
+    for command in commands.ALL:
+        assert f"    {command.NAME} " in result.stdout
+        assert command.HELP.split()[0] in result.stdout
+
+
+def test_without_arguments_it_shows_the_usage_and_fails() -> None:
+    result = writewise()
+    assert result.returncode == 2
+    assert result.stderr.startswith("usage: writewise")
+    assert "COMMAND" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_an_unknown_command_is_named_with_the_known_ones() -> None:
+    result = writewise("prfile")
+    assert result.returncode == 2
+    assert "'prfile'" in result.stderr and commands.ALL[0].NAME in result.stderr
+
+
+def test_names_are_unique() -> None:
+    names = [command.NAME for command in commands.ALL]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("command", commands.ALL, ids=lambda module: module.NAME)
+def test_each_command_has_help(command: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main.main([command.NAME, "--help"])
+    assert stopped.value.code == 0
+    assert f"usage: writewise {command.NAME}" in capsys.readouterr().out
+    assert command.HELP and not command.HELP.endswith(".")
+    assert command.__doc__
+
+
+def failing_command(error: BaseException) -> ModuleType:
+    command = ModuleType("failing", "Fails.")
+    command.NAME, command.HELP = "failing", "fail"  # type: ignore[attr-defined]
+    command.add_arguments = lambda parser: None  # type: ignore[attr-defined]
+
+    def run(arguments: argparse.Namespace) -> int:
+        raise error
+
+    command.run = run  # type: ignore[attr-defined]
+    return command
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "printed"),
+    [
+        (RequirementError("root is needed", "sudo"), 3, "writewise: root is needed\n  → sudo\n"),
+        (KeyboardInterrupt(), 130, "writewise: interrupted\n"),
+    ],
+)
+def test_an_error_is_a_sentence_and_an_exit_code(
+    error: BaseException,
+    exit_code: int,
+    printed: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(commands, "ALL", (failing_command(error),))
+    assert main.main(["failing"]) == exit_code
+    assert capsys.readouterr().err == printed

@@ -1,0 +1,240 @@
+"""Every requirement on a host that has it and on hosts that lack it, none of them this one."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import RequirementError
+from profiler import requirements
+from profiler.cli import commands, doctor
+from profiler.requirements import NEEDED_BY, Host, checks, remedies, require
+
+ROOT_STATUS = "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\nSeccomp:\t0\n"
+FILES = {
+    "/proc/self/status": ROOT_STATUS,
+    "/proc/filesystems": "nodev\tsysfs\nnodev\ttracefs\n\text4\n",
+    "/proc/meminfo": "MemTotal: 8388608 kB\nMemAvailable:    6291456 kB\n",
+    "/proc/self/mounts": "cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n",
+    "/proc/sys/vm/nr_hugepages": "0\n",
+    "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device": "",
+    "/dev/loop-control": "",
+    "/etc/os-release": 'ID=debian\nVERSION_ID="12"\n',
+    "/usr/lib/python3/dist-packages/bcc/libbcc.py": "",
+}
+
+
+def write(host: Host, path: str, text: str) -> None:
+    host.path(path).parent.mkdir(parents=True, exist_ok=True)
+    host.path(path).write_text(text)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A host that has everything."""
+    complete = Host(
+        root=tmp_path,
+        python_version=(3, 11, 2),
+        python="/clone/.venv/bin/python",
+        find_tool=lambda name: f"/usr/sbin/{name}",
+        module_folder=lambda name: tmp_path / f"usr/lib/python3/dist-packages/{name}",
+        import_error=lambda name: "",
+        package_version=lambda name: "1.44.5",
+        load_bpf_program=lambda: 0,
+        has_syncfs=lambda: True,
+    )
+    for path, text in FILES.items():
+        write(complete, path, text)
+    write(complete, checks.BTF_FILE, "")
+    complete.path(checks.BTF_FILE).write_bytes(b"\x9f\xeb\x01\x00")
+    return complete
+
+
+@pytest.mark.parametrize("requirement", requirements.ALL, ids=lambda item: item.name)
+def test_a_complete_host_meets_each_requirement(
+    requirement: requirements.Requirement, host: Host
+) -> None:
+    finding = requirement.check(host)
+    assert finding.ok, finding.problem
+    assert finding.found and not finding.remedy
+
+
+@pytest.mark.parametrize("requirement", requirements.ALL, ids=lambda item: item.name)
+def test_a_bare_host_gets_a_sentence_and_a_remedy_for_each(
+    requirement: requirements.Requirement, tmp_path: Path
+) -> None:
+    bare = Host(
+        root=tmp_path,
+        python_version=(3, 8, 1),
+        find_tool=lambda name: None,
+        module_folder=lambda name: None,
+        package_version=lambda name: None,
+        load_bpf_program=lambda: errno.EPERM,
+        has_syncfs=lambda: False,
+    )
+    finding = requirement.check(bare)
+    assert not finding.ok
+    assert finding.found and finding.problem and finding.remedy
+    assert "\n" not in finding.problem + finding.remedy
+
+
+def test_require_raises_for_the_first_one_missing_in_the_order_asked(host: Host) -> None:
+    host.path("/proc/self/status").write_text("Uid:\t0\t1000\t0\t0\nCapEff:\t0\n")
+    host.path(checks.BTF_FILE).unlink()
+    require("bcc", "bpf", host=host)
+    with pytest.raises(RequirementError, match=r"root is needed.*effective uid 1000") as caught:
+        require("bcc", "root", "btf", host=host)
+    assert caught.value.exit_code == 3
+    assert caught.value.hint == "run it as root: sudo .venv/bin/writewise …"
+    with pytest.raises(RequirementError, match=r"type information \(BTF\) is missing"):
+        require("btf", "root", host=host)
+
+
+def test_root_without_its_capabilities_is_no_root(host: Host) -> None:
+    every_one_but_sys_admin = 0x1FFFFFFFFFF & ~(1 << 21)
+    status = ROOT_STATUS.replace("000001ffffffffff", f"{every_one_but_sys_admin:016x}")
+    host.path("/proc/self/status").write_text(status)
+    assert "CAP_SYS_ADMIN is missing" in checks.root(host).problem
+
+
+def test_an_empty_btf_file_is_no_btf(host: Host) -> None:
+    host.path(checks.BTF_FILE).write_bytes(b"")
+    assert "no BTF inside" in checks.btf(host).found
+
+
+class TestBcc:
+    def test_not_installed(self, host: Host) -> None:
+        host.path("/usr/lib/python3/dist-packages/bcc/libbcc.py").unlink()
+        finding = checks.bcc(dataclasses.replace(host, module_folder=lambda name: None))
+        assert finding.remedy == "apt-get install --no-install-recommends python3-bpfcc"
+
+    def test_installed_but_not_seen_from_this_environment(self, host: Host) -> None:
+        finding = checks.bcc(dataclasses.replace(host, module_folder=lambda name: None))
+        assert "/clone/.venv/bin/python) does not see it" in finding.problem
+        assert "system site packages" in finding.remedy
+
+    def test_the_other_project_on_pypi(self, host: Host, tmp_path: Path) -> None:
+        other = tmp_path / "site-packages/bcc"
+        finding = checks.bcc(dataclasses.replace(host, module_folder=lambda name: other))
+        assert "another project's bcc" in finding.problem
+        assert "pip uninstall bcc" in finding.remedy
+
+    def test_its_library_is_gone(self, host: Host) -> None:
+        broken = dataclasses.replace(host, import_error=lambda name: "OSError: libbcc.so.0")
+        finding = checks.bcc(broken)
+        assert finding.problem == "bcc is broken: OSError: libbcc.so.0"
+        assert finding.remedy == "apt-get install --reinstall python3-bpfcc"
+
+
+class TestBpf:
+    def refused(self, host: Host, number: int) -> requirements.Finding:
+        return checks.bpf(dataclasses.replace(host, load_bpf_program=lambda: number))
+
+    def test_not_built_in(self, host: Host) -> None:
+        assert "CONFIG_BPF_SYSCALL" in self.refused(host, errno.ENOSYS).remedy
+
+    def test_lockdown(self, host: Host) -> None:
+        write(host, "/sys/kernel/security/lockdown", "none integrity [confidentiality]\n")
+        assert "lockdown=confidentiality" in self.refused(host, errno.EINVAL).remedy
+
+    def test_seccomp(self, host: Host) -> None:
+        status = ROOT_STATUS.replace("Seccomp:\t0", "Seccomp:\t2")
+        host.path("/proc/self/status").write_text(status)
+        assert "seccomp filter" in self.refused(host, errno.EPERM).remedy
+
+    def test_not_root(self, host: Host) -> None:
+        host.path("/proc/self/status").write_text("Uid:\t9\t9\t9\t9\nSeccomp:\t2\n")
+        assert self.refused(host, errno.EPERM).remedy.startswith("run it as root")
+
+
+class TestTracefs:
+    def test_mounted_with_system_calls(self, host: Host) -> None:
+        mount = checks.TRACEFS_MOUNTS[1]
+        host.path(f"{mount}/events/syscalls/sys_enter_write").mkdir(parents=True)
+        assert checks.tracefs(host) == requirements.Finding(mount)
+
+    def test_mounted_without_system_calls(self, host: Host) -> None:
+        write(host, f"{checks.TRACEFS_MOUNTS[0]}/events/header_page", "")
+        assert "no tracepoints of system calls" in checks.tracefs(host).problem
+
+
+def test_a_tool_off_the_path_is_not_installed_again(host: Host) -> None:
+    write(host, "/usr/sbin/mkfs.xfs", "")
+    finding = checks.tools("mkfs.xfs")(dataclasses.replace(host, find_tool=lambda name: None))
+    assert finding.problem == "mkfs.xfs is in /usr/sbin, which is not on PATH"
+    assert finding.remedy == "export PATH=$PATH:/usr/sbin"
+
+
+class TestBlkio:
+    def test_cgroup_v2_with_io(self, host: Host) -> None:
+        host.path("/proc/self/mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+        write(host, "/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory\n")
+        assert checks.blkio(host).found == "io in /sys/fs/cgroup/cgroup.controllers"
+
+    def test_cgroup_v2_without_io(self, host: Host) -> None:
+        host.path("/proc/self/mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+        write(host, "/sys/fs/cgroup/cgroup.controllers", "cpuset cpu iota memory\n")
+        assert "no cgroup can cap" in checks.blkio(host).problem
+
+
+@pytest.mark.parametrize(
+    ("release", "command"),
+    [
+        ("ID=debian\n", "apt-get install --no-install-recommends python3-bpfcc"),
+        (
+            'ID=pop\nID_LIKE="ubuntu debian"\n',
+            "apt-get install --no-install-recommends python3-bpfcc",
+        ),
+        ('ID="amzn"\nID_LIKE="fedora"\n', "dnf install python3-bcc"),
+        ('ID="rocky"\nID_LIKE="rhel centos fedora"\n', "dnf install python3-bcc"),
+        ("ID=arch\n", "install the package that Debian calls python3-bpfcc"),
+        ("", "install the package that Debian calls python3-bpfcc"),
+    ],
+)
+def test_a_remedy_speaks_the_hosts_distribution(release: str, command: str, host: Host) -> None:
+    host.path("/etc/os-release").write_text(release)
+    assert remedies.install(host, "module:bcc") == command
+
+
+def test_every_command_says_what_it_needs() -> None:
+    known = {requirement.name for requirement in requirements.ALL}
+    assert {command.NAME for command in commands.ALL} <= NEEDED_BY.keys()
+    assert {name for names in NEEDED_BY.values() for name in names} <= known
+
+
+class TestDoctor:
+    @pytest.fixture(autouse=True)
+    def this_host(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(requirements, "Host", lambda: host)
+
+    def run(self, as_json: bool = False) -> int:
+        return doctor.run(argparse.Namespace(json=as_json))
+
+    def test_all_there(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert self.run() == 0
+        output = capsys.readouterr().out
+        assert "missing" not in output and "→" not in output
+        assert "doctor" in output.split("command")[1]
+
+    def test_one_missing(self, host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+        host.path(checks.BTF_FILE).unlink()
+        assert self.run() == 3
+        output = capsys.readouterr().out
+        assert "the kernel's type information (BTF) is missing\n  → boot a kernel" in output
+        assert "[" not in output  # no markup, and none eaten
+
+    def test_json(self, host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+        host.path(checks.BTF_FILE).unlink()
+        assert self.run(as_json=True) == 3
+        report = json.loads(capsys.readouterr().out)
+        missing = [item["name"] for item in report["requirements"] if not item["ok"]]
+        assert missing == ["btf"]
+        for command in report["commands"]:
+            needs_it = "btf" in NEEDED_BY[command["name"]]
+            assert command["ready"] is not needs_it
+            assert command["missing"] == (["btf"] if needs_it else [])
