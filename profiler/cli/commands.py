@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from profiler.cli import contract, doctor, profile
+from profiler.cli import contract, doctor, profile, pull
 
-ALL: tuple[ModuleType, ...] = (profile, contract, doctor)
+ALL: tuple[ModuleType, ...] = (profile, pull, contract, doctor)

@@ -64,9 +64,23 @@ class ObjectStore:
 
     def buckets(self) -> list[str]:
         """The names of all buckets, sorted."""
-        with os.scandir(self._root_fd) as entries:
-            folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
-        return sorted(folders | set(self._index))
+        folders = {entry.name for entry in self._root.iterdir()}
+        return sorted(filter(self.has_bucket, folders | set(self._index)))
+
+    def has_bucket(self, bucket: str) -> bool:
+        """Whether there is a bucket of this name.
+
+        By `stat`: reading the open root would share its position with other threads and processes.
+        """
+        if bucket in self._index:
+            return True
+        if "/" in bucket or "\0" in bucket or bucket in ("", ".", ".."):
+            return False
+        try:
+            found = os.stat(bucket, dir_fd=self._root_fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return stat.S_ISDIR(found.st_mode)
 
     def open(self, bucket: str, key: str) -> int:
         """A descriptor of the object's file. Raises OSError when there is no such object."""

@@ -82,7 +82,6 @@ class S3Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "WritewiseLab"
     disable_nagle_algorithm = True
-    timeout = 120  # an idle connection's thread ends
 
     def do_GET(self) -> None:
         """Answer a GET."""
@@ -120,7 +119,7 @@ class S3Handler(BaseHTTPRequestHandler):
         bucket, key = unquote(bucket), unquote(key)
         if not bucket:
             return self.send_document(200, bucket_document(self.service.store))
-        if bucket not in self.service.store.buckets():
+        if not self.service.store.has_bucket(bucket):
             raise S3Error(404, "NoSuchBucket")
         if key:
             return self._send_object(bucket, key)

@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from contracts.errors import UsageError
 from contracts.text import printable, quoted
+from profiler.pull.access import S3Access
 from profiler.pull.errors import PullError, explain
 
 _SCHEME = "s3://"
@@ -88,14 +89,15 @@ def parse_location(text: str) -> Location:
     return Location(bucket, prefix)
 
 
-def list_plan(client: Any, location: Location) -> Plan:
-    """List the objects at `location` with a boto3 client.
+def list_plan(access: S3Access, location: Location) -> Plan:
+    """List the objects at `location`.
 
     Raises PullError when there are none or S3 refuses, UnsafeKeysError when a key would leave the
     destination: then nothing at all is pulled, since a listing with such a key is not what its
     owner meant.
     """
     try:
+        client = access.make_client()
         objects = _list_directory(client, location) or _list_exact_key(client, location)
     except (BotoCoreError, ClientError, ValueError) as error:
         raise explain(error, location.bucket).as_error() from error

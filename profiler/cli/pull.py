@@ -1,0 +1,111 @@
+"""Pull objects from S3 under a contract: how long it took, and what the writes met."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contracts.model import Contract
+    from profiler.measured_pull import PullMeasurement
+
+NAME = "pull"
+HELP = "pull objects from S3 under a contract, measured and verified"
+
+#: As a shell reports a process that SIGTERM ended.
+_TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Source, destination, and how to pull."""
+    from profiler.cli import argument_types as types
+
+    parser.add_argument("source", metavar="s3://BUCKET/PREFIX", help="a directory of keys, or one")
+    parser.add_argument("destination", metavar="DEST", type=Path, help="an existing directory")
+    add_access_arguments(parser)
+    parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
+    parser.add_argument("--contract", metavar="FILE", help="default: the case study's contract")
+    parser.add_argument("--json", action="store_true", help="print a JSON document")
+
+
+def add_access_arguments(parser: argparse.ArgumentParser) -> None:
+    """How S3 is reached and read; the same for every command that pulls."""
+    parser.add_argument("--endpoint-url", metavar="URL", help="instead of AWS's own")
+    parser.add_argument(
+        "--no-sign-request", action="store_true", help="without credentials, for public buckets"
+    )
+    parser.add_argument(
+        "--transfer",
+        metavar="NAME=VALUE,…",
+        default="",
+        help="max_concurrency, multipart_chunksize, io_chunksize, max_io_queue",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Pull, print, and return 0; 1 when an object did not arrive or is not what S3 has."""
+    from contracts.loading import load_contract
+    from profiler.requirements import NEEDED_BY, require
+
+    contract = load_contract(arguments.contract)
+    require(*NEEDED_BY[NAME])
+    with terminable():
+        measured = _pull(arguments, contract)
+    _print(measured, contract, as_json=arguments.json)
+    return 1 if measured.failures else 0
+
+
+def _pull(arguments: argparse.Namespace, contract: Contract) -> PullMeasurement:
+    from rich.console import Console
+
+    from profiler.measured_pull import measure_pull
+    from profiler.pull.access import S3Access
+    from profiler.pull.destination import Destination
+    from profiler.pull.settings import parse_settings
+    from profiler.pull.source import list_plan, parse_location
+    from profiler.pull.workers import WorkerPool
+    from profiler.report.progress import shown_progress
+    from profiler.session import ProfileSession
+
+    location, settings = parse_location(arguments.source), parse_settings(arguments.transfer)
+    access = S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request)
+    destination = Destination(arguments.destination)
+    with destination.open():
+        pass  # what is wrong with it is said before anything is asked of S3
+    plan = list_plan(access, location)
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(WorkerPool(access, settings, arguments.workers))
+        session = stack.enter_context(ProfileSession(contract))
+        show = stack.enter_context(shown_progress(Console(stderr=True)))
+        return measure_pull(pool, plan, destination, session, on_phase=show)
+
+
+def _print(measured: PullMeasurement, contract: Contract, *, as_json: bool) -> None:
+    from rich.console import Console
+
+    from contracts.evaluate import evaluate
+    from profiler.report.pulls import print_pull, pull_document
+
+    stats = measured.snapshot.stats if measured.snapshot else ()
+    findings = evaluate(contract, stats)
+    if as_json:
+        json.dump(pull_document(measured, findings), sys.stdout, indent=2)
+        print()
+    else:
+        print_pull(measured, findings, contract.timeframe_ns, Console())
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM ends what runs in the context in order, as Ctrl-C does: nothing is left behind."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED_EXIT_CODE))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,132 @@
+"""One pull, measured: the function that `pull`, `sweep` and the demo have in common."""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from profiler.pull.destination import Destination
+from profiler.pull.durability import sync_file_system
+from profiler.pull.errors import explain_local
+from profiler.pull.results import Failure, Progress, PullResult, Verification
+from profiler.pull.source import Plan
+from profiler.pull.workers import WorkerPool
+from profiler.session import ProfileSession, ProfileSnapshot
+
+
+class Verify(enum.Enum):
+    """What of an object is compared with S3 after it has arrived."""
+
+    CHECKSUM = "checksum"
+    SIZE = "size"
+
+
+class Phase(enum.Enum):
+    """What a measured pull is doing, for those who show it."""
+
+    PULL = "pulling"
+    SYNC = "waiting for the device"
+    VERIFY = "verifying"
+
+
+#: Gets the phase and how far it is; a sync has no measure of its own and comes once, with None.
+OnPhase = Callable[[Phase, "Progress | None"], None]
+
+
+@dataclass(frozen=True)
+class PullMeasurement:
+    """What one pull took and what was counted meanwhile.
+
+    `durable_seconds` is from the start of the pull until syncfs had returned, None when that was
+    not asked for. `snapshot` covers the pull alone (not sync nor verification), None without a
+    session.
+    """
+
+    result: PullResult
+    durable_seconds: float | None
+    verification: Verification
+    snapshot: ProfileSnapshot | None
+    worker_count: int
+
+    @property
+    def return_seconds(self) -> float:
+        """From the start of the pull until the last object had been fetched."""
+        return self.result.return_seconds
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """Objects that did not arrive, then those that did but are not what S3 has."""
+        return self.result.failures + self.verification.failures
+
+    @property
+    def stalled_share(self) -> float | None:
+        """The share of the workers' time (0 to 1) that writers slept for dirty throttling.
+
+        boto3 writes with one thread per worker, so workers × time is the time writers had.
+        None without a session, or when nothing was pulled.
+        """
+        available_ns = self.return_seconds * 1e9 * self.worker_count
+        if self.snapshot is None or not available_ns:
+            return None
+        return self.snapshot.stall.total_ns / available_ns
+
+
+def measure_pull(
+    pool: WorkerPool,
+    plan: Plan,
+    destination: Destination,
+    session: ProfileSession | None,
+    *,
+    durable: bool = True,
+    keep: bool = True,
+    verify: Verify = Verify.CHECKSUM,
+    on_phase: OnPhase | None = None,
+) -> PullMeasurement:
+    """Pull `plan` to `destination`, wait for the device if `durable`, verify, publish if `keep`.
+
+    `session` is entered already and counts the pool's workers from here on; one session and one
+    pool serve any number of pulls. Without `keep` the files are deleted at the end, which also
+    discards what of them is still dirty. Raises PullError; nothing unpublished is left behind.
+    """
+    show = on_phase or _show_nothing
+    with destination.stage(plan) as staging:
+        pool.start()
+        if session is not None:
+            _begin(session, pool)
+        result = pool.run(staging, lambda progress: show(Phase.PULL, progress))
+        snapshot = session.snapshot() if session is not None else None
+        worker_count = len(pool.pids)
+        durable_seconds = None
+        if durable:
+            show(Phase.SYNC, None)
+            _sync(staging.root_fd)
+            durable_seconds = (time.monotonic_ns() - result.started_monotonic_ns) / 1e9
+        verification = pool.verify(
+            staging,
+            result,
+            with_checksum=verify is Verify.CHECKSUM,
+            publish=keep,
+            on_progress=lambda progress: show(Phase.VERIFY, progress),
+        )
+        if durable and keep:
+            _sync(staging.root_fd)  # the renames: not timed, a few blocks of the journal
+    return PullMeasurement(result, durable_seconds, verification, snapshot, worker_count)
+
+
+def _begin(session: ProfileSession, pool: WorkerPool) -> None:
+    for pid in pool.pids:
+        session.track(pid)
+    session.reset()
+
+
+def _sync(descriptor: int) -> None:
+    try:
+        sync_file_system(descriptor)
+    except OSError as error:
+        raise explain_local(error, "the destination could not be synced") from error
+
+
+def _show_nothing(phase: Phase, progress: Progress | None) -> None:
+    pass

@@ -1,0 +1,81 @@
+"""How far a pull is: a bar on a terminal, now and then a line elsewhere, both on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from contracts.units import format_rate, format_seconds, format_size
+from profiler.measured_pull import OnPhase, Phase
+from profiler.pull.results import Progress as PullProgress
+
+_LINE_INTERVAL_S = 5.0
+
+
+@contextlib.contextmanager
+def shown_progress(console: Console) -> Iterator[OnPhase]:
+    """A function for `measure_pull` that shows each phase, as long as the context lasts."""
+    if not console.is_terminal:
+        yield _lines(console)
+        return
+    columns = (
+        *(TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True)),
+        *(TransferSpeedColumn(), TimeRemainingColumn()),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield _bar(bar)
+
+
+def _bar(bar: Progress) -> OnPhase:
+    """One task, started anew for each phase; without a measure it pulses."""
+    task = bar.add_task("", total=None)
+    current: list[Phase] = []
+
+    def show(phase: Phase, progress: PullProgress | None) -> None:
+        if current != [phase]:
+            current[:] = [phase]
+            bar.reset(task, total=None, description=phase.value)
+        if progress is not None:
+            objects = f"{phase.value} {progress.objects}/{progress.total_objects} objects"
+            bar.update(
+                task, description=objects, completed=progress.bytes, total=progress.total_bytes
+            )
+
+    return show
+
+
+def _lines(console: Console, clock: Callable[[], float] = time.monotonic) -> OnPhase:
+    """A line when a phase begins and then every few seconds; nothing for what is quick."""
+    due_s = clock() + _LINE_INTERVAL_S
+
+    def show(phase: Phase, progress: PullProgress | None) -> None:
+        nonlocal due_s
+        if progress is None:
+            console.print(phase.value, markup=False)
+        elif clock() >= due_s:
+            due_s = clock() + _LINE_INTERVAL_S
+            console.print(_line(phase, progress), markup=False, soft_wrap=True)
+
+    return show
+
+
+def _line(phase: Phase, progress: PullProgress) -> str:
+    rate = progress.bytes / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
+    left = progress.total_bytes - progress.bytes
+    time_left = f", {format_seconds(left / rate)} left" if rate > 0 else ""
+    return (
+        f"{phase.value}: {progress.objects}/{progress.total_objects} objects, "
+        f"{format_size(progress.bytes)} of {format_size(progress.total_bytes)}, "
+        f"{format_rate(rate)}{time_left}"
+    )

@@ -1,0 +1,90 @@
+"""A measured pull, for the terminal and as a document for JSON."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from contracts.evaluate import Finding
+from contracts.units import format_count, format_rate, format_seconds, format_size
+from profiler.measured_pull import PullMeasurement
+from profiler.pull.verification import SIZE_ONLY
+from profiler.report.findings import findings_document, print_findings
+from profiler.report.snapshot import snapshot_document, snapshot_lines
+
+_SHOWN_FAILURES = 20
+
+
+def print_pull(
+    measured: PullMeasurement, findings: tuple[Finding, ...], timeframe_ns: int, console: Console
+) -> None:
+    """Print times, stall, verification and the contract's findings; failures last."""
+    for line in _lines(measured):
+        console.print(Text(line), soft_wrap=True)
+    if measured.snapshot is not None:
+        console.print()
+        elapsed_ns = measured.snapshot.elapsed_ns
+        print_findings(findings, console, timeframe_ns=timeframe_ns, elapsed_ns=elapsed_ns)
+        for line in snapshot_lines(measured.snapshot):
+            console.print(Text(line), soft_wrap=True)
+    for line in _failure_lines(measured):
+        console.print(Text(line, style="red"), soft_wrap=True)
+
+
+def pull_document(measured: PullMeasurement, findings: tuple[Finding, ...]) -> dict[str, object]:
+    """The same as plain data: seconds, bytes, ns and counts in their names."""
+    result, snapshot = measured.result, measured.snapshot
+    return {
+        "objects": result.objects,
+        "bytes": result.bytes,
+        "workers": measured.worker_count,
+        "return_seconds": measured.return_seconds,
+        "durable_seconds": measured.durable_seconds,
+        "stalled_share": measured.stalled_share,
+        "findings": findings_document(findings),
+        "profile": snapshot_document(snapshot) if snapshot else None,
+        "verified_by_method": dict(measured.verification.count_by_method),
+        "failures": [{"key": each.key, "reason": each.reason} for each in measured.failures],
+    }
+
+
+def _lines(measured: PullMeasurement) -> list[str]:
+    result = measured.result
+    rate = result.bytes / measured.return_seconds if measured.return_seconds else 0.0
+    lines = [
+        f"pulled           {_objects(result.objects)}, {format_size(result.bytes)}, "
+        f"{measured.worker_count} workers",
+        f"time to return   {format_seconds(measured.return_seconds)} ({format_rate(rate)})",
+    ]
+    if measured.durable_seconds is not None:
+        durable = measured.durable_seconds
+        rate = result.bytes / durable if durable else 0.0
+        lines.append(f"time to durable  {format_seconds(durable)} ({format_rate(rate)})")
+    if measured.stalled_share is not None:
+        share = f"{measured.stalled_share:.0%}"
+        lines.append(f"writers stalled  {share} of the time, by dirty throttling")
+    return [*lines, f"verified         {_verified(measured)}"]
+
+
+def _objects(count: int) -> str:
+    return f"{format_count(count)} object{'' if count == 1 else 's'}"
+
+
+def _verified(measured: PullMeasurement) -> str:
+    by_method = measured.verification.count_by_method
+    if not by_method:
+        return "nothing"
+    parts = [
+        f"{_objects(count)} by size only (S3 gives no checksum of the whole)"
+        if method == SIZE_ONLY
+        else f"{_objects(count)} by size and {method}"
+        for method, count in sorted(by_method.items())
+    ]
+    return ", ".join(parts)
+
+
+def _failure_lines(measured: PullMeasurement) -> list[str]:
+    failures = measured.failures
+    lines = [f"{each.key}: {each.reason}" for each in failures[:_SHOWN_FAILURES]]
+    more = len(failures) - _SHOWN_FAILURES
+    return [*lines, *([f"and {more} more"] if more > 0 else [])]
