@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from contracts.evaluate import evaluate
+from contracts.loading import load_contract
+from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
+from contracts.stats import CallStats
+from profiler.report.findings import findings_document, print_findings
+from tests.unit.contract_strategies import rules, stats_of
+
+CALLS = stats_of([2000, 3000, 10000], call_bytes=1 << 20, failed=1)
+
+
+def contract_of(*limits: tuple[Measurement, int], path: str = "/") -> Contract:
+    return Contract(
+        10**12,
+        tuple(
+            Rule(f"rule{number}", path, CallType.WRITE, SizeRange(), measurement, threshold)
+            for number, (measurement, threshold) in enumerate(limits)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("measurement", "value", "text"),
+    [
+        (Measurement.BANDWIDTH, 3 << 20, "3.00 MiB"),
+        (Measurement.COUNT, 3, "3"),
+        (Measurement.MEAN_LATENCY, 5000.0, "5.00 µs"),
+        (Measurement.MIN_LATENCY, 2000, "2.00 µs"),
+        (Measurement.MAX_LATENCY, 10000, "10.0 µs"),
+        (Measurement.TOTAL_LATENCY, 15000, "15.0 µs"),
+    ],
+)
+def test_every_measurement_is_violated_above_its_threshold_only(measurement, value, text):
+    below, at = (
+        evaluate(contract_of((measurement, threshold)), [CALLS])[0]
+        for threshold in (int(value) - 1, int(value))
+    )
+    assert (below.value, below.value_text, below.violated) == (value, text, True)
+    assert (at.value, at.threshold_text, at.violated) == (value, text, False)
+
+
+@pytest.mark.parametrize("measurement", list(Measurement))
+def test_no_calls_violate_nothing_and_have_no_latency(measurement):
+    (finding,) = evaluate(contract_of((measurement, 0)), [CallStats(failed=5)])
+    assert not finding.violated
+    if measurement in (Measurement.BANDWIDTH, Measurement.COUNT):
+        assert finding.value == 0
+    else:
+        assert (finding.value, finding.value_text) == (None, "no calls")
+
+
+def test_of_rules_alike_only_the_largest_violated_threshold_leads():
+    count, limits = Measurement.COUNT, (1, 2, 100, 2, 0)
+    findings = evaluate(contract_of(*((count, limit) for limit in limits)), [CALLS] * 5)
+    assert [finding.violated for finding in findings] == [True, True, False, True, True]
+    assert [finding.superseded for finding in findings] == [True, False, False, True, True]
+
+
+def test_rules_that_differ_in_measurement_do_not_supersede_each_other():
+    contract = contract_of((Measurement.MIN_LATENCY, 1), (Measurement.MAX_LATENCY, 2))
+    assert not any(finding.superseded for finding in evaluate(contract, [CALLS] * 2))
+
+
+@given(st.lists(rules(), min_size=1, max_size=8))
+def test_each_group_of_rules_alike_has_one_leader_if_any_is_violated(drawn):
+    findings = evaluate(Contract(1, tuple(drawn)), [CALLS] * len(drawn))
+    groups: dict[object, list] = {}
+    for finding in findings:
+        rule = finding.rule
+        groups.setdefault((rule.path, rule.size_range, rule.measurement), []).append(finding)
+    for group in groups.values():
+        violated = [finding for finding in group if finding.violated]
+        leaders = [finding for finding in violated if not finding.superseded]
+        assert len(leaders) == bool(violated)
+        largest = max((finding.rule.threshold for finding in violated), default=None)
+        assert all(leader.rule.threshold == largest for leader in leaders)
+
+
+def test_statistics_must_match_the_rules():
+    with pytest.raises(ValueError, match="2 statistics for 3 rules"):
+        evaluate(load_contract(None), [CALLS] * 2)
+
+
+def test_the_document_has_base_units_and_survives_json():
+    document = findings_document(evaluate(load_contract(None), [CALLS] * 3))
+    assert json.loads(json.dumps(document)) == document
+    assert document[0] == {
+        "label": "mean_lat_write",
+        "path": "/",
+        "call_type": "write",
+        "size_range": "all",
+        "measurement": "mean-latency",
+        "value": 5000.0,
+        "unit": "ns",
+        "threshold": 1000,
+        "violated": True,
+        "superseded": False,
+        "count": 3,
+        "bytes": 3 << 20,
+        "failed": 1,
+        "latency_p50_ns": pytest.approx(3000, rel=1 / 32),
+        "latency_p99_ns": pytest.approx(10000, rel=1 / 32),
+    }
+    assert [entry["unit"] for entry in document] == ["ns", "calls", "bytes"]
+
+
+def test_the_document_of_no_calls_has_no_latencies():
+    (entry,) = findings_document(evaluate(contract_of((Measurement.MIN_LATENCY, 1)), [CallStats()]))
+    assert entry["value"] is entry["latency_p50_ns"] is entry["latency_p99_ns"] is None
+
+
+def printed(contract: Contract, stats: list[CallStats], **times: int) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    print_findings(evaluate(contract, stats), console, **times)
+    return console.file.getvalue()
+
+
+def test_the_terminal_shows_every_rule_on_a_line_of_80_columns():
+    shown = printed(load_contract(None), [CALLS] * 3)
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "mean_lat_write / all write mean-latency 5.00 µs 1.00 µs yes" in lines
+    assert "num_write / all write count 3 1 yes" in lines
+    assert "total_write / all write bandwidth 3.00 MiB 1 B yes" in lines
+    assert shown.count("/: 3 write calls, 3.00 MiB, 1 failed; latency p50") == 1
+    assert "covers the whole run." in shown
+
+
+def test_labels_and_paths_are_shown_as_text_not_as_markup_or_escapes():
+    rule = Rule("[red]x\x1b[2J", "/[b]", CallType.WRITE, SizeRange(), Measurement.COUNT, 9)
+    shown = printed(Contract(1, (rule,)), [CallStats()])
+    assert r"[red]x\x1b[2J" in shown
+    assert "\x1b" not in shown
+    assert "/[b]: 0 write calls, 0 B, 0 failed\n" in shown
+
+
+def test_a_run_longer_than_the_timeframe_is_said():
+    contract = contract_of((Measurement.COUNT, 1))
+    assert "longer than the contract's timeframe of 1000s" in printed(
+        contract, [CALLS], timeframe_ns=contract.timeframe_ns, elapsed_ns=2 * 10**12
+    )
+    assert "timeframe" not in printed(
+        contract, [CALLS], timeframe_ns=contract.timeframe_ns, elapsed_ns=10**12
+    )
