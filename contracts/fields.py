@@ -66,7 +66,7 @@ class Problems:
         """Note one error; `where` is `line 3` or `rules[1].threshold`."""
         self._found.append(f"{where}: {what}")
         if len(self._found) == MAX_PROBLEMS:
-            self._found.append(f"stopped at {MAX_PROBLEMS} errors; the rest was not read")
+            self._found[-1] += "\n  that is enough; the rest of the file was not read"
             raise self.error()
 
     def __bool__(self) -> bool:

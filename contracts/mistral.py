@@ -125,9 +125,8 @@ def _rules(lines: Iterator[_Line], version: str, problems: Problems) -> Iterator
     names = _RULE_FIELDS[version]
     for where, fields in lines:
         if len(fields) != len(names):
-            problems.add(
-                where, f"a version {version} rule is {', '.join(names)}; here are {len(fields)}"
-            )
+            expected = f"a version {version} rule has {len(names)} fields ({', '.join(names)})"
+            problems.add(where, f"{expected}; here are {len(fields)}")
             continue
         written = {name: Written(field, where) for name, field in zip(names, fields)}
         yield WrittenRule(

@@ -88,14 +88,13 @@ def _compose(text: str, problems: Problems) -> yaml.Node | None:
         if not problems:
             return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        problems.add(
-            _line(error.problem_mark), f"is not YAML: {printable(error.problem or str(error))}"
-        )
+        what = ", ".join(filter(None, (error.context, error.problem)))
+        problems.add(_line(error.problem_mark), f"is not YAML: {printable(what)}")
     except yaml.reader.ReaderError as error:
         where = f"line {text.count(chr(10), 0, error.position) + 1}"
         problems.add(where, f"has a control character, number {error.character}")
-    except (ValueError, OverflowError) as error:  # PyYAML's chr() of an escape like "\UFFFFFFFF"
-        problems.add("the file", f"is not YAML: {printable(str(error))}")
+    except (ValueError, OverflowError):  # PyYAML leaves them to us: chr() of "\UFFFFFFFF"
+        problems.add("the file", "is not YAML: an escape or a version number is out of range")
     raise problems.error()
 
 

@@ -35,13 +35,13 @@ def print_findings(
     """
     console.print(findings_table(findings))
     for line in _calls_lines(findings):
-        console.print(Text(line))
-    console.print(Text(_coverage(timeframe_ns, elapsed_ns), style="dim"))
+        console.print(Text(line), soft_wrap=True)
+    console.print(Text(_coverage(timeframe_ns, elapsed_ns), style="dim"), soft_wrap=True)
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
     """The findings as a rich table, one row per rule in the contract's order."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)  # 80 columns are enough
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for name in _COLUMNS:
         if name in _NUMERIC_COLUMNS:
             table.add_column(name, justify="right", no_wrap=True)
