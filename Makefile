@@ -28,4 +28,6 @@ check: ## ruff, mypy --strict, import-linter, clang-format
 
 bench: ## measure the figures that the docs show, one benchmark after the other
 	@tools/setup test
-	@set -e; for bench in tests/bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench; done
+	@set -e; for bench in $(notdir $(basename $(wildcard tests/bench/bench_*.py))); do \
+		echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench; \
+	done
