@@ -1,0 +1,87 @@
+"""Our server's handler with faults, in threads of the test's own process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from socketserver import ThreadingTCPServer
+from typing import ClassVar
+
+from profiler.lab.s3_objects import ObjectStore
+from profiler.lab.s3_protocol import S3Error, S3Handler, Service, Shape
+
+
+class _Server(ThreadingTCPServer):
+    daemon_threads = True
+    block_on_close = False
+
+
+@contextlib.contextmanager
+def serve(handler: type[S3Handler], root: Path, shape: Shape | None = None) -> Iterator[str]:
+    store = ObjectStore(root)
+    service = Service(store, shape or Shape(None, None))
+    with _Server(("127.0.0.1", 0), type("Handler", (handler,), {"service": service})) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield "http://{}:{}".format(*server.server_address)
+        finally:
+            server.shutdown()
+            thread.join()
+            store.close()
+
+
+class Corrupting(S3Handler):
+    """Inverts the first byte of every body: headers and length are right."""
+
+    def send_body(self, descriptor: int, start: int, length: int) -> None:
+        content = bytearray(os.pread(descriptor, length, start))
+        content[0] ^= 0xFF
+        self.connection.sendall(content)
+
+
+class Truncating(S3Handler):
+    """Ends the connection after half of every body."""
+
+    def send_body(self, descriptor: int, start: int, length: int) -> None:
+        super().send_body(descriptor, start, length // 2)
+        self.close_connection = True
+
+
+class TruncatingOnce(S3Handler):
+    """Ends the first connection after half of its body; what follows is whole."""
+
+    truncated = False
+
+    def send_body(self, descriptor: int, start: int, length: int) -> None:
+        if TruncatingOnce.truncated:
+            return super().send_body(descriptor, start, length)
+        TruncatingOnce.truncated = True
+        super().send_body(descriptor, start, length // 2)
+        self.close_connection = True
+
+
+class Refusing(S3Handler):
+    """Answers requests by the errors that are left, one each, and then as it should."""
+
+    answers_left: ClassVar[list[S3Error]]
+
+    def _route(self) -> None:
+        if self.answers_left:
+            raise self.answers_left.pop()
+        super()._route()
+
+
+def refusing(status: int, code: str, times: int = 100) -> type[Refusing]:
+    errors = [S3Error(status, code) for _ in range(times)]
+    return type("RefusingSome", (Refusing,), {"answers_left": errors})
+
+
+class RefusingObjects(S3Handler):
+    """Lists, but denies every object."""
+
+    def _send_object(self, bucket: str, key: str) -> None:
+        raise S3Error(403, "AccessDenied")

@@ -1,0 +1,129 @@
+"""What goes wrong on the way is one sentence, and leaves nothing under a final name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from profiler.lab.s3_protocol import S3Handler
+from profiler.measured_pull import PullMeasurement, measure_pull
+from profiler.pull.access import S3Access
+from profiler.pull.destination import Destination
+from profiler.pull.errors import PullError
+from profiler.pull.source import Location, Plan, list_plan
+from tests.s3 import faults
+from tests.s3.conftest import BUCKET, pool_for
+
+SMALL = os.urandom(3 << 20)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    bucket = tmp_path / BUCKET
+    bucket.mkdir()
+    (bucket / "small").write_bytes(SMALL)
+    return tmp_path
+
+
+def pull(url: str, destination: Path, plan: Plan | None = None) -> PullMeasurement:
+    plan = plan or list_plan(S3Access(url), Location(BUCKET, ""))
+    with pool_for(url, workers=1) as pool:
+        return measure_pull(pool, plan, Destination(destination), None)
+
+
+def grow(root: Path) -> bytes:
+    """Make the object so large that it is fetched in ranges, which carry no checksum."""
+    content = SMALL * 4
+    (root / BUCKET / "small").write_bytes(content)
+    return content
+
+
+def test_a_corrupted_range_is_found_by_the_whole_objects_checksum(
+    root: Path, destination: Path
+) -> None:
+    grow(root)
+    with faults.serve(faults.Corrupting, root) as url:
+        measured = pull(url, destination)
+    assert measured.result.objects == 1  # the client has not noticed
+    assert [str(failure.key) for failure in measured.verification.failures] == ["small"]
+    assert "its CRC-64/NVME checksum is another" in measured.failures[0].reason
+    assert list(destination.iterdir()) == []
+
+
+def test_a_corrupted_whole_object_fails(root: Path, destination: Path) -> None:
+    with faults.serve(faults.Corrupting, root) as url:
+        measured = pull(url, destination)
+    assert [failure.reason for failure in measured.failures] == [
+        "the object did not arrive whole, also after retries"
+    ]
+    assert list(destination.iterdir()) == []
+
+
+def test_a_truncated_body_fails(root: Path, destination: Path) -> None:
+    with faults.serve(faults.Truncating, root) as url:
+        measured = pull(url, destination)
+    assert [failure.reason for failure in measured.failures] == [
+        "the object did not arrive whole, also after retries"
+    ]
+    assert list(destination.iterdir()) == []
+
+
+def test_a_body_truncated_once_is_fetched_again(root: Path, destination: Path) -> None:
+    faults.TruncatingOnce.truncated = False
+    with faults.serve(faults.TruncatingOnce, root) as url:
+        measured = pull(url, destination)
+    assert faults.TruncatingOnce.truncated
+    assert measured.failures == ()
+    assert (destination / "small").read_bytes() == SMALL
+
+
+def test_a_503_is_tried_again(root: Path, destination: Path) -> None:
+    with faults.serve(S3Handler, root) as url:
+        plan = list_plan(S3Access(url), Location(BUCKET, ""))
+    refusing = faults.refusing(503, "SlowDown", times=2)
+    with faults.serve(refusing, root) as url:
+        measured = pull(url, destination, plan)
+    assert refusing.answers_left == []
+    assert measured.failures == ()
+    assert (destination / "small").read_bytes() == SMALL
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [
+        (403, "AccessDenied", "access to bucket test-bucket is denied"),
+        (400, "ExpiredToken", "the session token has expired"),
+        (403, "InvalidAccessKeyId", "S3 does not know this access key"),
+        (403, "SignatureDoesNotMatch", "the secret key does not fit the access key"),
+        (301, "PermanentRedirect", "bucket test-bucket is in another region"),
+        (403, "RequestTimeTooSkewed", "this host's clock is wrong"),
+        (503, "SlowDown", "S3 asks to slow down"),
+        (418, "Tea&#x9b;2J", r"S3 answered Tea\\x9b2J \(HTTP 418\) for bucket"),
+    ],
+)
+def test_a_refused_listing_is_one_sentence(
+    root: Path, status: int, code: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    handler = faults.refusing(status, code)
+    with faults.serve(handler, root) as url, pytest.raises(PullError) as refused:
+        list_plan(S3Access(url), Location(BUCKET, ""))
+    assert "test-secret-key" not in refused.value.message + refused.value.hint
+    refused.match(message)
+
+
+def test_a_refused_object_ends_the_pull(root: Path, destination: Path) -> None:
+    denied = pytest.raises(PullError, match="^small: access to bucket test-bucket is denied")
+    with faults.serve(faults.RefusingObjects, root) as url, denied:
+        pull(url, destination)
+    assert list(destination.iterdir()) == []
+
+
+def test_an_endpoint_that_goes_away_ends_the_pull(root: Path, destination: Path) -> None:
+    with faults.serve(S3Handler, root) as url:
+        plan = list_plan(S3Access(url), Location(BUCKET, ""))
+    with pytest.raises(PullError, match=f"^small: the endpoint {url} does not answer"):
+        pull(url, destination, plan)
+    assert list(destination.iterdir()) == []
