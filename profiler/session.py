@@ -118,36 +118,48 @@ class ProfileSession:
 
     def snapshot(self) -> ProfileSnapshot:
         """The counters now; exact for calls that have ended."""
-        bank, slots = self._bank, len(self._slots)
-        counted = [
-            writes.decode_slot(self._writes, bank, slot, self._cpus, slots) for slot in range(slots)
-        ]
-        of_slot = dict(zip(self._slots, counted))
-        runs_missed = self._module.runs_missed() - self._runs_missed_before
-        return ProfileSnapshot(
-            stats=tuple(of_slot[rule.path, rule.size_range] for rule in self._contract.rules),
-            losses=scope.decode_losses(self._tallies, bank, runs_missed),
-            in_flight=scope.decode_in_flight(self._tallies),
-            stall=stall.decode_stalls(
-                self._stalls, bank, self._cpus, page_bytes=os.sysconf("SC_PAGE_SIZE")
-            ),
-            elapsed_ns=self._clock_ns() - self._start_ns,
-        )
+        return self._read(self._bank, self._module.runs_missed(), self._clock_ns())
 
-    def reset(self) -> None:
-        """Set all counters to zero at one moment; a call in flight counts where it ends."""
-        bank = 1 - self._bank
-        _clear(self._writes, bank * len(self._writes) // 2, len(self._writes) // 2)
-        _clear(self._stalls, bank * len(self._stalls) // 2, len(self._stalls) // 2)
-        for start in range(0, len(self._tallies), scope.TALLY_WORDS):
-            _clear(self._tallies, start + bank * scope.KERNEL_REASONS, scope.KERNEL_REASONS)
-        self._runs_missed_before = self._module.runs_missed()
-        self._settings[scope.CONFIG_BANK] = bank
-        self._start_ns = self._clock_ns()
+    def reset(self) -> ProfileSnapshot:
+        """Set all counters to zero at one moment, and return what they were.
+
+        Every call is in exactly one of the snapshots that resets return: the one of its end.
+        """
+        before, runs_missed = self._bank, self._module.runs_missed()
+        self._clear(1 - before)
+        self._settings[scope.CONFIG_BANK] = 1 - before
+        now_ns = self._clock_ns()
+        snapshot = self._read(before, runs_missed, now_ns)
+        self._runs_missed_before, self._start_ns = runs_missed, now_ns
+        return snapshot
 
     @property
     def _bank(self) -> int:
         return self._settings[scope.CONFIG_BANK]
+
+    def _read(self, bank: int, runs_missed: int, now_ns: int) -> ProfileSnapshot:
+        slots = len(self._slots)
+        counted = [
+            writes.decode_slot(self._writes, bank, slot, self._cpus, slots) for slot in range(slots)
+        ]
+        of_slot = dict(zip(self._slots, counted))
+        lost_runs = runs_missed - self._runs_missed_before
+        return ProfileSnapshot(
+            stats=tuple(of_slot[rule.path, rule.size_range] for rule in self._contract.rules),
+            losses=scope.decode_losses(self._tallies, bank, lost_runs),
+            in_flight=scope.decode_in_flight(self._tallies),
+            stall=stall.decode_stalls(
+                self._stalls, bank, self._cpus, page_bytes=os.sysconf("SC_PAGE_SIZE")
+            ),
+            elapsed_ns=now_ns - self._start_ns,
+        )
+
+    def _clear(self, bank: int) -> None:
+        """Empty a bank that no program writes to."""
+        _zero(self._writes, bank * len(self._writes) // 2, len(self._writes) // 2)
+        _zero(self._stalls, bank * len(self._stalls) // 2, len(self._stalls) // 2)
+        for start in range(0, len(self._tallies), scope.TALLY_WORDS):
+            _zero(self._tallies, start + bank * scope.KERNEL_REASONS, scope.KERNEL_REASONS)
 
     def _resolve(self) -> tuple[int, dict[paths.Place, int]]:
         """Slots of the path `/`, and of each other place, as bits."""
@@ -235,5 +247,5 @@ def _thread_id() -> int:
     return threading.get_native_id()
 
 
-def _clear(words: memoryview[int], start: int, count: int) -> None:
+def _zero(words: memoryview[int], start: int, count: int) -> None:
     words[start : start + count] = memoryview(bytes(8 * count)).cast("Q")

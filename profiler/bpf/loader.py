@@ -28,11 +28,12 @@ TRACEFS = Path("/sys/kernel/tracing")
 #: The first one that is there is what BCC looks into (bcc 0.26, src/cc/common.cc, tracefs_path).
 TRACEFS_OF_BCC = (Path("/sys/kernel/debug/tracing"), TRACEFS)
 
-_CLONE_FS, _CLONE_NEWNS = 0x200, 0x20000  # include/uapi/linux/sched.h
+_CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x4000, 0x40000
 _BPF_NOEXIST = 1  # include/uapi/linux/bpf.h
 _CHATTER_CHARACTERS = 400
 _DOCTOR = "run `writewise doctor` to see what this host lacks"
+_PRIVILEGES = "run as root with CAP_SYS_ADMIN, outside a container that holds it back"
 
 _T = TypeVar("_T")
 
@@ -69,7 +70,7 @@ class Module:
 
         It is valid until `close`.
         """
-        table = self._bpf[name]
+        table = self._table(name)
         size_bytes = int(table.max_entries) * ctypes.sizeof(table.Leaf)
         mapped = mmap.mmap(table.map_fd, size_bytes, mmap.MAP_SHARED)
         words: memoryview[int] = memoryview(mapped).cast(word_format)
@@ -80,7 +81,7 @@ class Module:
         """Add an entry to a hash; False when it is there already. Raises OSError (E2BIG: full)."""
         from bcc import libbcc
 
-        if libbcc.lib.bpf_update_elem(self._bpf[name].map_fd, key, leaf, _BPF_NOEXIST) == 0:
+        if libbcc.lib.bpf_update_elem(self._table(name).map_fd, key, leaf, _BPF_NOEXIST) == 0:
             return True
         number = ctypes.get_errno()
         with contextlib.suppress(FileExistsError):
@@ -91,7 +92,10 @@ class Module:
         """Take an entry out of a hash; nothing happens when it is not there."""
         from bcc import libbcc
 
-        libbcc.lib.bpf_delete_elem(self._bpf[name].map_fd, key)
+        libbcc.lib.bpf_delete_elem(self._table(name).map_fd, key)
+
+    def _table(self, name: str) -> Any:
+        return self._bpf[name.encode()]
 
     def runs_missed(self) -> int:
         """Runs that the kernel left out because a BPF program was active on the CPU (≥ 5.12)."""
@@ -147,12 +151,15 @@ def _in_own_thread(work: Callable[[], _T]) -> _T:
 
 
 def _see_tracefs() -> None:
-    """Part from the other threads' working directory (BCC changes it) and mounts, if needed."""
-    if any((path / "events").is_dir() for path in TRACEFS_OF_BCC):
-        _system_call("unshare", _CLONE_FS)
-        return
+    """Part from the other threads' mounts and working directory, and mount tracefs if need be.
+
+    Even where it is mounted: to look into debugfs has the kernel mount tracefs there, and BCC
+    changes the working directory (CLONE_NEWNS parts from that too).
+    """
     _system_call("unshare", _CLONE_NEWNS)
     _system_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    if any((path / "events").is_dir() for path in TRACEFS_OF_BCC):
+        return
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     _system_call("mount", b"tracefs", os.fsencode(TRACEFS), b"tracefs", flags, None)
 
@@ -161,7 +168,7 @@ def _system_call(name: str, *arguments: object) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
         reason = os.strerror(ctypes.get_errno())
-        raise RequirementError(f"tracefs cannot be reached: {name}() says {reason}", _DOCTOR)
+        raise RequirementError(f"tracefs cannot be reached: {name}() says {reason}", _PRIVILEGES)
 
 
 def _compile_and_attach(text: str, cflags: list[str], tracepoints: list[str]) -> Any:
@@ -171,7 +178,7 @@ def _compile_and_attach(text: str, cflags: list[str], tracepoints: list[str]) ->
     with tempfile.TemporaryFile() as chatter:
         try:
             with _stderr_to(chatter.fileno()), _environment(BCC_KERNEL_SOURCE=str(HEADERS_FOLDER)):
-                bpf = bcc_class(text=text, cflags=cflags)
+                bpf = bcc_class(text=text.encode(), cflags=cflags)
         except Exception as error:  # BCC raises nothing more precise
             chatter.seek(0)
             raise _load_error(error, chatter.read().decode(errors="replace")) from None
@@ -202,8 +209,8 @@ def _bcc_class() -> Any:
 def _load_error(error: Exception, chatter: str) -> RequirementError:
     """The exception in one sentence, with the end of what the compiler or verifier said."""
     if "Operation not permitted" in f"{error} {chatter}":
-        hint = "run as root with CAP_BPF and CAP_PERFMON, outside a locked-down container"
-        return RequirementError("the kernel does not let this process load BPF programs", hint)
+        message = "the kernel does not let this process load BPF programs"
+        return RequirementError(message, _PRIVILEGES)
     said = " ".join(chatter.split())[-_CHATTER_CHARACTERS:]
     return RequirementError(f"the probes could not be loaded: {error}", said or _DOCTOR)
 

@@ -1,0 +1,180 @@
+"""Every probe loads and attaches, leaves nothing behind, and says in a sentence why it cannot."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import RequirementError
+from contracts.stats import BUCKET_COUNT
+from profiler.bpf import loader
+from profiler.bpf.probe import Probe
+from profiler.bpf.probes import ALL, dirty_limit
+from profiler.bpf.probes.dirty_limit import DirtyLimitReader
+from profiler.session import ProfileSession
+from tests.root.profiling import contract
+
+NUMBERS = {
+    **{"BUCKET_COUNT": BUCKET_COUNT, "CPU_COUNT": 1, "MAX_THREADS": 8},
+    **{"SLOT_COUNT": 1, "WALK_LIMIT": 64},
+}
+
+
+def descriptors() -> dict[str, str]:
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[name] = os.readlink(f"/proc/self/fd/{name}")
+        except FileNotFoundError:
+            continue  # the one that listed them
+    return found
+
+
+def mounts() -> str:
+    return Path("/proc/self/mountinfo").read_text()
+
+
+@pytest.fixture
+def same_afterwards() -> Iterator[None]:
+    loader.load((dirty_limit.PROBE,), {}).close()  # what bcc opens once and keeps is open now
+    before = descriptors(), os.getcwd(), threading.active_count()
+    yield
+    assert (descriptors(), os.getcwd(), threading.active_count()) == before
+    assert "BCC_KERNEL_SOURCE" not in os.environ
+
+
+@pytest.mark.usefixtures("same_afterwards")
+@pytest.mark.parametrize("probe", ALL, ids=lambda probe: probe.name)
+def test_loads_attaches_and_leaves_nothing(probe: Probe, capfd: pytest.CaptureFixture[str]) -> None:
+    before = mounts()
+    module = loader.load((probe,), NUMBERS)
+    assert mounts() == before
+    attached = [target for target in descriptors().values() if "perf_event" in target]
+    assert len(attached) == len(probe.tracepoints)
+    module.close()
+    module.close()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("same_afterwards")
+def test_32_slots_load() -> None:
+    loader.load(ALL[:3], {**NUMBERS, "SLOT_COUNT": 32}).close()
+
+
+@pytest.mark.parametrize("target", ["tracing", "debug"])
+def test_tracefs_mounted_already_is_used(target: str, tmp_path: Path) -> None:
+    """In a mount namespace of the test's own, so that the host does not see it either."""
+    kind = {"tracing": "tracefs", "debug": "debugfs"}[target]
+    script = (
+        "import sys; from profiler.bpf import loader; from profiler.bpf.probes import dirty_limit\n"
+        "from pathlib import Path\nbefore = Path('/proc/self/mountinfo').read_text()\n"
+        "with dirty_limit.DirtyLimitReader() as reader: print(reader.read().limit_bytes > 0)\n"
+        "assert Path('/proc/self/mountinfo').read_text() == before\n"
+    )
+    mount = f'mount -t {kind} none /sys/kernel/{target} && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", mount, "-", sys.executable, "-c", script]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+def test_a_killed_session_leaves_no_mount() -> None:
+    before = mounts()
+    script = (
+        "from tests.root.profiling import contract\nfrom profiler.session import ProfileSession\n"
+        "session = ProfileSession(contract('/')).__enter__()\n"
+        "print('attached', flush=True)\nimport time; time.sleep(60)"
+    )
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "attached\n"
+        process.send_signal(signal.SIGKILL)
+    assert mounts() == before
+
+
+def test_the_end_of_a_session_ends_its_counting(tmp_path: Path) -> None:
+    with ProfileSession(contract(tmp_path)) as session:
+        session.track(os.getpid())
+    with ProfileSession(contract(tmp_path)) as fresh:
+        (tmp_path / "file").write_bytes(b"x")
+        assert fresh.snapshot().stats[0].count == 0
+
+
+def test_a_missing_tracepoint_is_named() -> None:
+    probe = Probe("none", ("dirty_limit.bpf.c",), ("writeback:no_such_event",))
+    with pytest.raises(RequirementError, match="no tracepoint writeback:no_such_event"):
+        loader.load((probe,), {})
+
+
+def test_a_missed_attachment_is_an_error() -> None:
+    probe = Probe("half", dirty_limit.PROBE.sources, ("writeback:balance_dirty_pages",))
+    with pytest.raises(RequirementError, match="writeback:balance_dirty_pages"):
+        loader.load((probe,), {})
+
+
+def test_a_compiler_error_is_told_and_not_printed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "broken.bpf.c"
+    source.write_text("int broken(void) { return nothing_of_that_name; }")
+    with pytest.raises(RequirementError) as caught:
+        loader.load((Probe("broken", (str(source),), ()),), {})
+    assert "nothing_of_that_name" in caught.value.hint
+    assert capfd.readouterr() == ("", "")
+
+
+def test_without_the_right_to_load() -> None:
+    script = (
+        "from contracts.errors import RequirementError\nfrom profiler.bpf import loader\n"
+        "from profiler.bpf.probes import dirty_limit\nimport os\n"
+        "try: loader.load((dirty_limit.PROBE,), {})\n"
+        "except RequirementError as error: print(error.message)\n"
+    )
+    root = Path(__file__).parents[2]
+    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout == "tracefs cannot be reached: unshare() says Operation not permitted\n"
+
+
+def test_a_refusal_by_bpf_itself_is_told_from_a_broken_probe() -> None:
+    refused = loader._load_error(Exception("Failed to load"), "bpf: Operation not permitted")
+    assert "does not let this process" in refused.message
+    broken = loader._load_error(Exception("Failed to load"), "x" * 1000 + " invalid access")
+    assert broken.hint.endswith("invalid access")
+    assert len(broken.hint) <= 400
+
+
+def thresholds_bytes() -> tuple[int, int]:
+    lines = Path("/proc/vmstat").read_text().splitlines()
+    values = {name: int(value) for name, value in (line.split() for line in lines)}
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    names = ("nr_dirty_threshold", "nr_dirty_background_threshold")
+    return values[names[0]] * page_bytes, values[names[1]] * page_bytes
+
+
+def test_dirty_limits_agree_with_vmstat() -> None:
+    with DirtyLimitReader() as reader:
+        for _ in range(20):
+            limits = reader.read()
+            threshold_bytes, background_bytes = thresholds_bytes()
+            # free memory, and with it the thresholds, moves between the two readings
+            assert limits.threshold_bytes == pytest.approx(threshold_bytes, rel=0.01)
+            assert limits.background_bytes == pytest.approx(background_bytes, rel=0.01)
+            assert limits.limit_bytes >= limits.threshold_bytes > limits.background_bytes > 0
+
+
+def test_a_reader_whose_trigger_fires_nothing_says_so(tmp_path: Path) -> None:
+    silent = tmp_path / "silent"
+    silent.touch()
+    with DirtyLimitReader(trigger=silent) as reader, pytest.raises(RequirementError, match="limit"):
+        reader.read()
