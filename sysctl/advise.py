@@ -4,9 +4,12 @@ The rule, so that it can be argued with:
 
 1. A candidate counts only if it returned faster than *every* run of the present settings, and by
    more than these differed among themselves. Otherwise: no change recommended.
-2. Among the candidates within `NEAR_BEST` of the fastest (or within the present settings' own
+2. A change of mount options counts only if it was faster at *every* setting of the sysctls at which
+   it was tried beside the present mount, by more than chance (`MOUNT_GAIN`).
+3. Among the candidates within `NEAR_BEST` of the fastest (or within the present settings' own
    spread, if that is wider) the one that leaves least data in memory wins, then the one that
    changes fewest mount options: speed that cannot be told apart is not paid for in risk.
+4. The chosen one is run once more and must beat every present run again.
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contracts.errors import UsageError
-from sysctl.explain import Reason, explain
-from sysctl.knobs.mount import split_options
+from sysctl.explain import MOUNT_OPTIONS, Reason, explain_sysctls
+from sysctl.knobs.mount import find, split_options
 from sysctl.results import CANDIDATE, PRESENT, Observation, Results, Trial
 from sysctl.setting import Setting
 from sysctl.statistics import Repeats, summarize
 
 NEAR_BEST = 0.10
+MOUNT_GAIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def advise(results: Results) -> Recommendation:
             "the results hold no valid run of the present settings, so nothing can be compared",
             "run the sweep again, or go on with --resume",
         )
-    chosen = _choose(results, present.return_s)
+    chosen = choose(results)
     if chosen is None:
         return Recommendation(present, None, _no_change(results, present), (), results)
     same = [t for t in results.trials if t.setting == chosen.setting and t.role != PRESENT]
@@ -67,7 +71,10 @@ def advise(results: Results) -> Recommendation:
     speedup = present.return_s.median / best.return_s.median
     verdict = f"{speedup:.1f}× faster: {best.return_s.median:.1f} s instead of "
     verdict += f"{present.return_s.median:.1f} s"
-    reasons = explain(results, present.setting, present.observation, chosen)
+    reasons = (
+        *explain_sysctls(present.setting, present.observation, chosen),
+        *explain_mounts(results, chosen.setting),
+    )
     return Recommendation(present, best, verdict, reasons, results)
 
 
@@ -81,17 +88,40 @@ def _side(results: Results, trials: list[Trial]) -> Side | None:
     return Side(observed[0][0].setting, times, valid[0], durable[0] if durable else None)
 
 
-def _choose(results: Results, present: Repeats) -> Trial | None:
+def choose(results: Results) -> Trial | None:
+    """The candidate that rules 1 to 3 pick, or None."""
+    times = [t.valid.return_s for t in results.of_role(PRESENT) if t.valid]
     timed = [(t.valid, t) for t in results.of_role(CANDIDATE) if t.valid]
-    if not timed:
+    timed = [pair for pair in timed if _is_worth_its_mount(results, pair[1])]
+    if not times or not timed:
         return None
+    present = summarize(times)
     fastest_s = min(observation.return_s for observation, _ in timed)
     if fastest_s >= present.smallest or present.median - fastest_s <= present.spread:
         return None
     reach_s = fastest_s * (1 + max(NEAR_BEST, present.relative_spread))
-    near = [pair for pair in timed if pair[0].return_s <= reach_s < present.smallest]
-    near = near or [pair for pair in timed if pair[0].return_s == fastest_s]
+    near = [pair for pair in timed if pair[0].return_s <= min(reach_s, present.smallest)]
     return min(near, key=lambda pair: _cost(results, pair[1], pair[0]))[1]
+
+
+def _is_worth_its_mount(results: Results, trial: Trial) -> bool:
+    """Rule 2; a mount that was never tried beside the present one cannot be told from it."""
+    if not changed_options(results, trial.setting):
+        return True
+    ratios = mount_ratios(results, trial.setting.mount_options)
+    return not ratios or max(ratios) < 1 - MOUNT_GAIN
+
+
+def mount_ratios(results: Results, mount_options: str | None) -> list[float]:
+    """Times under `mount_options` divided by those under the present mount, at the same sysctls."""
+    unchanged: dict[object, float] = {}
+    changed: dict[object, float] = {}
+    for trial in results.of_role(CANDIDATE):
+        if trial.valid and not changed_options(results, trial.setting):
+            unchanged[trial.setting.sysctls] = trial.valid.return_s
+        elif trial.valid and trial.setting.mount_options == mount_options:
+            changed[trial.setting.sysctls] = trial.valid.return_s
+    return [time / unchanged[sysctls] for sysctls, time in changed.items() if sysctls in unchanged]
 
 
 def _cost(results: Results, trial: Trial, seen: Observation) -> tuple[int, int, int, float]:
@@ -110,6 +140,23 @@ def changed_options(results: Results, setting: Setting) -> set[str]:
         return set()
     present = set(results.context.get("mount_words", ()))
     return present ^ set(split_options(setting.mount_options))
+
+
+def explain_mounts(results: Results, chosen: Setting) -> list[Reason]:
+    """A reason for each mount option text that was tried beside the present mount."""
+    texts = [t.setting for t in results.of_role(CANDIDATE) if changed_options(results, t.setting)]
+    reasons = []
+    for text in dict.fromkeys(setting.mount_options or "" for setting in texts):
+        action = "set" if text == chosen.mount_options else "leave out"
+        ratios = mount_ratios(results, text)
+        why = "was not tried beside the present mount"
+        if ratios:
+            why = f"time with it {min(ratios):.2f} to {max(ratios):.2f} of that without"
+        known = [find(word, str(results.context.get("fstype"))) for word in split_options(text)]
+        risk = "; ".join(option.risk for option in known if option and option.risk)
+        shown = text or "defaults"
+        reasons.append(Reason(MOUNT_OPTIONS, shown, action, why, risk if action == "set" else ""))
+    return reasons
 
 
 def _no_change(results: Results, present: Side) -> str:

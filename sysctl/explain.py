@@ -1,22 +1,23 @@
-"""Why a recommended value is what it is, and why an option that was tried is not recommended."""
+"""Why a recommended value is what it is."""
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass
 
 from contracts.units import format_size
-from sysctl.knobs.mount import find, split_options
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
-from sysctl.results import CANDIDATE, Observation, Results, Trial
+from sysctl.results import Observation, Trial
 from sysctl.setting import Setting
+
+#: The name of a reason that is about mount options; of others it is a sysctl's.
+MOUNT_OPTIONS = "mount options"
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One setting, what to do with it (`set`, `keep`), and why, in a sentence; `risk` may be "".
+    """A sysctl's value or a text of mount options: to `set`, to `keep` or to `leave out`, and why.
 
-    `value` is the recommended value, or the option's word.
+    `risk` is what the change may cost, empty when nothing is known or nothing changes.
     """
 
     name: str
@@ -26,24 +27,21 @@ class Reason:
     risk: str = ""
 
 
-def explain(
-    results: Results, present: Setting, before: Observation, chosen: Trial
-) -> tuple[Reason, ...]:
-    """A reason for each sysctl and each mount option that was in the sweep."""
+def explain_sysctls(present: Setting, before: Observation, chosen: Trial) -> tuple[Reason, ...]:
+    """A reason for each sysctl of the chosen trial."""
     after = chosen.valid
     if after is None:
         return ()
-    sysctls = [
+    return tuple(
         Reason(
             name,
             str(value),
-            "set" if present.values.get(name) != value else "keep",
+            "keep" if present.values.get(name) == value else "set",
             _sysctl_reason(name, before, after),
-            BY_NAME[name].risk if present.values.get(name) != value else "",
+            "" if present.values.get(name) == value else BY_NAME[name].risk,
         )
         for name, value in chosen.setting.sysctls
-    ]
-    return (*sysctls, *_mount_reasons(results, chosen))
+    )
 
 
 def _sysctl_reason(name: str, before: Observation, after: Observation) -> str:
@@ -71,44 +69,3 @@ def _dirty_reason(before: Observation, after: Observation) -> str:
     if after.peak_dirty_bytes <= new:
         return f"{first}, and this pull peaks at {format_size(after.peak_dirty_bytes)}"
     return f"{first} ({after.stall_share:.0%} of their time)"
-
-
-def _mount_reasons(results: Results, chosen: Trial) -> list[Reason]:
-    if chosen.setting.mount_options is None:
-        return []
-    fstype = str(results.context.get("fstype", ""))
-    present = set(results.context.get("mount_words", ()))
-    wanted = set(split_options(chosen.setting.mount_options))
-    tried = {
-        word
-        for trial in results.of_role(CANDIDATE)
-        for word in split_options(trial.setting.mount_options or "")
-    }
-    reasons = []
-    for word in sorted(tried | present):
-        option = find(word, fstype)
-        action = "set" if word in wanted - present else "keep" if word in wanted else "leave out"
-        why = _measured_effect(results, word) or (option.note if option else "")
-        risk = option.risk if option and action == "set" else ""
-        reasons.append(Reason("mount option", word, action, why, risk))
-    return reasons
-
-
-def _measured_effect(results: Results, word: str) -> str:
-    """Times with the option divided by those without, at the same sysctls."""
-    with_word: dict[object, list[float]] = {}
-    without: dict[object, list[float]] = {}
-    for trial in results.of_role(CANDIDATE):
-        if trial.valid:
-            has = word in split_options(trial.setting.mount_options or "")
-            times = with_word if has else without
-            times.setdefault(trial.setting.sysctls, []).append(trial.valid.return_s)
-    ratios = [
-        statistics.median(times) / statistics.median(without[sysctls])
-        for sysctls, times in with_word.items()
-        if sysctls in without
-    ]
-    if not ratios:
-        return ""
-    span = f"{min(ratios):.2f}" if len(ratios) == 1 else f"{min(ratios):.2f} to {max(ratios):.2f}"
-    return f"time with it {span} of the time without, at the same sysctls"

@@ -42,7 +42,6 @@ class Observation:
     peak_dirty_bytes: int
     thresholds: Thresholds
     limit_bytes: int
-    settle_s: float
     bytes: int
     objects: int
     findings: Sequence[Mapping[str, Any]] = ()
@@ -184,7 +183,6 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
         peak_dirty_bytes=int(data["peak_dirty_bytes"]),
         thresholds=Thresholds(**{k: int(v) for k, v in data["thresholds"].items()}),
         limit_bytes=int(data["limit_bytes"]),
-        settle_s=float(data["settle_s"]),
         bytes=int(data["bytes"]),
         objects=int(data["objects"]),
         findings=tuple(data["findings"]),

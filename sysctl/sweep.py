@@ -1,4 +1,6 @@
-"""The sweep: the present settings first, in the middle and last, and every candidate between.
+"""The sweep: the present settings first, in the middle and last, every candidate between.
+
+At the end what the advisor would choose is run once more, so that it is not chosen by luck.
 
 What a trial does to the host and how it measures is the bench's (`profiler/pull_bench.py`); this
 module decides what comes next and keeps the results, so it runs in tests without root.
@@ -12,6 +14,7 @@ from datetime import datetime, timezone
 from typing import Protocol
 
 from contracts.errors import WritewiseError
+from sysctl.advise import choose
 from sysctl.results import CANDIDATE, CONFIRM, PRESENT, Observation, Results, Trial
 from sysctl.search import Strategy
 from sysctl.setting import Setting
@@ -54,16 +57,8 @@ def next_step(results: Results, strategy: Strategy, present: Setting) -> Step | 
         return Step(CANDIDATE, setting, durable=False, remaining=remaining)
     if presents < PRESENT_REPEATS:
         return Step(PRESENT, present, durable=False, remaining=remaining)
-    best = fastest(results)
-    if confirm and best is not None:
-        return Step(CONFIRM, best.setting, durable=True, remaining=0)
-    return None
-
-
-def fastest(results: Results) -> Trial | None:
-    """The valid candidate that returned first."""
-    timed = [(t.valid.return_s, t) for t in results.of_role(CANDIDATE) if t.valid]
-    return min(timed, key=lambda pair: pair[0])[1] if timed else None
+    chosen = choose(results) if confirm else None
+    return Step(CONFIRM, chosen.setting, durable=True, remaining=0) if chosen else None
 
 
 def run_sweep(

@@ -21,29 +21,44 @@ _V2_GROUP = "writewise-lab"
 
 @dataclass(frozen=True)
 class Cap:
-    """Limits of a volume, for reads and writes alike: bytes/s and operations/s."""
+    """Limits of block device MAJOR:MINOR, for reads and writes alike: bytes/s and operations/s.
 
-    rate_bytes_per_s: int
-    iops: int
-
-
-def cap_device(host: Host, device_number: str, cap: Cap) -> Path | None:
-    """Cap block device MAJOR:MINOR; returns the cgroup that a process under test must join.
-
-    None means that every process is capped (v1). Raises HostError without a block controller.
+    `lines` are the cgroup files, each with the line that sets and the line that clears it;
+    `group` is the cgroup that a process under test must join, None where all are capped (v1).
     """
-    controllers = host.system.mounts()
-    v1 = _find(controllers, "cgroup", "blkio")
+
+    lines: tuple[tuple[str, str, str], ...]
+    group: str | None = None
+
+    def put(self, host: Host) -> None:
+        """Journal and set it."""
+        for path, setting, clearing in self.lines:
+            host.cap_device(path, setting, clearing)
+
+    def lift(self, system: System) -> None:
+        """Clear it for a moment; the journal still has it."""
+        for path, _, clearing in self.lines:
+            system.write(path, clearing)
+
+    def set_again(self, system: System) -> None:
+        """Set it after `lift`."""
+        for path, setting, _ in self.lines:
+            system.write(path, setting)
+
+
+def plan_cap(host: Host, device: str, rate_bytes_per_s: int, iops: int) -> Cap:
+    """The cap that this host can put on a device. Raises HostError without a block controller."""
+    mounts = host.system.mounts()
+    v1 = _find(mounts, "cgroup", "blkio")
     if v1 is not None and host.system.exists(f"{v1}/blkio.throttle.write_bps_device"):
-        _cap_v1(host, v1, device_number, cap)
-        return None
-    v2 = next((m.target for m in controllers if m.fstype == "cgroup2"), None)
+        return _v1(v1, device, rate_bytes_per_s, iops)
+    v2 = next((m.target for m in mounts if m.fstype == "cgroup2"), None)
     if v2 is None or "io" not in host.system.read(f"{v2}/cgroup.controllers").split():
         raise HostError(
             "no cgroup controller for block I/O is mounted, so the lab's volume cannot be capped",
             "boot with the io (v2) or blkio (v1) controller",
         )
-    return _cap_v2(host, v2, device_number, cap)
+    return _v2(host, v2, device, rate_bytes_per_s, iops)
 
 
 def _find(mounts: tuple[Mount, ...], fstype: str, controller: str) -> str | None:
@@ -51,32 +66,27 @@ def _find(mounts: tuple[Mount, ...], fstype: str, controller: str) -> str | None
     return next(found, None)
 
 
-def _cap_v1(host: Host, folder: str, device_number: str, cap: Cap) -> None:
-    for kind in _V1_KINDS:
-        limit = cap.iops if kind.endswith("iops") else cap.rate_bytes_per_s
-        host.cap_device(
-            f"{folder}/blkio.throttle.{kind}_device",
-            f"{device_number} {limit}",
-            f"{device_number} 0",
+def _v1(folder: str, device: str, rate_bytes_per_s: int, iops: int) -> Cap:
+    limits = {kind: iops if kind.endswith("iops") else rate_bytes_per_s for kind in _V1_KINDS}
+    return Cap(
+        tuple(
+            (f"{folder}/blkio.throttle.{kind}_device", f"{device} {limit}", f"{device} 0")
+            for kind, limit in limits.items()
         )
-
-
-def _cap_v2(host: Host, folder: str, device_number: str, cap: Cap) -> Path:
-    group = Path(folder) / _V2_GROUP
-    for controller in ("io", "memory"):  # write-back is charged to a group only with both
-        if controller not in host.system.read(f"{folder}/cgroup.subtree_control").split():
-            host.system.write(f"{folder}/cgroup.subtree_control", f"+{controller}")
-    host.make_cgroup(group)
-    rate, iops = cap.rate_bytes_per_s, cap.iops
-    host.cap_device(
-        f"{group}/io.max",
-        f"{device_number} rbps={rate} wbps={rate} riops={iops} wiops={iops}",
-        f"{device_number} rbps=max wbps=max riops=max wiops=max",
     )
-    return group
 
 
-def join(group: Path | None, system: System) -> None:
+def _v2(host: Host, folder: str, device: str, rate_bytes_per_s: int, iops: int) -> Cap:
+    group = f"{folder}/{_V2_GROUP}"
+    for controller in ("io", "memory"):  # write-back is charged to a group only with both
+        host.enable_controller(folder, controller)
+    host.make_cgroup(Path(group))
+    setting = f"rbps={rate_bytes_per_s} wbps={rate_bytes_per_s} riops={iops} wiops={iops}"
+    clearing = "rbps=max wbps=max riops=max wiops=max"
+    return Cap(((f"{group}/io.max", f"{device} {setting}", f"{device} {clearing}"),), group)
+
+
+def join(group: str | None, system: System) -> None:
     """Put this process, and so its later children, into the capped group."""
     if group is not None:
         system.write(f"{group}/cgroup.procs", str(os.getpid()))

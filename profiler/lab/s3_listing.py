@@ -114,4 +114,4 @@ def _encode_token(key: str) -> str:
 
 
 def _decode_token(token: str) -> str:
-    return os.fsdecode(base64.urlsafe_b64decode(token))
+    return os.fsdecode(base64.b64decode(token, altchars=b"-_", validate=True))

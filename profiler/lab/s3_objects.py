@@ -103,10 +103,9 @@ class ObjectStore:
     def keys(self, bucket: str) -> list[str]:
         """All keys of a bucket in the order of their UTF-8 bytes, as S3 lists them."""
         found = set(self._index.get(bucket, {}))
-        for folder, subfolders, files, _ in os.fwalk(bucket, dir_fd=self._root_fd):
-            subfolders.sort()
-            inside = folder[len(bucket) + 1 :]
-            found.update(f"{inside}/{name}" if inside else name for name in files)
+        for folder, _, files, folder_fd in os.fwalk(bucket, dir_fd=self._root_fd):
+            above = f"{folder}/"[len(bucket) + 1 :]
+            found.update(above + name for name in files if _is_file(folder_fd, name))
         return sorted(found, key=os.fsencode)
 
     def entries(self, bucket: str, keys: Iterable[str]) -> Iterator[Entry]:
@@ -128,6 +127,14 @@ class ObjectStore:
         for bucket in self.buckets():
             for _ in self.entries(bucket, self.keys(bucket)):
                 pass
+
+
+def _is_file(folder_fd: int, name: str) -> bool:
+    """Whether it is a regular file itself, not a symlink to one."""
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _compute_digest(descriptor: int) -> Digest:

@@ -167,6 +167,23 @@ class NewGroup:
 
 
 @dataclass(frozen=True)
+class GroupController:
+    """A controller (v2) that was not enabled for the groups below a folder."""
+
+    kind: ClassVar[str] = "cgroup-controller"
+    path: str
+    controller: str
+
+    def undo(self, system: System) -> None:
+        """Disable it again."""
+        if self.controller in system.read(self.path).split():
+            system.write(self.path, f"-{self.controller}")
+
+    def __str__(self) -> str:
+        return f"controller {self.controller} not in {self.path}"
+
+
+@dataclass(frozen=True)
 class ChildProcess:
     """A process that goes on after the program that started it, known by pid and start time."""
 
@@ -205,6 +222,7 @@ Change = Union[
     NewPath,
     DeviceCap,
     NewGroup,
+    GroupController,
     ChildProcess,
 ]
 KINDS: tuple[type[Change], ...] = (
@@ -216,6 +234,7 @@ KINDS: tuple[type[Change], ...] = (
     NewPath,
     DeviceCap,
     NewGroup,
+    GroupController,
     ChildProcess,
 )
 

@@ -24,6 +24,7 @@ from sysctl.host.changes import (
     Change,
     ChildProcess,
     DeviceCap,
+    GroupController,
     LoopDevice,
     MountOriginal,
     NewGroup,
@@ -113,6 +114,13 @@ class Host:
             raise HostError(f"mounted by {how}, but these did not take: {', '.join(missing)}")
         return how
 
+    def restore_mount_options(self, target: str) -> None:
+        """Mount `target` as it was before its first change; nothing when it was not changed."""
+        for entry in self._journal.pending():
+            change = from_json(entry.change)
+            if isinstance(change, MountOriginal) and change.target == target:
+                change.undo(self.system)
+
     def make_directory(self, path: Path) -> None:
         """A new folder (0700) that goes again with everything in it."""
         self._record(NewPath(str(path)))
@@ -153,6 +161,13 @@ class Host:
         """Cap a device of ours by a line in a cgroup file."""
         self._record(DeviceCap(path, clearing_line))
         self.system.write(path, setting_line)
+
+    def enable_controller(self, folder: str, controller: str) -> None:
+        """Let the groups below a cgroup v2 folder have a controller, where they have not yet."""
+        path = f"{folder}/cgroup.subtree_control"
+        if controller not in self.system.read(path).split():
+            self._record(GroupController(path, controller))
+            self.system.write(path, f"+{controller}")
 
     def make_cgroup(self, path: Path) -> None:
         """A new, empty control group."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -134,7 +135,32 @@ def _fresh_mount(
     system: System, target: str, source: str, fstype: str, options: Sequence[str]
 ) -> None:
     system.run(["umount", "--", target])
+    _wait_until_free(system, source)
     _mount(system, target, source, fstype, options)
+
+
+def _wait_until_free(system: System, device: str) -> None:
+    """Wait until the file system has let go of its device.
+
+    Where another mount namespace (a container, a service with PrivateTmp=) still holds it, a
+    "fresh" mount would silently be the old one with its old options. A mounted device cannot be
+    opened with O_EXCL.
+    """
+    for _ in range(50):
+        try:
+            os.close(os.open(system.path(device), os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                return  # no block device: nothing to wait for
+        system.sleep(0.1)
+    # The volume is mounted again all the same; what did not take is found by reading back.
+
+
+def present_words(mount: Mount) -> tuple[str, ...]:
+    """The tunable options that the mount has and that are not what it would have without any."""
+    tunable = (o for o in mount.all_options if is_tunable(o, mount.fstype))
+    return tuple(o for o in tunable if not _is_shown_default(o, mount.fstype))
 
 
 def missing_words(system: System, target: str, words: Sequence[str]) -> list[str]:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from contracts.text import printable
 from contracts.units import format_size
 from sysctl.advise import Recommendation, Side
-
-
-def printable(text: object) -> str:
-    """Text of any origin as one line without control characters."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(text))
 
 
 def comment(lines: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sysctl.advise import Recommendation
+from sysctl.explain import MOUNT_OPTIONS
 from sysctl.knobs.mount import split_options
 from sysctl.render.comments import comment
 
@@ -12,7 +13,7 @@ _ESCAPED = str.maketrans({" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\1
 
 def render(recommendation: Recommendation) -> str:
     """The line, or a comment alone when no mount option is to be changed. Deterministic."""
-    reasons = [r for r in recommendation.reasons if r.name == "mount option"]
+    reasons = [r for r in recommendation.reasons if r.name == MOUNT_OPTIONS]
     best = recommendation.best
     if best is None or not any(r.action == "set" for r in reasons):
         tried = [f"  {r.action} {r.value}: {r.why}" for r in reasons]
@@ -22,7 +23,7 @@ def render(recommendation: Recommendation) -> str:
 
 
 def _head(recommendation: Recommendation) -> list[str]:
-    reasons = [r for r in recommendation.reasons if r.name == "mount option"]
+    reasons = [r for r in recommendation.reasons if r.name == MOUNT_OPTIONS]
     present = ",".join(recommendation.results.context.get("mount_options", ())) or "defaults"
     return [
         "Written by writewise: the options (4th field) for this volume in /etc/fstab.",

@@ -14,9 +14,12 @@ FILE_NAME = "90-writewise.conf"
 
 
 def render(recommendation: Recommendation) -> str:
-    """The file's text; a comment alone when no sysctl is to be changed. Deterministic."""
-    reasons = [r for r in recommendation.reasons if r.name in BY_NAME and r.action == "set"]
-    if not reasons or recommendation.best is None:
+    """The file's text; a comment alone when no sysctl is to be changed. Deterministic.
+
+    Values that were in force already are written too: what was measured is the combination.
+    """
+    reasons = [r for r in recommendation.reasons if r.name in BY_NAME]
+    if recommendation.best is None or not any(r.action == "set" for r in reasons):
         return comment(["Written by writewise: no change of a sysctl is recommended."])
     thresholds = recommendation.best.observation.thresholds
     present = recommendation.present.setting.values

@@ -16,7 +16,7 @@ CONTEXT = {
     "destination": "/data",
     "device": "/dev/nvme1n1",
     "mount_target": "/data",
-    "mount_words": ["relatime"],
+    "mount_words": [],
     "mount_options": ["rw", "nosuid", "relatime"],
     "mount_policy": ["nosuid"],
     "fstype": "xfs",
@@ -50,7 +50,6 @@ class MadeUpBench:
             peak_dirty_bytes=int(1.7 * GIB),
             thresholds=thresholds,
             limit_bytes=thresholds.dirty_bytes,
-            settle_s=0.0,
             bytes=40 * 48 * 2**20,
             objects=40,
         )

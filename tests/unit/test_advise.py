@@ -75,10 +75,22 @@ def test_without_a_valid_present_run_nothing_is_compared():
 def test_a_mount_option_that_makes_no_difference_is_not_recommended():
     recommendation = advise(sweep(mount_options=("defaults", "noatime")))
     assert recommendation.best.setting.mount_options == "defaults"
-    reason = next(r for r in recommendation.reasons if r.value == "noatime")
+    reason = next(r for r in recommendation.reasons if r.name == "mount options")
+    assert reason.value == "noatime"
     assert reason.action == "leave out"
     assert "1.00" in reason.why
     assert "no change of mount options" in fstab.render(recommendation)
+
+
+def test_a_mount_option_that_helps_only_sometimes_is_left_out():
+    def seconds(setting, run):
+        lucky = setting.values == {"vm.dirty_ratio": 80, "vm.dirty_background_ratio": 5}
+        factor = 0.7 if lucky and setting.mount_options == "noatime" else 1.0
+        return by_ratio(setting, run) * factor
+
+    recommendation = advise(sweep(seconds, mount_options=("defaults", "noatime")))
+    assert recommendation.best.setting.mount_options == "defaults"
+    assert "0.70 to 1.00" in recommendation.reasons[-1].why
 
 
 def with_slow_atime(setting, run):

@@ -1,0 +1,131 @@
+"""The bench of a sweep: a setting put in force on the host, and a pull measured under it.
+
+A trial, in this order: apply and read back → let the volume drain → settle the dirty limit →
+drop clean caches → pull → delete, which also discards what is still dirty.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.evaluate import evaluate
+from contracts.model import Contract
+from profiler.bpf.probes.dirty_limit import DirtyLimitReader
+from profiler.dirty_pages import PeakDirty
+from profiler.measured_pull import OnPhase, PullMeasurement, Verify, measure_pull
+from profiler.pull.destination import Destination
+from profiler.pull.durability import sync_file_system
+from profiler.pull.errors import PullError, explain_local
+from profiler.pull.source import Plan
+from profiler.pull.workers import WorkerPool
+from profiler.report.findings import findings_document
+from profiler.session import ProfileSession
+from profiler.settle import settle_dirty_limit
+from sysctl.host.host import Host
+from sysctl.host.mounts import words_of
+from sysctl.host.sysctls import read_thresholds, read_writeback
+from sysctl.results import Observation
+from sysctl.setting import Setting
+
+
+@dataclass
+class PullBench:
+    """Implements `sysctl.sweep.Bench` by real pulls. `say` tells what a trial is doing.
+
+    `deleting` is entered while a trial's files are deleted (`profiler/lab/lab.py`, uncapped).
+    """
+
+    host: Host
+    pool: WorkerPool
+    plan: Plan
+    destination: Path
+    mount_target: str
+    contract: Contract
+    session: ProfileSession
+    limits: DirtyLimitReader
+    say: Callable[[str], None]
+    on_phase: OnPhase
+    deleting: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def apply(self, setting: Setting) -> None:
+        """See `Bench`."""
+        if setting.mount_options is None:
+            self.host.restore_mount_options(self.mount_target)
+        else:
+            self.host.set_mount_options(self.mount_target, words_of(setting.mount_options))
+        self.host.set_writeback(setting.values)
+
+    def measure(self, *, durable: bool) -> Observation:
+        """See `Bench`."""
+        with self.host.temporary():
+            token = secrets.token_hex(6)
+            folder = self.host.make_trial_directory(self.destination, token)
+            self.say("settling")
+            _drain(folder)
+            self.host.drop_clean_caches()
+            wanted = read_writeback(self.host.system)
+            limit_bytes = settle_dirty_limit(self.host, self.limits, wanted).limit_bytes
+            thresholds = read_thresholds(self.host.system)
+            self.say("pulling")
+            with PeakDirty() as dirty:
+                measured = self._pull(folder, durable)
+        return Observation(
+            return_s=measured.return_seconds,
+            durable_s=measured.durable_seconds,
+            stall_share=measured.stalled_share or 0.0,
+            peak_dirty_bytes=dirty.peak_bytes,
+            thresholds=thresholds,
+            limit_bytes=limit_bytes,
+            bytes=measured.result.bytes,
+            objects=measured.result.objects,
+            findings=self._findings(measured),
+        )
+
+    def _pull(self, folder: Path, durable: bool) -> PullMeasurement:
+        measured = measure_pull(
+            self.pool,
+            self.plan,
+            Destination(folder, self.deleting),
+            self.session,
+            durable=durable,
+            keep=False,
+            verify=Verify.CHECKSUM if durable else Verify.SIZE,
+            on_phase=self.on_phase,
+        )
+        if measured.failures:
+            first = measured.failures[0]
+            raise PullError(
+                f"{len(measured.failures)} of {len(self.plan.objects)} objects failed, "
+                f"the first is {first.key}: {first.reason}"
+            )
+        return measured
+
+    def _findings(self, measured: PullMeasurement) -> tuple[dict[str, object], ...]:
+        if measured.snapshot is None:
+            return ()
+        return tuple(findings_document(evaluate(self.contract, measured.snapshot.stats)))
+
+
+def _drain(folder: Path) -> None:
+    """Wait until nothing dirty is left on the volume."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync_file_system(descriptor)
+    except OSError as error:
+        raise explain_local(error, "the destination could not be synced") from error
+    finally:
+        os.close(descriptor)
+
+
+class Instruments(ExitStack):
+    """Probes for many trials, attached once: a contract's session and the dirty limit's reader."""
+
+    def attach(self, contract: Contract) -> tuple[ProfileSession, DirtyLimitReader]:
+        """Attach both; they are detached when the context ends."""
+        session = self.enter_context(ProfileSession(contract))
+        return session, self.enter_context(DirtyLimitReader())
