@@ -13,7 +13,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,9 +106,13 @@ class Staging:
 
 @dataclass(frozen=True)
 class Destination:
-    """A directory to pull to. Holds nothing open: between pulls it may be unmounted."""
+    """A directory to pull to. Holds nothing open: between pulls it may be unmounted.
+
+    `deleting` is entered while unpublished files are removed.
+    """
 
     path: Path
+    deleting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
 
     @contextlib.contextmanager
     def open(self) -> Iterator[int]:
@@ -138,7 +142,8 @@ class Destination:
                 staging.make_directories()
                 yield staging
             finally:
-                staging.discard()
+                with self.deleting():
+                    staging.discard()
 
 
 def publish(directory_fd: int, part_name: str, file_name: str) -> None:
