@@ -103,9 +103,10 @@ class ObjectStore:
     def keys(self, bucket: str) -> list[str]:
         """All keys of a bucket in the order of their UTF-8 bytes, as S3 lists them."""
         found = set(self._index.get(bucket, {}))
-        for folder, _, files, folder_fd in os.fwalk(bucket, dir_fd=self._root_fd):
-            above = f"{folder}/"[len(bucket) + 1 :]
-            found.update(above + name for name in files if _is_file(folder_fd, name))
+        with contextlib.suppress(FileNotFoundError):  # a bucket may be in the index alone
+            for folder, _, files, folder_fd in os.fwalk(bucket, dir_fd=self._root_fd):
+                above = f"{folder}/"[len(bucket) + 1 :]
+                found.update(above + name for name in files if _is_file(folder_fd, name))
         return sorted(found, key=os.fsencode)
 
     def entries(self, bucket: str, keys: Iterable[str]) -> Iterator[Entry]:

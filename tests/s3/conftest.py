@@ -57,7 +57,6 @@ class LabBackend:
             for number, (key, content) in enumerate(self._objects.items()):
                 (root / "store" / str(number)).write_bytes(content)
                 index[key] = f"store/{number}"
-            (root / BUCKET).mkdir()
             with S3Server(
                 root, index={BUCKET: index}, first_byte_latency_s=None, rate_bytes_per_s=None
             ) as server:

@@ -57,11 +57,9 @@ class TruncatingOnce(S3Handler):
     truncated = False
 
     def send_body(self, descriptor: int, start: int, length: int) -> None:
-        if TruncatingOnce.truncated:
-            return super().send_body(descriptor, start, length)
+        self.close_connection = not TruncatingOnce.truncated
         TruncatingOnce.truncated = True
-        super().send_body(descriptor, start, length // 2)
-        self.close_connection = True
+        super().send_body(descriptor, start, length // 2 if self.close_connection else length)
 
 
 class Refusing(S3Handler):

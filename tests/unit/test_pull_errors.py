@@ -1,0 +1,105 @@
+"""What an exception becomes; those that a server can provoke are in tests/s3."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from boto3.exceptions import RetriesExceededError
+from botocore import exceptions
+from s3transfer.exceptions import S3DownloadFailedError
+
+from profiler.pull.errors import explain
+
+SECRET = "AKIASECRET"
+
+
+def client_error(code: str, status: int = 400) -> exceptions.ClientError:
+    answer = {
+        "Error": {"Code": code, "Message": SECRET},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return exceptions.ClientError(answer, "GetObject")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (exceptions.NoCredentialsError(), "no AWS credentials were found"),
+        (
+            exceptions.PartialCredentialsError(provider="env", cred_var=SECRET),
+            "the AWS credentials are incomplete",
+        ),
+        (
+            exceptions.CredentialRetrievalError(provider="p", error_msg=SECRET),
+            "AWS credentials could not be retrieved",
+        ),
+        (exceptions.UnauthorizedSSOTokenError(), "the SSO session is not valid"),
+        (exceptions.SSOTokenLoadError(error_msg=SECRET), "the SSO session is not valid"),
+        (
+            exceptions.EndpointConnectionError(endpoint_url="http://u:p@h:1/b/k?sig=1"),
+            "the endpoint http://h:1 does not answer",
+        ),
+        (
+            exceptions.ProxyConnectionError(proxy_url="http://u:p@proxy:3128", error=SECRET),
+            "the proxy http://proxy:3128 does not answer",
+        ),
+        (
+            exceptions.SSLError(endpoint_url="https://h", error=SECRET),
+            "the TLS connection to https://h failed",
+        ),
+        (
+            exceptions.ReadTimeoutError(endpoint_url="https://h/x", error=SECRET),
+            "the endpoint https://h stopped answering",
+        ),
+        (client_error("AuthorizationHeaderMalformed"), "bucket bk is in another region"),
+        (client_error("301", 301), "bucket bk is in another region"),
+        (client_error("403", 403), "access to bucket bk is denied"),
+        (client_error("TokenRefreshRequired"), "the session token has expired"),
+        (
+            OSError(errno.ENOSPC, "No space"),
+            "writing to the destination failed: No space left on device",
+        ),
+        (OSError(errno.EIO, "x"), "writing to the destination failed: Input/output error"),
+        (OSError(errno.EROFS, "x"), "writing to the destination failed: Read-only file system"),
+        (
+            RetriesExceededError(OSError(errno.ENOSPC, "x")),
+            "writing to the destination failed: No space left on device",
+        ),
+    ],
+)
+def test_what_meets_every_object_has_a_sentence_and_a_hint(error: Exception, message: str) -> None:
+    found = explain(error, "bk")
+    assert found.message == message
+    assert found.hint
+    assert not found.concerns_one_object
+    assert SECRET not in found.message + found.hint
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (client_error("NoSuchKey", 404), "the object no longer exists"),
+        (client_error("404", 404), "the object no longer exists"),
+        (client_error("InvalidObjectState", 403), "archived"),
+        (client_error("SlowDown", 503), "slow down"),
+        (S3DownloadFailedError(SECRET), "did not arrive whole"),
+        (
+            RetriesExceededError(exceptions.IncompleteReadError(actual_bytes=1, expected_bytes=2)),
+            "did not arrive whole",
+        ),
+        (exceptions.FlexibleChecksumError(error_msg=SECRET), "did not arrive whole"),
+        (RuntimeError(SECRET), r"the pull failed \(RuntimeError\)"),
+    ],
+)
+def test_what_meets_one_object_leaves_the_others(error: Exception, message: str) -> None:
+    found = explain(error, "bk")
+    assert found.concerns_one_object
+    assert SECRET not in found.message + found.hint
+    with pytest.raises(Exception, match=message):
+        raise found.as_error()
+
+
+def test_an_unknown_code_is_told_and_made_printable() -> None:
+    found = explain(client_error("New\x1bCode", 418), "b\x07")
+    assert found.message == "S3 answered New\\x1bCode (HTTP 418) for bucket b\\x07"
