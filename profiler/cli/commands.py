@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from profiler.cli import contract, doctor, profile, pull
+from profiler.cli import (
+    advise,
+    contract,
+    demo,
+    doctor,
+    lab,
+    profile,
+    pull,
+    rollback,
+    sweep,
+)
 
-ALL: tuple[ModuleType, ...] = (profile, pull, contract, doctor)
+ALL: tuple[ModuleType, ...] = (
+    *(doctor, demo, profile, pull, sweep, advise, rollback),
+    *(contract, lab),
+)

@@ -90,5 +90,5 @@ def _print(made: Lab) -> None:
   memory       {format_size(made.available_bytes)} available
 try:  writewise pull {made.source} {made.destination} --endpoint-url {made.endpoint_url} \
 --no-sign-request""")
-    if made.group:
-        print(f"first:  echo $$ > {made.group}/cgroup.procs   # the cap holds for that group")
+    if made.cap.group:
+        print(f"first:  echo $$ > {made.cap.group}/cgroup.procs   # the cap holds for that group")
