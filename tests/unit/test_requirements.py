@@ -203,7 +203,7 @@ def test_a_remedy_speaks_the_hosts_distribution(release: str, command: str, host
 
 def test_every_command_says_what_it_needs() -> None:
     known = {requirement.name for requirement in requirements.ALL}
-    assert {command.NAME for command in commands.ALL} <= NEEDED_BY.keys()
+    assert {command.NAME for command in commands.ALL} == NEEDED_BY.keys()
     assert {name for names in NEEDED_BY.values() for name in names} <= known
 
 
