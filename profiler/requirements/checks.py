@@ -210,4 +210,4 @@ def memory(host: Host) -> Finding:
         return Finding(found)
     needed = units.format_size(MIN_DEMO_MEMORY_BYTES)
     problem = f"the demo needs {needed} of memory, and there is {found}"
-    return Finding(found, problem, "writewise lab down, if a lab is up; else end programs or take a larger instance")
+    return Finding(found, problem, "writewise lab down, if a lab is up; else a larger instance")
