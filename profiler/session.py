@@ -182,6 +182,7 @@ class ProfileSession:
         for place, slots in places.items():
             key = writes.encode_place(place.device, place.inode_number)
             self._module.insert("places", key, struct.pack("=I", slots))
+            self._settings[scope.CONFIG_PLACE_FILTER] |= 1 << place.inode_number % 32
             self._settings[scope.CONFIG_PLACE_SLOTS] |= slots
         self._settings[scope.CONFIG_ROOT_SLOTS] = root_slots
         self._settings[scope.CONFIG_HOST_WIDE] = self._host_wide

@@ -12,6 +12,7 @@ import sys
 import termios
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ import pytest
 from contracts.errors import UsageError
 from contracts.model import SizeRange
 from contracts.stats import CallStats, merge
+from profiler.bpf.probes.stall import StallStats
 from profiler.session import ProfileSession
 from tests.root import writer as calls
 from tests.root.profiling import contract, mounted, run, write, writer
@@ -30,6 +32,20 @@ def bytes_waiting(fd: int) -> int:
     waiting = bytearray(4)
     fcntl.ioctl(fd, termios.FIONREAD, waiting)
     return int.from_bytes(waiting, sys.byteorder)
+
+
+@contextlib.contextmanager
+def strictly_limited(bdi: Path) -> Iterator[None]:
+    """A loop device keeps its limits after the image is gone, so they are put back."""
+    limits = {bdi / "strict_limit": "1", bdi / "max_ratio": "1"}
+    before = {path: path.read_text() for path in limits}
+    try:
+        for path, value in limits.items():
+            path.write_text(value)
+        yield
+    finally:
+        for path, value in before.items():
+            path.write_text(value)
 
 
 def folders(tmp_path: Path, *names: str) -> list[Path]:
@@ -318,6 +334,28 @@ def test_a_call_in_flight_is_named(tmp_path: Path) -> None:
             process.wait()
             os.close(reader)
         assert session.snapshot().in_flight == 0
+
+
+def test_a_writer_that_is_throttled(tmp_path: Path) -> None:
+    """On a volume of its own whose dirty memory is limited by its bdi, so no sysctl is touched."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(512 << 20)
+    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    with mounted(tmp_path / "volume", "-o", "loop", image) as volume:
+        device = volume.stat().st_dev
+        with ProfileSession(contract(volume)) as session:
+            write(session, volume / "free", 1)
+            assert session.reset().stall == StallStats()
+            with strictly_limited(Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}")):
+                write(session, volume / "throttled", 300, size_bytes=1 << 20)
+            stall = session.snapshot().stall
+            latency_ns = session.snapshot().stats[0].latency_total_ns
+    assert stall.events >= stall.pauses > 0
+    assert stall.total_ns > 0
+    assert latency_ns > stall.total_ns * 0.5  # planned sleeps are part of the calls' time
+    assert stall.dirty_max_bytes > 0
+    assert stall.limit_max_bytes > 0
 
 
 def test_paths_that_cannot_be_profiled(tmp_path: Path) -> None:

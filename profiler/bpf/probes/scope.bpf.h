@@ -33,6 +33,7 @@ struct config {
     u32 host_wide;
     u32 slots_of_root; /* counters of the path `/` */
     u32 slots_of_places;
+    u32 filter_of_places; /* a bit for each inode number of a place, modulo 32 */
 };
 
 struct tally {

@@ -12,7 +12,7 @@ from profiler.bpf.probe import Probe
 SHARED_SOURCE = "scope.bpf.h"
 BANKS = 2
 #: `struct config`, in words of 32 bits.
-CONFIG_BANK, CONFIG_HOST_WIDE, CONFIG_ROOT_SLOTS, CONFIG_PLACE_SLOTS = range(4)
+CONFIG_BANK, CONFIG_HOST_WIDE, CONFIG_ROOT_SLOTS, CONFIG_PLACE_SLOTS, CONFIG_PLACE_FILTER = range(5)
 #: `struct thread`: start_ns, slots.
 IDLE_THREAD = bytes(16)
 

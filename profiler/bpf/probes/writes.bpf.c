@@ -75,12 +75,12 @@ static __always_inline u64 slots_by_place(u64 file, u64 super_block, struct conf
     for (int step = 0; step < WALK_LIMIT; step++) {
         u64 inode = word_at(dentry + OFFSET_DENTRY_INODE);
         u64 parent = word_at(dentry + OFFSET_DENTRY_PARENT);
-        u32 *found;
 
         place.inode_number = word_at(inode + OFFSET_INODE_NUMBER);
-        found = places.lookup(&place);
-        if (found) {
-            slots |= *found;
+        if (config->filter_of_places >> (place.inode_number & 31) & 1) {
+            u32 *found = places.lookup(&place);
+
+            slots |= found ? *found : 0;
             if (slots == config->slots_of_places)
                 return slots;
         }
