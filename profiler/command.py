@@ -29,10 +29,10 @@ def run_command(
     `stdout_fd` takes the command's standard output. Raises WritewiseError, exit code 127 or 126,
     when it cannot be started.
     """
-    with _forwarding() as receivers:
+    with _forwarding() as forwarder:
         with session.tracking_new():
             process = _start(command, stdout_fd)
-        receivers.append(process)
+        forwarder.forward_to(process)
         return_code = process.wait()
     return return_code if return_code >= 0 else SIGNALLED_EXIT_CODE - return_code
 
@@ -48,25 +48,42 @@ def _start(command: Sequence[str], stdout_fd: int | None) -> subprocess.Popen[by
         raise failure from None
 
 
+class _Forwarder:
+    """Passes signals on to a process; those that come before it is known, once it is."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        """Signal handler."""
+        if number == signal.SIGINT and _has_terminal():
+            return
+        if self._process is None:
+            self._waiting.append(number)
+        else:
+            self._process.send_signal(number)
+
+    def forward_to(self, process: subprocess.Popen[bytes]) -> None:
+        """The process is known."""
+        self._process = process
+        for number in self._waiting:
+            process.send_signal(number)
+
+
 @contextlib.contextmanager
-def _forwarding() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Pass signals on to the processes put into the list; one that is ignored stays so.
+def _forwarding() -> Iterator[_Forwarder]:
+    """Take the signals that are not ignored.
 
     A handler, unlike SIG_IGN, is not inherited through exec: the command gets the default.
     """
-    receivers: list[subprocess.Popen[bytes]] = []
-
-    def forward(number: int, _frame: FrameType | None) -> None:
-        if number != signal.SIGINT or not _has_terminal():
-            for process in receivers:
-                process.send_signal(number)
-
+    forwarder = _Forwarder()
     before = {number: signal.getsignal(number) for number in _FORWARDED}
     handled = [number for number in _FORWARDED if before[number] is not signal.SIG_IGN]
     try:
         for number in handled:
-            signal.signal(number, forward)
-        yield receivers
+            signal.signal(number, forwarder.handle)
+        yield forwarder
     finally:
         for number in handled:
             signal.signal(number, before[number])

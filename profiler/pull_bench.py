@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,7 @@ from profiler.bpf.probes.dirty_limit import DirtyLimitReader
 from profiler.dirty_pages import PeakDirty
 from profiler.measured_pull import OnPhase, PullMeasurement, Verify, measure_pull
 from profiler.pull.destination import Destination
-from profiler.pull.durability import sync_file_system
-from profiler.pull.errors import PullError, explain_local
+from profiler.pull.errors import PullError
 from profiler.pull.source import Plan
 from profiler.pull.workers import WorkerPool
 from profiler.report.findings import findings_document
@@ -29,6 +28,7 @@ from profiler.settle import settle_dirty_limit
 from sysctl.host.host import Host
 from sysctl.host.mounts import words_of
 from sysctl.host.sysctls import read_thresholds, read_writeback
+from sysctl.host.system import HostError
 from sysctl.results import Observation
 from sysctl.setting import Setting
 
@@ -66,7 +66,7 @@ class PullBench:
             token = secrets.token_hex(6)
             folder = self.host.make_trial_directory(self.destination, token)
             self.say("settling")
-            _drain(folder)
+            os.sync()  # of the whole host: what others left dirty counts against the same limits
             self.host.drop_clean_caches()
             wanted = read_writeback(self.host.system)
             limit_bytes = settle_dirty_limit(self.host, self.limits, wanted).limit_bytes
@@ -74,6 +74,7 @@ class PullBench:
             self.say("pulling")
             with PeakDirty() as dirty:
                 measured = self._pull(folder, durable)
+            self._check_unchanged(wanted)
         return Observation(
             return_s=measured.return_seconds,
             durable_s=measured.durable_seconds,
@@ -105,21 +106,16 @@ class PullBench:
             )
         return measured
 
+    def _check_unchanged(self, wanted: Mapping[str, int]) -> None:
+        present = read_writeback(self.host.system)
+        changed = [name for name, value in wanted.items() if present.get(name) != value]
+        if changed:
+            raise HostError(f"another program changed {', '.join(changed)} during the trial")
+
     def _findings(self, measured: PullMeasurement) -> tuple[dict[str, object], ...]:
         if measured.snapshot is None:
             return ()
         return tuple(findings_document(evaluate(self.contract, measured.snapshot.stats)))
-
-
-def _drain(folder: Path) -> None:
-    """Wait until nothing dirty is left on the volume."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        sync_file_system(descriptor)
-    except OSError as error:
-        raise explain_local(error, "the destination could not be synced") from error
-    finally:
-        os.close(descriptor)
 
 
 class Instruments(ExitStack):

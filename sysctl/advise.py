@@ -72,7 +72,7 @@ def advise(results: Results) -> Recommendation:
     verdict = f"{speedup:.1f}× faster: {best.return_s.median:.1f} s instead of "
     verdict += f"{present.return_s.median:.1f} s"
     reasons = (
-        *explain_sysctls(present.setting, present.observation, chosen),
+        *explain_sysctls(results, present.setting, present.observation, chosen),
         *explain_mounts(results, chosen.setting),
     )
     return Recommendation(present, best, verdict, reasons, results)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from contracts.units import format_size
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
-from sysctl.results import Observation, Trial
+from sysctl.results import CANDIDATE, Observation, Results, Trial
 from sysctl.setting import Setting
 
 #: The name of a reason that is about mount options; of others it is a sysctl's.
@@ -27,45 +27,53 @@ class Reason:
     risk: str = ""
 
 
-def explain_sysctls(present: Setting, before: Observation, chosen: Trial) -> tuple[Reason, ...]:
-    """A reason for each sysctl of the chosen trial."""
+def explain_sysctls(
+    results: Results, present: Setting, before: Observation, chosen: Trial
+) -> tuple[Reason, ...]:
+    """A reason for each sysctl of the chosen trial: what it does here, and what others measured."""
     after = chosen.valid
     if after is None:
         return ()
-    return tuple(
-        Reason(
-            name,
-            str(value),
-            "keep" if present.values.get(name) == value else "set",
-            _sysctl_reason(name, before, after),
-            "" if present.values.get(name) == value else BY_NAME[name].risk,
+    reasons = []
+    for name, value in chosen.setting.sysctls:
+        is_new = present.values.get(name) != value
+        why = "; ".join(
+            filter(None, (_effect(name, before, after), _others(results, chosen, name)))
         )
-        for name, value in chosen.setting.sysctls
-    )
+        risk = BY_NAME[name].risk if is_new else ""
+        reasons.append(Reason(name, str(value), "set" if is_new else "keep", why, risk))
+    return tuple(reasons)
 
 
-def _sysctl_reason(name: str, before: Observation, after: Observation) -> str:
+def _effect(name: str, before: Observation, after: Observation) -> str:
+    """What the value does to this pull."""
     old, new = before.thresholds, after.thresholds
-    if name in DIRTY_PAIR:
-        return _dirty_reason(before, after)
     if name in BACKGROUND_PAIR:
         return (
             f"write-back starts at {format_size(new.background_bytes)} of dirty pages "
-            f"({format_size(old.background_bytes)} before): the lowest tried that was as fast, so "
-            "the device is at work early and least is left to lose"
-            if new.background_bytes < old.background_bytes
-            else f"write-back starts at {format_size(new.background_bytes)} of dirty pages "
             f"({format_size(old.background_bytes)} before)"
         )
-    return f"{BY_NAME[name].what}; part of the fastest combination"
-
-
-def _dirty_reason(before: Observation, after: Observation) -> str:
-    old, new = before.thresholds.freerun_bytes, after.thresholds.freerun_bytes
-    first = (
-        f"writers had to wait from {format_size(old)} of dirty pages on "
-        f"({before.stall_share:.0%} of their time); now from {format_size(new)}"
+    if name not in DIRTY_PAIR:
+        return BY_NAME[name].what
+    return (
+        f"writers had to wait from {format_size(old.freerun_bytes)} of dirty pages on, "
+        f"{before.stall_share:.0%} of their time; now from {format_size(new.freerun_bytes)}, "
+        f"{after.stall_share:.0%} of it"
     )
-    if after.peak_dirty_bytes <= new:
-        return f"{first}, and this pull peaks at {format_size(after.peak_dirty_bytes)}"
-    return f"{first} ({after.stall_share:.0%} of their time)"
+
+
+def _others(results: Results, chosen: Trial, name: str) -> str:
+    """The times of the settings that differ from the chosen one in this sysctl alone."""
+    times = {
+        trial.setting.values[name]: trial.valid.return_s
+        for trial in results.of_role(CANDIDATE)
+        if trial.valid and _without(trial.setting, name) == _without(chosen.setting, name)
+    }
+    if len(times) < 2:
+        return ""
+    shown = ", ".join(f"{value}: {seconds:.1f} s" for value, seconds in sorted(times.items()))
+    return f"with only this value changed it took {shown}"
+
+
+def _without(setting: Setting, name: str) -> tuple[object, ...]:
+    return (*(pair for pair in setting.sysctls if pair[0] != name), setting.mount_options)

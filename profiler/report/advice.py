@@ -31,12 +31,12 @@ def print_advice(recommendation: Recommendation, console: Console) -> None:
 
 def _comparison(recommendation: Recommendation) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     sides = [recommendation.present]
-    table.add_column("present", justify="right")
+    table.add_column("present", justify="right", no_wrap=True)
     if recommendation.best is not None:
         sides.append(recommendation.best)
-        table.add_column("recommended", justify="right", style="bold")
+        table.add_column("recommended", justify="right", no_wrap=True, style="bold")
     for title, cells in _rows(sides):
         table.add_row(title, *cells)
     return table
@@ -46,13 +46,14 @@ def _rows(sides: list[Side]) -> list[tuple[str, list[str]]]:
     seen = [side.observation for side in sides]
     return [
         ("settings", [_lines_of(side) for side in sides]),
-        ("time to return", [_times(side.return_s) for side in sides]),
+        ("time to return", [_seconds(side.return_s.median) for side in sides]),
+        ("  its runs", [_runs(side.return_s) for side in sides]),
         ("time to durable", [_seconds(side.durable_s) for side in sides]),
         ("writers stalled", [f"{o.stall_share:.0%}" for o in seen]),
         ("writers wait from", [format_size(o.thresholds.freerun_bytes) for o in seen]),
         ("background threshold", [format_size(o.thresholds.background_bytes) for o in seen]),
         ("dirty threshold", [format_size(o.thresholds.dirty_bytes) for o in seen]),
-        ("peak dirty, lost with the power", [format_size(o.peak_dirty_bytes) for o in seen]),
+        ("peak of dirty pages", [format_size(o.peak_dirty_bytes) for o in seen]),
     ]
 
 
@@ -60,10 +61,8 @@ def _lines_of(side: Side) -> str:
     return "\n".join(printable(word) for word in str(side.setting).split(" "))
 
 
-def _times(times: Repeats) -> str:
-    if times.count == 1:
-        return f"{times.median:.1f} s"
-    return f"{times.median:.1f} s ({times.smallest:.1f} to {times.largest:.1f}, {times.count} runs)"
+def _runs(times: Repeats) -> str:
+    return f"{times.count}: {times.smallest:.1f} to {times.largest:.1f} s"
 
 
 def _seconds(seconds: float | None) -> str:

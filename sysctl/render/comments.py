@@ -21,7 +21,7 @@ def evidence(recommendation: Recommendation) -> list[str]:
     seen = best.observation
     return [
         f"Measured {context.get('started_at', '?')} by writewise {context.get('version', '?')} on",
-        f"{context.get('host', '?')} ({context.get('instance', 'no EC2 instance type known')}, "
+        f"{context.get('host', '?')} ({context.get('instance') or 'no EC2 instance'}, "
         f"Linux {context.get('kernel', '?')}, "
         f"{format_size(context.get('available_bytes', 0))} of memory available):",
         f"{seen.objects} objects, {format_size(seen.bytes)} from {context.get('source', '?')}",
