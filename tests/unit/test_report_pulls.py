@@ -1,0 +1,96 @@
+"""A measured pull as text, as a document and as progress, from figures made up for the test."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from contracts.evaluate import evaluate
+from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
+from contracts.stats import CallStats
+from profiler.bpf.probes.scope import Losses
+from profiler.bpf.probes.stall import StallStats
+from profiler.measured_pull import Phase, PullMeasurement
+from profiler.pull.results import Failure, Progress, PullResult, Verification
+from profiler.report.progress import _lines, shown_progress
+from profiler.report.pulls import print_pull, pull_document
+from profiler.session import ProfileSnapshot
+
+MIB = 2**20
+RULE = Rule("count", "/", CallType.WRITE, SizeRange(), Measurement.COUNT, 1)
+CONTRACT = Contract(10**9, (RULE,))
+STATS = CallStats(count=2, bytes=300 * MIB)
+MEASURED = PullMeasurement(
+    result=PullResult(0, 2.0, 300 * MIB, (0, 1, 2), (Failure("lost", "is gone"),)),
+    durable_seconds=6.0,
+    verification=Verification({"MD5": 1, "size only": 1}, (Failure("[bold]bad", "differs"),), 0.1),
+    snapshot=ProfileSnapshot((STATS,), Losses(), 0, StallStats(3, 2, 10**9), 2 * 10**9),
+    worker_count=2,
+)
+
+
+def printed(measured: PullMeasurement) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    stats = measured.snapshot.stats if measured.snapshot else ()
+    findings = evaluate(CONTRACT, stats) if stats else ()
+    print_pull(measured, findings, CONTRACT.timeframe_ns, console)
+    output = console.file
+    assert isinstance(output, io.StringIO)
+    return output.getvalue()
+
+
+def test_the_stalled_share_is_of_all_workers_time() -> None:
+    assert MEASURED.stalled_share == 1 / (2 * 2)
+
+
+def test_a_pull_for_reading() -> None:
+    text = printed(MEASURED)
+    for part in (
+        "3 objects, 300 MiB, 2 workers",
+        "time to return   2.00 s (150 MiB/s)",
+        "time to durable  6.00 s (50.0 MiB/s)",
+        "writers stalled  25% of the time",
+        "1 object by size and MD5, 1 object by size only (S3 gives no checksum of the whole)",
+        "lost: is gone",
+        "[bold]bad: differs",
+        "Lost: nothing",
+    ):
+        assert part in text
+
+
+def test_a_pull_as_a_document() -> None:
+    document = pull_document(MEASURED, evaluate(CONTRACT, (STATS,)))
+    assert document["return_seconds"] == 2.0
+    assert document["durable_seconds"] == 6.0
+    assert document["stalled_share"] == 0.25
+    assert document["failures"] == [
+        {"key": "lost", "reason": "is gone"},
+        {"key": "[bold]bad", "reason": "differs"},
+    ]
+
+
+def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    now_s = [0.0]
+    show = _lines(console, lambda: now_s[0])
+    for second in range(12):
+        now_s[0] = float(second)
+        show(Phase.PULL, Progress(second * MIB, second, 20 * MIB, 20, float(second)))
+    show(Phase.SYNC, None)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().splitlines() == [
+        "pulling: 5/20 objects, 5.00 MiB of 20.0 MiB, 1.00 MiB/s, 15.0 s left",
+        "pulling: 10/20 objects, 10.0 MiB of 20.0 MiB, 1.00 MiB/s, 10.0 s left",
+        "waiting for the device",
+    ]
+
+
+def test_on_a_terminal_progress_is_a_bar_of_objects_and_bytes() -> None:
+    console = Console(file=io.StringIO(), width=120, force_terminal=True)
+    with shown_progress(console) as show:
+        show(Phase.PULL, Progress(5 * MIB, 5, 20 * MIB, 20, 1.0))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "pulling 5/20 objects" in text
+    assert "5.0/20.0 MiB" in text
