@@ -130,9 +130,8 @@ def test_mount_options_take_and_come_back(state, fstype, words, how):
 def test_a_refused_option_leaves_the_volume_mounted_in_the_end(state):
     with Host.exclusive("lab", "volume") as lab:
         mount = make_volume(lab)
-        with Host.exclusive("sweep", "options") as host:
-            with pytest.raises(HostError, match="mount"):
-                host.set_mount_options(mount.target, ("nobarrier",))
+        with Host.exclusive("sweep", "options") as host, pytest.raises(HostError, match="mount"):
+            host.set_mount_options(mount.target, ("nobarrier",))
         assert mount_at(SYSTEM.mounts(), mount.target).all_options == mount.all_options
 
 
@@ -140,9 +139,9 @@ def test_a_volume_in_use_is_named_with_its_user(state):
     with Host.exclusive("lab", "volume") as lab:
         mount = make_volume(lab)
         assert check_sweepable(SYSTEM, mount.target) == mount
-        with open(f"{mount.target}/file", "w"):
-            with pytest.raises(HostError, match=f"process {os.getpid()}"):
-                check_sweepable(SYSTEM, mount.target)
+        named = pytest.raises(HostError, match=f"process {os.getpid()}")
+        with open(f"{mount.target}/file", "w"), named:
+            check_sweepable(SYSTEM, mount.target)
         with pytest.raises(HostError, match="on /"):
             check_sweepable(SYSTEM, "/usr")
 
