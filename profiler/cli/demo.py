@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.cli.advise import write_files
-from profiler.cli.pull import terminable
+from profiler.cli.common import terminable
 
 if TYPE_CHECKING:
     from rich.console import Console

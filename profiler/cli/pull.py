@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from profiler.cli.common import add_access_arguments, terminable
 
 if TYPE_CHECKING:
     from contracts.model import Contract
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 NAME = "pull"
 HELP = "pull objects from S3 under a contract, measured and verified"
-
-#: As a shell reports a process that SIGTERM ended.
-_TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,20 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
     parser.add_argument("--contract", metavar="FILE", help="default: the case study's contract")
     parser.add_argument("--json", action="store_true", help="print a JSON document")
-
-
-def add_access_arguments(parser: argparse.ArgumentParser) -> None:
-    """How S3 is reached and read; the same for every command that pulls."""
-    parser.add_argument("--endpoint-url", metavar="URL", help="instead of AWS's own")
-    parser.add_argument(
-        "--no-sign-request", action="store_true", help="without credentials, for public buckets"
-    )
-    parser.add_argument(
-        "--transfer",
-        metavar="NAME=VALUE,…",
-        default="",
-        help="max_concurrency, multipart_chunksize, io_chunksize, max_io_queue",
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -99,13 +82,3 @@ def _print(measured: PullMeasurement, contract: Contract, *, as_json: bool) -> N
         print()
     else:
         print_pull(measured, findings, contract.timeframe_ns, Console())
-
-
-@contextlib.contextmanager
-def terminable() -> Iterator[None]:
-    """SIGTERM ends what runs in the context in order, as Ctrl-C does: nothing is left behind."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED_EXIT_CODE))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

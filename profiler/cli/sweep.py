@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.cli.pull import add_access_arguments, terminable
+from profiler.cli.common import add_access_arguments, terminable
 from sysctl.knobs.vm import KNOBS
 
 if TYPE_CHECKING:

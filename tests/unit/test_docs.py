@@ -64,7 +64,8 @@ def test_every_command_is_in_the_docs():
 
 def knob_table():
     rows = [
-        f"| `{k.name}` | {k.minimum} to {k.maximum} {k.unit} | {k.kernel_default} | {k.what} | {k.risk} |"
+        f"| `{k.name}` | {k.minimum} to {k.maximum} {k.unit} | {k.kernel_default} | "
+        f"{k.what} | {k.risk} |"
         for k in KNOBS
     ]
     return [

@@ -1,0 +1,50 @@
+"""What several commands share: how S3 is reached, and an orderly end by a signal."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def add_access_arguments(parser: argparse.ArgumentParser) -> None:
+    """How S3 is reached and read; the same for every command that pulls."""
+    parser.add_argument("--endpoint-url", metavar="URL", help="instead of AWS's own")
+    parser.add_argument(
+        "--no-sign-request", action="store_true", help="without credentials, for public buckets"
+    )
+    parser.add_argument(
+        "--transfer",
+        metavar="NAME=VALUE,…",
+        default="",
+        help="max_concurrency, multipart_chunksize, io_chunksize, max_io_queue",
+    )
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM and SIGHUP (a lost connection) end what runs in the context as Ctrl-C does.
+
+    The first signal begins the end; later ones are ignored, so that none can tear the restore. The
+    exit code is the one that a shell reports for the signal.
+    """
+    before = {number: signal.signal(number, _end) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    for later in _SIGNALS:
+        signal.signal(later, signal.SIG_IGN)
+    print("\nending in order, please wait", file=sys.stderr)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(128 + number)
