@@ -10,14 +10,14 @@ import os
 import shutil
 import signal
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Union
 
 from sysctl.host import mounts
-from sysctl.host.mount_table import mount_at
+from sysctl.host.mount_table import is_below, mount_at
 from sysctl.host.sysctls import read_sysctl, write_sysctl, write_writeback
-from sysctl.host.system import HostError, System
+from sysctl.host.system import HostError, System, host_errors
 
 #: Trial directories carry this prefix; nothing else is ever deleted below a destination.
 TRIAL_PREFIX = ".writewise-trial-"
@@ -66,7 +66,9 @@ class MountOriginal:
     options: tuple[str, ...]
 
     def undo(self, system: System) -> None:
-        """Mount the volume as it was."""
+        """Mount the volume as it was; a mount point that is gone (a lab's) took it along."""
+        if not system.exists(self.target):
+            return
         mounts.restore(system, self.target, self.source, self.fstype, tuple(self.options))
 
     def __str__(self) -> str:
@@ -117,13 +119,14 @@ class NewPath:
         path = system.path(self.path)
         if not os.path.lexists(path):
             return
-        try:
+        held = [m.target for m in system.mounts() if is_below(m.target, self.path)]
+        if held:
+            raise HostError(f"cannot delete {self.path}: {held[0]} is still mounted")
+        with host_errors(f"delete {self.path}"):
             if path.is_symlink() or not path.is_dir():
                 path.unlink()
             else:
                 shutil.rmtree(path)
-        except OSError as error:
-            raise HostError(f"cannot delete {self.path}: {error.strerror}") from None
 
     def __str__(self) -> str:
         return f"no {self.path}"
@@ -131,16 +134,16 @@ class NewPath:
 
 @dataclass(frozen=True)
 class DeviceCap:
-    """A cap on a device that had none: a cgroup file and the line that clears it."""
+    """A cap on a device that had none: a cgroup file, the line that sets and that clears it."""
 
     kind: ClassVar[str] = "device-cap"
     path: str
+    setting_line: str
     clearing_line: str
 
     def undo(self, system: System) -> None:
-        """Clear the cap; a cgroup or a device that is gone took it along."""
-        device = self.clearing_line.split()[0]
-        if system.exists(self.path) and system.exists(f"/sys/dev/block/{device}"):
+        """Clear the cap if it is still this one: the device's number may be another's by now."""
+        if system.exists(self.path) and self.setting_line in system.read(self.path).splitlines():
             system.write(self.path, self.clearing_line)
 
     def __str__(self) -> str:
@@ -160,7 +163,8 @@ class NewGroup:
             return
         for pid in system.read(f"{self.path}/cgroup.procs").split():
             system.write(f"{Path(self.path).parent}/cgroup.procs", pid)
-        system.path(self.path).rmdir()
+        with host_errors(f"remove the control group {self.path}"):
+            system.path(self.path).rmdir()
 
     def __str__(self) -> str:
         return f"no control group {Path(self.path).name}"
@@ -245,14 +249,14 @@ def to_json(change: Change) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Change:
-    """From the journal. Raises HostError for a kind that this version does not know."""
-    fields = dict(data)
-    kind = fields.pop("kind", None)
+    """From the journal. Raises HostError for a change that this version does not know."""
+    values = dict(data)
+    kind = values.pop("kind", None)
     for known in KINDS:
-        if known.kind == kind:
-            if "options" in fields:
-                fields["options"] = tuple(fields["options"])
-            return known(**fields)
+        if known.kind == kind and values.keys() == {field.name for field in fields(known)}:
+            if "options" in values:
+                values["options"] = tuple(values["options"])
+            return known(**values)
     raise HostError(
         f"the journal names a change of kind {kind!r}, which this version cannot take back",
         "use the version of writewise that wrote it",

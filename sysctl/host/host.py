@@ -38,15 +38,19 @@ from sysctl.host.changes import (
 from sysctl.host.journal import Entry, Journal, private_directory
 from sysctl.host.lock import exclusive_lock
 from sysctl.host.mount_table import Mount, mount_at
-from sysctl.host.system import HostError, System
+from sysctl.host.system import HostError, System, host_errors
 
 STATE_DIRECTORY = Path("/var/lib/writewise")
 _HELD_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def state_directory() -> Path:
-    """Where journals and locks are; WRITEWISE_STATE_DIRECTORY names another place, for tests."""
-    return Path(os.environ.get("WRITEWISE_STATE_DIRECTORY") or STATE_DIRECTORY)
+    """Where journals and locks are; WRITEWISE_STATE_DIRECTORY names another place, for tests.
+
+    Without symlinks on the way, as the mount table names what is mounted below it.
+    """
+    path = Path(os.environ.get("WRITEWISE_STATE_DIRECTORY") or STATE_DIRECTORY)
+    return path.parent.resolve() / path.name
 
 
 class Host:
@@ -68,16 +72,19 @@ class Host:
         with Host.lasting(name, purpose, system) as host:
             host.recovered = host.restore()
             try:
-                yield host
+                try:
+                    yield host
+                finally:
+                    host.restore()
             finally:
-                host.restore()
+                host.restore()  # all is done, unless a signal came on the way into the first one
 
     @staticmethod
     @contextlib.contextmanager
     def lasting(name: str, purpose: str, system: System | None = None) -> Iterator[Host]:
         """Hold the lock, but leave the changes in place at the end: `restore` is the caller's."""
         directory = private_directory(state_directory())
-        with exclusive_lock(directory / f"{name}.lock", purpose):
+        with exclusive_lock(directory / f"{name}.lock", purpose, system):
             yield Host(directory, name, system)
 
     #: What an earlier, killed run had left and `exclusive` took back.
@@ -124,7 +131,8 @@ class Host:
     def make_directory(self, path: Path) -> None:
         """A new folder (0700) that goes again with everything in it."""
         self._record(NewPath(str(path)))
-        path.mkdir(mode=0o700)
+        with host_errors(f"make {path}"):
+            path.mkdir(mode=0o700)
 
     def make_trial_directory(self, destination: Path, token: str) -> Path:
         """A new folder for one trial's files below a destination."""
@@ -135,11 +143,9 @@ class Host:
     def make_sparse_file(self, path: Path, size_bytes: int) -> None:
         """A new sparse file."""
         self._record(NewPath(str(path)))
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(descriptor, size_bytes)
-        finally:
-            os.close(descriptor)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        with host_errors(f"make {path}"), os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+            file.truncate(size_bytes)
 
     def attach_loop_device(self, backing_file: Path) -> str:
         """A loop device with direct I/O for a file of ours; returns `/dev/loopN`."""
@@ -159,7 +165,7 @@ class Host:
 
     def cap_device(self, path: str, setting_line: str, clearing_line: str) -> None:
         """Cap a device of ours by a line in a cgroup file."""
-        self._record(DeviceCap(path, clearing_line))
+        self._record(DeviceCap(path, setting_line, clearing_line))
         self.system.write(path, setting_line)
 
     def enable_controller(self, folder: str, controller: str) -> None:
@@ -172,7 +178,8 @@ class Host:
     def make_cgroup(self, path: Path) -> None:
         """A new, empty control group."""
         self._record(NewGroup(str(path)))
-        path.mkdir(exist_ok=True)
+        with host_errors(f"make the control group {path}"):
+            path.mkdir(exist_ok=True)
 
     def adopt_process(self, pid: int) -> None:
         """Journal a process of ours that is to go on, so that `restore` ends it."""
@@ -198,7 +205,8 @@ class Host:
 
     def pending(self) -> list[str]:
         """What `restore` would bring back, in words, the newest change first."""
-        return [str(from_json(entry.change)) for entry in self._journal.pending()]
+        pending = [(entry, from_json(entry.change)) for entry in self._journal.pending()]
+        return [str(change) for entry, change in pending if self._is_due(entry, change)]
 
     def restore(self) -> list[str]:
         """Take back every pending change, the newest first; returns what is restored, in words.
@@ -227,11 +235,14 @@ class Host:
 
     def _undo(self, entry: Entry) -> bool:
         change = from_json(entry.change)
-        acted = isinstance(change, NewPath) or entry.boot_id == self._boot_id
-        if acted:
+        is_due = self._is_due(entry, change)
+        if is_due:
             change.undo(self.system)
         self._journal.mark_undone(entry.sequence)
-        return acted
+        return is_due
+
+    def _is_due(self, entry: Entry, change: Change) -> bool:
+        return isinstance(change, NewPath) or entry.boot_id == self._boot_id
 
     def _is_recorded(self, **fields: str) -> bool:
         pending = self._journal.pending()
@@ -243,8 +254,17 @@ class Host:
 
 @contextlib.contextmanager
 def _signals_held_back() -> Iterator[None]:
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
+    """Let signals wait for the end of the block.
+
+    A mask would not do: it is one thread's, and Python runs its handlers in the main thread
+    whichever thread (a progress bar's, say) the kernel gave the signal to.
+    """
+    came: list[int] = []
+    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in _HELD_BACK}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for late in dict.fromkeys(came):
+            signal.raise_signal(late)

@@ -69,10 +69,14 @@ class Journal:
         return sequence
 
     def mark_undone(self, sequence: int) -> None:
-        """Write down that a change was taken back; the file goes with the last one."""
-        self._append({"undone": sequence})
-        if not self.pending():
-            self._path.unlink()
+        """Write down that a change was taken back; the file goes with the last one.
+
+        The last one takes no space: a full disk cannot keep a journal alive.
+        """
+        if [entry.sequence for entry in self.pending()] == [sequence]:
+            self._path.unlink(missing_ok=True)
+        else:
+            self._append({"undone": sequence})
 
     def pending(self) -> list[Entry]:
         """Changes that were begun and not taken back, the newest first. Raises JournalError."""

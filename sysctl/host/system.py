@@ -10,7 +10,7 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from contracts.errors import WritewiseError
@@ -25,8 +25,20 @@ class HostError(WritewiseError):
     """The host refused a change, or did not do what it said."""
 
 
+@contextlib.contextmanager
+def host_errors(what: str) -> Iterator[None]:
+    """Turn an OSError of the block into a HostError: `cannot WHAT: No space left on device`."""
+    try:
+        yield
+    except OSError as error:
+        raise HostError(f"cannot {what}: {error.strerror}") from None
+
+
 def run_command(argv: Sequence[str]) -> str:
-    """Run a program (never a shell) and return its stdout; raises HostError with its stderr."""
+    """Run a program (never a shell) and return its stdout; raises HostError with its stderr.
+
+    It gets a session of its own, so that no Ctrl-C tears it, and inherits the lock (`lock.py`).
+    """
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         done = subprocess.run(
@@ -36,6 +48,8 @@ def run_command(argv: Sequence[str]) -> str:
             timeout=COMMAND_TIMEOUT_S,
             env=environment,
             stdin=subprocess.DEVNULL,
+            close_fds=False,
+            start_new_session=True,
             check=False,
         )
     except FileNotFoundError:
@@ -96,8 +110,12 @@ class System:
         time.sleep(seconds)
 
     def process_start_ticks(self, pid: int) -> int | None:
-        """When process `pid` started, in clock ticks since boot; None when there is none."""
+        """When process `pid` started, in clock ticks since boot; None when there is none.
+
+        A zombie is none: it has ended, and only its parent can make it disappear.
+        """
         with contextlib.suppress(OSError, ValueError, IndexError):
             stat = self.path(f"/proc/{pid}/stat").read_text()
-            return int(stat.rpartition(")")[2].split()[19])
+            fields = stat.rpartition(")")[2].split()
+            return None if fields[0] in "ZX" else int(fields[19])
         return None
