@@ -230,10 +230,8 @@ def _measure(
 
 def _deleting(destination: Path) -> Callable[[], AbstractContextManager[None]]:
     """On the lab's own volume: without its cap, so that a trial is reset in a moment."""
-    present = lab.status()
-    if present is None or not is_below(str(destination), present.destination):
-        return nullcontext
-    return partial(lab.uncapped, present)
+    present = lab.status() if is_below(str(destination), str(lab.folder())) else None
+    return partial(lab.uncapped, present) if present else nullcontext
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from profiler.cli.common import terminable
+
 if TYPE_CHECKING:
     from profiler.lab.lab import Lab
 
@@ -50,7 +52,8 @@ def _up(arguments: argparse.Namespace) -> int:
         "object_bytes": arguments.object_size,
     }
     spec = lab.LabSpec(**{name: value for name, value in asked.items() if value is not None})
-    made = lab.up(spec, say=lambda text: print(f"lab: {text}", flush=True))
+    with terminable():
+        made = lab.up(spec, say=lambda text: print(f"lab: {text}", flush=True))
     _print(made)
     return 0
 

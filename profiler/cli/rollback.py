@@ -1,11 +1,11 @@
-"""Take back what a sweep that was killed left changed on this host, from its journal."""
+"""Take back what a sweep or demo that was killed left changed on this host, from its journal."""
 
 from __future__ import annotations
 
 import argparse
 
 NAME = "rollback"
-HELP = "restore the host after a sweep that was killed"
+HELP = "restore the host after a sweep or demo that was killed"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,11 +18,13 @@ def run(arguments: argparse.Namespace) -> int:
     from profiler.requirements import NEEDED_BY, require
 
     require(*NEEDED_BY[NAME])
+    from profiler.lab.lab import take_back_abandoned
     from profiler.study import LOCK_NAME
     from sysctl.host.host import Host
 
     with Host.lasting(LOCK_NAME, "rollback") as host:
         changes = host.pending() if arguments.dry_run else host.restore()
+    changes += take_back_abandoned(dry_run=arguments.dry_run)
     said = "would restore" if arguments.dry_run else "restored"
     for change in changes:
         print(f"{said}: {change}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,20 +19,25 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
-from contracts.errors import WritewiseError
+from contracts.errors import UsageError, WritewiseError
 from profiler.lab.cap import Cap, plan_cap
 from sysctl.host.host import Host, state_directory
 from sysctl.host.probe import make_file_system
 from sysctl.host.sysctls import read_available_bytes
-from sysctl.host.system import HostError, System
+from sysctl.host.system import HostError, System, host_errors
 
 BUCKET = "lab"
 PREFIX = "images"
 SERVER_START_S = 20
 _HUGE_PAGE_BYTES = 2 * 2**20
 _NAME = "lab"
+#: Less available memory than this is the out-of-memory killer's, not a small instance's.
+MIN_MEMORY_BYTES = 256 * 2**20
+
+#: A process by pid and start time (clock ticks), since pids are used again.
+ProcessId = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -48,10 +54,22 @@ class LabSpec:
     first_byte_latency_s: float = 0.020
     connection_bytes_per_s: int = 90_000_000
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot be emulated. Raises UsageError."""
+        if self.memory_bytes < MIN_MEMORY_BYTES:
+            raise UsageError(f"the lab's memory must be {MIN_MEMORY_BYTES >> 20} MiB or more")
+        for name in ("volume_bytes", "rate_bytes_per_s", "object_bytes"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"the lab's {name.split('_')[0]} must be more than 0")
+
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab that is up: where it is and what it emulates."""
+    """A lab that is up: where it is and what it emulates.
+
+    `server` is its S3 endpoint; `owner` the process for whose time alone it was made (the demo),
+    None when it stays until `lab down`.
+    """
 
     endpoint_url: str
     source: str
@@ -60,6 +78,8 @@ class Lab:
     available_bytes: int
     cap: Cap
     spec: LabSpec
+    server: ProcessId
+    owner: ProcessId | None = None
 
 
 def folder() -> Path:
@@ -67,16 +87,23 @@ def folder() -> Path:
     return state_directory() / "lab"
 
 
-def up(spec: LabSpec, say: Callable[[str], None] = lambda text: None) -> Lab:
+def up(
+    spec: LabSpec, say: Callable[[str], None] = lambda text: None, *, for_this_process: bool = False
+) -> Lab:
     """Build the lab, telling each step; takes back all of it when a step fails.
 
-    Raises HostError when a lab is up already, and WritewiseError for what the host cannot do.
+    What a killed run left is taken back first. `for_this_process`: the lab is left behind, and
+    `take_back_abandoned` takes it, when this process ends. Raises HostError when a lab is up
+    already, and WritewiseError for what the host cannot do.
     """
     with Host.lasting(_NAME, "lab up") as host:
-        if host.pending():
-            raise HostError("a lab is up already, or was left half made", "writewise lab down")
+        if host.pending() and not _is_abandoned(_read_record(), host.system):
+            raise HostError("a lab is up already", "writewise lab down")
+        for change in _take_back(host):
+            say(f"restored after a run that was killed: {change}")
         try:
-            return _build(host, spec, say)
+            with host_errors("make the lab"):
+                return _build(host, spec, say, _this_process(host) if for_this_process else None)
         except BaseException:
             host.restore()
             raise
@@ -85,26 +112,76 @@ def up(spec: LabSpec, say: Callable[[str], None] = lambda text: None) -> Lab:
 def down() -> list[str]:
     """Take back all that `up` made, also after a crash; returns it in words."""
     with Host.lasting(_NAME, "lab down") as host:
-        return host.restore()
+        return _take_back(host)
+
+
+def take_back_abandoned(*, dry_run: bool = False) -> list[str]:
+    """Take back a lab whose program was killed; one that `lab up` made stays. In words."""
+    with Host.lasting(_NAME, "rollback") as host:
+        if not host.pending() or not _is_abandoned(_read_record(), host.system):
+            return []
+        return host.pending() if dry_run else _take_back(host)
+
+
+def _take_back(host: Host) -> list[str]:
+    with host_errors("take the lab down"):
+        _record().unlink(missing_ok=True)  # from here on it is half made, should this be killed
+    return host.restore()
 
 
 def status() -> Lab | None:
-    """The lab that is up, or None. Raises HostError when one was left half made."""
-    try:
-        data = json.loads((folder() / "lab.json").read_text())
-        lines = tuple((path, setting, clearing) for path, setting, clearing in data["cap"]["lines"])
-        made = {"spec": LabSpec(**data["spec"]), "cap": Cap(lines, data["cap"]["group"])}
-        return Lab(**{**data, **made})
-    except FileNotFoundError:
+    """The lab that is up, or None. Raises HostError when what there is of one is no use."""
+    if not Host(state_directory(), _NAME).pending():
         return None
+    lab = _read_record()
+    if _is_abandoned(lab, System()):
+        raise HostError("the lab was left half made, or by a run that ended", "writewise lab down")
+    return lab
+
+
+def _is_abandoned(lab: Lab | None, system: System) -> bool:
+    """Whether it is half made (no record of it), or its owner or its endpoint is gone."""
+    if lab is None:
+        return True
+    needed = [process for process in (lab.server, lab.owner) if process]
+    return not all(_runs(system, process) for process in needed)
+
+
+def _this_process(host: Host) -> ProcessId:
+    return os.getpid(), host.system.process_start_ticks(os.getpid()) or 0
+
+
+def _runs(system: System, process: ProcessId) -> bool:
+    return system.process_start_ticks(process[0]) == process[1]
+
+
+def _record() -> Path:
+    """The file that is there from the moment that the lab is complete."""
+    return folder() / "lab.json"
+
+
+def _read_record() -> Lab | None:
+    try:
+        data = json.loads(_record().read_text())
+        return Lab(**{**data, **_typed(data)})
     except (OSError, ValueError, KeyError, TypeError):
-        raise HostError("the lab was left half made", "writewise lab down") from None
+        return None
+
+
+def _typed(data: dict[str, Any]) -> dict[str, Any]:
+    cap = data["cap"]
+    return {
+        "spec": LabSpec(**data["spec"]),
+        "cap": Cap(tuple(tuple(line) for line in cap["lines"]), cap["group"]),
+        "server": tuple(data["server"]),
+        "owner": data["owner"] and tuple(data["owner"]),
+    }
 
 
 @contextlib.contextmanager
 def running(spec: LabSpec, say: Callable[[str], None] = lambda text: None) -> Iterator[Lab]:
     """A lab for one block: up before it, down after it."""
-    lab = up(spec, say)
+    lab = up(spec, say, for_this_process=True)
     try:
         yield lab
     finally:
@@ -127,14 +204,14 @@ def uncapped(lab: Lab) -> Iterator[None]:
         lab.cap.set_again(system)
 
 
-def _build(host: Host, spec: LabSpec, say: Callable[[str], None]) -> Lab:
+def _build(host: Host, spec: LabSpec, say: Callable[[str], None], owner: ProcessId | None) -> Lab:
     _check_space(host, spec)
     host.make_directory(folder())
     say(f"a volume of {spec.fstype}, capped at {spec.rate_bytes_per_s / 2**20:.1f} MiB/s")
     device, capped = _make_volume(host, spec)
     say(f"{spec.object_count} objects behind an S3 endpoint")
     _make_objects(host, spec)
-    endpoint_url = _start_server(host, spec)
+    endpoint_url, server = _start_server(host, spec)
     say(f"memory of an instance with {spec.memory_bytes / 2**30:.1f} GiB available")
     lab = Lab(
         endpoint_url=endpoint_url,
@@ -144,8 +221,10 @@ def _build(host: Host, spec: LabSpec, say: Callable[[str], None]) -> Lab:
         available_bytes=_leave_available(host, spec.memory_bytes),
         cap=capped,
         spec=spec,
+        server=server,
+        owner=owner,
     )
-    (folder() / "lab.json").write_text(json.dumps(asdict(lab), indent=2) + "\n")
+    _record().write_text(json.dumps(asdict(lab), indent=2) + "\n")
     return lab
 
 
@@ -192,7 +271,7 @@ def _make_objects(host: Host, spec: LabSpec) -> None:
 _GATE = "import os, sys\nif sys.stdin.readline(): os.execv(sys.executable, sys.argv[1:])"
 
 
-def _start_server(host: Host, spec: LabSpec) -> str:
+def _start_server(host: Host, spec: LabSpec) -> tuple[str, ProcessId]:
     port_file = folder() / "port"
     argv = [
         *(sys.executable, "-m", "profiler.lab.s3_server", "--root", str(folder() / "objects")),
@@ -209,10 +288,11 @@ def _start_server(host: Host, spec: LabSpec) -> str:
             stderr=output,
             start_new_session=True,
         )
-    host.adopt_process(process.pid)
+    started = host.adopt_process(process.pid)
     with cast("IO[bytes]", process.stdin) as gate:
         gate.write(b"go\n")
-    return f"http://127.0.0.1:{_wait_for_port(port_file, process, log)}"
+    port = _wait_for_port(port_file, process, log)
+    return f"http://127.0.0.1:{port}", (process.pid, started)
 
 
 def _wait_for_port(port_file: Path, process: subprocess.Popen[bytes], log: Path) -> int:
