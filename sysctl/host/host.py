@@ -118,7 +118,9 @@ class Host:
         how = mounts.apply_words(self.system, mount, words)
         missing = mounts.missing_words(self.system, target, words)
         if missing:
-            raise HostError(f"mounted by {how}, but these did not take: {', '.join(missing)}")
+            holders = mounts.held_elsewhere(self.system, mount.device)
+            why = f"; the mount namespace of {', '.join(holders)} holds the volume" * bool(holders)
+            raise HostError(f"mounted by {how}, but these did not take: {', '.join(missing)}{why}")
         return how
 
     def restore_mount_options(self, target: str) -> None:
@@ -181,12 +183,16 @@ class Host:
         with host_errors(f"make the control group {path}"):
             path.mkdir(exist_ok=True)
 
-    def adopt_process(self, pid: int) -> None:
-        """Journal a process of ours that is to go on, so that `restore` ends it."""
+    def adopt_process(self, pid: int) -> int:
+        """Journal a process of ours that is to go on, so that `restore` ends it.
+
+        Returns its start time in clock ticks, which with the pid is its identity.
+        """
         started = self.system.process_start_ticks(pid)
         if started is None:
             raise HostError(f"process {pid} is gone")
         self._record(ChildProcess(pid, started))
+        return started
 
     def drop_clean_caches(self) -> None:
         """Forget clean page cache, dentries and inodes (dirty pages stay); nothing to restore."""

@@ -7,7 +7,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sysctl.host.mount_table import VFS_POLICY_FLAGS, Mount, is_below, mount_at, mount_of
+from sysctl.host.mount_table import (
+    VFS_POLICY_FLAGS,
+    Mount,
+    is_below,
+    mount_at,
+    mount_of,
+    parse_mountinfo,
+)
 from sysctl.host.system import HostError, System
 from sysctl.knobs.mount import Takes, find, is_tunable, split_options
 
@@ -48,6 +55,22 @@ def users_of(system: System, mount: Mount) -> Iterator[str]:
     for process in system.path("/proc").glob("[0-9]*"):
         if any(_is_on(link, device) for link in _links(process)):
             yield f"{_name(process)} (process {process.name})"
+
+
+def held_elsewhere(system: System, device: str) -> list[str]:
+    """Processes in whose own mount namespace (a container's, PrivateTmp=) a device is mounted."""
+    holders: dict[Path, str] = {}
+    for process in system.path("/proc").glob("[0-9]*"):
+        try:
+            namespace = (process / "ns" / "mnt").readlink()
+            if namespace not in holders:
+                table = parse_mountinfo((process / "mountinfo").read_text())
+                is_holder = any(mount.device == device for mount in table)
+                holders[namespace] = f"{_name(process)} (process {process.name})" * is_holder
+        except OSError:
+            continue  # it ended meanwhile
+    holders.pop(system.path("/proc/self/ns/mnt").readlink(), None)
+    return [holder for holder in holders.values() if holder]
 
 
 def _links(process: Path) -> Iterator[Path]:
