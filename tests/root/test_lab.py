@@ -1,0 +1,291 @@
+"""The lab on the real host: what it emulates holds, and nothing of it is left, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler.lab import lab
+from sysctl.host.host import Host
+from sysctl.host.sysctls import read_available_bytes
+from sysctl.host.system import HostError
+from tests.root.labs import (
+    MIB,
+    SMALL,
+    SMALL_UP,
+    SYSTEM,
+    caps,
+    guarded,
+    host_state,
+    kill_after,
+    start,
+    volume,
+    wait_until,
+    writewise,
+)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path):
+    with guarded(tmp_path) as state:
+        yield state
+
+
+def test_up_status_down_on_the_command_line(state):
+    before = host_state()
+    up = writewise(*SMALL_UP)
+    assert up.returncode == 0, up.stderr
+    assert host_state() != before
+    status = writewise("lab", "status")
+    assert status.returncode == 0
+    assert "s3://lab/images (8 objects, 32.0 MiB)" in status.stdout
+    assert f"{state}/lab/volume (xfs on /dev/loop" in status.stdout
+    again = writewise(*SMALL_UP)
+    assert again.returncode == 1
+    assert again.stderr == "writewise: a lab is up already\n  → writewise lab down\n"
+    down = writewise("lab", "down")
+    assert down.returncode == 0
+    assert down.stdout.endswith("lab: down\n")
+    assert host_state() == before
+    assert list(state.iterdir()) == [state / "lab.lock"]
+    status = writewise("lab", "status")
+    assert (status.returncode, status.stdout) == (1, "lab: down\n")
+    assert writewise("lab", "down").stdout == "lab: was not up\n"
+
+
+def seconds_to_write(folder, mebibytes, flag):
+    target = f"of={folder}/file"
+    started_s = time.monotonic()
+    dd = ["dd", "if=/dev/zero", target, "bs=1M", f"count={mebibytes}", "status=none", flag]
+    subprocess.run(dd, check=True)
+    return time.monotonic() - started_s
+
+
+@pytest.mark.parametrize("fstype", ["xfs", "ext4"])
+def test_the_cap_holds_for_direct_and_buffered_writes(fstype):
+    """Large write-back bios fit the throttle's slices less well: a sixth slower, never faster."""
+    with lab.running(replace(SMALL, fstype=fstype, rate_bytes_per_s=60 * MIB)) as present:
+        direct_s = seconds_to_write(present.destination, 120, "oflag=direct")
+        assert 0.9 * 2.0 < direct_s < 1.2 * 2.0
+        with lab.uncapped(present):
+            os.unlink(f"{present.destination}/file")
+        buffered_s = seconds_to_write(present.destination, 120, "conv=fsync")
+        assert 0.9 * 2.0 < buffered_s < 1.3 * 2.0
+        # an idle volume lends one slice of 100 ms, as EBS lends its burst bucket
+        short_s = seconds_to_write(present.destination, 18, "oflag=direct")
+        assert 0.2 - 0.05 < short_s < 2 * 0.3
+        with lab.uncapped(present):
+            os.unlink(f"{present.destination}/file")
+
+
+def test_the_cap_can_be_lifted_for_a_moment():
+    with lab.running(SMALL) as present:
+        capped = caps()
+        with lab.uncapped(present):
+            assert len(caps()) == len(capped) - 4
+        assert caps() == capped
+
+
+def test_available_memory_is_about_what_was_asked():
+    wanted = read_available_bytes(SYSTEM) // 2
+    with lab.running(replace(SMALL, memory_bytes=wanted)) as present:
+        assert present.available_bytes == pytest.approx(wanted, rel=0.03)
+        assert read_available_bytes(SYSTEM) == pytest.approx(wanted, rel=0.05)
+    assert read_available_bytes(SYSTEM) == pytest.approx(2 * wanted, rel=0.05)
+
+
+def test_the_endpoint_answers_until_the_lab_goes_down():
+    with lab.running(SMALL) as present:
+        with urllib.request.urlopen(f"{present.endpoint_url}/lab?list-type=2") as answer:
+            assert answer.read().count(b"<Key>images/") == 8
+        server, _ = present.server
+        assert Path(f"/proc/{server}").exists()
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(present.endpoint_url)
+    assert not Path(f"/proc/{server}").exists()
+
+
+def test_down_touches_nothing_that_the_lab_did_not_make(tmp_path):
+    throttle = "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device"
+    if not SYSTEM.exists(throttle):
+        pytest.skip("needs the blkio controller (cgroup v1) for a cap of the test's own")
+    with volume(tmp_path / "theirs") as theirs:
+        (theirs / "precious").write_text("x")
+        number = os.stat(theirs).st_dev
+        device = f"{os.major(number)}:{os.minor(number)}"
+        SYSTEM.write(throttle, f"{device} 12345678")
+        try:
+            before = host_state()
+            with lab.running(SMALL):
+                assert len(host_state()["loop devices"]) == len(before["loop devices"]) + 1
+            assert host_state() == before
+            assert (theirs / "precious").read_text() == "x"
+        finally:
+            SYSTEM.write(throttle, f"{device} 0")
+
+
+def test_a_cap_that_another_program_put_on_the_same_number_stays():
+    throttle = "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device"
+    if not SYSTEM.exists(throttle):
+        pytest.skip("needs the blkio controller (cgroup v1) for a cap of the test's own")
+    with lab.running(SMALL) as present:
+        device = present.cap.lines[0][1].split()[0]
+        SYSTEM.write(throttle, f"{device} 12345678")
+    try:
+        assert [line for line in caps() if device in line] == [
+            f"blkio.throttle.write_bps_device {device} 12345678"
+        ]
+    finally:
+        SYSTEM.write(throttle, f"{device} 0")
+
+
+def test_kill_at_any_instant_then_down_leaves_nothing(state):
+    """The instants are spread over the time that `lab up` takes, each at random in its part."""
+    before, killed = host_state(), 0
+    for part in range(16):
+        killed += kill_after(0.08 + (part + random.random()) * 0.028, *SMALL_UP)
+        lab.down()
+        wait_until(lambda: host_state() == before, 2)
+        assert host_state() == before, f"killed in part {part}"
+        assert {path.name for path in state.iterdir()} <= {"lab.lock"}
+    assert killed >= 10
+
+
+def test_rollback_takes_back_a_half_made_lab_and_leaves_a_whole_one():
+    before = host_state()
+    left = 0
+    while not left:
+        kill_after(random.uniform(0.2, 0.5), *SMALL_UP)
+        left = host_state() != before
+    assert "nothing to restore" not in writewise("rollback", "--dry-run").stdout
+    done = writewise("rollback")
+    assert done.returncode == 0, done.stderr
+    assert host_state() == before
+    lab.up(SMALL)
+    assert "nothing to restore" in writewise("rollback").stdout
+    assert lab.status() is not None
+    assert lab.down()
+
+
+OWNER = """
+import signal
+from profiler.lab import lab
+from tests.root.labs import SMALL
+with lab.running(SMALL):
+    print("up", flush=True)
+    signal.pause()
+"""
+
+
+def test_the_lab_of_a_killed_demo_is_taken_back_by_rollback_and_by_the_next_start():
+    before = host_state()
+    for take_back in (lambda: writewise("rollback"), lambda: lab.down() if lab.up(SMALL) else 0):
+        demo = subprocess.Popen(
+            [sys.executable, "-c", OWNER],
+            stdout=subprocess.PIPE,
+        )
+        assert demo.stdout.readline() == b"up\n"
+        demo.kill()
+        demo.communicate()
+        with pytest.raises(HostError, match="left half made, or by a run that ended"):
+            lab.status()
+        take_back()
+        assert host_state() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_lab_up_in_order(number, state):
+    before = host_state()
+    with start(*SMALL_UP) as process:
+        process.stdout.readline()
+        time.sleep(0.1)
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=20)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in said
+    assert host_state() == before
+    assert list(state.iterdir()) == [state / "lab.lock"]
+
+
+def test_a_volume_in_use_is_kept_until_it_is_free(state):
+    present = lab.up(SMALL)
+    with open(f"{present.destination}/file", "w") as file:
+        file.write("x")
+        done = writewise("lab", "down")
+        assert done.returncode == 1
+        assert "not everything could be restored" in done.stderr
+        assert "busy" in done.stderr
+        assert os.path.exists(file.name), "what is still mounted is not deleted"
+        assert writewise("lab", "status").returncode == 1
+    assert writewise("lab", "down").returncode == 0
+
+
+def test_a_server_that_was_killed_leaves_no_worker_and_the_lab_goes_down():
+    present = lab.up(SMALL)
+    os.kill(present.server[0], signal.SIGKILL)
+    assert writewise("lab", "status").returncode == 1
+    done = writewise("lab", "down")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_disk_that_is_full_stops_the_lab_before_anything_is_changed(state):
+    state.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=0700", "tmpfs", state], check=True)
+    try:
+        done = writewise("lab", "up")
+        assert done.returncode == 1
+        assert "has 0 MiB free, the lab's volume fills" in done.stderr
+    finally:
+        subprocess.run(["umount", state], check=True)
+
+
+def test_what_cannot_be_emulated_is_refused():
+    for option, value, said in (
+        ("--memory", "1MiB", "the lab's memory must be 256 MiB or more"),
+        ("--volume", "0B", "the lab's volume must be more than 0"),
+        ("--rate", "0B", "the lab's rate must be more than 0"),
+    ):
+        done = writewise("lab", "up", option, value)
+        assert done.returncode == 2
+        assert said in done.stderr
+    done = writewise(*SMALL_UP, "--volume", "1MiB")
+    assert done.returncode == 1
+    assert done.stderr.startswith("writewise: mkfs.xfs")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_record_that_is_damaged_is_a_half_made_lab(state):
+    lab.up(SMALL)
+    record = state / "lab" / "lab.json"
+    record.write_text(json.dumps({"spec": 1}))
+    done = writewise("lab", "status")
+    assert done.returncode == 1
+    assert "half made" in done.stderr
+    assert lab.down()
+
+
+def test_an_orphaned_command_keeps_the_lock_until_it_has_ended(state):
+    """SIGKILL of the holder while its `mount` still runs: the restore must come after it."""
+    script = (
+        "import os, signal, threading\n"
+        "from sysctl.host.host import Host\n"
+        "with Host.lasting('lab', 'to be killed') as host:\n"
+        "    kill = lambda: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    threading.Timer(0.2, kill).start()\n"
+        "    host.system.run(['sleep', '1'])\n"
+    )
+    started_s = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", script])
+    assert done.returncode == -signal.SIGKILL
+    with Host.lasting("lab", "after it"):
+        assert time.monotonic() - started_s > 1

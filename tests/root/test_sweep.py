@@ -1,0 +1,346 @@
+"""The sweep through the real command line on a small lab: results, advice, and every way to end.
+
+A sweep of this size takes about six seconds: two to get ready, half a second for each trial.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler.lab import lab
+from sysctl.host.host import Host
+from sysctl.host.journal import JournalError
+from sysctl.host.mount_table import mount_at
+from sysctl.host.sysctls import read_writeback
+from sysctl.results import load
+from tests.root.labs import (
+    MIB,
+    SMALL,
+    SYSTEM,
+    command,
+    endpoint_arguments,
+    guarded,
+    host_state,
+    start,
+    wait_until,
+    writewise,
+)
+
+MOUNTS = ("--mount-options", "defaults", "noatime", "noatime,logbsize=256k,nobarrier")
+
+
+@pytest.fixture(scope="module")
+def present(tmp_path_factory) -> Iterator[lab.Lab]:
+    """One lab for all tests, in a state directory that their sweeps do not see."""
+    place = str(tmp_path_factory.mktemp("lab") / "state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WRITEWISE_STATE_DIRECTORY", place)
+        made = lab.up(replace(SMALL, rate_bytes_per_s=24 * MIB))
+    yield made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WRITEWISE_STATE_DIRECTORY", place)
+        lab.down()
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, present):
+    with guarded(tmp_path) as state:
+        yield state
+
+
+@pytest.fixture
+def throttled() -> Iterator[None]:
+    """Present settings under which writers wait for the device; taken back by their own journal."""
+    with Host.exclusive("throttled", "test") as host:
+        host.set_writeback({"vm.dirty_bytes": 8 * MIB, "vm.dirty_background_bytes": 4 * MIB})
+        yield
+
+
+def arguments(present, output, *options):
+    source = ("sweep", present.source, present.destination, *endpoint_arguments(present))
+    return (*source, "--output", output, *(options or ("--dirty-ratio", "40,60", *MOUNTS)))
+
+
+def options_of(present):
+    mount = mount_at(SYSTEM.mounts(), present.destination)
+    return mount.all_options if mount else ()
+
+
+def trial_folders(present):
+    return list(Path(present.destination).glob(".writewise-*"))
+
+
+def test_a_sweep_its_advice_and_the_snippet(present, throttled, tmp_path):
+    before, output = host_state(), tmp_path / "results.json"
+    done = writewise(
+        *arguments(present, output, "--dirty-ratio", "40", "--dirty-background-ratio", "5", *MOUNTS)
+    )
+    assert done.returncode == 0, done.stderr
+    assert host_state() == before
+    assert trial_folders(present) == []
+    assert "left out: mount option nobarrier: this kernel refuses it on xfs" in done.stderr
+    results = load(output)
+    assert [trial.role for trial in results.trials].count("present") == 3
+    assert [trial.problem for trial in results.trials] == [""] * len(results.trials)
+    options = {t.setting.mount_options for t in results.of_role("candidate")}
+    assert options == {"defaults", "noatime", "noatime,logbsize=256k"}
+    folder = tmp_path / "advice"
+    advised = writewise("advise", output, "--output-directory", folder)
+    assert advised.returncode == 0, advised.stderr
+    assert "× faster" in advised.stdout
+    snippet = folder / "90-writewise.conf"
+    assert re.search(r"^vm\.dirty_ratio *= *40$", snippet.read_text(), re.MULTILINE)
+    subprocess.run(["sysctl", "-p", snippet], check=True, capture_output=True)
+    applied = read_writeback(SYSTEM)
+    assert (applied["vm.dirty_ratio"], applied["vm.dirty_background_ratio"]) == (40, 5)
+    assert (folder / "fstab.writewise").exists()
+    document = json.loads(writewise("advise", output, "--json", cwd=tmp_path).stdout)
+    assert document["speedup"] > 1.5
+
+
+@contextlib.contextmanager
+def running(present, output, *options):
+    """A sweep that is in its second trial."""
+    with start(*arguments(present, output, *options)) as process:
+        seen = []
+        for line in process.stdout:
+            seen.append(line)
+            if line.startswith("trial 2 of"):
+                break
+        else:
+            raise AssertionError("".join(seen))
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_resume_after_a_kill_loses_only_the_trial_in_flight(present, tmp_path):
+    output = tmp_path / "results.json"
+    options = ("--dirty-ratio", "40", *MOUNTS)
+    words = arguments(present, output, *options)
+    with running(present, output, *options) as process:
+        time.sleep(0.7)
+        process.kill()
+    kept = load(output).trials
+    assert kept
+    resumed = writewise(*words, "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "restored after a run that was killed" in resumed.stderr
+    trials = load(output).trials
+    assert trials[: len(kept)] == kept
+    assert len([trial for trial in trials if trial.role == "candidate"]) == 3
+    assert (
+        "is of another sweep"
+        in writewise(*arguments(present, output, "--dirty-ratio", "30"), "--resume").stderr
+    )
+
+
+def test_kill_at_any_instant_then_rollback_leaves_nothing(present, tmp_path):
+    """The instants are spread over the whole run, each at random in its part."""
+    before, killed = host_state(), 0
+    words = command(*arguments(present, tmp_path / "results.json"), "--workers", 1)
+    for part in range(11):
+        (tmp_path / "results.json").unlink(missing_ok=True)
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.6 + (part + random.random()) * 0.36)
+        process.kill()
+        killed += process.wait() == -signal.SIGKILL
+        done = writewise("rollback")
+        assert done.returncode == 0, done.stderr
+        wait_until(lambda: host_state() == before, 2)
+        assert host_state() == before, f"killed in part {part}"
+        assert trial_folders(present) == []
+    assert killed >= 10
+
+
+@pytest.mark.parametrize(
+    ("numbers", "exit_code"),
+    [
+        ((signal.SIGINT, signal.SIGINT), 130),
+        ((signal.SIGTERM,), 143),
+        ((signal.SIGHUP, signal.SIGTERM), 129),
+    ],
+)
+def test_signals_end_the_sweep_in_order(present, tmp_path, numbers, exit_code):
+    before = host_state()
+    with running(present, tmp_path / "results.json") as process:
+        time.sleep(random.uniform(0, 0.6))
+        for number in numbers:
+            process.send_signal(number)
+            time.sleep(0.05)
+        said, _ = process.communicate(timeout=20)
+    assert process.returncode == exit_code, said
+    assert "Traceback" not in said
+    assert host_state() == before
+    assert trial_folders(present) == []
+    assert load(tmp_path / "results.json").trials
+
+
+def test_ctrl_c_on_a_terminal_reaches_every_process_and_restores(present, tmp_path):
+    """On a terminal a thread draws the bar, and the whole group gets the signal."""
+    before = host_state()
+    words = " ".join(command(*arguments(present, tmp_path / "results.json")))
+    with subprocess.Popen(
+        ["script", "--quiet", "--return", "--command", words, "/dev/null"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        assert wait_until(lambda: len(_trials(tmp_path / "results.json")) > 0, 20)
+        for _ in range(3):
+            process.stdin.write(b"\x03")
+            process.stdin.flush()
+            time.sleep(0.1)
+        said, _ = process.communicate(timeout=20)
+    assert b"Traceback" not in said
+    assert host_state() == before
+    assert trial_folders(present) == []
+
+
+def _trials(path):
+    return load(path).trials if path.exists() else []
+
+
+def test_a_second_sweep_is_told_who_holds_the_lock(present, tmp_path):
+    with running(present, tmp_path / "results.json") as process:
+        second = writewise(*arguments(present, tmp_path / "other.json"))
+        rollback = writewise("rollback")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    for refused in (second, rollback):
+        assert refused.returncode == 1
+        assert refused.stderr.startswith(
+            f"writewise: another writewise is at work on this host: sweep of "
+            f"{present.destination}, process {process.pid}\n"
+        )
+    assert not (tmp_path / "other.json").exists()
+
+
+def test_a_journal_of_another_boot_is_void_but_for_its_files(present, tmp_path, state):
+    with running(present, tmp_path / "results.json") as process:
+        wait_until(lambda: trial_folders(present), 2)
+        process.kill()
+    changed = read_writeback(SYSTEM)
+    journal = state / "sweep.journal"
+    text = journal.read_text()
+    try:
+        boot = SYSTEM.boot_id()
+        journal.write_text(text.replace(boot, boot[::-1]))
+        dry = writewise("rollback", "--dry-run").stdout.splitlines()
+        assert all(line.startswith("would restore: no /") for line in dry)
+        done = writewise("rollback")
+        assert done.returncode == 0, done.stderr
+        assert trial_folders(present) == []
+        assert not journal.exists()
+        assert read_writeback(SYSTEM) == changed, "values of another boot are nobody's originals"
+    finally:
+        journal.write_text(text)
+        assert writewise("rollback").returncode == 0
+
+
+def test_rollback_waits_for_a_volume_in_use(present, tmp_path, state):
+    mounts = ("--mount-options", "logbsize=256k")
+    with running(present, tmp_path / "results.json", "--dirty-ratio", "40", *mounts) as process:
+        wait_until(lambda: "logbsize=256k" in options_of(present), 5)
+        process.kill()
+    with open(f"{present.destination}/file", "w"):
+        busy = writewise("rollback")
+        assert busy.returncode == 1
+        assert "busy" in busy.stderr
+        assert "run `writewise rollback` again" in busy.stderr
+    os.unlink(f"{present.destination}/file")
+    done = writewise("rollback")
+    assert done.returncode == 0, done.stderr
+    assert "mounted with" in done.stdout
+
+
+def test_a_volume_that_is_gone_takes_its_mount_options_along(tmp_path):
+    with lab.running(SMALL) as other:
+        mounts = ("--mount-options", "noatime")
+        with running(other, tmp_path / "r.json", "--dirty-ratio", "40", *mounts) as process:
+            process.kill()
+    done = writewise("rollback")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_under_the_journal_loses_nothing(present, tmp_path, state):
+    """What cannot be journaled is not changed; what was changed is restored without space."""
+    before = read_writeback(SYSTEM)
+    state.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=0700", "tmpfs", state], check=True)
+    try:
+        assert writewise("rollback").returncode == 0
+        _fill(state)
+        done = writewise(*arguments(present, tmp_path / "r.json", "--dirty-ratio", "40"))
+        assert done.returncode == 1
+        assert "sweep.journal: No space left on device" in done.stderr
+        assert read_writeback(SYSTEM) == before
+        (state / "filler").unlink()
+        with pytest.raises(JournalError, match="No space"), Host.exclusive("sweep", "t") as host:
+            host.set_writeback({"vm.dirty_ratio": 33})
+            _fill(state)
+            host.make_directory(Path("/", "x" * 5000))  # more than the journal's page still takes
+        assert read_writeback(SYSTEM) == before
+    finally:
+        subprocess.run(["umount", state], check=True)
+
+
+def _fill(folder):
+    with pytest.raises(OSError, match="No space"), open(folder / "filler", "wb", 0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def test_a_results_file_cut_short_is_refused_and_left_alone(present, tmp_path):
+    output = tmp_path / "results.json"
+    output.write_text('{"format": "writewise-results", "version": 1, "trials": [{"ro')
+    text = output.read_text()
+    refused = writewise(*arguments(present, output), "--resume")
+    assert refused.returncode == 2
+    assert f"{output} is no results file, or one cut short" in refused.stderr
+    refused = writewise(*arguments(present, output))
+    assert refused.returncode == 2
+    assert f"{output} exists already" in refused.stderr
+    assert output.read_text() == text
+
+
+def test_a_volume_in_use_is_refused_with_its_user(present, tmp_path):
+    with open(f"{present.destination}/file", "w"):
+        refused = writewise(*arguments(present, tmp_path / "r.json"))
+    os.unlink(f"{present.destination}/file")
+    assert refused.returncode == 1
+    assert f"(process {os.getpid()})" in refused.stderr
+    assert "is in use by" in refused.stderr
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_an_option_that_another_mount_namespace_keeps_is_no_valid_trial(present, tmp_path):
+    before, output = host_state(), tmp_path / "r.json"
+    holder = subprocess.Popen(["unshare", "--mount", "sleep", "60"])
+    try:
+        time.sleep(0.2)
+        mounts = ("--mount-options", "logbsize=256k")
+        done = writewise(*arguments(present, output, "--dirty-ratio", "40", *mounts))
+        assert done.returncode == 0, done.stderr
+        [trial] = load(output).of_role("candidate")
+        assert "did not take: logbsize=256k" in trial.problem
+        assert f"sleep (process {holder.pid})" in trial.problem
+        assert mount_at(SYSTEM.mounts(), present.destination) is not None
+    finally:
+        holder.kill()
+        holder.wait()
+    assert host_state() == before
