@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -31,9 +32,11 @@ def terminable() -> Iterator[None]:
     """SIGTERM and SIGHUP (a lost connection) end what runs in the context as Ctrl-C does.
 
     The first signal begins the end; later ones are ignored, so that none can tear the restore. The
-    exit code is the one that a shell reports for the signal.
+    exit code is the one that a shell reports for the signal. What is ignored already (nohup) stays
+    so.
     """
-    before = {number: signal.signal(number, _end) for number in _SIGNALS}
+    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, _end) for number in heard}
     try:
         yield
     finally:
@@ -42,9 +45,12 @@ def terminable() -> Iterator[None]:
 
 
 def _end(number: int, _: FrameType | None) -> None:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        return  # it came together with the first one, before that was seen
     for later in _SIGNALS:
         signal.signal(later, signal.SIG_IGN)
-    print("\nending in order, please wait", file=sys.stderr)
+    with contextlib.suppress(OSError):  # the terminal may have gone, and print() is not reentrant
+        os.write(2, b"\nending in order, please wait\n")
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     sys.exit(128 + number)

@@ -7,11 +7,15 @@ They import what is heavy inside `run`, so that `writewise --help` stays light.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NoReturn
 
-from contracts.errors import WritewiseError
+from contracts.errors import UsageError, WritewiseError
+from contracts.text import printable
 from profiler.cli import commands
 
 INTERRUPTED_EXIT_CODE = 130
@@ -19,7 +23,7 @@ INTERRUPTED_EXIT_CODE = 130
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands; each command's module adds its own arguments."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="writewise",
         description="Profile S3 pulls, find the write-back settings that make them fast, "
         "and write down the change with its evidence.",
@@ -41,23 +45,60 @@ def _version() -> str:
     return version("writewise")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Errors in one sentence, with what was typed made safe to print."""
+
+    def error(self, message: str) -> NoReturn:
+        name = self.prog.partition(" ")[2] or "--help"
+        help_call = "writewise --help" if name == "--help" else f"writewise {name} --help"
+        raise UsageError(printable(message), f"see `{help_call}`")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; errors are printed to stderr, never raised."""
-    arguments = build_parser().parse_args(argv)
-    command: ModuleType = arguments.command
+    """Run one command and return its exit code; errors are printed to stderr, never raised.
+
+    With WRITEWISE_TRACEBACK set an error of our own making is raised as it is.
+    """
     try:
-        return int(command.run(arguments))
+        parser = build_parser()
+        words = sys.argv[1:] if argv is None else argv
+        if not words:
+            parser.print_help(sys.stderr)
+            return UsageError.exit_code
+        arguments = parser.parse_args(words)
+        command: ModuleType = arguments.command
+        exit_code = int(command.run(arguments))
+        sys.stdout.flush()  # here, where a full disk behind it can still be told
+        return exit_code
     except WritewiseError as error:
-        print(f"writewise: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"  → {error.hint}", file=sys.stderr)
-        return error.exit_code
+        return _tell(error.message, error.hint, error.exit_code)
     except KeyboardInterrupt:
-        print("writewise: interrupted", file=sys.stderr)
-        return INTERRUPTED_EXIT_CODE
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone (`| head`): nothing to tell it
-        return 1
+        return _tell("interrupted", "", INTERRUPTED_EXIT_CODE)
+    except OSError as error:
+        _drop_output()  # what could not be written would be tried, and fail, again at the exit
+        if isinstance(error, BrokenPipeError):  # the reader has gone (`| head`)
+            return 1
+        return _tell(": ".join(filter(None, (error.strerror or str(error), error.filename))))
+    except Exception as error:
+        if os.environ.get("WRITEWISE_TRACEBACK"):
+            raise
+        hint = "please report it, with what WRITEWISE_TRACEBACK=1 in the environment prints"
+        return _tell(f"this is a bug: {type(error).__name__}: {error}", hint)
+
+
+def _tell(message: str, hint: str = "", exit_code: int = 1) -> int:
+    """Print an error to stderr, if there is one; returns the exit code."""
+    with contextlib.suppress(OSError):
+        print(f"writewise: {message}", file=sys.stderr)
+        if hint:
+            print(f"  → {hint}", file=sys.stderr)
+    return exit_code
+
+
+def _drop_output() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,99 @@
+"""An orderly end by a signal, in real processes: also without a terminal, and under nohup."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SCRIPT = """
+    import contextlib, time
+    from profiler.cli.common import terminable
+    with terminable():
+        try:
+            print("ready", flush=True)
+            while True:
+                with contextlib.suppress(OSError):
+                    time.sleep(0.05)
+        finally:
+            time.sleep(0.3)
+            print("restored", flush=True)
+"""
+
+
+def start(**options):
+    argv = [sys.executable, "-c", textwrap.dedent(SCRIPT)]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, **options)
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_in_order_and_a_second_one_does_not_tear_it(number):
+    process = start(stderr=subprocess.DEVNULL)
+    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
+    assert process.stdout.readline() == "restored\n"
+    assert process.wait(10) in (128 + number, -signal.SIGINT)
+
+
+def test_a_terminal_that_has_gone_does_not_swallow_the_end():
+    ours, theirs = pty.openpty()
+    process = start(stderr=theirs)
+    os.close(theirs)
+    os.close(ours)
+    process.send_signal(signal.SIGHUP)
+    assert process.stdout.readline() == "restored\n"
+    assert process.wait(10) == 128 + signal.SIGHUP
+
+
+def test_what_nohup_ignores_stays_ignored():
+    process = start(
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    process.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 128 + signal.SIGTERM
+
+
+def test_a_full_disk_behind_the_output_is_one_sentence():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "profiler.cli.main", "doctor", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "writewise: No space left on device\n"
+
+
+def test_what_was_typed_is_printed_without_its_escapes():
+    done = subprocess.run(
+        [sys.executable, "-m", "profiler.cli.main", "doctor", "\x1b]0;x\x07"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "\x1b" not in done.stderr
+    assert done.stderr.startswith("writewise: unrecognized arguments: \\x1b]0;x\\x07\n")
+
+
+def test_an_error_of_our_own_making_is_a_sentence_and_a_traceback_on_request(monkeypatch, capsys):
+    from profiler.cli import doctor, main
+
+    monkeypatch.setattr(doctor, "run", lambda arguments: 1 // 0)
+    assert main.main(["doctor"]) == 1
+    assert "this is a bug: ZeroDivisionError" in capsys.readouterr().err
+    monkeypatch.setenv("WRITEWISE_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        main.main(["doctor"])
