@@ -1,22 +1,15 @@
-"""Reads a contract file, whatever it turns out to be.
-
-The file is looked at before it is opened (a FIFO would block, a watchdog device would be armed)
-and never read beyond `MAX_FILE_BYTES`.
-"""
+"""Reads a contract file in whichever syntax it is written."""
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from contracts import mistral, yaml_file
-from contracts.errors import UsageError
+from contracts.files import FileKind
 from contracts.model import Contract
-from contracts.text import printable
 
 
 @dataclass(frozen=True)
@@ -41,13 +34,7 @@ SYNTAXES = {
 _SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".mistral": "mistral"}
 _YAML_START = re.compile(r"[-%{\[\"'&!]|[A-Za-z_]+\s*:")
 _HINT = "name a contract file, or none for the contract that is shipped"
-_KINDS = (
-    (stat.S_ISDIR, "a directory"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
+_CONTRACT = FileKind("contract", MAX_FILE_BYTES, _HINT)
 
 
 def load_contract(path: str | None) -> Contract:
@@ -74,37 +61,4 @@ def syntax_of(path: str, text: str) -> str:
 
 def read_text(path: str) -> str:
     """The file's text, without a byte order mark. Raises UsageError with what the file is."""
-    content = _read_bytes(path)
-    name = printable(path)
-    if len(content) > MAX_FILE_BYTES:
-        raise UsageError(f"{name} is larger than 1 MiB, so it is no contract", _HINT)
-    if not content.strip():
-        raise UsageError(f"{name} is empty", _HINT)
-    if b"\0" in content:
-        raise UsageError(f"{name} is binary, not a contract's text", _HINT)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        problem = f"byte {content[error.start]:#04x} at offset {error.start}"
-        raise UsageError(f"{name} is not UTF-8 text: {problem}", _HINT) from None
-
-
-def _read_bytes(path: str) -> bytes:
-    """At most one byte more than a contract may have. Raises UsageError."""
-    name = printable(path)
-    try:
-        _require_regular(Path(path).stat(), name)
-        # the path may be another file by now: O_NONBLOCK keeps even a FIFO from blocking
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            _require_regular(os.fstat(descriptor), name)
-            return file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise UsageError(f"cannot read the contract {name}: {reason}", _HINT) from None
-
-
-def _require_regular(status: os.stat_result, name: str) -> None:
-    for is_kind, kind in _KINDS:
-        if is_kind(status.st_mode):
-            raise UsageError(f"{name} is {kind}, not a contract file", _HINT)
+    return _CONTRACT.read_text(path)

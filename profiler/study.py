@@ -37,6 +37,9 @@ from sysctl.setting import Setting
 from sysctl.sweep import Step, run_sweep
 
 LOCK_NAME = "sweep"
+#: What of the circumstances may differ where a sweep is resumed; memory may by `_MEMORY_DRIFT`.
+_MAY_DIFFER = ("started_at", "version", "available_bytes", "dirtyable_bytes")
+_MEMORY_DRIFT = 0.2
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,13 @@ def run_study(request: StudyRequest, view: View) -> Results:
         if host.recovered:
             view.recovered(host.recovered)
         study = _prepare(request, host, destination, plan)
+        study.results.save(request.output)  # already now: it may not be writable
         view.planned(study.results, study.grid.remaining(study.results.trials))
-        study.results.save(request.output)
-        _measure(request, host, destination, study, view)
+        try:
+            _measure(request, host, destination, study, view)
+        finally:
+            if not study.results.trials:
+                request.output.unlink(missing_ok=True)
         return study.results
 
 
@@ -130,10 +137,16 @@ def _prepare(request: StudyRequest, host: Host, destination: Path, plan: Plan) -
     }
     options, refused = _usable_options(request, host, mount, destination)
     grid, left_out = build_grid(request.values, options, present, dirtyable_bytes(host.system))
+    if not grid.remaining([]):
+        raise UsageError(
+            "there is nothing to try: " + "; ".join(f"{i.what}: {i.why}" for i in left_out)
+        )
+    context = _context(request, host.system, mount, plan)
+    context["present"] = present.values
     if request.resume:
-        results = _resumed(request, space, plan)
+        results = _resumed(request.output, space, context)
     else:
-        results = Results(_context(request, host.system, mount, plan), space, refused + left_out)
+        results = Results(context, space, refused + left_out)
     return Study(results, grid, present, mount, plan)
 
 
@@ -154,24 +167,29 @@ def _usable_options(
     check_sweepable(host.system, str(destination))
     words = dict.fromkeys(word for text in texts for word in text)
     verdicts = {v.word: v for v in judge_options(host, mount.fstype, words)}
-    usable = [",".join(w for w in text if verdicts[w].usable) for text in texts]
+    usable = [[w for w in text if verdicts[w].usable] for text in texts]
+    kept = [",".join(some) or "defaults" for some, text in zip(usable, texts) if some or not text]
     refused = [
         LeftOut(f"mount option {v.word}", v.reason) for v in verdicts.values() if not v.usable
     ]
-    return list(dict.fromkeys(text or "defaults" for text in usable)), refused
+    return list(dict.fromkeys(kept)), refused
 
 
-def _resumed(request: StudyRequest, space: Mapping[str, Any], plan: Plan) -> Results:
-    results = load(request.output)
-    same = (
-        results.space == space
-        and results.context.get("source") == str(request.location)
-        and results.context.get("destination") == str(request.destination.resolve())
-        and results.context.get("bytes") == plan.bytes
-    )
-    if not same:
+def _resumed(path: Path, space: Mapping[str, Any], context: Mapping[str, Any]) -> Results:
+    """The results to go on with. Raises UsageError where trials could not be compared with them."""
+    results = load(path)
+    before = results.context
+    differing = [name for name in context if name not in _MAY_DIFFER]
+    differing = [name for name in differing if before.get(name) != context[name]]
+    if results.space != space:
+        differing.append("values to try")
+    ratio = context["available_bytes"] / max(1, before["available_bytes"])
+    if not 1 - _MEMORY_DRIFT < ratio < 1 + _MEMORY_DRIFT:
+        differing.append("available memory")
+    if differing:
         raise UsageError(
-            f"{request.output} is of another sweep: its source, destination or values differ",
+            f"{path} is of another sweep, its trials cannot be compared: "
+            f"{', '.join(differing)} differ",
             "repeat the command that wrote it, or name another file by --output",
         )
     return results

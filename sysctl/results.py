@@ -15,12 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from contracts.errors import UsageError
+from contracts.files import FileKind
+from contracts.text import printable
+from sysctl.knobs.vm import BY_NAME
 from sysctl.setting import Setting
 from sysctl.writeback import Thresholds
 
 FORMAT = "writewise-results"
 FORMAT_VERSION = 1
-MAX_FILE_BYTES = 64 * 2**20
+_FILE = FileKind(
+    noun="results",
+    max_bytes=64 * 2**20,
+    hint="give the file that `writewise sweep` wrote; run the sweep again if it is lost",
+)
+_LARGEST = 2**63 - 1
 
 PRESENT = "present"
 CANDIDATE = "candidate"
@@ -127,47 +135,58 @@ def _trial_to_json(trial: Trial) -> dict[str, Any]:
 
 def load(path: Path) -> Results:
     """Read a results file. Raises UsageError naming what is wrong with it."""
-    text = _read(path)
+    text = _FILE.read_text(str(path))
+    name = printable(str(path))
     try:
-        document = json.loads(text)
-    except ValueError as error:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{path} is no results file, or one cut short: {error}",
-            "give the file that `writewise sweep` wrote; run the sweep again if it is lost",
+            f"{name} is no results file, or one cut short: {error}", _FILE.hint
         ) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise UsageError(f"{path} is no results file of `writewise sweep`")
+        raise UsageError(f"{name} is no results file of `writewise sweep`", _FILE.hint)
     if document.get("version") != FORMAT_VERSION:
-        raise UsageError(f"{path} is of version {document.get('version')!r}, not {FORMAT_VERSION}")
+        raise UsageError(f"{name} is of version {document.get('version')!r}, not {FORMAT_VERSION}")
     try:
         return Results(
-            context=dict(document["context"]),
+            context=_context(document["context"]),
             space=dict(document["space"]),
             left_out=[LeftOut(str(i["what"]), str(i["why"])) for i in document["left_out"]],
             trials=[_trial_from_json(trial) for trial in document["trials"]],
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"{path} lacks something a results file has: {error}") from None
+    except KeyError as error:
+        raise UsageError(f"{name} is damaged: it lacks {error}", _FILE.hint) from None
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise UsageError(f"{name} is damaged: {error}", _FILE.hint) from None
 
 
-def _read(path: Path) -> str:
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UsageError(f"{path} is too large to be a results file")
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is no results file: it is not text") from None
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is no measurement")
+
+
+def _context(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The circumstances; those that are calculated with must be what they should be."""
+    context = dict(data)
+    for key in ("mount_words", "mount_options", "mount_policy"):
+        words = context[key]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise TypeError(f"{key} is no list of words")
+    context["available_bytes"] = _whole(context["available_bytes"])
+    context["fstype"] = str(context["fstype"])
+    return context
 
 
 def _trial_from_json(data: Mapping[str, Any]) -> Trial:
     if data["role"] not in (PRESENT, CANDIDATE, CONFIRM):
         raise ValueError(f"a trial of role {data['role']!r}")
+    setting = Setting.from_json(data["setting"])
+    unknown = [name for name in setting.values if name not in BY_NAME]
+    if unknown or not all(0 <= value <= _LARGEST for value in setting.values.values()):
+        raise ValueError(f"{setting} is no setting")
     observed = data["observation"]
     return Trial(
         role=data["role"],
-        setting=Setting.from_json(data["setting"]),
+        setting=setting,
         started_at=str(data["started_at"]),
         observation=_observation_from_json(observed) if observed else None,
         problem=str(data["problem"]),
@@ -177,13 +196,25 @@ def _trial_from_json(data: Mapping[str, Any]) -> Trial:
 def _observation_from_json(data: Mapping[str, Any]) -> Observation:
     durable = data["durable_s"]
     return Observation(
-        return_s=float(data["return_s"]),
-        durable_s=None if durable is None else float(durable),
+        return_s=_seconds(data["return_s"]),
+        durable_s=None if durable is None else _seconds(durable),
         stall_share=float(data["stall_share"]),
-        peak_dirty_bytes=int(data["peak_dirty_bytes"]),
-        thresholds=Thresholds(**{k: int(v) for k, v in data["thresholds"].items()}),
-        limit_bytes=int(data["limit_bytes"]),
-        bytes=int(data["bytes"]),
-        objects=int(data["objects"]),
+        peak_dirty_bytes=_whole(data["peak_dirty_bytes"]),
+        thresholds=Thresholds(**{name: _whole(v) for name, v in data["thresholds"].items()}),
+        limit_bytes=_whole(data["limit_bytes"]),
+        bytes=_whole(data["bytes"]),
+        objects=_whole(data["objects"]),
         findings=tuple(data["findings"]),
     )
+
+
+def _seconds(value: float) -> float:
+    if not 0 < float(value) < _LARGEST:
+        raise ValueError(f"{value!r} is no time")
+    return float(value)
+
+
+def _whole(value: int) -> int:
+    if not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        raise ValueError(f"{value!r} is no number of bytes or objects")
+    return value

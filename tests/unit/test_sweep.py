@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -102,7 +104,7 @@ def test_a_file_cut_short_is_refused_with_a_sentence(tmp_path, keep):
     sweep().save(tmp_path / "r.json")
     text = (tmp_path / "r.json").read_text()
     (tmp_path / "cut.json").write_text(text[:keep])
-    with pytest.raises(UsageError, match="cut short"):
+    with pytest.raises(UsageError, match=r"cut short|empty"):
         load(tmp_path / "cut.json")
 
 
@@ -111,11 +113,19 @@ def test_a_file_cut_short_is_refused_with_a_sentence(tmp_path, keep):
     [
         (lambda d: d.update(format="other"), "no results file"),
         (lambda d: d.update(version=99), "version 99"),
-        (lambda d: d.pop("trials"), "lacks"),
+        (lambda d: d.pop("trials"), "lacks 'trials'"),
+        (lambda d: d["context"].pop("fstype"), "lacks 'fstype'"),
+        (lambda d: d["context"].update(available_bytes="x"), "no number"),
+        (lambda d: d["context"].update(mount_words="noatime"), "list of words"),
+        (lambda d: d["trials"][0]["setting"]["sysctls"].update({"kernel.x": 1}), "no setting"),
+        (lambda d: d["trials"][0]["observation"].update(return_s=float("nan")), "NaN"),
+        (lambda d: d["trials"][0]["observation"].update(return_s=0), "no time"),
+        (lambda d: d["trials"][0]["observation"].update(bytes=10**400), "no number"),
+        (lambda d: d["trials"][0]["observation"].update(peak_dirty_bytes=1e999), "Infinity"),
         (lambda d: d["trials"][0].update(role="x"), "role"),
-        (lambda d: d["trials"][0].update(setting=3), "lacks"),
+        (lambda d: d["trials"][0].update(setting=3), "damaged"),
         (lambda d: d["trials"][0]["observation"].pop("return_s"), "return_s"),
-        (lambda d: d["trials"].append(None), "lacks"),
+        (lambda d: d["trials"].append(None), "damaged"),
     ],
 )
 def test_a_file_of_another_shape_is_refused(tmp_path, change, says):
@@ -125,6 +135,16 @@ def test_a_file_of_another_shape_is_refused(tmp_path, change, says):
     (tmp_path / "r.json").write_text(json.dumps(document))
     with pytest.raises(UsageError, match=says):
         load(tmp_path / "r.json")
+
+
+def test_what_is_no_file_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path, tmp_path / "missing"):
+        with pytest.raises(UsageError):
+            load(path)
+    (tmp_path / "deep").write_text("[" * 200_000)
+    with pytest.raises(UsageError, match="no results file"):
+        load(tmp_path / "deep")
 
 
 def test_a_file_is_replaced_and_a_symlink_is_not_followed(tmp_path):

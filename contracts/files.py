@@ -1,0 +1,68 @@
+"""Reads a text file that a person named, whatever it turns out to be.
+
+The file is looked at before it is opened (a FIFO would block, a watchdog device would be armed)
+and never read beyond a limit.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.errors import UsageError
+from contracts.text import printable
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """What a file should be (`contract`, for messages), how large at most, and what else to do."""
+
+    noun: str
+    max_bytes: int
+    hint: str
+
+    def read_text(self, path: str) -> str:
+        """The file's text, without a byte order mark. Raises UsageError with what the file is."""
+        content = self._read_bytes(path)
+        name = printable(path)
+        if len(content) > self.max_bytes:
+            limit = f"{self.max_bytes >> 20} MiB"
+            raise UsageError(f"{name} is larger than {limit}, so it is no {self.noun}", self.hint)
+        if not content.strip():
+            raise UsageError(f"{name} is empty", self.hint)
+        if b"\0" in content:
+            raise UsageError(f"{name} is binary, not a {self.noun}'s text", self.hint)
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            problem = f"byte {content[error.start]:#04x} at offset {error.start}"
+            raise UsageError(f"{name} is not UTF-8 text: {problem}", self.hint) from None
+
+    def _read_bytes(self, path: str) -> bytes:
+        """At most one byte more than the file may have. Raises UsageError."""
+        name = printable(path)
+        try:
+            self._require_regular(Path(path).stat(), name)
+            # the path may be another file by now: O_NONBLOCK keeps even a FIFO from blocking
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                self._require_regular(os.fstat(descriptor), name)
+                return file.read(self.max_bytes + 1)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise UsageError(f"cannot read the {self.noun} {name}: {reason}", self.hint) from None
+
+    def _require_regular(self, status: os.stat_result, name: str) -> None:
+        for is_kind, kind in _KINDS:
+            if is_kind(status.st_mode):
+                raise UsageError(f"{name} is {kind}, not a {self.noun} file", self.hint)
