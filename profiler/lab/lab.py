@@ -267,14 +267,16 @@ def _make_objects(host: Host, spec: LabSpec) -> None:
 
 
 #: Started through this line, a server waits until its process is in the journal, and never begins
-#: when the program that started it died before.
+#: when the program that started it died before. (-I, here and for the server itself: no module is
+#: taken from the current directory, which others may write.)
 _GATE = "import os, sys\nif sys.stdin.readline(): os.execv(sys.executable, sys.argv[1:])"
 
 
 def _start_server(host: Host, spec: LabSpec) -> tuple[str, ProcessId]:
     port_file = folder() / "port"
     argv = [
-        *(sys.executable, "-m", "profiler.lab.s3_server", "--root", str(folder() / "objects")),
+        *(sys.executable, "-I", "-m", "profiler.lab.s3_server"),
+        *("--root", str(folder() / "objects")),
         *("--port-file", str(port_file)),
         *("--first-byte-latency", str(spec.first_byte_latency_s)),
         *("--rate", str(spec.connection_bytes_per_s)),
@@ -282,7 +284,7 @@ def _start_server(host: Host, spec: LabSpec) -> tuple[str, ProcessId]:
     log = folder() / "s3-server.log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", _GATE, *argv],
+            [sys.executable, "-I", "-c", _GATE, *argv],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,

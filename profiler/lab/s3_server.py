@@ -78,7 +78,8 @@ class S3Server:
         with tempfile.TemporaryDirectory(prefix="writewise-s3-") as folder:
             port_file, index_file = Path(folder, "port"), Path(folder, "index.json")
             index_file.write_text(json.dumps(self._index or {}), encoding="utf-8")
-            command = [sys.executable, "-m", "profiler.lab.s3_server", *self._arguments]
+            # -I: no module is taken from the current directory, which others may write.
+            command = [sys.executable, "-I", "-m", "profiler.lab.s3_server", *self._arguments]
             command += [f"--port-file={port_file}", f"--index={index_file}"]
             command.append(f"--parent={os.getpid()}")
             # A session of its own: Ctrl-C goes to the pull, which still needs its server to end.

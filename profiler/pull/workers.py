@@ -108,10 +108,11 @@ class WorkerPool:
         if self._workers:
             return
         try:
-            resource_tracker.ensure_running()  # before SIGINT is blocked: it unblocks it
-            with _interrupt_blocked():
-                for number in range(self._worker_count):
-                    self._workers.append(self._spawn(number))
+            with _at_root():
+                resource_tracker.ensure_running()  # before SIGINT is blocked: it unblocks it
+                with _interrupt_blocked():
+                    for number in range(self._worker_count):
+                        self._workers.append(self._spawn(number))
             for worker in self._workers:
                 _wait_until_ready(worker)
         except BaseException:
@@ -270,6 +271,22 @@ def _wait_until_ready(worker: _Worker) -> None:
         raise _died(worker) from None
     if problem is not None:
         raise problem.as_error()
+
+
+@contextmanager
+def _at_root() -> Iterator[None]:
+    """Be in `/` while processes are spawned.
+
+    multiprocessing starts `python -c`, which looks for modules in the current directory first (and
+    -I cannot be passed on): there, others could have put a `multiprocessing.py` of their own.
+    """
+    before = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.chdir("/")
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
 
 
 @contextmanager
