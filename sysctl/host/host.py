@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -38,10 +37,10 @@ from sysctl.host.changes import (
 from sysctl.host.journal import Entry, Journal, private_directory
 from sysctl.host.lock import exclusive_lock
 from sysctl.host.mount_table import Mount, mount_at
+from sysctl.host.signals import signals_held_back
 from sysctl.host.system import HostError, System, host_errors
 
 STATE_DIRECTORY = Path("/var/lib/writewise")
-_HELD_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def state_directory() -> Path:
@@ -225,7 +224,7 @@ class Host:
     def _take_back(self, chosen: Callable[[Entry], bool]) -> list[str]:
         restored: list[str] = []
         failures: list[WritewiseError] = []
-        with _signals_held_back():
+        with signals_held_back():
             for entry in filter(chosen, self._journal.pending()):
                 try:
                     if self._undo(entry):
@@ -256,21 +255,3 @@ class Host:
 
     def _record(self, change: Change) -> None:
         self._journal.record(to_json(change))
-
-
-@contextlib.contextmanager
-def _signals_held_back() -> Iterator[None]:
-    """Let signals wait for the end of the block.
-
-    A mask would not do: it is one thread's, and Python runs its handlers in the main thread
-    whichever thread (a progress bar's, say) the kernel gave the signal to.
-    """
-    came: list[int] = []
-    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in _HELD_BACK}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for late in dict.fromkeys(came):
-            signal.raise_signal(late)

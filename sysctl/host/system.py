@@ -15,6 +15,7 @@ from pathlib import Path
 
 from contracts.errors import WritewiseError
 from sysctl.host.mount_table import Mount, parse_mountinfo
+from sysctl.host.signals import signals_held_back
 
 COMMAND_TIMEOUT_S = 120
 
@@ -37,21 +38,23 @@ def host_errors(what: str) -> Iterator[None]:
 def run_command(argv: Sequence[str]) -> str:
     """Run a program (never a shell) and return its stdout; raises HostError with its stderr.
 
-    It gets a session of its own, so that no Ctrl-C tears it, and inherits the lock (`lock.py`).
+    No signal tears it: it has a session of its own, and ours wait for its end, or it would run on
+    beside the restore. After SIGKILL it does; the lock, which it inherits (`lock.py`), tells.
     """
     environment = {**os.environ, "LC_ALL": "C"}
     try:
-        done = subprocess.run(
-            list(argv),
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_TIMEOUT_S,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            close_fds=False,
-            start_new_session=True,
-            check=False,
-        )
+        with signals_held_back():
+            done = subprocess.run(
+                list(argv),
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_TIMEOUT_S,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                close_fds=False,
+                start_new_session=True,
+                check=False,
+            )
     except FileNotFoundError:
         raise HostError(
             f"the program {argv[0]} is not installed", "`writewise doctor` names the package"
