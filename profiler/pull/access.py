@@ -10,6 +10,7 @@ from contracts.errors import UsageError
 from contracts.text import quoted
 
 _CONNECT_TIMEOUT_S = 10  # botocore's own 60 s, five times over, is long to learn of a typing error
+_READ_TIMEOUT_S = 20  # of silence; botocore waits 60 s, and each of its retries again
 _DEFAULT_POOL_CONNECTIONS = 10
 
 
@@ -29,21 +30,54 @@ class S3Access:
             _check_endpoint(self.endpoint_url)
 
     def make_client(self, max_connections: int = _DEFAULT_POOL_CONNECTIONS) -> Any:
-        """A boto3 S3 client with room for `max_connections`. Raises botocore's exceptions.
+        """A boto3 S3 client with room for `max_connections`.
 
         With fewer connections than threads, urllib3 would open and throw away a connection for
-        each part.
+        each part. Raises PullError for whatever botocore cannot make of the configuration.
         """
+        from profiler.pull.errors import PullError, explain_configuration
+
+        try:
+            return self._make_client(max_connections)
+        except PullError:
+            raise
+        except Exception as error:  # botocore raises AttributeError for `s3 = foo`, too
+            raise explain_configuration(error).as_error() from error
+
+    def _make_client(self, max_connections: int) -> Any:
         import boto3
         from botocore import UNSIGNED
         from botocore.config import Config
+        from botocore.session import get_session
 
         config = Config(
             connect_timeout=_CONNECT_TIMEOUT_S,
+            read_timeout=_READ_TIMEOUT_S,
             max_pool_connections=max(max_connections, _DEFAULT_POOL_CONNECTIONS),
             signature_version=None if self.sign_requests else UNSIGNED,
         )
-        return boto3.session.Session().client("s3", endpoint_url=self.endpoint_url, config=config)
+        session = get_session()
+        _check_ca_bundle(session.get_config_variable("ca_bundle"))
+        boto3_session = boto3.session.Session(botocore_session=session)
+        return boto3_session.client("s3", endpoint_url=self.endpoint_url, config=config)
+
+
+def _check_ca_bundle(path: str | None) -> None:
+    """Said here, because at the first request botocore takes it for a failure of TLS."""
+    import ssl
+
+    from profiler.pull.errors import PullError
+
+    if path is None:
+        return
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as error:  # SSLError, for a file without certificates, is one
+        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise PullError(
+            f"the CA bundle {quoted(path)} cannot be used: {reason}",
+            "check AWS_CA_BUNDLE, or ca_bundle in ~/.aws/config",
+        ) from error
 
 
 def _check_endpoint(url: str) -> None:

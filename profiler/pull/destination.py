@@ -226,9 +226,10 @@ def _shown(names: Sequence[str]) -> str:
 def _open_trusted(path: Path) -> int:
     """Open `path` component by component; a symlink is followed only where others cannot write."""
     shown = printable(str(path))
-    pending = _components(str(Path.cwd() / path))
     current, links_left = os.open("/", _STEP), _MAX_SYMLINKS
     try:
+        # The current directory may be gone, which concerns relative paths alone.
+        pending = _components(str(path if path.is_absolute() else Path.cwd() / path))
         while pending:
             name = pending.pop()
             target = _link_target(current, name, shown)

@@ -8,12 +8,14 @@ some of botocore's carry signed headers or tokens.
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from boto3.exceptions import RetriesExceededError
 from botocore import exceptions as botocore
+from botocore.parsers import ResponseParserError
 from s3transfer.exceptions import RetriesExceededError as TransferRetriesExceededError
 from s3transfer.exceptions import S3DownloadFailedError, S3ValidationError
 
@@ -37,6 +39,11 @@ class Explanation:
         """The error to raise."""
         return PullError(self.message, self.hint)
 
+
+#: What a listing means that lacks what S3's always have, or is none at all.
+NOT_S3 = Explanation(
+    "the endpoint's answer is not S3's", "check --endpoint-url, and AWS_ENDPOINT_URL"
+)
 
 _CREDENTIALS = "check the credentials that boto3 finds (environment, ~/.aws, instance profile)"
 _RETRY = "pull again; what has arrived complete is replaced only by a complete copy"
@@ -92,17 +99,51 @@ _TRANSIENT_CODES = ("SlowDown", "InternalError")
 
 def explain(error: BaseException, bucket: str = "") -> Explanation:
     """What `error` means for a pull from `bucket`."""
+    if isinstance(error, PullError):
+        return Explanation(error.message, error.hint)
     for cause in _chain(error):
         if isinstance(cause, botocore.ClientError):
             return _explain_code(cause, printable(bucket))
         if isinstance(cause, OSError) and not isinstance(cause, _NETWORK_ERRORS) and cause.errno:
             return _explain_os_error(cause)
-    for kind, message, hint in _BY_KIND:
-        if isinstance(error, kind):
-            return Explanation(message.format(detail=_harmless_detail(error)), hint)
+    known = _explain_kind(error)
+    if known is not None:
+        return known
     if isinstance(error, _BROKEN_BODY):
         return Explanation("the object did not arrive whole, also after retries", _RETRY, True)
     return Explanation(f"the pull failed ({type(error).__name__})", _RETRY, True)
+
+
+def explain_configuration(error: BaseException) -> Explanation:
+    """What `error` means when it came while a client was made: before anything was asked of S3."""
+    return _explain_kind(error) or Explanation(
+        f"the AWS configuration is not usable: {_configuration_detail(error)}",
+        "check the environment and ~/.aws/config",
+    )
+
+
+def _explain_kind(error: BaseException) -> Explanation | None:
+    """The sentence for what is known by its class alone."""
+    for kind, message, hint in _BY_KIND:
+        if isinstance(error, kind):
+            return Explanation(message.format(detail=_harmless_detail(error)), hint)
+    return None
+
+
+def _configuration_detail(error: BaseException) -> str:
+    """What is wrong, without the value of a setting that may be a secret."""
+    text = str(error)
+    if isinstance(error, (botocore.InvalidRetryConfigurationError, botocore.InvalidDefaultsMode)):
+        return printable(text)[:200]
+    if isinstance(error, json.JSONDecodeError):
+        return "credential_process printed no valid JSON"
+    if isinstance(error, ValueError) and text.startswith("Invalid endpoint"):
+        return "AWS_ENDPOINT_URL, or endpoint_url, is no URL"
+    if isinstance(error, ValueError) and "for int()" in text:
+        return "a setting that must be a number, such as AWS_MAX_ATTEMPTS, is none"
+    if isinstance(error, OSError) and error.errno:
+        return f"a file or program that it names: {os.strerror(error.errno)}"
+    return f"botocore fails on it ({type(error).__name__})"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -181,6 +222,8 @@ _BY_KIND: tuple[tuple[type[BaseException], str, str], ...] = (
     (botocore.ConnectionClosedError, "the endpoint {detail} closed the connection", _NETWORK),
     (botocore.HTTPClientError, "the connection to the endpoint failed", _NETWORK),
     (botocore.ParamValidationError, "S3 does not allow this bucket name", "check the address"),
+    (botocore.PaginationError, NOT_S3.message, NOT_S3.hint),
+    (ResponseParserError, NOT_S3.message, NOT_S3.hint),
     (botocore.EndpointProviderError, "bucket and endpoint do not fit together", _NETWORK),
 )
 

@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from contracts.errors import UsageError
 from contracts.text import printable, quoted
 from profiler.pull.access import S3Access
-from profiler.pull.errors import PullError, explain
+from profiler.pull.errors import NOT_S3, PullError, explain
 
 _SCHEME = "s3://"
 _NAME_MAX_BYTES = 255  # include/uapi/linux/limits.h
@@ -96,10 +94,12 @@ def list_plan(access: S3Access, location: Location) -> Plan:
     destination: then nothing at all is pulled, since a listing with such a key is not what its
     owner meant.
     """
+    client = access.make_client()
     try:
-        client = access.make_client()
         objects = _list_directory(client, location) or _list_exact_key(client, location)
-    except (BotoCoreError, ClientError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:  # fields that S3 gives always
+        raise NOT_S3.as_error() from error
+    except Exception as error:  # of botocore and what it uses
         raise explain(error, location.bucket).as_error() from error
     if not objects:
         raise PullError(f"{location} has no objects", "check the prefix: it names a directory")
@@ -133,8 +133,10 @@ def _list_exact_key(client: Any, location: Location) -> list[RemoteObject]:
 
 
 def _remote_object(item: dict[str, Any], start: int) -> RemoteObject:
-    key = item["Key"]
-    return RemoteObject(key, key[start:], int(item["Size"]), str(item["ETag"]).strip('"'))
+    key, size_bytes = item["Key"], int(item["Size"])
+    if size_bytes < 0:
+        raise ValueError("a negative size")
+    return RemoteObject(key, key[start:], size_bytes, str(item["ETag"]).strip('"'))
 
 
 def _problems(objects: Iterable[RemoteObject]) -> list[str]:

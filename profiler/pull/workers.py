@@ -24,6 +24,7 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
+from contracts.errors import UsageError
 from contracts.text import printable
 from profiler.pull.access import S3Access
 from profiler.pull.client import Boto3Client, PullClient
@@ -43,6 +44,7 @@ from profiler.pull.worker import (
 
 #: How often progress is reported, at least.
 _TICK_S = 0.1
+_MAX_WORKERS = 1024  # beyond the cores of any instance, and below what harms
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 1.0
 
@@ -72,6 +74,7 @@ class WorkerPool:
 
     Each makes a `client_class(access, settings)` of its own. A run that raises ends the workers
     and so whatever they were doing; `start` (which a run calls too) then starts fresh ones.
+    `worker_count` is one per core by default. Raises UsageError for one out of range.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class WorkerPool:
         client_class: Callable[[S3Access, TransferSettings], PullClient] = Boto3Client,
     ) -> None:
         self._make_client = functools.partial(client_class, access, settings)
-        self._worker_count = worker_count or os.cpu_count() or 1
+        self._worker_count = _check_count(worker_count)
         self._counters: ctypes.Array[ctypes.c_int64] = RawArray(
             ctypes.c_int64, COUNTERS * self._worker_count
         )
@@ -103,7 +106,7 @@ class WorkerPool:
     def start(self) -> None:
         """Start the workers, unless they run, and wait until each has its client.
 
-        Raises PullError when a client cannot be made.
+        Raises PullError when a client cannot be made, or a process not started.
         """
         if self._workers:
             return
@@ -115,8 +118,10 @@ class WorkerPool:
                         self._workers.append(self._spawn(number))
             for worker in self._workers:
                 _wait_until_ready(worker)
-        except BaseException:
+        except BaseException as error:
             self.kill()
+            if isinstance(error, OSError):
+                raise _cannot_start(self._worker_count, error) from error
             raise
 
     def _spawn(self, number: int) -> _Worker:
@@ -271,6 +276,24 @@ def _wait_until_ready(worker: _Worker) -> None:
         raise _died(worker) from None
     if problem is not None:
         raise problem.as_error()
+
+
+def _cannot_start(count: int, error: OSError) -> PullError:
+    return PullError(
+        f"{count} worker processes cannot be started: {os.strerror(error.errno or 0)}",
+        "use fewer --workers, or raise the limits of open files and processes (ulimit -n, -u)",
+    )
+
+
+def _check_count(asked: int | None) -> int:
+    if asked is None:
+        return min(os.cpu_count() or 1, _MAX_WORKERS)
+    if not 1 <= asked <= _MAX_WORKERS:
+        raise UsageError(
+            f"{asked} workers are out of range",
+            f"use --workers 1 to {_MAX_WORKERS}; one per core is the default",
+        )
+    return asked
 
 
 @contextmanager

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from contracts.errors import UsageError
 from profiler.lab.s3_server import S3Server
 from profiler.measured_pull import measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
+from profiler.pull.errors import PullError
+from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
+from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, pool_for
 
 #: What the spawned interpreters import first, and the package itself.
@@ -47,3 +52,36 @@ def test_nothing_of_the_current_directory_is_run(
     assert measured.result.objects == 1
     assert directories == ["/"]
     assert Path.cwd() == here
+
+
+@pytest.mark.parametrize("count", [0, -1, 1025, 10**9])
+def test_a_count_of_workers_out_of_range_is_refused(count: int) -> None:
+    with pytest.raises(UsageError, match="workers are out of range") as refused:
+        WorkerPool(S3Access(), TransferSettings(), count)
+    assert "1 to 1024" in refused.value.hint
+
+
+def test_more_workers_than_the_limit_of_open_files_allows_is_one_sentence() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    pool = WorkerPool(S3Access("http://127.0.0.1:9"), TransferSettings(), 20)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 20, before[1]))
+    try:
+        with pytest.raises(PullError, match="20 worker processes cannot be started: Too many open"):
+            pool.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert pool.pids == ()
+
+
+def test_a_current_directory_that_is_gone_is_no_hindrance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, destination: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pool_for("http://127.0.0.1:9", workers=1) as pool, Destination(destination).open():
+        assert len(pool.pids) == 1
+    refused = pytest.raises(PullError, match="the destination here cannot be used: No such file")
+    with refused, Destination(Path("here")).open():
+        pytest.fail("it was opened")

@@ -14,7 +14,9 @@ class Listing:
     """A bucket as ListObjectsV2 tells it; in place of S3Access and the client it makes."""
 
     def __init__(self, *keys: str) -> None:
-        self.contents = [{"Key": key, "Size": 2, "ETag": '"e"'} for key in keys]
+        self.contents: list[dict[str, Any]] = [
+            {"Key": key, "Size": 2, "ETag": '"e"'} for key in keys
+        ]
 
     def make_client(self) -> Listing:
         return self
@@ -27,7 +29,7 @@ class Listing:
         return [self.list_objects_v2(**asked)]
 
     def list_objects_v2(self, Bucket: str, Prefix: str, MaxKeys: int = 1000) -> dict[str, Any]:  # noqa: N803
-        found = [item for item in self.contents if item["Key"].startswith(Prefix)]
+        found = [item for item in self.contents if item.get("Key", Prefix).startswith(Prefix)]
         return {"Contents": found[:MaxKeys]}
 
 
@@ -111,6 +113,23 @@ def test_of_many_refused_keys_ten_are_shown() -> None:
         plan_of("p", *(f"p/../{number}" for number in range(15)))
     assert len(error.value.problems) == 15
     assert error.value.message.count("\n") == 11
+
+
+@pytest.mark.parametrize(
+    "change", [{"Size": None}, {"Size": -1}, {"Size": "x"}, {"ETag": None}, {"Key": None}]
+)
+@pytest.mark.parametrize("prefix", ["p", "p/x"])
+def test_a_listing_that_lacks_what_s3s_have_is_refused(
+    change: dict[str, object], prefix: str
+) -> None:
+    listing = Listing("p/x")
+    for field, value in change.items():
+        listing.contents[0][field] = value
+        if value is None:
+            del listing.contents[0][field]
+    with pytest.raises(PullError, match="the endpoint's answer is not S3's") as error:
+        list_plan(listing, Location("b", prefix))  # type: ignore[arg-type]
+    assert "--endpoint-url" in error.value.hint
 
 
 @pytest.mark.parametrize(
