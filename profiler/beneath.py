@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterator, Sequence
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -39,10 +40,15 @@ def _step(directory_fd: int, name: str) -> int:
 
 
 def open_file_beneath(root_fd: int, names: Sequence[str]) -> int:
-    """A descriptor to read the regular file `names` below `root_fd`. Raises OSError.
+    """A descriptor to read the regular file `names` below `root_fd`.
 
-    O_NONBLOCK keeps the open of a FIFO from waiting for a writer; it means nothing to a file.
+    Raises OSError, EINVAL for what is no regular file. O_NONBLOCK keeps the open of a FIFO from
+    waiting for a writer; it means nothing to a file.
     """
     with directory_beneath(root_fd, names[:-1]) as directory_fd:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return os.open(names[-1], flags, dir_fd=directory_fd)
+        descriptor = os.open(names[-1], flags, dir_fd=directory_fd)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no regular file", names[-1])
+    return descriptor

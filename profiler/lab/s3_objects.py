@@ -86,11 +86,7 @@ class ObjectStore:
         """A descriptor of the object's file. Raises OSError when there is no such object."""
         indexed = self._index.get(bucket, {}).get(key)
         names = indexed.split("/") if indexed is not None else [bucket, *key.split("/")]
-        descriptor = open_file_beneath(self._root_fd, names)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise IsADirectoryError(key)
-        return descriptor
+        return open_file_beneath(self._root_fd, names)
 
     def digest(self, descriptor: int) -> Digest:
         """The digest of an open file, computed at the first call for it."""

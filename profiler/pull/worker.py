@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from profiler.beneath import directory_beneath
+from profiler.beneath import directory_beneath, open_file_beneath
 from profiler.processes import die_with_parent
 from profiler.pull.client import PullClient
 from profiler.pull.destination import publish
@@ -134,18 +134,18 @@ def _verify(job: VerifyJob, client: PullClient, counter: Counter) -> Outcome:
     )
     with _directory_of(job) as directory_fd:
         method, problem = _verify_file(directory_fd, job.part_name, head)
+        if str(head.get("ETag", remote.etag)).strip('"') != remote.etag:
+            problem = "the object was replaced while it was pulled"  # also when it came whole
         if not problem and job.publish:
             publish(directory_fd, job.part_name, remote.file_name)
     counter.add_bytes(remote.size_bytes)
     counter.add_object()
-    if problem and str(head.get("ETag", remote.etag)).strip('"') != remote.etag:
-        problem = "the object was replaced while it was pulled"
     explanation = Explanation(problem, "pull again", concerns_one_object=True) if problem else None
     return Outcome(job, time.monotonic_ns(), method, explanation)
 
 
 def _verify_file(directory_fd: int, name: str, head: dict[str, Any]) -> tuple[str, str]:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory_fd)
+    descriptor = open_file_beneath(directory_fd, (name,))
     try:
         return verify(descriptor, head)
     finally:
