@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from contracts import units
@@ -30,6 +31,13 @@ def _positive_count(text: str) -> int:
     return value
 
 
+def _directory(text: str) -> Path:
+    """Path("") would be the current directory: what an unset variable must not become."""
+    if not text:
+        raise ValueError("is empty; the current directory is .")
+    return Path(text)
+
+
 def _integers(text: str) -> tuple[int, ...]:
     words = text.split(",")
     if not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
@@ -43,5 +51,7 @@ size = _typed(units.parse_size_bytes)
 count = _typed(_positive_count)
 #: Nanoseconds: `30ms`, `10s`.
 latency = _typed(units.parse_latency_ns)
+#: A directory, which `''` is not: `/data`.
+directory = _typed(_directory)
 #: Whole numbers with commas between: `10,20,40`.
 integers = _typed(_integers)

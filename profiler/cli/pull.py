@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.cli.common import add_access_arguments, terminable
@@ -24,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from profiler.cli import argument_types as types
 
     parser.add_argument("source", metavar="s3://BUCKET/PREFIX", help="a directory of keys, or one")
-    parser.add_argument("destination", metavar="DEST", type=Path, help="an existing directory")
+    parser.add_argument(
+        "destination", metavar="DEST", type=types.directory, help="an existing directory"
+    )
     add_access_arguments(parser)
     parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
     parser.add_argument("--contract", metavar="FILE", help="default: the case study's contract")
@@ -58,12 +59,13 @@ def _pull(arguments: argparse.Namespace, contract: Contract) -> PullMeasurement:
 
     location, settings = parse_location(arguments.source), parse_settings(arguments.transfer)
     access = S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request)
+    pool = WorkerPool(access, settings, arguments.workers)
     destination = Destination(arguments.destination)
     with destination.open():
         pass  # what is wrong with it is said before anything is asked of S3
     plan = list_plan(access, location)
     with contextlib.ExitStack() as stack:
-        pool = stack.enter_context(WorkerPool(access, settings, arguments.workers))
+        stack.enter_context(pool)
         session = stack.enter_context(ProfileSession(contract))
         show = stack.enter_context(shown_progress(Console(stderr=True)))
         return measure_pull(pool, plan, destination, session, on_phase=show)
