@@ -126,7 +126,7 @@ def _rules(lines: Iterator[_Line], version: str, problems: Problems) -> Iterator
     for where, fields in lines:
         if len(fields) != len(names):
             expected = f"a version {version} rule has {len(names)} fields ({', '.join(names)})"
-            problems.add(where, f"{expected}; here are {len(fields)}")
+            problems.add(where, f"{expected}, not {len(fields)}")
             continue
         written = {name: Written(field, where) for name, field in zip(names, fields)}
         yield WrittenRule(

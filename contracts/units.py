@@ -54,6 +54,11 @@ def parse_latency_ns(text: str) -> int:
     return _parse(text, NS_PER_UNIT, "latency", "us, ms or s")
 
 
+def parse_duration_ns(text: str) -> int:
+    """`10s` → 10000000000. Raises ValueError."""
+    return _parse(text, NS_PER_UNIT, "time", "us, ms or s, as in 10s")
+
+
 def parse_timeframe_ns(text: str) -> int:
     """`1000s` → 1000000000000; a timeframe of 0 is none. Raises ValueError."""
     timeframe_ns = _parse(text, NS_PER_UNIT, "timeframe", "us, ms or s")
@@ -128,6 +133,11 @@ def format_seconds(seconds: float) -> str:
 def format_count(count: int) -> str:
     """For reading: 15360 → `15,360`."""
     return f"{count:,}"
+
+
+def counted(count: int, noun: str) -> str:
+    """For reading, with a noun that takes an s: `1 call`, `15,360 calls`."""
+    return f"{format_count(count)} {noun if count == 1 else noun + 's'}"
 
 
 def _three_digits(value: float) -> str:

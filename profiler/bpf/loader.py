@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
+import functools
+import itertools
 import mmap
 import os
+import re
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from contracts.errors import RequirementError
+from contracts.errors import RequirementError, WritewiseError
 from profiler.bpf.btf import Btf
 from profiler.bpf.probe import PROBES_FOLDER, Probe
+from profiler.bpf.uninterrupted import uninterrupted
 
 HEADERS_FOLDER = Path(__file__).parent / "headers"
 TRACEFS = Path("/sys/kernel/tracing")
@@ -35,8 +39,6 @@ _CHATTER_CHARACTERS = 400
 _DOCTOR = "run `writewise doctor` to see what this host lacks"
 _PRIVILEGES = "run as root with CAP_SYS_ADMIN, outside a container that holds it back"
 
-_T = TypeVar("_T")
-
 
 def load(probes: Sequence[Probe], numbers: Mapping[str, int]) -> Module:
     """Compile the probes into one module, load it and attach it to all their tracepoints.
@@ -49,7 +51,9 @@ def load(probes: Sequence[Probe], numbers: Mapping[str, int]) -> Module:
     files = dict.fromkeys(source for probe in probes for source in probe.sources)
     text = "\n".join((PROBES_FOLDER / file).read_text(encoding="utf-8") for file in files)
     tracepoints = [name for probe in probes for name in probe.tracepoints]
-    return Module(_in_own_thread(lambda: _compile_and_attach(text, cflags, tracepoints)))
+    with _descriptors_left():
+        work = functools.partial(_compile_and_attach, text, cflags, tracepoints)
+        return Module(uninterrupted(work, discard=_detach))
 
 
 class Module:
@@ -72,7 +76,8 @@ class Module:
         """
         table = self._table(name)
         size_bytes = int(table.max_entries) * ctypes.sizeof(table.Leaf)
-        mapped = mmap.mmap(table.map_fd, size_bytes, mmap.MAP_SHARED)
+        with _descriptors_left():  # mmap keeps a duplicate of the map's
+            mapped = mmap.mmap(table.map_fd, size_bytes, mmap.MAP_SHARED)
         words: memoryview[int] = memoryview(mapped).cast(word_format)
         self._views.append((mapped, words))
         return words
@@ -94,24 +99,30 @@ class Module:
 
         libbcc.lib.bpf_delete_elem(self._table(name).map_fd, key)
 
+    def size(self, name: str) -> int:
+        """Number of entries of a hash now. It walks the keys, which keeps no probe from running."""
+        table = self._table(name)
+        keys = itertools.islice(table, int(table.max_entries))  # ends, though some come and go
+        return len({key.value for key in keys})
+
     def _table(self, name: str) -> Any:
         return self._bpf[name.encode()]
 
     def runs_missed(self) -> int:
-        """Runs that the kernel left out because a BPF program was active on the CPU (≥ 5.12)."""
+        """Runs that the kernel left out because a BPF program was active on the CPU.
+
+        A kernel before about 6.7 does not tell (`scope.Losses`).
+        """
         return sum(_recursion_misses(function.fd) for function in self._bpf.funcs.values())
 
     def close(self) -> None:
-        """Detach everything and give all descriptors back."""
-        import atexit
-
+        """Detach everything and give all descriptors back, to the end even if signals come."""
         if self._bpf is None:
             return
         for mapped, words in self._views:
             words.release()
             mapped.close()
-        self._bpf.cleanup()
-        atexit.unregister(self._bpf.cleanup)  # else BCC keeps the module until the process ends
+        uninterrupted(functools.partial(_detach, self._bpf))
         self._bpf = None
 
 
@@ -128,26 +139,6 @@ def _recursion_misses(program_fd: int) -> int:
     lines = Path(f"/proc/self/fdinfo/{program_fd}").read_text(encoding="ascii").splitlines()
     fields = dict(line.split(":", 1) for line in lines)
     return int(fields.get("recursion_misses", "0"))
-
-
-def _in_own_thread(work: Callable[[], _T]) -> _T:
-    """Run `work` in a thread that sees tracefs and has a working directory of its own."""
-    results: list[_T] = []
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            _see_tracefs()
-            results.append(work())
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run, name="probe-loader")
-    thread.start()
-    thread.join()
-    if failures:
-        raise failures[0]
-    return results[0]
 
 
 def _see_tracefs() -> None:
@@ -172,7 +163,11 @@ def _system_call(name: str, *arguments: object) -> None:
 
 
 def _compile_and_attach(text: str, cflags: list[str], tracepoints: list[str]) -> Any:
-    """A BCC module with a program on each of the tracepoints, and on no other."""
+    """A BCC module with a program on each of the tracepoints, and on no other.
+
+    In a thread of its own, whose tracefs and working directory are its own too.
+    """
+    _see_tracefs()
     _check_tracepoints(tracepoints)
     bcc_class = _bcc_class()
     with tempfile.TemporaryFile() as chatter:
@@ -184,10 +179,17 @@ def _compile_and_attach(text: str, cflags: list[str], tracepoints: list[str]) ->
             raise _load_error(error, chatter.read().decode(errors="replace")) from None
     attached = {name.decode() for name in bpf.tracepoint_fds}
     if attached != set(tracepoints):
-        bpf.cleanup()
+        _detach(bpf)
         missed = ", ".join(sorted(attached.symmetric_difference(tracepoints)))
         raise RequirementError(f"the probes did not attach as they should: {missed}", _DOCTOR)
     return bpf
+
+
+def _detach(bpf: Any) -> None:
+    import atexit
+
+    bpf.cleanup()
+    atexit.unregister(bpf.cleanup)  # else BCC keeps the module until the process ends
 
 
 def _check_tracepoints(tracepoints: Sequence[str]) -> None:
@@ -206,13 +208,32 @@ def _bcc_class() -> Any:
     return BPF
 
 
-def _load_error(error: Exception, chatter: str) -> RequirementError:
+@contextlib.contextmanager
+def _descriptors_left() -> Iterator[None]:
+    """Say what to do when this process has no file descriptors left. Raises WritewiseError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        raise _too_many_open_files() from None
+
+
+def _too_many_open_files() -> WritewiseError:
+    hint = "raise the limit of this shell: ulimit -n 1024"
+    return WritewiseError("too many files are open to load the probes", hint)
+
+
+def _load_error(error: Exception, chatter: str) -> WritewiseError:
     """The exception in one sentence, with the end of what the compiler or verifier said."""
+    if os.strerror(errno.EMFILE) in f"{error} {chatter}":
+        return _too_many_open_files()
     if "Operation not permitted" in f"{error} {chatter}":
         message = "the kernel does not let this process load BPF programs"
         return RequirementError(message, _PRIVILEGES)
     said = " ".join(chatter.split())[-_CHATTER_CHARACTERS:]
-    return RequirementError(f"the probes could not be loaded: {error}", said or _DOCTOR)
+    reason = re.sub(r"\bb'([^']*)'", r"\1", str(error))  # BCC shows bytes as Python writes them
+    return RequirementError(f"the probes could not be loaded: {reason}", said or _DOCTOR)
 
 
 @contextlib.contextmanager

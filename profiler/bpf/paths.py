@@ -63,4 +63,4 @@ def _mount(mount_id: str) -> tuple[int, str]:
         if head[0] == mount_id:
             major, minor = map(int, head[2].split(":"))
             return major << _MINOR_BITS | minor, after.split(" ")[0]
-    raise UsageError(f"Mount {mount_id} is not in this process's mount table", "try again")
+    raise UsageError(f"mount {mount_id} is not in this process's mount table", "try again")

@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from contracts import units
+from contracts.text import quoted
 
 T = TypeVar("T")
+
+#: PID_MAX_LIMIT of include/linux/threads.h; ids are below it.
+_PID_LIMIT = 2**22
+#: poll(2) takes an int of milliseconds: 24 days.
+_MAX_DURATION_MS = 2**31 - 1
 
 
 def _typed(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -38,6 +44,19 @@ def _directory(text: str) -> Path:
     return Path(text)
 
 
+def _process_id(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 8 and 0 < int(text) < _PID_LIMIT):
+        raise ValueError(f"{quoted(text)} is no process id; they are 1 to {_PID_LIMIT - 1}")
+    return int(text)
+
+
+def _duration(text: str) -> int:
+    duration_ns = units.parse_duration_ns(text)
+    if duration_ns // 10**6 > _MAX_DURATION_MS:
+        raise ValueError(f"{text!r} is too long; at most {_MAX_DURATION_MS // 1000}s")
+    return duration_ns
+
+
 def _integers(text: str) -> tuple[int, ...]:
     words = text.split(",")
     if not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
@@ -49,7 +68,11 @@ def _integers(text: str) -> tuple[int, ...]:
 size = _typed(units.parse_size_bytes)
 #: A count of at least 1: `40`, `10k`.
 count = _typed(_positive_count)
-#: Nanoseconds: `30ms`, `10s`.
+#: The id of a process: `1234`.
+process_id = _typed(_process_id)
+#: Nanoseconds to wait: `10s`.
+duration = _typed(_duration)
+#: Nanoseconds that a call takes: `30ms`.
 latency = _typed(units.parse_latency_ns)
 #: A directory, which `''` is not: `/data`.
 directory = _typed(_directory)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import select
 import signal
@@ -17,7 +18,7 @@ import time
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING
 
-from contracts.errors import UsageError
+from contracts.errors import UsageError, WritewiseError
 from profiler.cli import argument_types
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ NAME = "profile"
 HELP = "count and time the writes of a command, a process or the host under a contract"
 
 _STDOUT, _STDERR = 1, 2
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FILE_COLUMNS = 120
 
 
@@ -39,12 +41,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="report as a JSON document")
     parser.add_argument("--output", metavar="FILE", help="write the report to a new file")
     parser.add_argument(
-        "--pid", type=argument_types.count, help="profile a process and all it starts"
+        "--pid",
+        metavar="N",
+        type=argument_types.process_id,
+        help="profile a process and all it starts",
     )
     parser.add_argument(
         "--duration",
         metavar="TIME",
-        type=argument_types.latency,
+        type=argument_types.duration,
         help="how long, e.g. 10s; without --pid the whole host is profiled",
     )
     parser.add_argument(
@@ -69,8 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
     with _output(arguments, bool(argv)) as output:
         with ProfileSession(contract, host_wide=host_wide) as session:
             exit_code = _wait(session, arguments, argv)
+            threads_left = session.threads_followed()  # first: the calls of one that ends are in
             snapshot = session.snapshot()
-        _report(contract, snapshot, output, arguments.json)
+        _report(contract, snapshot, threads_left, output, arguments.json)
     return exit_code
 
 
@@ -116,19 +122,25 @@ def _follow(session: ProfileSession, pid: int, duration_ms: int | None) -> None:
 
 
 class _InterruptedError(Exception):
-    """SIGINT or SIGTERM: stop waiting, and report."""
+    """SIGINT, SIGTERM or SIGHUP: stop waiting, and report."""
 
 
 @contextlib.contextmanager
 def _until_interrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end what is inside, and nothing else."""
+    """Ctrl-C, SIGTERM and a lost connection end what is inside, and nothing else.
+
+    What is ignored stays so (nohup).
+    """
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise _InterruptedError
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    before = {number: was for number, was in before.items() if was is not signal.SIG_IGN}
     try:
         with contextlib.suppress(_InterruptedError):
+            for number in before:
+                signal.signal(number, stop)
             yield
     finally:
         for number, handler in before.items():
@@ -150,13 +162,32 @@ def _output(arguments: argparse.Namespace, beside_command: bool) -> Iterator[IO[
         raise UsageError(message, "name a new file in a directory that exists") from None
     try:
         with file:
-            yield file
+            report = io.StringIO()
+            yield report
+            _save(report.getvalue(), file)
     except BaseException:
         os.unlink(arguments.output)  # noqa: PTH108
         raise
 
 
-def _report(contract: Contract, snapshot: ProfileSnapshot, output: IO[str], json: bool) -> None:
+def _save(text: str, file: IO[str]) -> None:
+    from contracts.text import printable
+
+    try:
+        with file:  # what the disk refuses is told by the close at the latest
+            file.write(text)
+    except OSError as error:
+        message = f"the report cannot be written to {printable(file.name)}: {error.strerror}"
+        raise WritewiseError(message, "name a file on a disk with room") from None
+
+
+def _report(
+    contract: Contract,
+    snapshot: ProfileSnapshot,
+    threads_left: int,
+    output: IO[str],
+    json: bool,
+) -> None:
     from contracts.evaluate import evaluate
 
     findings = evaluate(contract, snapshot.stats)
@@ -171,6 +202,7 @@ def _report(contract: Contract, snapshot: ProfileSnapshot, output: IO[str], json
             "contract": printable(contract.source),
             "timeframe_ns": contract.timeframe_ns,
             **snapshot_document(snapshot),
+            "threads_left": threads_left,
             "findings": findings_document(findings),
         }
         dump(document, output, indent=2)
@@ -186,5 +218,5 @@ def _report(contract: Contract, snapshot: ProfileSnapshot, output: IO[str], json
     print_findings(
         findings, console, timeframe_ns=contract.timeframe_ns, elapsed_ns=snapshot.elapsed_ns
     )
-    for line in snapshot_lines(snapshot):
+    for line in snapshot_lines(snapshot, threads_left):
         console.print(Text(line), soft_wrap=True)

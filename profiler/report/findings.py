@@ -14,7 +14,7 @@ from contracts.fields import size_range_text
 from contracts.model import Quantity, Rule
 from contracts.stats import CallStats
 from contracts.text import printable
-from contracts.units import exact_latency, format_count, format_duration, format_size
+from contracts.units import counted, exact_latency, format_count, format_duration, format_size
 
 _UNITS = {Quantity.SIZE: "bytes", Quantity.LATENCY: "ns", Quantity.COUNT: "calls"}
 _COLUMNS = ("rule", "path", "sizes", "measures", "value", "threshold", "violated")
@@ -115,7 +115,7 @@ def _calls_lines(findings: Sequence[Finding]) -> list[str]:
 def _calls_line(rule: Rule, stats: CallStats) -> str:
     sizes = "" if rule.size_range.is_all else f" of {size_range_text(rule.size_range)}"
     line = (
-        f"{printable(rule.path)}: {format_count(stats.count)} {rule.call_type.value} calls{sizes}, "
+        f"{printable(rule.path)}: {counted(stats.count, f'{rule.call_type.value} call')}{sizes}, "
         f"{format_size(stats.bytes)}, {format_count(stats.failed)} failed"
     )
     if not stats.count:

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from contracts.units import format_count, format_duration, format_size
+from contracts.units import counted, format_duration, format_size
 from profiler.session import ProfileSnapshot
 
+#: Reason → what was lost, and when.
 _REASONS = {
-    "threads_not_followed": "threads started while the table of threads was full",
-    "calls_not_recorded": "calls while the table of threads was full",
-    "calls_without_exit": "calls still open when their thread ended",
-    "calls_overwritten": "calls still open when their thread began another",
-    "paths_too_deep": "calls on files too many directories deep",
-    "probe_runs_missed": "probe runs left out by the kernel",
+    "threads_not_followed": ("thread", "started while the table of threads was full"),
+    "calls_not_recorded": ("call", "made while the table of threads was full"),
+    "calls_without_entry": ("call", "under way before it could be seen"),
+    "calls_without_exit": ("call", "still open when the thread ended"),
+    "calls_overwritten": ("call", "still open when the thread began another"),
+    "paths_too_deep": ("call", "on files too many directories deep"),
+    "probe_runs_missed": ("probe run", "left out by the kernel"),
 }
+#: Reasons of which each event is a call of a rule; the others may have been of none.
+_CALLS_OF_RULES = {"calls_not_recorded", "calls_without_exit", "calls_overwritten"}
 
 
-def snapshot_lines(snapshot: ProfileSnapshot) -> list[str]:
-    """Lines for the terminal; losses are always among them, also when there are none."""
-    return [_stall_line(snapshot), _loss_line(snapshot), *_in_flight_lines(snapshot)]
+def snapshot_lines(snapshot: ProfileSnapshot, threads_left: int = 0) -> list[str]:
+    """Lines for the terminal; losses are always among them, also when there are none.
+
+    `threads_left` is how many of the threads profiled run on after the snapshot.
+    """
+    return [
+        _stall_line(snapshot),
+        _loss_line(snapshot),
+        *_in_flight_lines(snapshot),
+        *_threads_left_lines(threads_left),
+    ]
 
 
 def snapshot_document(snapshot: ProfileSnapshot) -> dict[str, object]:
-    """The same as plain data; times in ns, sizes in bytes."""
+    """What the lines say of a snapshot as plain data; times in ns, sizes in bytes."""
     return {
         "elapsed_ns": snapshot.elapsed_ns,
         "stall": asdict(snapshot.stall),
@@ -38,23 +50,33 @@ def _stall_line(snapshot: ProfileSnapshot) -> str:
         return f"Stalled by dirty throttling: never, in {elapsed}."
     return (
         f"Stalled by dirty throttling: {format_duration(stall.total_ns)} in "
-        f"{format_count(stall.pauses)} pauses, summed over all threads, in {elapsed}; "
+        f"{counted(stall.pauses, 'pause')}, summed over all threads, in {elapsed}; "
         f"at most {format_size(stall.dirty_max_bytes)} dirty."
     )
 
 
 def _loss_line(snapshot: ProfileSnapshot) -> str:
-    reasons = [
-        f"{format_count(events)} {_REASONS[reason]}"
-        for reason, events in snapshot.losses.by_reason.items()
-        if events
-    ]
-    if not reasons:
-        return "Lost: nothing, every call was counted."
-    return f"Lost: {', '.join(reasons)}. The figures above are too low."
+    lost = {reason: events for reason, events in snapshot.losses.by_reason.items() if events}
+    if not lost:
+        return "Lost: nothing."
+    events = ", ".join(_lost_events(reason, count) for reason, count in lost.items())
+    certainty = "are" if _CALLS_OF_RULES & lost.keys() else "may be"
+    return f"Lost: {events}. The figures above {certainty} too low."
+
+
+def _lost_events(reason: str, count: int) -> str:
+    noun, circumstances = _REASONS[reason]
+    return f"{counted(count, noun)} {circumstances}"
 
 
 def _in_flight_lines(snapshot: ProfileSnapshot) -> list[str]:
     if not snapshot.in_flight:
         return []
-    return [f"In flight at the end, and not counted: {format_count(snapshot.in_flight)} calls."]
+    return [f"In flight at the end, and not counted: {counted(snapshot.in_flight, 'call')}."]
+
+
+def _threads_left_lines(threads_left: int) -> list[str]:
+    if not threads_left:
+        return []
+    threads, verb = counted(threads_left, "thread"), "runs" if threads_left == 1 else "run"
+    return [f"{threads} of those profiled still {verb}; later calls are not counted."]

@@ -16,16 +16,21 @@
 enum loss {
     THREADS_NOT_FOLLOWED,
     CALLS_NOT_RECORDED,
+    CALLS_WITHOUT_ENTRY,
     CALLS_WITHOUT_EXIT,
     CALLS_OVERWRITTEN,
     PATHS_TOO_DEEP,
     LOSS_KINDS,
 };
 
-/* A thread in scope. `slots` has a bit for each counter that its call in flight may go to. */
+/*
+ * A thread in scope. `slots` has a bit for each counter that its call in flight may go to.
+ * `entered` is set in every call that was seen to begin, also in one of no counter.
+ */
 struct thread {
     u64 start_ns;
-    u64 slots;
+    u32 slots;
+    u32 entered;
 };
 
 struct config {

@@ -13,7 +13,7 @@ SHARED_SOURCE = "scope.bpf.h"
 BANKS = 2
 #: `struct config`, in words of 32 bits.
 CONFIG_BANK, CONFIG_HOST_WIDE, CONFIG_ROOT_SLOTS, CONFIG_PLACE_SLOTS, CONFIG_PLACE_FILTER = range(5)
-#: `struct thread`: start_ns, slots.
+#: `struct thread`: start_ns, slots, entered.
 IDLE_THREAD = bytes(16)
 
 PROBE = Probe(
@@ -33,15 +33,20 @@ class Losses:
 
     - `threads_not_followed`: threads whose start found the table of threads full.
     - `calls_not_recorded`: calls that found it full (host-wide only).
+    - `calls_without_entry`: calls that moved bytes and whose beginning was not seen, of a thread
+      that was inside one when it came to be followed; whether a rule covers them is not known. Not
+      told host-wide, where the threads are not known beforehand.
     - `calls_without_exit`: calls that were still open when their thread ended.
     - `calls_overwritten`: calls that were still open when their thread began another.
     - `paths_too_deep`: calls on files more than WALK_LIMIT directories deep.
     - `probe_runs_missed`: runs that the kernel left out because another BPF program was active
-      on the CPU (`recursion_misses`; a kernel before 5.12 does not tell).
+      on the CPU (`recursion_misses`; for tracepoints it counts since about Linux 6.7, "bpf: Count
+      missed stats in trace_call_bpf" of September 2023, and an older kernel does not tell).
     """
 
     threads_not_followed: int = 0
     calls_not_recorded: int = 0
+    calls_without_entry: int = 0
     calls_without_exit: int = 0
     calls_overwritten: int = 0
     paths_too_deep: int = 0
@@ -74,5 +79,6 @@ def decode_losses(tallies: memoryview[int], bank: int, probe_runs_missed: int) -
 
 def decode_in_flight(tallies: memoryview[int]) -> int:
     """Calls that were entered and not left yet, on all CPUs."""
-    opened, closed = (sum(tallies[TALLY_WORDS - word :: TALLY_WORDS]) for word in (2, 1))
+    closed = sum(tallies[TALLY_WORDS - 1 :: TALLY_WORDS])
+    opened = sum(tallies[TALLY_WORDS - 2 :: TALLY_WORDS])  # last: what is closed was opened before
     return opened - closed

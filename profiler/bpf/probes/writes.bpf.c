@@ -127,17 +127,20 @@ static __always_inline int enter(u32 descriptor) {
 
     if (!config || !tally || (!thread && !config->host_wide))
         return 0;
-    if (thread && thread->slots) {
-        lose(config, CALLS_OVERWRITTEN);
-        close_call(thread);
+    if (thread) {
+        if (thread->slots) {
+            lose(config, CALLS_OVERWRITTEN);
+            close_call(thread);
+        }
+        thread->entered = 1;
     }
     slots = slots_of(descriptor, config);
     if (!slots)
         return 0;
     if (!thread) {
-        struct thread idle = {};
+        struct thread inside = {.entered = 1};
 
-        threads.update(&tid, &idle);
+        threads.update(&tid, &inside);
         thread = threads.lookup(&tid);
     }
     if (!thread) {
@@ -196,7 +199,13 @@ static __always_inline int leave(long returned) {
     u32 cpu = bpf_get_smp_processor_id(), bucket, first;
     u64 slots, latency_ns;
 
-    if (!config || !thread || !thread->slots)
+    if (!config || !thread)
+        return 0;
+    /* A call that seccomp answers leaves without entering (kernel/entry/common.c): it moved none */
+    if (!thread->entered && returned > 0)
+        lose(config, CALLS_WITHOUT_ENTRY);
+    thread->entered = 0;
+    if (!thread->slots)
         return 0;
     slots = thread->slots;
     latency_ns = end_ns - thread->start_ns;
