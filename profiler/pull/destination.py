@@ -1,15 +1,16 @@
 """Where a pull writes: checked before it starts, and never left through a symlink.
 
-Objects are downloaded under names of their own (`.writewise-RUN-NUMBER.part`) in the directory
-they will end in, and get their final name by one rename after they were verified, so a partial
-file never carries a final name. A file that has the final name already is replaced by that rename
-alone; a symlink of that name is replaced itself, never followed.
+Objects are downloaded under names of their own (`.writewise-DEST-RUN-NUMBER.part`) in the
+directory they will end in, and get their final name by one rename after they were verified, so a
+partial file never carries a final name. A file that has the final name already is replaced by that
+rename alone; a symlink of that name is replaced itself, never followed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import secrets
 import stat
@@ -20,6 +21,7 @@ from pathlib import Path
 from contracts.text import printable
 from contracts.units import format_size
 from profiler.beneath import directory_beneath
+from profiler.pull import leftovers
 from profiler.pull.errors import PullError, explain_local
 from profiler.pull.source import Plan
 
@@ -53,9 +55,9 @@ class Staging:
         """
         return f"{self._part_prefix}{number}.part"
 
-    @property
+    @functools.cached_property
     def _part_prefix(self) -> str:
-        return f".writewise-{self.token}-"
+        return f"{leftovers.part_prefix(self.root_fd)}{self.token}-"
 
     @property
     def _directories(self) -> list[tuple[str, ...]]:
@@ -63,6 +65,14 @@ class Staging:
         leaves = {remote.directory for remote in self.plan.objects}
         every = {names[:depth] for names in leaves for depth in range(len(names) + 1)}
         return sorted(every, key=lambda names: (len(names), names))
+
+    def claim(self, shown: str) -> None:
+        """Let other pulls know that this one lives, and remove what killed ones left here.
+
+        Raises PullError; `shown` is the destination, made printable.
+        """
+        remove = functools.partial(leftovers.remove, self.root_fd, self._directories)
+        leftovers.share(self.root_fd, remove, shown)
 
     def make_directories(self) -> None:
         """Make the directories of the keys.
@@ -88,20 +98,12 @@ class Staging:
 
     def discard(self) -> None:
         """Remove what this run left unpublished: part files, and directories that are empty."""
-        for names in self._directories:
-            with contextlib.suppress(OSError), directory_beneath(self.root_fd, names) as directory:
-                self._remove_parts(directory)
+        leftovers.remove(self.root_fd, self._directories, self.token)
         for names in reversed(self.made_directories):
             parent = directory_beneath(self.root_fd, names[:-1])
             with contextlib.suppress(OSError), parent as directory:
                 os.rmdir(names[-1], dir_fd=directory)  # ENOTEMPTY: it holds published files
         self.made_directories.clear()
-
-    def _remove_parts(self, directory_fd: int) -> None:
-        for name in os.listdir(directory_fd):
-            # boto3 appends a suffix of its own while it downloads.
-            if name.startswith(self._part_prefix):
-                os.unlink(name, dir_fd=directory_fd)
 
 
 @dataclass(frozen=True)
@@ -132,12 +134,13 @@ class Destination:
     def stage(self, plan: Plan) -> Iterator[Staging]:
         """Open it and make the plan's directories; what is not published is removed at the end.
 
-        Raises PullError, also when the plan is larger than the free space, before anything is
-        written.
+        What killed pulls left in these directories is removed first. Raises PullError, also when
+        the plan is larger than the free space, before anything is written.
         """
         with self.open() as root_fd:
-            _check_space(root_fd, plan, self.path)
             staging = Staging(plan, root_fd)
+            staging.claim(printable(str(self.path)))
+            _check_space(root_fd, plan, self.path)
             try:
                 staging.make_directories()
                 yield staging

@@ -161,7 +161,6 @@ from profiler.measured_pull import measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.settings import TransferSettings
-from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
 from profiler.pull.workers import WorkerPool
 
@@ -177,17 +176,26 @@ if __name__ == "__main__":
 """
 
 
+def child(server: S3Server, destination: Path, tmp_path: Path) -> subprocess.Popen[bytes]:
+    """Another pull of all objects to `destination`, which has begun."""
+    script = tmp_path / "child.py"
+    script.write_text(CHILD)
+    process = subprocess.Popen(
+        [sys.executable, script, server.endpoint_url, BUCKET, destination],
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        stdout=subprocess.PIPE,
+    )
+    deadline_s = time.monotonic() + 20
+    while not list(destination.rglob(".*")) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    return process
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_workers_do_not_outlive_their_parent(
     slow_server: S3Server, destination: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    script = tmp_path / "child.py"
-    script.write_text(CHILD)
-    command = [sys.executable, script, slow_server.endpoint_url, BUCKET, destination]
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as parent:
+    with child(slow_server, destination, tmp_path) as parent:
         assert parent.stdout is not None
         pids = [int(word) for word in parent.stdout.readline().split()]
         parent.send_signal(number)
@@ -198,6 +206,29 @@ def test_workers_do_not_outlive_their_parent(
     assert not [pid for pid in pids if is_running(pid)]
     if number == signal.SIGINT:
         assert list(destination.iterdir()) == []
+
+
+def test_two_pulls_to_one_destination_do_not_disturb_each_other(
+    slow_server: S3Server, pool: WorkerPool, plan: Plan, destination: Path, tmp_path: Path
+) -> None:
+    with child(slow_server, destination, tmp_path) as other:
+        assert list(destination.rglob(".*.part*"))
+        ours = measure_pull(pool, plan, Destination(destination), None)
+        other.communicate()
+    assert other.returncode == 0
+    assert ours.failures == ()
+    assert {path.stat().st_size for path in (destination / "in").iterdir()} == {SIZE_BYTES}
+    assert sorted(path.name for path in (destination / "in").iterdir()) == list("012345")
+
+
+def test_what_a_killed_pull_left_is_removed_by_the_next(
+    slow_server: S3Server, pool: WorkerPool, plan: Plan, destination: Path, tmp_path: Path
+) -> None:
+    with child(slow_server, destination, tmp_path) as other:
+        other.kill()
+    assert list(destination.rglob(".*.part*"))
+    measure_pull(pool, plan, Destination(destination), None)
+    assert sorted(path.name for path in (destination / "in").iterdir()) == list("012345")
 
 
 def test_a_client_that_cannot_be_made_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
