@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.errors import RequirementError, UsageError, WritewiseError
+from contracts.errors import UsageError, WritewiseError
 from contracts.model import CallType, Contract, SizeRange
 from contracts.stats import BUCKET_COUNT, CallStats
 from profiler.bpf import loader, paths
@@ -27,8 +27,6 @@ PROBES = (scope.PROBE, writes.PROBE, stall.PROBE)
 MAX_THREADS = 65536
 #: Directories between a file and the root, mounts included, that a rule's path is looked for in.
 WALK_LIMIT = 64
-#: The first PID namespace has this inode number (include/linux/proc_ns.h, PROC_PID_INIT_INO).
-_HOST_PID_NAMESPACE = 0xEFFFFFFC
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,6 @@ class ProfileSession:
         self._cpus = _possible_cpus()
 
     def __enter__(self) -> ProfileSession:
-        _check_pid_namespace()
         root_slots, places = self._resolve()
         numbers = {
             "BUCKET_COUNT": BUCKET_COUNT,
@@ -80,7 +77,13 @@ class ProfileSession:
             "SLOT_COUNT": len(self._slots),
             "WALK_LIMIT": WALK_LIMIT if places else 0,  # 64 steps take the verifier 0.2 s
         }
-        self._module = loader.load(PROBES, numbers)
+        with contextlib.ExitStack() as on_failure:
+            self._module = on_failure.enter_context(loader.load(PROBES, numbers))
+            self._begin(root_slots, places)
+            on_failure.pop_all()
+        return self
+
+    def _begin(self, root_slots: int, places: dict[paths.Place, int]) -> None:
         self._tallies = self._module.map_words("tallies")
         self._writes = self._module.map_words("writes")
         self._stalls = self._module.map_words("stalls")
@@ -88,7 +91,6 @@ class ProfileSession:
         self._runs_missed_before = 0
         self._start_ns = self._clock_ns()
         self._configure(root_slots, places)
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._module.close()
@@ -115,6 +117,10 @@ class ProfileSession:
         finally:
             if inserted:
                 self._module.remove("threads", key)
+
+    def threads_followed(self) -> int:
+        """How many threads are followed and have not ended; not host-wide, where none are."""
+        return 0 if self._host_wide else self._module.size("threads")
 
     def snapshot(self) -> ProfileSnapshot:
         """The counters now; exact for calls that have ended."""
@@ -219,13 +225,6 @@ def _possible_cpus() -> int:
     """One more than the highest CPU number that the kernel may ever use."""
     text = Path("/sys/devices/system/cpu/possible").read_text(encoding="ascii")
     return int(text.strip().replace("-", ",").split(",")[-1]) + 1
-
-
-def _check_pid_namespace() -> None:
-    """The probes see the host's process ids, so we must too. Raises RequirementError."""
-    if Path("/proc/self/ns/pid").stat().st_ino != _HOST_PID_NAMESPACE:
-        message = "this process is in a PID namespace of its own, where the host's ids are hidden"
-        raise RequirementError(message, "run on the host, or the container with --pid=host")
 
 
 def _threads_below(pid: int) -> list[int]:
