@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 NAME = "doctor"
 HELP = "check this host: what is there, what is missing, and the remedy"
 
+_FILE_COLUMNS = 120
 EXIT_READY, EXIT_MISSING = 0, 3
 
 
@@ -35,7 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         from rich.console import Console
 
-        _print(findings, Console(markup=False, highlight=False))
+        width = None if sys.stdout.isatty() else _FILE_COLUMNS
+        _print(findings, Console(markup=False, highlight=False, width=width))
     return EXIT_READY if all(finding.ok for finding in findings.values()) else EXIT_MISSING
 
 
@@ -51,10 +54,13 @@ def _missing_by_command(findings: dict[str, Finding]) -> dict[str, list[str]]:
 
 
 def _as_json(findings: dict[str, Finding]) -> dict[str, object]:
+    from profiler.requirements import ALL
+
     missing = _missing_by_command(findings)
+    purpose = {requirement.name: requirement.purpose for requirement in ALL}
     return {
         "requirements": [
-            {"name": name, "ok": finding.ok, **asdict(finding)}
+            {"name": name, "purpose": purpose[name], "ok": finding.ok, **asdict(finding)}
             for name, finding in findings.items()
         ],
         "commands": [
@@ -76,15 +82,12 @@ def _print(findings: dict[str, Finding], console: Console) -> None:
 def _requirements_table(findings: dict[str, Finding]) -> Table:
     from rich.table import Table
 
-    from profiler.requirements import ALL
-
-    table = Table("requirement", "for", "status", box=None, pad_edge=False)
+    table = Table("requirement", "status", box=None, pad_edge=False)
     table.add_column("found", overflow="fold")
-    for requirement in ALL:
-        finding = findings[requirement.name]
+    for name, finding in findings.items():
         status = "ok" if finding.ok else "missing"
         style = None if finding.ok else "bold red"
-        table.add_row(requirement.name, requirement.purpose, status, finding.found, style=style)
+        table.add_row(name, status, finding.found, style=style)
     return table
 
 

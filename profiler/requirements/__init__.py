@@ -29,6 +29,7 @@ class Requirement:
 ALL = (
     Requirement("python", "everything", checks.python),
     Requirement("root", "probes, settings, mounts", checks.root),
+    Requirement("pids", "following processes", checks.pid_namespace),
     Requirement("btf", "structure offsets for the probes", checks.btf),
     Requirement("bcc", "compiling the probes", checks.bcc),
     Requirement("bpf", "loading the probes", checks.bpf),
@@ -43,7 +44,7 @@ ALL = (
     Requirement("memory", "the demo", checks.memory),
 )
 
-_PROFILE = ("root", "btf", "bcc", "bpf", "tracefs")
+_PROFILE = ("root", "pids", "btf", "bcc", "bpf", "tracefs")
 _PULL = (*_PROFILE, "syncfs", "boto3")
 _LAB = ("root", "xfsprogs", "e2fsprogs", "losetup", "blkio", "hugepages")
 

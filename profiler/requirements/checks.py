@@ -15,6 +15,10 @@ from profiler.requirements.remedies import install, reinstall
 #: perfmon_capable() in include/linux/capability.h, Linux 6.1), and mounting needs it as well.
 CAP_SYS_ADMIN = 21
 MIN_PYTHON = (3, 9)
+#: The host's own namespaces have these inode numbers (include/linux/proc_ns.h,
+#: PROC_USER_INIT_INO and PROC_PID_INIT_INO).
+HOST_USER_NAMESPACE = f"user:[{0xEFFFFFFD}]"
+HOST_PID_NAMESPACE = f"pid:[{0xEFFFFFFC}]"
 #: A small instance's worth, as the demo plays it, to be left over beside the ballast.
 MIN_DEMO_MEMORY_BYTES = 4 * 2**30
 BTF_FILE = "/sys/kernel/btf/vmlinux"
@@ -48,7 +52,7 @@ def python(host: Host) -> Finding:
 
 
 def root(host: Host) -> Finding:
-    """Effective user id 0, and CAP_SYS_ADMIN among the effective capabilities."""
+    """Effective user id 0 of the host, and CAP_SYS_ADMIN among the effective capabilities."""
     status = host.fields("/proc/self/status", ":")
     user_ids = status.get("Uid", "").split()
     found = f"effective uid {user_ids[1]}" if len(user_ids) > 1 else "no /proc/self/status"
@@ -57,7 +61,21 @@ def root(host: Host) -> Finding:
     if not int(status.get("CapEff", "0"), 16) >> CAP_SYS_ADMIN & 1:
         problem = "root is needed with all its capabilities, and CAP_SYS_ADMIN is missing"
         return Finding(f"{found}, no CAP_SYS_ADMIN", problem, PRIVILEGED)
+    # A kernel without CONFIG_USER_NS has no such link, and one user namespace.
+    if host.link("/proc/self/ns/user") not in ("", HOST_USER_NAMESPACE):
+        problem = "the host's root is needed, and this is root of a user namespace of its own"
+        return Finding(f"{found} of a user namespace", problem, PRIVILEGED)
     return Finding(found)
+
+
+def pid_namespace(host: Host) -> Finding:
+    """The host's own PID namespace: the probes see the host's process ids, so we must too."""
+    found = host.link("/proc/self/ns/pid")
+    if found == HOST_PID_NAMESPACE:
+        return Finding("the host's own")
+    problem = "this process is in a PID namespace of its own, where the host's ids are hidden"
+    remedy = "run on the host itself, or the container with --pid=host"
+    return Finding(found or "no /proc/self/ns/pid", problem, remedy)
 
 
 def btf(host: Host) -> Finding:

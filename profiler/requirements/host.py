@@ -112,6 +112,13 @@ class Host:
         except OSError:
             return ""
 
+    def link(self, absolute: str) -> str:
+        """Target of a symlink; empty when it is missing or unreadable."""
+        try:
+            return os.readlink(self.path(absolute))  # noqa: PTH115
+        except OSError:
+            return ""
+
     def fields(self, absolute: str, separator: str) -> Mapping[str, str]:
         """`KEY separator VALUE` lines of a file; values without quotes and surrounding blanks."""
         lines = (line.partition(separator) for line in self.text(absolute).splitlines())

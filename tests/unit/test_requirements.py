@@ -29,6 +29,15 @@ FILES = {
 }
 
 
+LINKS = {"/proc/self/ns/user": "user:[4026531837]", "/proc/self/ns/pid": "pid:[4026531836]"}
+
+
+def host_link(host: Host, path: str, target: str) -> None:
+    host.path(path).parent.mkdir(parents=True, exist_ok=True)
+    host.path(path).unlink(missing_ok=True)
+    host.path(path).symlink_to(target)
+
+
 def write(host: Host, path: str, text: str) -> None:
     host.path(path).parent.mkdir(parents=True, exist_ok=True)
     host.path(path).write_text(text)
@@ -50,6 +59,8 @@ def host(tmp_path: Path) -> Host:
     )
     for path, text in FILES.items():
         write(complete, path, text)
+    for link, target in LINKS.items():
+        host_link(complete, link, target)
     write(complete, checks.BTF_FILE, "")
     complete.path(checks.BTF_FILE).write_bytes(b"\x9f\xeb\x01\x00")
     return complete
@@ -100,6 +111,20 @@ def test_root_without_its_capabilities_is_no_root(host: Host) -> None:
     status = ROOT_STATUS.replace("000001ffffffffff", f"{every_one_but_sys_admin:016x}")
     host.path("/proc/self/status").write_text(status)
     assert "CAP_SYS_ADMIN is missing" in checks.root(host).problem
+
+
+def test_root_of_a_user_namespace_is_no_root(host: Host) -> None:
+    host_link(host, "/proc/self/ns/user", "user:[4026532000]")
+    assert "user namespace of its own" in checks.root(host).problem
+    host.path("/proc/self/ns/user").unlink()  # a kernel without CONFIG_USER_NS
+    assert checks.root(host).ok
+
+
+def test_a_pid_namespace_of_its_own_is_told_to_all_that_follow_processes(host: Host) -> None:
+    host_link(host, "/proc/self/ns/pid", "pid:[4026532001]")
+    for command in ("profile", "pull", "sweep", "demo"):
+        with pytest.raises(RequirementError, match="PID namespace of its own"):
+            require(*(name for name in NEEDED_BY[command] if name in ("root", "pids")), host=host)
 
 
 def test_an_empty_btf_file_is_no_btf(host: Host) -> None:
@@ -220,6 +245,13 @@ class TestDoctor:
         output = capsys.readouterr().out
         assert "missing" not in output and "→" not in output
         assert "doctor" in output.split("command")[1]
+
+    def test_what_was_found_is_not_broken(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        self.run()
+        assert "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device" in capsys.readouterr().out
 
     def test_one_missing(self, host: Host, capsys: pytest.CaptureFixture[str]) -> None:
         host.path(checks.BTF_FILE).unlink()
