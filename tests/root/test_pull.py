@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,3 +188,48 @@ def test_a_signal_ends_the_command_and_leaves_nothing(
     assert process.returncode == exit_code
     assert b"Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_destination_is_refused(server: S3Server, tmp_path: Path) -> None:
+    command = writewise("pull", "s3://b/in", "", "--endpoint-url", server.endpoint_url)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "argument DEST: is empty; the current directory is ." in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_current_directory_that_is_gone_is_no_traceback(server: S3Server, tmp_path: Path) -> None:
+    (tmp_path / "to").mkdir()
+    program = Path(sys.executable).with_name("writewise")
+    line = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    command = [program, "pull", "s3://b/in", tmp_path / "to", "--endpoint-url", server.endpoint_url]
+    done = subprocess.run(
+        ["sh", "-c", line, "sh", tempfile.mkdtemp(dir=tmp_path), *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "Traceback" not in done.stderr
+    if done.returncode != 0:  # libbcc compiles in the current directory, so needs one
+        assert done.stderr.startswith("writewise: the probes could not be loaded: ")
+
+
+def test_modules_in_the_current_directory_are_not_run(server: S3Server, tmp_path: Path) -> None:
+    here, sprung, to = tmp_path / "here", tmp_path / "sprung", tmp_path / "to"
+    to.mkdir()
+    for name in ("multiprocessing.py", "bcc.py", "boto3.py", "profiler/__init__.py"):
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_text(f"open({str(sprung)!r}, 'a').write(__file__)")
+    program = Path(sys.executable).with_name("writewise")
+    command = [program, "pull", "s3://b/in", to, "--endpoint-url", server.endpoint_url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert not sprung.exists()
+    assert len(list(to.iterdir())) == OBJECTS
+
+
+def test_too_many_workers_are_refused(server: S3Server, tmp_path: Path) -> None:
+    command = writewise("pull", "s3://b/in", tmp_path, "--endpoint-url", server.endpoint_url)
+    done = subprocess.run([*command, "--workers", "5000"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("writewise: 5000 workers are out of range\n  → use --workers 1")

@@ -62,6 +62,28 @@ class TruncatingOnce(S3Handler):
         super().send_body(descriptor, start, length // 2 if self.close_connection else length)
 
 
+class Silent(S3Handler):
+    """Takes requests and says nothing, until the test ends."""
+
+    ended: ClassVar[threading.Event]
+
+    def _route(self) -> None:
+        self.ended.wait(20)
+        self.close_connection = True
+
+
+class NoS3(S3Handler):
+    """Answers every request by a page of its own, as a proxy or another server does."""
+
+    page: ClassVar[bytes]
+
+    def _route(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.page)))
+        self.end_headers()
+        self.wfile.write(self.page)
+
+
 class Refusing(S3Handler):
     """Answers requests by the errors that are left, one each, and then as it should."""
 

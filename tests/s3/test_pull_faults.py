@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from profiler.lab.s3_protocol import S3Handler
 from profiler.measured_pull import PullMeasurement, measure_pull
+from profiler.pull import access
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
@@ -128,3 +132,69 @@ def test_an_endpoint_that_goes_away_ends_the_pull(root: Path, destination: Path)
         pull(url, destination, plan)
     assert gone.value.message == f"small: the endpoint {url} does not answer"
     assert list(destination.iterdir()) == []
+
+
+def test_an_object_replaced_before_the_pull_fails_though_it_came_whole(
+    root: Path, destination: Path
+) -> None:
+    with faults.serve(S3Handler, root) as url:
+        plan = list_plan(S3Access(url), Location(BUCKET, ""))
+        (root / BUCKET / "small").write_bytes(os.urandom(len(SMALL)))
+        measured = pull(url, destination, plan)
+    assert measured.result.objects == 1
+    assert [failure.reason for failure in measured.failures] == [
+        "the object was replaced while it was pulled"
+    ]
+    assert list(destination.iterdir()) == []
+
+
+def test_a_listing_of_another_etag_fails_also_without_content_to_compare(
+    root: Path, destination: Path
+) -> None:
+    (root / BUCKET / "small").write_bytes(b"")
+    with faults.serve(S3Handler, root) as url:
+        plan = list_plan(S3Access(url), Location(BUCKET, ""))
+        other = dataclasses.replace(plan.objects[0], etag="0" * 32)
+        measured = pull(url, destination, dataclasses.replace(plan, objects=(other,)))
+    assert [failure.reason for failure in measured.failures] == [
+        "the object was replaced while it was pulled"
+    ]
+
+
+def test_a_silent_endpoint_is_an_error_after_the_read_timeout(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert access._READ_TIMEOUT_S == 20  # botocore's own is 60
+    monkeypatch.setattr(access, "_READ_TIMEOUT_S", 0.2)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    silent = type("SilentHere", (faults.Silent,), {"ended": threading.Event()})
+    with faults.serve(silent, root) as url:
+        started_s = time.monotonic()
+        with pytest.raises(PullError) as stalled:
+            list_plan(S3Access(url), Location(BUCKET, ""))
+        silent.ended.set()
+    assert stalled.value.message == f"the endpoint {url} stopped answering"
+    assert 0.2 <= time.monotonic() - started_s < 5
+
+
+LISTING = """<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+<IsTruncated>false</IsTruncated><Contents>{}</Contents></ListBucketResult>"""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        LISTING.format("<LastModified>yesterday</LastModified>"),
+        LISTING.format('<Key>a</Key><ETag>"e"</ETag>'),
+        LISTING.format("<Key>a</Key><Size>1</Size>"),
+        LISTING.format('<Size>1</Size><ETag>"e"</ETag>'),
+        LISTING.format('<Key>a</Key><Size>-1</Size><ETag>"e"</ETag>'),
+        LISTING.format('<Key>a</Key><Size>one</Size><ETag>"e"</ETag>'),
+    ],
+)
+def test_an_answer_that_is_not_s3s_is_one_sentence(root: Path, page: str) -> None:
+    handler = type("Page", (faults.NoS3,), {"page": page.encode()})
+    with faults.serve(handler, root) as url, pytest.raises(PullError) as refused:
+        list_plan(S3Access(url), Location(BUCKET, ""))
+    assert refused.value.message == "the endpoint's answer is not S3's"
+    assert "--endpoint-url" in refused.value.hint

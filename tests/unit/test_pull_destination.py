@@ -135,13 +135,15 @@ def test_nothing_but_directories_lies_on_a_walk(tmp_path: Path, names: tuple[str
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "link").symlink_to("a")
     (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "fifo")
     root_fd = os.open(tmp_path, os.O_RDONLY)
     try:
         with pytest.raises(OSError), directory_beneath(root_fd, names):
             pytest.fail("it was opened")
         with directory_beneath(root_fd, ("a", "b")) as directory_fd:
             assert os.readlink(f"/proc/self/fd/{directory_fd}") == str(tmp_path / "a" / "b")
-        with pytest.raises(OSError):
-            open_file_beneath(root_fd, ("link",))
+        for name in ("link", "fifo", "a"):
+            with pytest.raises(OSError):
+                open_file_beneath(root_fd, (name,))
     finally:
         os.close(root_fd)
