@@ -54,7 +54,7 @@ def test_nothing_of_the_current_directory_is_run(
     assert Path.cwd() == here
 
 
-@pytest.mark.parametrize("count", [0, -1, 1025, 10**9])
+@pytest.mark.parametrize("count", [0, -1, 1025])
 def test_a_count_of_workers_out_of_range_is_refused(count: int) -> None:
     with pytest.raises(UsageError, match="workers are out of range") as refused:
         WorkerPool(S3Access(), TransferSettings(), count)

@@ -12,6 +12,7 @@ import pytest
 from awscrt import checksums
 
 from profiler.pull.verification import verify
+from profiler.pull.worker import _verify_file
 
 CONTENT = os.urandom(3 * 2**20 + 5)
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -93,3 +94,15 @@ def test_another_size_is_told(file: int) -> None:
         "size only",
         f"has {size} bytes where the object has {size + 1}",
     )
+
+
+def test_a_part_that_became_something_else_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "part")
+    writer = os.open(tmp_path / "part", os.O_RDWR)
+    directory = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(OSError, match="no regular file"):
+            _verify_file(directory, "part", {"ContentLength": 0})
+    finally:
+        os.close(directory)
+        os.close(writer)
