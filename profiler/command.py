@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from types import FrameType
 
 from contracts.errors import WritewiseError
 from contracts.text import printable
@@ -17,6 +15,8 @@ from profiler.session import ProfileSession
 NOT_FOUND_EXIT_CODE = 127
 NOT_EXECUTABLE_EXIT_CODE = 126
 SIGNALLED_EXIT_CODE = 128
+#: si_code of a signal that the kernel sent (include/uapi/asm-generic/siginfo.h).
+_SI_KERNEL = 0x80
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -29,11 +29,12 @@ def run_command(
     `stdout_fd` takes the command's standard output. Raises WritewiseError, exit code 127 or 126,
     when it cannot be started.
     """
-    with _forwarding() as forwarder:
+    with _taking_signals() as early:
         with session.tracking_new():
             process = _start(command, stdout_fd)
-        forwarder.forward_to(process)
-        return_code = process.wait()
+        for number in early:
+            process.send_signal(number)
+        return_code = _wait(process)
     return return_code if return_code >= 0 else SIGNALLED_EXIT_CODE - return_code
 
 
@@ -48,56 +49,41 @@ def _start(command: Sequence[str], stdout_fd: int | None) -> subprocess.Popen[by
         raise failure from None
 
 
-class _Forwarder:
-    """Passes signals on to a process; those that come before it is known, once it is."""
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end and pass on the signals that come, but for those that both get: Ctrl-C.
 
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._waiting: list[int] = []
-
-    def handle(self, number: int, _frame: FrameType | None) -> None:
-        """Signal handler."""
-        if number == signal.SIGINT and _has_terminal():
-            return
-        if self._process is None:
-            self._waiting.append(number)
-        else:
-            self._process.send_signal(number)
-
-    def forward_to(self, process: subprocess.Popen[bytes]) -> None:
-        """The process is known."""
-        self._process = process
-        for number in self._waiting:
-            process.send_signal(number)
+    What a terminal sends comes from the kernel, and goes to the command in its own right; a handler
+    is not told who sent a signal, hence the waiting for them.
+    """
+    forwarded = {number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN}
+    awaited = {signal.SIGCHLD, *forwarded}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    try:
+        while process.poll() is None:
+            came = signal.sigwaitinfo(awaited)
+            is_ctrl_c = came.si_signo == signal.SIGINT and came.si_code == _SI_KERNEL
+            if came.si_signo in forwarded and not is_ctrl_c:
+                process.send_signal(came.si_signo)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return int(process.returncode)
 
 
 @contextlib.contextmanager
-def _forwarding() -> Iterator[_Forwarder]:
-    """Take the signals that are not ignored.
+def _taking_signals() -> Iterator[list[int]]:
+    """Take the signals that are not ignored; the list gets those that come before the wait.
 
-    A handler, unlike SIG_IGN, is not inherited through exec: the command gets the default.
+    A handler, unlike SIG_IGN or a mask, is not inherited through exec: the command gets the
+    default. A SIGCHLD that is ignored (by who started us) would tell of no end.
     """
-    forwarder = _Forwarder()
-    before = {number: signal.getsignal(number) for number in _FORWARDED}
-    handled = [number for number in _FORWARDED if before[number] is not signal.SIG_IGN]
+    early: list[int] = []
+    before = {number: signal.getsignal(number) for number in (*_FORWARDED, signal.SIGCHLD)}
     try:
-        for number in handled:
-            signal.signal(number, forwarder.handle)
-        yield forwarder
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in _FORWARDED:
+            if before[number] is not signal.SIG_IGN:
+                signal.signal(number, lambda came, _: early.append(came))
+        yield early
     finally:
-        for number in handled:
-            signal.signal(number, before[number])
-
-
-def _has_terminal() -> bool:
-    """Whether Ctrl-C reaches the command without us: its group is the terminal's foreground."""
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
+        for number, handler in before.items():
+            signal.signal(number, handler)

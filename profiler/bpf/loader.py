@@ -18,14 +18,15 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from contracts.errors import RequirementError, WritewiseError
+from profiler.bpf import signals
 from profiler.bpf.btf import Btf
 from profiler.bpf.probe import PROBES_FOLDER, Probe
-from profiler.bpf.uninterrupted import uninterrupted
 
 HEADERS_FOLDER = Path(__file__).parent / "headers"
 TRACEFS = Path("/sys/kernel/tracing")
@@ -39,6 +40,8 @@ _CHATTER_CHARACTERS = 400
 _DOCTOR = "run `writewise doctor` to see what this host lacks"
 _PRIVILEGES = "run as root with CAP_SYS_ADMIN, outside a container that holds it back"
 
+_T = TypeVar("_T")
+
 
 def load(probes: Sequence[Probe], numbers: Mapping[str, int]) -> Module:
     """Compile the probes into one module, load it and attach it to all their tracepoints.
@@ -51,9 +54,12 @@ def load(probes: Sequence[Probe], numbers: Mapping[str, int]) -> Module:
     files = dict.fromkeys(source for probe in probes for source in probe.sources)
     text = "\n".join((PROBES_FOLDER / file).read_text(encoding="utf-8") for file in files)
     tracepoints = [name for probe in probes for name in probe.tracepoints]
-    with _descriptors_left():
-        work = functools.partial(_compile_and_attach, text, cflags, tracepoints)
-        return Module(uninterrupted(work, discard=_detach))
+    with contextlib.ExitStack() as on_failure:
+        with _descriptors_left(), signals.held_back():
+            work = functools.partial(_compile_and_attach, text, cflags, tracepoints)
+            module = on_failure.enter_context(Module(_in_own_thread(work)))
+        on_failure.pop_all()
+    return module
 
 
 class Module:
@@ -122,8 +128,9 @@ class Module:
         for mapped, words in self._views:
             words.release()
             mapped.close()
-        uninterrupted(functools.partial(_detach, self._bpf))
-        self._bpf = None
+        with signals.held_back():
+            _detach(self._bpf)
+            self._bpf = None
 
 
 def _offsets(probes: Sequence[Probe]) -> dict[str, int]:
@@ -139,6 +146,25 @@ def _recursion_misses(program_fd: int) -> int:
     lines = Path(f"/proc/self/fdinfo/{program_fd}").read_text(encoding="ascii").splitlines()
     fields = dict(line.split(":", 1) for line in lines)
     return int(fields.get("recursion_misses", "0"))
+
+
+def _in_own_thread(work: Callable[[], _T]) -> _T:
+    """Run `work` in a thread of its own; to be called while signals are held back."""
+    results: list[_T] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="probe-loader")
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+    return results[0]
 
 
 def _see_tracefs() -> None:

@@ -90,7 +90,11 @@ def test_the_shipped_contract_is_the_default() -> None:
         (["--", "/etc/passwd"], 126, "cannot run /etc/passwd: Permission denied"),
         (["--", "sh", "-c", "kill -9 $$"], 137, "Lost: nothing"),
         ([], 2, "nothing to profile"),
-        (["--pid", "4194305"], 2, "cannot follow process 4194305"),
+        (["--pid", "4194303"], 2, "cannot follow process 4194303"),
+        (["--pid", "4294967297"], 2, "'4294967297' is no process id; they are 1 to 4194303"),
+        (["--duration", "5"], 2, "'5' is no time; use us, ms or s, as in 10s"),
+        (["--duration", "10000000000s"], 2, "is too long; at most 2147483s"),
+        (["--pid", "1", "--duration", "2147484s"], 2, "is too long; at most 2147483s"),
         (["--pid", "1", "--", "true"], 2, "leave --pid and --duration out"),
         (["--output", "/no/such/folder/file", "--", "true"], 2, "cannot write"),
         (["--contract", "/no/such/file", "--", "true"], 2, "cannot read the contract"),
@@ -129,7 +133,7 @@ def test_a_process_until_it_ends(contract: Path) -> None:
     shell = ["sh", "-c", 'read line; "$@"', "-", *map(str, dd(contract, 4))]
     with subprocess.Popen(shell, stdin=subprocess.PIPE, text=True) as target:
         process = start("--contract", contract, "--json", "--pid", target.pid)
-        _wait_until_attached(process)
+        wait_until_attached(process)
         target.communicate("go\n")
         document = json.loads(process.communicate(timeout=20)[0])
     assert process.returncode == 0
@@ -144,7 +148,7 @@ def test_a_process_until_the_time_is_over() -> None:
 
 def test_the_whole_host(contract: Path) -> None:
     process = start("--contract", contract, "--json", "--duration", "60s")
-    _wait_until_attached(process)
+    wait_until_attached(process)
     subprocess.run(list(map(str, dd(contract, 6))), check=True)
     process.send_signal(signal.SIGINT)
     document = json.loads(process.communicate(timeout=20)[0])
@@ -152,7 +156,7 @@ def test_the_whole_host(contract: Path) -> None:
     assert document["findings"][0]["value"] == 6
 
 
-def _wait_until_attached(process: subprocess.Popen[str]) -> None:
+def wait_until_attached(process: subprocess.Popen[str]) -> None:
     """Attached and waiting: asleep, with all its tracepoints open and its loader thread gone."""
     import time
 

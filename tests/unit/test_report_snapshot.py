@@ -1,0 +1,57 @@
+"""What a profile says beside its findings: losses, calls in flight, threads left, in grammar."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from profiler.bpf.probes import scope
+from profiler.bpf.probes.scope import Losses
+from profiler.bpf.probes.stall import StallStats
+from profiler.report.snapshot import snapshot_lines
+from profiler.session import ProfileSnapshot
+
+NOTHING = ProfileSnapshot((), Losses(), 0, StallStats(), 10**9)
+
+
+def lines(threads_left: int = 0, in_flight: int = 0, **losses: int) -> list[str]:
+    snapshot = dataclasses.replace(NOTHING, losses=Losses(**losses), in_flight=in_flight)
+    return snapshot_lines(snapshot, threads_left)[1:]
+
+
+def test_nothing_lost() -> None:
+    assert lines() == ["Lost: nothing."]
+
+
+@pytest.mark.parametrize("reason", Losses().by_reason)
+def test_each_loss_is_said_in_the_singular_and_the_plural(reason: str) -> None:
+    (one,), (two,) = lines(**{reason: 1}), lines(**{reason: 2})
+    noun = one.split()[2]
+    assert one.startswith("Lost: 1 ") and two.startswith("Lost: 2 ")
+    assert two == one.replace("1", "2").replace(f" {noun} ", f" {noun}s ", 1) or "runs" in two
+
+
+def test_figures_are_too_low_only_when_that_is_known() -> None:
+    assert lines(probe_runs_missed=1)[0].endswith("The figures above may be too low.")
+    assert lines(calls_not_recorded=1, probe_runs_missed=1)[0].endswith("are too low.")
+
+
+def test_what_is_not_over_is_named() -> None:
+    assert lines(in_flight=1)[1] == "In flight at the end, and not counted: 1 call."
+    assert "2 threads of those profiled still run; " in lines(threads_left=2)[1]
+
+
+class MovingTallies:
+    """Tallies of one CPU on which a call begins and ends after every look."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __getitem__(self, words: slice) -> list[int]:
+        self.calls += 1
+        return [self.calls]
+
+
+def test_calls_in_flight_are_never_negative() -> None:
+    assert scope.decode_in_flight(MovingTallies()) >= 0  # type: ignore[arg-type]

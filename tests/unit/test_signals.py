@@ -1,0 +1,34 @@
+"""Signals that come while something must be done whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from profiler.bpf import signals
+
+
+def test_a_signal_waits_for_the_end_of_the_block() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), signals.held_back():
+        for step in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append(step)
+    assert done == [0, 1, 2]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_other_threads_have_nothing_to_hold() -> None:
+    done: list[bool] = []
+
+    def work() -> None:
+        with signals.held_back():
+            done.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [True]
