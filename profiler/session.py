@@ -47,6 +47,7 @@ class ProfileSnapshot:
 class ProfileSession:
     """Counts a contract's calls; a context manager.
 
+    The rules' paths are resolved once, on entry: a file that is renamed over one later is another.
     Follows the processes given to `track` and all they start, or with `host_wide` every process.
     `max_threads` is how many threads can be followed at a time; those beyond it are counted as
     losses. On entry raises UsageError for a path that cannot be profiled, RequirementError for

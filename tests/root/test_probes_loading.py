@@ -152,6 +152,10 @@ def test_a_refusal_by_bpf_itself_is_told_from_a_broken_probe() -> None:
     broken = loader._load_error(Exception("Failed to load"), "x" * 1000 + " invalid access")
     assert broken.hint.endswith("invalid access")
     assert len(broken.hint) <= 400
+    named = loader._load_error(Exception("Failed to load BPF program b'tracepoint__x': No"), "")
+    assert named.message == "the probes could not be loaded: Failed to load BPF program " + (
+        "tracepoint__x: No"
+    )
 
 
 def thresholds_bytes() -> tuple[int, int]:

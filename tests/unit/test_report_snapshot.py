@@ -6,9 +6,12 @@ import dataclasses
 
 import pytest
 
+from contracts.model import CallType, Measurement, Rule, SizeRange
+from contracts.stats import CallStats
 from profiler.bpf.probes import scope
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.stall import StallStats
+from profiler.report.findings import _calls_line
 from profiler.report.snapshot import snapshot_lines
 from profiler.session import ProfileSnapshot
 
@@ -40,6 +43,12 @@ def test_figures_are_too_low_only_when_that_is_known() -> None:
 def test_what_is_not_over_is_named() -> None:
     assert lines(in_flight=1)[1] == "In flight at the end, and not counted: 1 call."
     assert "2 threads of those profiled still run; " in lines(threads_left=2)[1]
+
+
+def test_one_call_is_no_calls() -> None:
+    rule = Rule("count", "/", CallType.WRITE, SizeRange(), Measurement.COUNT, 1)
+    assert _calls_line(rule, CallStats(count=1, bytes=5)).startswith("/: 1 write call, 5 B")
+    assert _calls_line(rule, CallStats()).startswith("/: 0 write calls, 0 B")
 
 
 class MovingTallies:
