@@ -133,7 +133,12 @@ def _until_interrupted() -> Iterator[None]:
     """
 
     def stop(_number: int, _frame: FrameType | None) -> None:
+        restore()  # a second one is not meant for the wait, which is over
         raise _InterruptedError
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     before = {number: signal.getsignal(number) for number in _ENDING}
     before = {number: was for number, was in before.items() if was is not signal.SIG_IGN}
@@ -143,8 +148,7 @@ def _until_interrupted() -> Iterator[None]:
                 signal.signal(number, stop)
             yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        restore()
 
 
 @contextlib.contextmanager

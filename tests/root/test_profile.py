@@ -157,15 +157,24 @@ def test_the_whole_host(contract: Path) -> None:
 
 
 def wait_until_attached(process: subprocess.Popen[str]) -> None:
-    """Attached and waiting: asleep, with all its tracepoints open and its loader thread gone."""
+    """Attached and waiting: all tracepoints open, the loader's thread gone, SIGHUP handled."""
     import time
 
-    folder = Path(f"/proc/{process.pid}")
+    looks = 0
     for _ in range(600):
         assert process.poll() is None
-        events = [fd for fd in (folder / "fd").iterdir() if "perf_event" in os.readlink(fd)]
-        if len(events) == 14 and len(list((folder / "task").iterdir())) == 1:
-            time.sleep(0.2)
+        looks = looks + 1 if _is_attached(Path(f"/proc/{process.pid}")) else 0
+        if looks == 4:  # SIGHUP is also handled for a moment while the probes load
             return
         time.sleep(0.05)
     raise AssertionError("the probes were not attached within 30 s")
+
+
+def _is_attached(folder: Path) -> bool:
+    try:
+        events = [fd for fd in (folder / "fd").iterdir() if "perf_event" in os.readlink(fd)]
+    except FileNotFoundError:
+        return False  # one was closed between the two
+    status = (folder / "status").read_text().split()
+    handles_sighup = int(status[status.index("SigCgt:") + 1], 16) & 1
+    return len(events) == 14 and status[status.index("Threads:") + 1] == "1" and handles_sighup
