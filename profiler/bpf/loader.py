@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from contracts.errors import RequirementError, WritewiseError
-from profiler.bpf import signals
 from profiler.bpf.btf import Btf
 from profiler.bpf.probe import PROBES_FOLDER, Probe
+from sysctl.host.signals import signals_held_back
 
 HEADERS_FOLDER = Path(__file__).parent / "headers"
 TRACEFS = Path("/sys/kernel/tracing")
@@ -55,7 +55,7 @@ def load(probes: Sequence[Probe], numbers: Mapping[str, int]) -> Module:
     text = "\n".join((PROBES_FOLDER / file).read_text(encoding="utf-8") for file in files)
     tracepoints = [name for probe in probes for name in probe.tracepoints]
     with contextlib.ExitStack() as on_failure:
-        with _descriptors_left(), signals.held_back():
+        with _descriptors_left(), signals_held_back():
             work = functools.partial(_compile_and_attach, text, cflags, tracepoints)
             module = on_failure.enter_context(Module(_in_own_thread(work)))
         on_failure.pop_all()
@@ -128,7 +128,7 @@ class Module:
         for mapped, words in self._views:
             words.release()
             mapped.close()
-        with signals.held_back():
+        with signals_held_back():
             _detach(self._bpf)
             self._bpf = None
 

@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from profiler.cli import argument_types as types
 
     parser.add_argument("source", metavar="s3://BUCKET/PREFIX", help="a directory of keys, or one")
-    parser.add_argument("destination", metavar="DEST", type=types.directory, help="an existing directory")
+    parser.add_argument(
+        "destination", metavar="DEST", type=types.directory, help="an existing directory"
+    )
     for knob in KNOBS:
         parser.add_argument(
             knob.flag,

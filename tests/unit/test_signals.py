@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from profiler.bpf import signals
+from sysctl.host.signals import signals_held_back
 
 
 def test_a_signal_waits_for_the_end_of_the_block() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), signals.held_back():
+    with pytest.raises(KeyboardInterrupt), signals_held_back():
         for step in range(3):
             os.kill(os.getpid(), signal.SIGINT)
             done.append(step)
@@ -25,7 +25,7 @@ def test_other_threads_have_nothing_to_hold() -> None:
     done: list[bool] = []
 
     def work() -> None:
-        with signals.held_back():
+        with signals_held_back():
             done.append(True)
 
     thread = threading.Thread(target=work)
