@@ -74,8 +74,10 @@ def run(arguments: argparse.Namespace) -> int:
     request = _request(arguments)
     with terminable(), shown_sweep(Console(stderr=True)) as view:
         results = run_study(request, view)
-    print_advice(advise(results), Console())
-    print(f"\nwrite it down:  writewise advise {request.output}")
+    recommendation = advise(results)
+    print_advice(recommendation, Console())
+    if recommendation.best is not None:
+        print(f"\nwrite it down:  writewise advise {request.output}")
     return 0
 
 

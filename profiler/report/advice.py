@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -9,8 +11,10 @@ from rich.text import Text
 
 from contracts.text import printable
 from contracts.units import format_size
-from sysctl.advise import Recommendation, Side
+from sysctl.advise import Recommendation, Side, changed_options
 from sysctl.explain import Reason
+from sysctl.results import Results
+from sysctl.setting import Setting
 from sysctl.statistics import Repeats
 
 
@@ -37,19 +41,19 @@ def _comparison(recommendation: Recommendation) -> Table:
     if recommendation.best is not None:
         sides.append(recommendation.best)
         table.add_column("recommended", justify="right", no_wrap=True, style="bold")
-    for title, cells in _rows(sides):
+    for title, cells in _rows(sides, recommendation.results):
         table.add_row(title, *cells)
     return table
 
 
-def _rows(sides: list[Side]) -> list[tuple[str, list[str]]]:
+def _rows(sides: list[Side], results: Results) -> list[tuple[str, list[str]]]:
     seen = [side.observation for side in sides]
     return [
-        ("settings", [_lines_of(side) for side in sides]),
+        ("settings", [_lines_of(side.setting, results) for side in sides]),
         ("time to return", [_seconds(side.return_s.median) for side in sides]),
         ("  its runs", [_runs(side.return_s) for side in sides]),
         ("time to durable", [_seconds(side.durable_s) for side in sides]),
-        ("writers stalled", [f"{o.stall_share:.0%}" for o in seen]),
+        ("writers stalled, at least", [f"{o.stall_share:.0%}" for o in seen]),
         ("writers wait from", [format_size(o.thresholds.freerun_bytes) for o in seen]),
         ("background threshold", [format_size(o.thresholds.background_bytes) for o in seen]),
         ("dirty threshold", [format_size(o.thresholds.dirty_bytes) for o in seen]),
@@ -57,8 +61,11 @@ def _rows(sides: list[Side]) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _lines_of(side: Side) -> str:
-    return "\n".join(printable(word) for word in str(side.setting).split(" "))
+def _lines_of(setting: Setting, results: Results) -> str:
+    """A word a line; mount options only where they differ from the present mount."""
+    if not changed_options(results, setting):
+        setting = replace(setting, mount_options=None)
+    return "\n".join(printable(word) for word in str(setting).split(" "))
 
 
 def _runs(times: Repeats) -> str:

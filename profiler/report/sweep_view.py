@@ -1,4 +1,8 @@
-"""A sweep while it runs: a line for each trial, below it what moves and the time left."""
+"""A sweep while it runs: a line for each trial, below it what moves and the time left.
+
+The moving line begins with what has a bounded width, so that a narrow terminal cuts the setting
+and never the time left.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 from contracts.text import printable
-from contracts.units import format_count, format_duration, format_seconds, format_size
+from contracts.units import counted, format_count, format_duration, format_seconds, format_size
 from profiler.measured_pull import Phase
 from profiler.pull.results import Progress as PullProgress
 from sysctl.results import CONFIRM, PRESENT, Observation, Results, Trial
@@ -27,15 +32,23 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
 @contextlib.contextmanager
 def shown_sweep(console: Console) -> Iterator[SweepView]:
     """A view for `run_study`, as long as the context lasts; lines only without a terminal."""
-    columns = (
+    with sweep_bar(console) as bar:
+        yield SweepView(console, bar)
+
+
+def sweep_bar(console: Console) -> Progress:
+    """Facts, a bar, and the setting in what is left of the width; nothing without a terminal."""
+    elastic = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[state]}", markup=False),
+        BarColumn(bar_width=10),
+        TextColumn("{task.fields[setting]}", markup=False, table_column=elastic),
+        console=console,
+        expand=True,
+        transient=True,
+        disable=not console.is_terminal,
     )
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    with bar:
-        yield SweepView(console, bar)
 
 
 class SweepView:
@@ -47,11 +60,12 @@ class SweepView:
         self._console = console
         self._bar = bar
         self._clock = clock
-        self._task: TaskID = bar.add_task("preparing", total=None, state="")
-        self._done = 0
+        self._task: TaskID = bar.add_task("preparing", total=None, setting="")
+        self._number = 0
+        self._remaining = 0
+        self._timed = 0
         self._busy_s = 0.0
         self._started_s = clock()
-        self._left = ""
 
     def recovered(self, changes: Sequence[str]) -> None:
         """See `View`."""
@@ -62,52 +76,74 @@ class SweepView:
         """See `View`."""
         for item in results.left_out:
             self._line(f"left out: {item.what}: {item.why}", "yellow")
-        self._line(f"{trials} settings to try, the present ones between them", "dim")
+        self._number = len(results.trials)
+        self._line(f"{counted(trials, 'setting')} to try, the present ones in between", "dim")
 
     def step(self, step: Step) -> None:
         """See `View`."""
         self._started_s = self._clock()
-        each_s = self._busy_s / self._done if self._done else None
-        seconds_left = each_s * (step.remaining + 1) if each_s is not None else None
-        self._left = f"about {format_seconds(seconds_left)} left" if seconds_left else ""
-        done_of = f"trial {self._done + 1} of {self._done + 1 + step.remaining}"
-        title = f"{done_of}: {title_of(step.role, str(step.setting))}"
-        self._bar.reset(self._task, total=None, description=title, state=self._left)
+        self._number += 1
+        self._remaining = step.remaining
+        title = printable(title_of(step.role, str(step.setting)))
+        self._bar.reset(self._task, total=None, description=self._facts(), setting=title)
         if not self._console.is_terminal:
-            self._line(f"{title}{' · ' if self._left else ''}{self._left}", "dim")
+            left = self._time_left()
+            line = f"trial {self._number} of {self._number + self._remaining}: {title}"
+            self._line(f"{line} · about {left}" if left else line, "dim")
 
     def doing(self, what: str) -> None:
         """See `View`."""
-        self._bar.update(self._task, state=f"{what} · {self._left}")
+        self._bar.update(self._task, description=self._facts(what))
 
     def phase(self, phase: Phase, progress: PullProgress | None) -> None:
         """See `View`."""
         if progress is None:
-            self._bar.reset(self._task, total=None, state=f"{phase.value} · {self._left}")
+            self._bar.reset(self._task, total=None, description=self._facts(phase.value))
             return
-        state = f"{phase.value} {progress.objects}/{progress.total_objects}"
         self._bar.update(
             self._task,
             completed=progress.bytes,
             total=progress.total_bytes,
-            state=f"{state} · {self._left}",
+            description=self._facts(f"{phase.value} {progress.objects}/{progress.total_objects}"),
         )
+
+    def _facts(self, what: str = "") -> str:
+        """`trial 3/16 · 2 min 10 s left · pulling 30/40`."""
+        of = f"trial {self._number}/{self._number + self._remaining}"
+        return " · ".join(part for part in (of, self._time_left(), what) if part)
+
+    def _time_left(self) -> str:
+        """From the mean trial of this run; empty before the first has ended, or once overdue."""
+        if not self._timed:
+            return ""
+        each_s = self._busy_s / self._timed
+        this_s = max(0.0, each_s - (self._clock() - self._started_s))
+        left_s = this_s + each_s * self._remaining
+        return f"{_minutes(left_s)} left" if left_s else ""
 
     def trial(self, trial: Trial) -> None:
         """See `View`."""
-        self._done += 1
+        self._timed += 1
         self._busy_s += self._clock() - self._started_s
         observation = trial.valid
         if observation is None:
             self._line(f"{title_of(trial.role, str(trial.setting))}: {trial.problem}", "yellow")
             return
         self._line(_trial_line(trial, observation))
-        if trial.role == PRESENT and self._done == 1:
+        if trial.role == PRESENT and self._number == 1:
             for line in contract_lines(observation):
                 self._line(line, "dim")
 
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(Text(printable(text), style=style), soft_wrap=True)
+
+
+def _minutes(seconds: float) -> str:
+    """130 → `2 min 10 s`."""
+    if seconds < 60:
+        return format_seconds(seconds)
+    minutes, rest_s = divmod(round(seconds), 60)
+    return f"{minutes} min {rest_s} s"
 
 
 def title_of(role: str, setting: str) -> str:
@@ -116,10 +152,11 @@ def title_of(role: str, setting: str) -> str:
 
 
 def _trial_line(trial: Trial, seen: Observation) -> str:
+    """The stall is a lower bound: it sums the pauses the kernel planned, a sleep may be longer."""
     durable = f" · durable {seen.durable_s:.1f} s" if seen.durable_s is not None else ""
     return (
         f"{seen.return_s:6.1f} s  {title_of(trial.role, str(trial.setting))} · stalled "
-        f"{seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty{durable}"
+        f"≥ {seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty{durable}"
     )
 
 

@@ -1,0 +1,127 @@
+"""What a sweep and its recommendation show, from made-up trials and a clock set by hand."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+import profiler.study
+from profiler.cli import sweep as sweep_command
+from profiler.measured_pull import Phase
+from profiler.pull.results import Progress
+from profiler.report.advice import print_advice
+from profiler.report.sweep_view import SweepView, _minutes, sweep_bar
+from sysctl.advise import advise
+from sysctl.results import CANDIDATE, Results, Trial
+from sysctl.setting import Setting
+from sysctl.sweep import Step
+from tests.unit.sweeps import PRESENT, sweep
+
+SETTING = Setting((("vm.dirty_ratio", 40), ("vm.dirty_background_ratio", 5)), "noatime,nodiratime")
+HALF = Progress(bytes=50, objects=30, total_bytes=100, total_objects=40, elapsed_s=1.0)
+
+
+class Shown:
+    """A view on a terminal or a file, with its clock, its lines and its moving line."""
+
+    def __init__(self, terminal: bool = True) -> None:
+        self.now_s = 0.0
+        self.file = io.StringIO()
+        self.console = Console(file=self.file, width=80, force_terminal=terminal, color_system=None)
+        self.bar = sweep_bar(self.console)
+        self.view = SweepView(self.console, self.bar, lambda: self.now_s)
+
+    def try_for(self, seconds: float, remaining: int, setting: Setting = SETTING) -> None:
+        self.view.step(Step(CANDIDATE, setting, durable=False, remaining=remaining))
+        self.now_s += seconds
+        self.view.trial(Trial(CANDIDATE, setting, "", None, "made up"))
+
+    def frame(self) -> str:
+        console = Console(file=io.StringIO(), width=80, color_system=None)
+        with console.capture() as captured:
+            console.print(self.bar.get_renderable())
+        return captured.get()
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_time_left_and_progress_fit_80_columns(phase):
+    shown = Shown()
+    shown.try_for(65, remaining=15)
+    shown.view.step(Step(CANDIDATE, SETTING, durable=False, remaining=14))
+    shown.view.phase(phase, None if phase is Phase.SYNC else HALF)
+    (line,) = shown.frame().splitlines()
+    assert "trial 2/16 · 16 min 15 s left · " + phase.value in line
+    assert "dirty_" in line
+    assert "…" in line
+    assert phase is Phase.SYNC or "30/40" in line
+
+
+def test_time_left_runs_down_within_a_trial_and_is_not_shown_once_overdue():
+    shown = Shown()
+    shown.try_for(10, remaining=1)
+    shown.view.step(Step(CANDIDATE, SETTING, durable=False, remaining=0))
+    shown.now_s += 4
+    shown.view.doing("settling")
+    assert "trial 2/2 · 6.00 s left · settling" in shown.frame()
+    shown.now_s += 7
+    shown.view.doing("settling")
+    assert "left" not in shown.frame()
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(59.0, "59.0 s"), (130.2, "2 min 10 s")])
+def test_minutes(seconds, text):
+    assert _minutes(seconds) == text
+
+
+def test_a_resumed_sweep_counts_on_but_times_only_its_own_trials():
+    shown = Shown(terminal=False)
+    done = [Trial(CANDIDATE, SETTING, "", None, "made up")] * 4
+    shown.view.planned(Results({}, {}, [], done), 1)
+    shown.try_for(10, remaining=7)
+    shown.view.step(Step(CANDIDATE, SETTING, durable=False, remaining=6))
+    text = shown.file.getvalue()
+    assert "1 setting to try" in text
+    assert "trial 5 of 12: dirty_ratio=40" in text
+    assert "trial 6 of 12: dirty_ratio=40" in text
+    assert "about 1 min 10 s left" in text
+
+
+def test_a_trials_stall_is_a_lower_bound():
+    shown = Shown()
+    shown.view.trial(sweep().trials[0])
+    assert "stalled ≥ 83%" in shown.file.getvalue()
+
+
+def printed_advice(recommendation) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    with console.capture() as captured:
+        print_advice(recommendation, console)
+    return captured.get()
+
+
+@pytest.mark.parametrize(("mount_options", "is_shown"), [("", False), ("noatime", True)])
+def test_only_a_changed_mount_is_shown(mount_options, is_shown):
+    found = advise(sweep())
+    best = replace(found.best, setting=replace(found.best.setting, mount_options=mount_options))
+    text = printed_advice(replace(found, best=best))
+    assert ("mount=" in text) is is_shown
+    assert "dirty_background_ratio=" in text
+    assert "writers stalled, at least" in text
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(None, True), (5.0, False)])
+def test_writing_down_is_named_only_for_a_change(seconds, is_told, monkeypatch, tmp_path, capsys):
+    results = sweep() if seconds is None else sweep(lambda setting, run: seconds)
+    monkeypatch.setattr(profiler.study, "run_study", lambda request, view: results)
+    monkeypatch.setattr("profiler.requirements.require", lambda *needs: None)
+    monkeypatch.setattr(sweep_command, "terminable", contextlib.nullcontext)
+    parser = argparse.ArgumentParser()
+    sweep_command.add_arguments(parser)
+    assert sweep_command.run(parser.parse_args(["s3://bucket/images", str(tmp_path)])) == 0
+    assert ("write it down" in capsys.readouterr().out) is is_told
+    assert results.trials[0].setting == PRESENT
