@@ -2,8 +2,9 @@
 
 The rule, so that it can be argued with:
 
-1. A candidate counts only if it returned faster than *every* run of the present settings, and by
-   more than these differed among themselves. Otherwise: no change recommended.
+1. A candidate counts only if it returned faster than *every* run of the present settings (of which
+   there must be two or more), by more than these differed among themselves, and by 5 % or more.
+   Otherwise: no change recommended.
 2. A change of mount options counts only if it was faster at *every* setting of the sysctls at which
    it was tried beside the present mount, by more than chance (`MOUNT_GAIN`).
 3. Among the candidates within `NEAR_BEST` of the fastest (or within the present settings' own
@@ -17,14 +18,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contracts.errors import UsageError
+from contracts.units import format_size
 from sysctl.explain import MOUNT_OPTIONS, Reason, explain_sysctls
 from sysctl.knobs.mount import find, split_options
-from sysctl.results import CANDIDATE, PRESENT, Observation, Results, Trial
+from sysctl.results import CANDIDATE, CONFIRM, PRESENT, Observation, Results, Trial
 from sysctl.setting import Setting
 from sysctl.statistics import Repeats, summarize
 
 NEAR_BEST = 0.10
 MOUNT_GAIN = 0.05
+MIN_GAIN = 0.05
+MIN_PRESENT_RUNS = 2
+_UNFINISHED = (
+    "No change recommended yet: the sweep was not finished, so its best setting was not run a "
+    "second time; go on with `writewise sweep … --resume`."
+)
+#: Below this share of their time writers may be said not to wait at all.
+_NO_STALL = 0.02
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,7 @@ class Recommendation:
 
 def advise(results: Results) -> Recommendation:
     """Recommend a change, or none. Raises UsageError when there is nothing to compare."""
-    present = _side(results, results.of_role(PRESENT))
+    present = _side(results.of_role(PRESENT))
     if present is None:
         raise UsageError(
             "the results hold no valid run of the present settings, so nothing can be compared",
@@ -64,9 +74,11 @@ def advise(results: Results) -> Recommendation:
     chosen = choose(results)
     if chosen is None:
         return Recommendation(present, None, _no_change(results, present), (), results)
-    same = [t for t in results.trials if t.setting == chosen.setting and t.role != PRESENT]
-    best = _side(results, same)
-    if best is None or best.return_s.largest >= present.return_s.smallest:
+    confirmed = [t for t in results.of_role(CONFIRM) if t.valid and t.setting == chosen.setting]
+    best = _side([chosen, *confirmed])
+    if not confirmed or best is None:
+        return Recommendation(present, None, _UNFINISHED, (), results)
+    if best.return_s.largest >= present.return_s.smallest:
         return Recommendation(present, None, _not_confirmed(chosen, present), (), results)
     speedup = present.return_s.median / best.return_s.median
     verdict = f"{speedup:.1f}× faster: {best.return_s.median:.1f} s instead of "
@@ -78,14 +90,15 @@ def advise(results: Results) -> Recommendation:
     return Recommendation(present, best, verdict, reasons, results)
 
 
-def _side(results: Results, trials: list[Trial]) -> Side | None:
-    observed = [(trial, trial.valid) for trial in trials if trial.valid]
-    valid = [observation for _, observation in observed if observation]
+def _side(trials: list[Trial]) -> Side | None:
+    """Repeated runs of one setting; what stands for them is the run of the median time."""
+    valid = sorted((t.valid for t in trials if t.valid), key=lambda seen: seen.return_s)
     if not valid:
         return None
-    durable = [o.durable_s for o in valid if o.durable_s is not None]
-    times = summarize([o.return_s for o in valid])
-    return Side(observed[0][0].setting, times, valid[0], durable[0] if durable else None)
+    durable = [seen.durable_s for seen in valid if seen.durable_s is not None]
+    times = summarize([seen.return_s for seen in valid])
+    middle = valid[(len(valid) - 1) // 2]
+    return Side(trials[0].setting, times, middle, durable[0] if durable else None)
 
 
 def choose(results: Results) -> Trial | None:
@@ -93,11 +106,12 @@ def choose(results: Results) -> Trial | None:
     times = [t.valid.return_s for t in results.of_role(PRESENT) if t.valid]
     timed = [(t.valid, t) for t in results.of_role(CANDIDATE) if t.valid]
     timed = [pair for pair in timed if _is_worth_its_mount(results, pair[1])]
-    if not times or not timed:
+    if len(times) < MIN_PRESENT_RUNS or not timed:
         return None
     present = summarize(times)
     fastest_s = min(observation.return_s for observation, _ in timed)
-    if fastest_s >= present.smallest or present.median - fastest_s <= present.spread:
+    gain_s = present.median - fastest_s
+    if fastest_s >= present.smallest or gain_s <= max(present.spread, MIN_GAIN * present.median):
         return None
     reach_s = fastest_s * (1 + max(NEAR_BEST, present.relative_spread))
     near = [pair for pair in timed if pair[0].return_s <= min(reach_s, present.smallest)]
@@ -160,9 +174,17 @@ def explain_mounts(results: Results, chosen: Setting) -> list[Reason]:
 
 
 def _no_change(results: Results, present: Side) -> str:
-    repeats, fastest_s = present.return_s, _fastest_s(results)
+    repeats, seen, fastest_s = present.return_s, present.observation, _fastest_s(results)
+    if repeats.count < MIN_PRESENT_RUNS:
+        return _UNFINISHED
     if fastest_s is None:
         return "No change recommended: no other setting could be measured."
+    if seen.stall_share < _NO_STALL and seen.peak_dirty_bytes < seen.thresholds.freerun_bytes:
+        return (
+            "No change recommended: writers never waited. At most "
+            f"{format_size(seen.peak_dirty_bytes)} were dirty, and they are made to wait from "
+            f"{format_size(seen.thresholds.freerun_bytes)} on, so no write-back setting can help."
+        )
     return (
         f"No change recommended: the best of the settings tried took {fastest_s:.1f} s, which the "
         f"present settings' own runs ({repeats.smallest:.1f} to {repeats.largest:.1f} s) do not "

@@ -37,9 +37,9 @@ def explain_sysctls(
     reasons = []
     for name, value in chosen.setting.sysctls:
         is_new = present.values.get(name) != value
-        why = "; ".join(
-            filter(None, (_effect(name, before, after), _others(results, chosen, name)))
-        )
+        effect = _effect(name, before if is_new else after, after)
+        parts = (effect, _others(results, chosen, name))
+        why = "; ".join(part for part in parts if part)
         risk = BY_NAME[name].risk if is_new else ""
         reasons.append(Reason(name, str(value), "set" if is_new else "keep", why, risk))
     return tuple(reasons)
@@ -49,12 +49,15 @@ def _effect(name: str, before: Observation, after: Observation) -> str:
     """What the value does to this pull."""
     old, new = before.thresholds, after.thresholds
     if name in BACKGROUND_PAIR:
-        return (
-            f"write-back starts at {format_size(new.background_bytes)} of dirty pages "
-            f"({format_size(old.background_bytes)} before)"
-        )
+        changed = f" ({format_size(old.background_bytes)} before)" if old is not new else ""
+        return f"write-back starts at {format_size(new.background_bytes)} of dirty pages{changed}"
     if name not in DIRTY_PAIR:
         return BY_NAME[name].what
+    if before is after:
+        return (
+            f"writers wait from {format_size(new.freerun_bytes)} of dirty pages on, "
+            f"{after.stall_share:.0%} of their time"
+        )
     return (
         f"writers had to wait from {format_size(old.freerun_bytes)} of dirty pages on, "
         f"{before.stall_share:.0%} of their time; now from {format_size(new.freerun_bytes)}, "

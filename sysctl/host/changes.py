@@ -85,7 +85,7 @@ class NewMount:
     def undo(self, system: System) -> None:
         """Unmount it, if it is there."""
         while mount_at(system.mounts(), self.target):
-            system.run(["umount", "--", self.target])
+            mounts.unmount(system, self.target)
 
     def __str__(self) -> str:
         return f"nothing mounted on {self.target}"

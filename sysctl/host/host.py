@@ -114,7 +114,7 @@ class Host:
             raise HostError(f"nothing is mounted on {target}")
         if not self._is_recorded(kind=MountOriginal.kind, target=target):
             self._record(MountOriginal(target, mount.source, mount.fstype, mount.all_options))
-        how = mounts.apply_words(self.system, mount, words)
+        how = mounts.apply_words(self.system, mount, self._original_of(target).options, words)
         missing = mounts.missing_words(self.system, target, words)
         if missing:
             holders = mounts.held_elsewhere(self.system, mount.device)
@@ -124,10 +124,12 @@ class Host:
 
     def restore_mount_options(self, target: str) -> None:
         """Mount `target` as it was before its first change; nothing when it was not changed."""
-        for entry in self._journal.pending():
-            change = from_json(entry.change)
-            if isinstance(change, MountOriginal) and change.target == target:
-                change.undo(self.system)
+        if self._is_recorded(kind=MountOriginal.kind, target=target):
+            self._original_of(target).undo(self.system)
+
+    def _original_of(self, target: str) -> MountOriginal:
+        changes = (from_json(entry.change) for entry in self._journal.pending())
+        return next(c for c in changes if isinstance(c, MountOriginal) and c.target == target)
 
     def make_directory(self, path: Path) -> None:
         """A new folder (0700) that goes again with everything in it."""

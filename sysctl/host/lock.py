@@ -17,6 +17,8 @@ from contracts.errors import WritewiseError
 from sysctl.host.system import COMMAND_TIMEOUT_S, System, host_errors
 
 _POLL_S = 0.05
+#: A process that was sent SIGKILL takes a while to end, with probes to detach.
+_GRACE_S = 3.0
 
 
 class LockedError(WritewiseError):
@@ -27,8 +29,9 @@ class LockedError(WritewiseError):
 def exclusive_lock(path: Path, purpose: str, system: System | None = None) -> Iterator[None]:
     """Hold the lock file while in the block.
 
-    Raises LockedError naming the holder, at once unless it is dead and only a command of it is
-    still to end; HostError when the file cannot be used.
+    Raises LockedError naming the holder after a moment, in which one that was just killed ends;
+    while the holder is dead and a command of it still runs, waits for that. Raises HostError when
+    the file cannot be used.
     """
     with host_errors(f"use {path}"):
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -45,13 +48,13 @@ def exclusive_lock(path: Path, purpose: str, system: System | None = None) -> It
 
 
 def _take(descriptor: int, system: System) -> None:
-    for _ in range(round(COMMAND_TIMEOUT_S / _POLL_S)):
+    for poll in range(round(COMMAND_TIMEOUT_S / _POLL_S)):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-            if _is_alive(holder, system):
+            if poll * _POLL_S >= _GRACE_S and _is_alive(holder, system):
                 break
         system.sleep(_POLL_S)
     raise LockedError(

@@ -18,6 +18,8 @@ from sysctl.host.mount_table import (
 from sysctl.host.system import HostError, System
 from sysctl.knobs.mount import Takes, find, is_tunable, split_options
 
+_UNMOUNT_ATTEMPTS = 15
+
 
 def check_sweepable(system: System, destination: str) -> Mount:
     """The mount whose options may be tried: DEST's own, used by nothing else. Raises HostError."""
@@ -95,10 +97,14 @@ def _name(process: Path) -> str:
         return "a process"
 
 
-def wanted_options(mount: Mount, words: Sequence[str]) -> tuple[str, ...]:
-    """The mount's options with its tunable ones replaced by `words`; policy stays as it is."""
-    kept = [o for o in mount.all_options if not is_tunable(o, mount.fstype)]
-    asked = [w for w in words if _takes(w, mount.fstype) is not Takes.NOTHING]
+def wanted_options(fstype: str, original: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+    """The original options with the tunable ones replaced by `words`; policy stays as it is.
+
+    The original is the one before the first change: an option that this table does not know
+    would otherwise look like policy once a trial has set it.
+    """
+    kept = [o for o in original if not is_tunable(o, fstype)]
+    asked = [w for w in words if _takes(w, fstype) is not Takes.NOTHING]
     return tuple(dict.fromkeys([*kept, *asked]))
 
 
@@ -107,8 +113,11 @@ def _takes(word: str, fstype: str) -> Takes:
     return option.takes if option else Takes.FRESH_MOUNT
 
 
-def needs_fresh_mount(mount: Mount, words: Sequence[str]) -> bool:
+def needs_fresh_mount(mount: Mount, words: Sequence[str], original: Sequence[str] = ()) -> bool:
     """Whether a remount would not do: an option that takes a fresh mount comes or goes."""
+    known = {*words, *(original or mount.all_options)}
+    if any(o not in known and not is_tunable(o, mount.fstype) for o in mount.all_options):
+        return True  # a trial set an option that is in no table: only this takes it away
     present = {o for o in mount.all_options if is_tunable(o, mount.fstype)}
     shown = {*mount.options, *mount.super_options}
     coming = [w for w in words if w not in shown]
@@ -128,13 +137,14 @@ def _is_shown_default(word: str, fstype: str) -> bool:
     return option is not None and option.default == word
 
 
-def apply_words(system: System, mount: Mount, words: Sequence[str]) -> str:
-    """Mount `mount` with option `words` in place of its tunable ones; returns how (`Takes`).
+def apply_words(system: System, mount: Mount, original: Sequence[str], words: Sequence[str]) -> str:
+    """Mount `mount` with `words` in place of the tunable ones of its original options.
 
-    The caller has journaled the original. Raises HostError, with the volume mounted or not.
+    Returns how (`Takes`). The caller has journaled the original. Raises HostError, with the volume
+    mounted or not.
     """
-    options = wanted_options(mount, words)
-    if needs_fresh_mount(mount, words):
+    options = wanted_options(mount.fstype, original, words)
+    if needs_fresh_mount(mount, words, original):
         _fresh_mount(system, mount.target, mount.source, mount.fstype, options)
         return Takes.FRESH_MOUNT.value
     remount = (*options, *_opposites(mount, words))
@@ -157,9 +167,21 @@ def _mount(system: System, target: str, source: str, fstype: str, options: Seque
 def _fresh_mount(
     system: System, target: str, source: str, fstype: str, options: Sequence[str]
 ) -> None:
-    system.run(["umount", "--", target])
+    unmount(system, target)
     _wait_until_free(system, source)
     _mount(system, target, source, fstype, options)
+
+
+def unmount(system: System, target: str) -> None:
+    """Unmount; a process that was just killed may hold the volume for a moment."""
+    for attempt in range(_UNMOUNT_ATTEMPTS):
+        try:
+            system.run(["umount", "--", target])
+            return
+        except HostError:
+            if attempt == _UNMOUNT_ATTEMPTS - 1:
+                raise
+        system.sleep(0.1)
 
 
 def _wait_until_free(system: System, device: str) -> None:
@@ -224,23 +246,30 @@ def restore(
 ) -> None:
     """Mount `source` on `target` with exactly `options`. Raises HostError."""
     mount = mount_at(system.mounts(), target)
-    if mount is None:
-        _mount(system, target, source, fstype, options)
-    elif mount.source != source:
+    if mount is not None and mount.source != source:
         raise HostError(
             f"{target} now holds {mount.source} instead of {source}",
             "another program mounted it; it was left as it is",
         )
+    if mount is None:
+        _mount(system, target, source, fstype, options)
     elif set(mount.all_options) != set(options):
-        words = [o for o in options if o not in VFS_POLICY_FLAGS]
-        if needs_fresh_mount(mount, words):
-            _fresh_mount(system, target, source, fstype, options)
-        else:
-            remount = ("remount", *options, *_opposites(mount, words))
-            _mount(system, target, source, fstype, remount)
+        _give_back(system, mount, options)
     mount = mount_at(system.mounts(), target)
     if mount is None or set(mount.all_options) != set(options):
         raise HostError(f"{target} could not be given its original options {','.join(options)}")
+
+
+def _give_back(system: System, mount: Mount, options: tuple[str, ...]) -> None:
+    """By remount where that does it, else by a fresh mount."""
+    words = [o for o in options if o not in VFS_POLICY_FLAGS]
+    if not needs_fresh_mount(mount, words, options):
+        remount = ("remount", *options, *_opposites(mount, words))
+        _mount(system, mount.target, mount.source, mount.fstype, remount)
+        now = mount_at(system.mounts(), mount.target)
+        if now is not None and set(now.all_options) == set(options):
+            return
+    _fresh_mount(system, mount.target, mount.source, mount.fstype, options)
 
 
 def loop_devices_of(system: System, backing_file: str) -> list[str]:

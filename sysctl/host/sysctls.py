@@ -39,7 +39,10 @@ def read_writeback(system: System) -> dict[str, int]:
 
     def is_set(name: str, value: int) -> bool:
         counterpart = BY_NAME[name].counterpart
-        return not (counterpart and value == 0 and values[counterpart])
+        if counterpart is None or value:
+            return True
+        # Both may be 0, a background threshold of 0: the kernel takes that as a ratio only.
+        return not values[counterpart] and name.endswith("_ratio")
 
     return {name: value for name, value in values.items() if is_set(name, value)}
 
@@ -47,12 +50,19 @@ def read_writeback(system: System) -> dict[str, int]:
 def write_writeback(system: System, wanted: Mapping[str, int]) -> None:
     """Set write-back sysctls in an order that is valid at each step, reading each back.
 
-    Values that are already there are not written. Raises HostError.
+    Values that are already there are not written. After a failure the others are still set; then
+    raises HostError with the first.
     """
+    failures: list[HostError] = []
     present = read_writeback(system)
     for name in _order(present, wanted, dirtyable_bytes(system)):
         if present.get(name) != wanted[name]:
-            write_sysctl(system, name, wanted[name])
+            try:
+                write_sysctl(system, name, wanted[name])
+            except HostError as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 def _order(present: Mapping[str, int], wanted: Mapping[str, int], dirtyable: int) -> list[str]:

@@ -127,6 +127,30 @@ def test_mount_options_take_and_come_back(state, fstype, words, how):
         assert set(restored.all_options) == set(mount.all_options)
 
 
+@pytest.mark.parametrize(("fstype", "option"), [("xfs", "largeio"), ("ext4", "nodelalloc")])
+def test_an_option_that_is_in_no_table_goes_again(state, fstype, option):
+    with Host.exclusive("lab", "volume") as lab:
+        mount = make_volume(lab, fstype)
+        with Host.exclusive("sweep", "options") as host:
+            assert host.set_mount_options(mount.target, (option,)) == "fresh mount"
+            assert host.set_mount_options(mount.target, ("noatime",)) == "fresh mount"
+            assert option not in mount_at(SYSTEM.mounts(), mount.target).all_options
+            host.set_mount_options(mount.target, (option,))
+        assert mount_at(SYSTEM.mounts(), mount.target).all_options == mount.all_options
+
+
+def test_a_background_threshold_of_0_comes_back():
+    with Host.exclusive("outer", "a host with no background threshold") as outer:
+        outer.set_writeback({"vm.dirty_background_ratio": 0})
+        zero = read_writeback(SYSTEM)
+        with Host.exclusive("sweep", "test") as host:
+            host.set_writeback({"vm.dirty_ratio": 40, "vm.dirty_background_ratio": 10})
+        assert read_writeback(SYSTEM) == zero
+        with Host.exclusive("sweep", "test") as host:
+            host.set_writeback({"vm.dirty_bytes": 2**30, "vm.dirty_background_bytes": 2**28})
+        assert read_writeback(SYSTEM) == zero
+
+
 def test_a_refused_option_leaves_the_volume_mounted_in_the_end(state):
     with Host.exclusive("lab", "volume") as lab:
         mount = make_volume(lab)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from contracts.errors import UsageError
@@ -66,6 +68,37 @@ def test_no_change_when_nothing_else_could_be_measured():
         return 10.0
 
     assert "could be measured" in advise(sweep(seconds)).verdict
+
+
+@pytest.mark.parametrize("kept", [2, 3, 4, 5, 8, 9])
+def test_an_unfinished_sweep_recommends_nothing(kept):
+    results = sweep()
+    del results.trials[kept:]
+    recommendation = advise(results)
+    assert recommendation.best is None
+    assert "--resume" in recommendation.verdict
+
+
+def test_a_gain_of_less_than_5_percent_is_none():
+    def seconds(setting, run):
+        return 10.0 if setting.values["vm.dirty_ratio"] == 20 else 9.6
+
+    assert advise(sweep(seconds)).best is None
+
+
+def test_a_burst_that_never_waits_is_told_so():
+    def seconds(setting, run):
+        return 3.3
+
+    results = sweep(seconds)
+    quiet = [
+        dataclasses.replace(
+            t, observation=dataclasses.replace(t.observation, peak_dirty_bytes=2**26)
+        )
+        for t in results.trials
+    ]
+    results.trials[:] = quiet
+    assert "writers never waited. At most 64.0 MiB were dirty" in advise(results).verdict
 
 
 def test_without_a_valid_present_run_nothing_is_compared():

@@ -149,7 +149,16 @@ def test_below_goes_by_whole_names():
 
 def test_policy_options_stay_and_tunable_ones_are_replaced():
     mount = parse_mountinfo(TABLE)[1]
-    assert wanted_options(mount, ("logbsize=256k",)) == ("rw", "nosuid", "noquota", "logbsize=256k")
+    wanted = wanted_options("xfs", mount.all_options, ("logbsize=256k",))
+    assert wanted == ("rw", "nosuid", "noquota", "logbsize=256k")
+
+
+def test_an_option_that_is_in_no_table_takes_a_fresh_mount_to_go():
+    original = parse_mountinfo(TABLE)[1]
+    changed = parse_mountinfo(TABLE.replace("noquota", "noquota,largeio"))[1]
+    assert wanted_options("xfs", original.all_options, ()) == ("rw", "nosuid", "noquota")
+    assert needs_fresh_mount(changed, (), original.all_options)
+    assert not needs_fresh_mount(original, (), original.all_options)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +212,30 @@ def test_only_the_member_of_a_pair_that_means_something_is_kept(tmp_path):
     sysctls.write_writeback(host, {"vm.dirty_ratio": 40, "vm.dirty_background_ratio": 5})
     sysctls.write_writeback(host, originals)
     assert sysctls.read_writeback(host) == originals
+
+
+def test_a_background_threshold_of_0_comes_back(tmp_path):
+    """The kernel refuses 0 for dirty_background_bytes, and takes it for the ratio."""
+
+    class Refusing(FakeHost):
+        def write(self, absolute, text):
+            if absolute.endswith("_bytes") and text == "0":
+                raise HostError("Invalid argument")
+            super().write(absolute, text)
+
+    host = Refusing(tmp_path, background=0)
+    originals = sysctls.read_writeback(host)
+    assert "vm.dirty_background_bytes" not in originals
+    sysctls.write_writeback(host, {"vm.dirty_ratio": 40, "vm.dirty_background_bytes": 2**25})
+    sysctls.write_writeback(host, originals)
+    assert sysctls.read_writeback(host) == originals
+
+
+def test_a_value_that_fails_does_not_keep_the_others_from_coming_back(tmp_path):
+    host = FakeHost(tmp_path, dirty=40)
+    with pytest.raises(HostError):
+        sysctls.write_writeback(host, {"vm.dirty_missing": 1, "vm.dirty_ratio": 20})
+    assert sysctls.read_writeback(host)["vm.dirty_ratio"] == 20
 
 
 def test_a_value_that_the_kernel_does_not_keep_is_an_error(tmp_path):
