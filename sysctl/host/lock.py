@@ -17,8 +17,8 @@ from contracts.errors import WritewiseError
 from sysctl.host.system import COMMAND_TIMEOUT_S, System, host_errors
 
 _POLL_S = 0.05
-#: A process that was sent SIGKILL takes a while to end, with probes to detach.
-_GRACE_S = 3.0
+#: A process that was sent SIGKILL runs for a moment until it sees it.
+_GRACE_S = 0.3
 
 
 class LockedError(WritewiseError):
@@ -66,4 +66,4 @@ def _take(descriptor: int, system: System) -> None:
 def _is_alive(holder: str, system: System) -> bool:
     """Whether the process that `holder` names runs; one that has not signed yet soon will."""
     found = re.search(r"process (\d+)$", holder)
-    return found is not None and system.process_start_ticks(int(found[1])) is not None
+    return found is not None and system.is_running(int(found[1]))

@@ -18,6 +18,7 @@ from sysctl.host.mount_table import Mount, parse_mountinfo
 from sysctl.host.signals import signals_held_back
 
 COMMAND_TIMEOUT_S = 120
+_PF_EXITING = 0x4  # include/linux/sched.h
 
 Run = Callable[[Sequence[str]], str]
 
@@ -117,8 +118,16 @@ class System:
 
         A zombie is none: it has ended, and only its parent can make it disappear.
         """
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            stat = self.path(f"/proc/{pid}/stat").read_text()
-            fields = stat.rpartition(")")[2].split()
-            return None if fields[0] in "ZX" else int(fields[19])
-        return None
+        fields = self._process_fields(pid)
+        return int(fields[19]) if fields and fields[0] not in "ZX" else None
+
+    def is_running(self, pid: int) -> bool:
+        """Whether process `pid` is there and not on its way out (PF_EXITING)."""
+        fields = self._process_fields(pid)
+        return bool(fields) and fields[0] not in "ZX" and not int(fields[6]) & _PF_EXITING
+
+    def _process_fields(self, pid: int) -> list[str]:
+        """/proc/PID/stat from its third field on (proc(5)); empty when there is no such process."""
+        with contextlib.suppress(OSError):
+            return self.path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return []
