@@ -19,11 +19,12 @@ from dataclasses import dataclass
 
 from contracts.errors import UsageError
 from contracts.units import format_size
+from sysctl.evidence import Side, side_of, thresholds_of
 from sysctl.explain import MOUNT_OPTIONS, Reason, explain_sysctls
 from sysctl.knobs.mount import find, split_options
 from sysctl.results import CANDIDATE, CONFIRM, PRESENT, Observation, Results, Trial
 from sysctl.setting import Setting
-from sysctl.statistics import Repeats, summarize
+from sysctl.statistics import summarize
 
 NEAR_BEST = 0.10
 MOUNT_GAIN = 0.05
@@ -35,16 +36,6 @@ _UNFINISHED = (
 )
 #: Below this share of their time writers may be said not to wait at all.
 _NO_STALL = 0.02
-
-
-@dataclass(frozen=True)
-class Side:
-    """The present or the recommended settings with their repeated times (s) and one observation."""
-
-    setting: Setting
-    return_s: Repeats
-    observation: Observation
-    durable_s: float | None
 
 
 @dataclass(frozen=True)
@@ -65,7 +56,7 @@ class Recommendation:
 
 def advise(results: Results) -> Recommendation:
     """Recommend a change, or none. Raises UsageError when there is nothing to compare."""
-    present = _side(results.of_role(PRESENT))
+    present = side_of(results, results.of_role(PRESENT))
     if present is None:
         raise UsageError(
             "the results hold no valid run of the present settings, so nothing can be compared",
@@ -75,7 +66,7 @@ def advise(results: Results) -> Recommendation:
     if chosen is None:
         return Recommendation(present, None, _no_change(results, present), (), results)
     confirmed = [t for t in results.of_role(CONFIRM) if t.valid and t.setting == chosen.setting]
-    best = _side([chosen, *confirmed])
+    best = side_of(results, [chosen, *confirmed])
     if not confirmed or best is None:
         return Recommendation(present, None, _UNFINISHED, (), results)
     if best.return_s.largest >= present.return_s.smallest:
@@ -84,21 +75,10 @@ def advise(results: Results) -> Recommendation:
     verdict = f"{speedup:.1f}× faster: {best.return_s.median:.1f} s instead of "
     verdict += f"{present.return_s.median:.1f} s"
     reasons = (
-        *explain_sysctls(results, present.setting, present.observation, chosen),
+        *explain_sysctls(results, present, best),
         *explain_mounts(results, chosen.setting),
     )
     return Recommendation(present, best, verdict, reasons, results)
-
-
-def _side(trials: list[Trial]) -> Side | None:
-    """Repeated runs of one setting; what stands for them is the run of the median time."""
-    valid = sorted((t.valid for t in trials if t.valid), key=lambda seen: seen.return_s)
-    if not valid:
-        return None
-    durable = [seen.durable_s for seen in valid if seen.durable_s is not None]
-    times = summarize([seen.return_s for seen in valid])
-    middle = valid[(len(valid) - 1) // 2]
-    return Side(trials[0].setting, times, middle, durable[0] if durable else None)
 
 
 def choose(results: Results) -> Trial | None:
@@ -140,9 +120,10 @@ def mount_ratios(results: Results, mount_options: str | None) -> list[float]:
 
 def _cost(results: Results, trial: Trial, seen: Observation) -> tuple[int, int, int, float]:
     """What a setting costs: bytes at risk, then mount options changed, then time."""
+    thresholds = thresholds_of(results, trial.setting)
     return (
-        seen.thresholds.dirty_bytes,
-        seen.thresholds.background_bytes,
+        thresholds.dirty_bytes,
+        thresholds.background_bytes,
         len(changed_options(results, trial.setting)),
         seen.return_s,
     )
@@ -166,8 +147,10 @@ def explain_mounts(results: Results, chosen: Setting) -> list[Reason]:
         why = "was not tried beside the present mount"
         if ratios:
             why = f"time with it {min(ratios):.2f} to {max(ratios):.2f} of that without"
-        known = [find(word, str(results.context.get("fstype"))) for word in split_options(text)]
-        risk = "; ".join(option.risk for option in known if option and option.risk)
+        words = [find(word, str(results.context.get("fstype"))) for word in split_options(text)]
+        known = [option for option in words if option]
+        why = "; ".join([why, *(f"{option.name}: {option.note}" for option in known)])
+        risk = "; ".join(option.risk for option in known if option.risk)
         shown = text or "defaults"
         reasons.append(Reason(MOUNT_OPTIONS, shown, action, why, risk if action == "set" else ""))
     return reasons
@@ -179,11 +162,12 @@ def _no_change(results: Results, present: Side) -> str:
         return _UNFINISHED
     if fastest_s is None:
         return "No change recommended: no other setting could be measured."
-    if seen.stall_share < _NO_STALL and seen.peak_dirty_bytes < seen.thresholds.freerun_bytes:
+    freerun_bytes = present.thresholds.freerun_bytes
+    if seen.stall_share < _NO_STALL and seen.peak_dirty_bytes < freerun_bytes:
         return (
             "No change recommended: writers never waited. At most "
             f"{format_size(seen.peak_dirty_bytes)} were dirty, and they are made to wait from "
-            f"{format_size(seen.thresholds.freerun_bytes)} on, so no write-back setting can help."
+            f"{format_size(freerun_bytes)} on, so no write-back setting can help."
         )
     return (
         f"No change recommended: the best of the settings tried took {fastest_s:.1f} s, which the "

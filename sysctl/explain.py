@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contracts.units import format_size
+from sysctl.evidence import Side
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
-from sysctl.results import CANDIDATE, Observation, Results, Trial
+from sysctl.results import CANDIDATE, Results
 from sysctl.setting import Setting
 
 #: The name of a reason that is about mount options; of others it is a sysctl's.
@@ -27,50 +28,46 @@ class Reason:
     risk: str = ""
 
 
-def explain_sysctls(
-    results: Results, present: Setting, before: Observation, chosen: Trial
-) -> tuple[Reason, ...]:
-    """A reason for each sysctl of the chosen trial: what it does here, and what others measured."""
-    after = chosen.valid
-    if after is None:
-        return ()
+def explain_sysctls(results: Results, present: Side, best: Side) -> tuple[Reason, ...]:
+    """A reason for each sysctl of the best setting: what it does here, and what others measured."""
     reasons = []
-    for name, value in chosen.setting.sysctls:
-        is_new = present.values.get(name) != value
-        effect = _effect(name, before if is_new else after, after)
-        parts = (effect, _others(results, chosen, name))
+    for name, value in best.setting.sysctls:
+        is_new = present.setting.values.get(name) != value
+        effect = _effect(name, present if is_new else best, best)
+        parts = (effect, _others(results, best.setting, name))
         why = "; ".join(part for part in parts if part)
         risk = BY_NAME[name].risk if is_new else ""
         reasons.append(Reason(name, str(value), "set" if is_new else "keep", why, risk))
     return tuple(reasons)
 
 
-def _effect(name: str, before: Observation, after: Observation) -> str:
-    """What the value does to this pull."""
+def _effect(name: str, before: Side, after: Side) -> str:
+    """What the value does to this pull; shares of time are lower bounds, as everywhere."""
     old, new = before.thresholds, after.thresholds
     if name in BACKGROUND_PAIR:
         changed = f" ({format_size(old.background_bytes)} before)" if old is not new else ""
         return f"write-back starts at {format_size(new.background_bytes)} of dirty pages{changed}"
     if name not in DIRTY_PAIR:
         return BY_NAME[name].what
+    share = f"{after.observation.stall_share:.0%}"
     if before is after:
         return (
             f"writers wait from {format_size(new.freerun_bytes)} of dirty pages on, "
-            f"{after.stall_share:.0%} of their time"
+            f"{share} of their time"
         )
     return (
         f"writers had to wait from {format_size(old.freerun_bytes)} of dirty pages on, "
-        f"{before.stall_share:.0%} of their time; now from {format_size(new.freerun_bytes)}, "
-        f"{after.stall_share:.0%} of it"
+        f"{before.observation.stall_share:.0%} of their time; now from "
+        f"{format_size(new.freerun_bytes)}, {share} of it"
     )
 
 
-def _others(results: Results, chosen: Trial, name: str) -> str:
+def _others(results: Results, chosen: Setting, name: str) -> str:
     """The times of the settings that differ from the chosen one in this sysctl alone."""
     times = {
         trial.setting.values[name]: trial.valid.return_s
         for trial in results.of_role(CANDIDATE)
-        if trial.valid and _without(trial.setting, name) == _without(chosen.setting, name)
+        if trial.valid and _without(trial.setting, name) == _without(chosen, name)
     }
     if len(times) < 2:
         return ""

@@ -171,7 +171,8 @@ def _context(data: Mapping[str, Any]) -> dict[str, Any]:
         words = context[key]
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"{key} is no list of words")
-    context["available_bytes"] = _whole(context["available_bytes"])
+    for key in ("available_bytes", "dirtyable_bytes"):
+        context[key] = _whole(context[key])
     context["fstype"] = str(context["fstype"])
     return context
 

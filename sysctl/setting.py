@@ -46,6 +46,15 @@ class Setting:
         return Setting(pairs, options)
 
 
+def replace_values(present: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
+    """The present values with the chosen ones; a chosen member of a pair replaces the other."""
+    replaced = {
+        name for pair in (DIRTY_PAIR, BACKGROUND_PAIR) if set(pair) & set(chosen) for name in pair
+    }
+    kept = {name: value for name, value in present.items() if name not in replaced}
+    return {**kept, **chosen}
+
+
 def threshold_bytes(values: Mapping[str, int], pair: tuple[str, str], dirtyable_bytes: int) -> int:
     """The bytes that a pair (`DIRTY_PAIR`, `BACKGROUND_PAIR`) means on a host, 0 if not named."""
     ratio_name, bytes_name = pair

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from contracts.text import printable
 from contracts.units import format_size
-from sysctl.advise import Recommendation, Side, changed_options
+from sysctl.advise import Recommendation, changed_options
+from sysctl.evidence import Side
 from sysctl.explain import Reason
 from sysctl.results import Results
 from sysctl.setting import Setting
@@ -48,15 +49,16 @@ def _comparison(recommendation: Recommendation) -> Table:
 
 def _rows(sides: list[Side], results: Results) -> list[tuple[str, list[str]]]:
     seen = [side.observation for side in sides]
+    thresholds = [side.thresholds for side in sides]
     return [
         ("settings", [_lines_of(side.setting, results) for side in sides]),
         ("time to return", [_seconds(side.return_s.median) for side in sides]),
         ("  its runs", [_runs(side.return_s) for side in sides]),
         ("time to durable", [_seconds(side.durable_s) for side in sides]),
-        ("writers stalled, at least", [f"{o.stall_share:.0%}" for o in seen]),
-        ("writers wait from", [format_size(o.thresholds.freerun_bytes) for o in seen]),
-        ("background threshold", [format_size(o.thresholds.background_bytes) for o in seen]),
-        ("dirty threshold", [format_size(o.thresholds.dirty_bytes) for o in seen]),
+        ("writers stalled", [f"at least {o.stall_share:.0%}" for o in seen]),
+        ("writers wait from", [format_size(t.freerun_bytes) for t in thresholds]),
+        ("background threshold", [format_size(t.background_bytes) for t in thresholds]),
+        ("dirty threshold", [format_size(t.dirty_bytes) for t in thresholds]),
         ("peak of dirty pages", [format_size(o.peak_dirty_bytes) for o in seen]),
     ]
 
@@ -80,10 +82,9 @@ def _cost_lines(recommendation: Recommendation) -> list[str]:
     present, best = recommendation.present, recommendation.best
     if best is None:
         return []
-    thresholds = best.observation.thresholds
     lines = [
-        f"A power loss may take up to {format_size(thresholds.dirty_bytes)} of written data, "
-        f"{format_size(present.observation.thresholds.dirty_bytes)} before."
+        f"A power loss may take up to {format_size(best.thresholds.dirty_bytes)} of written data, "
+        f"{format_size(present.thresholds.dirty_bytes)} before."
     ]
     if present.durable_s is not None and best.durable_s is not None:
         ratio = best.durable_s / present.durable_s
@@ -123,14 +124,14 @@ def advice_document(recommendation: Recommendation) -> dict[str, object]:
 
 
 def _side_document(side: Side) -> dict[str, object]:
-    seen = side.observation
+    seen, thresholds = side.observation, side.thresholds
     return {
         **side.setting.to_json(),
         "return_seconds": vars(side.return_s),
         "durable_seconds": side.durable_s,
         "stalled_share": seen.stall_share,
-        "background_threshold_bytes": seen.thresholds.background_bytes,
-        "dirty_threshold_bytes": seen.thresholds.dirty_bytes,
-        "freerun_bytes": seen.thresholds.freerun_bytes,
+        "background_threshold_bytes": thresholds.background_bytes,
+        "dirty_threshold_bytes": thresholds.dirty_bytes,
+        "freerun_bytes": thresholds.freerun_bytes,
         "peak_dirty_bytes": seen.peak_dirty_bytes,
     }

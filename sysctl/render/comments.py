@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from contracts.text import printable
 from contracts.units import format_size
-from sysctl.advise import Recommendation, Side
+from sysctl.advise import Recommendation
+from sysctl.evidence import Side
 
 
 def comment(lines: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ def render(recommendation: Recommendation) -> str:
     reasons = [r for r in recommendation.reasons if r.name in BY_NAME]
     if recommendation.best is None or not any(r.action == "set" for r in reasons):
         return comment(["Written by writewise: no change of a sysctl is recommended."])
-    thresholds = recommendation.best.observation.thresholds
+    thresholds = recommendation.best.thresholds
     present = recommendation.present.setting.values
     head = [
         "Written by writewise: write-back settings for pulls from S3.",

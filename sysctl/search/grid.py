@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.results import CANDIDATE, LeftOut, Trial
-from sysctl.setting import Setting, invalid_reason, threshold_bytes
+from sysctl.setting import Setting, invalid_reason, replace_values, threshold_bytes
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def build_grid(
     left_out: list[LeftOut] = []
     for combination in itertools.product(*values.values()):
         chosen = dict(zip(values, combination))
-        why = invalid_reason(_complete(present.values, chosen), dirtyable_bytes)
+        why = invalid_reason(replace_values(present.values, chosen), dirtyable_bytes)
         settings = [_setting(chosen, options) for options in options_tried]
         if why:
             left_out.append(LeftOut(str(_setting(chosen, None)), why))
@@ -59,7 +59,7 @@ def build_grid(
             candidates += settings
 
     def rank(setting: Setting) -> tuple[int, int, tuple[int, ...]]:
-        complete = _complete(present.values, setting.values)
+        complete = replace_values(present.values, setting.values)
         return (
             threshold_bytes(complete, DIRTY_PAIR, dirtyable_bytes),
             threshold_bytes(complete, BACKGROUND_PAIR, dirtyable_bytes),
@@ -71,12 +71,3 @@ def build_grid(
 
 def _setting(values: Mapping[str, int], mount_options: str | None) -> Setting:
     return Setting(tuple(values.items()), mount_options)
-
-
-def _complete(present: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
-    """The present values with the chosen ones; a chosen member of a pair replaces the other."""
-    replaced = {
-        name for pair in (DIRTY_PAIR, BACKGROUND_PAIR) if set(pair) & set(chosen) for name in pair
-    }
-    kept = {name: value for name, value in present.items() if name not in replaced}
-    return {**kept, **chosen}

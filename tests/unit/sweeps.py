@@ -25,6 +25,7 @@ CONTEXT = {
     "version": "0.1.0",
     "started_at": "2026-11-21T10:00:00+00:00",
     "available_bytes": 4 * GIB,
+    "dirtyable_bytes": 4 * GIB,
 }
 
 

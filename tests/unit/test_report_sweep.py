@@ -98,7 +98,7 @@ def test_a_trials_stall_is_a_lower_bound():
 
 
 def printed_advice(recommendation) -> str:
-    console = Console(file=io.StringIO(), width=120)
+    console = Console(file=io.StringIO(), width=80)
     with console.capture() as captured:
         print_advice(recommendation, console)
     return captured.get()
@@ -110,8 +110,9 @@ def test_only_a_changed_mount_is_shown(mount_options, is_shown):
     best = replace(found.best, setting=replace(found.best.setting, mount_options=mount_options))
     text = printed_advice(replace(found, best=best))
     assert ("mount=" in text) is is_shown
-    assert "dirty_background_ratio=" in text
-    assert "writers stalled, at least" in text
+    assert "dirty_background_ratio=5" in text
+    assert "at least 83%" in text
+    assert "…" not in text
 
 
 @pytest.mark.parametrize(("seconds", "is_told"), [(None, True), (5.0, False)])
