@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -122,9 +124,22 @@ class System:
         return int(fields[19]) if fields and fields[0] not in "ZX" else None
 
     def is_running(self, pid: int) -> bool:
-        """Whether process `pid` is there and not on its way out (PF_EXITING)."""
+        """Whether process `pid` is there and not on its way out.
+
+        One that was killed may first have to wake from a wait that nothing interrupts (D).
+        """
         fields = self._process_fields(pid)
-        return bool(fields) and fields[0] not in "ZX" and not int(fields[6]) & _PF_EXITING
+        if not fields or fields[0] in "ZX" or int(fields[6]) & _PF_EXITING:
+            return False
+        return not self._was_killed(pid)
+
+    def _was_killed(self, pid: int) -> bool:
+        """Whether a SIGKILL waits to be seen by the process."""
+        with contextlib.suppress(OSError):
+            status = self.path(f"/proc/{pid}/status").read_text()
+            pending = re.findall(r"^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$", status, re.MULTILINE)
+            return any(int(mask, 16) >> (signal.SIGKILL - 1) & 1 for mask in pending)
+        return True
 
     def _process_fields(self, pid: int) -> list[str]:
         """/proc/PID/stat from its third field on (proc(5)); empty when there is no such process."""

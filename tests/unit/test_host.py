@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 from hypothesis import given
@@ -109,6 +110,26 @@ def test_a_second_holder_of_the_lock_is_told_who_has_it(tmp_path):
         exclusive_lock(tmp_path / "lock", "another"),
     ):
         raise AssertionError("unreachable")
+
+
+@pytest.mark.parametrize(
+    ("state", "flags", "pending", "is_running"),
+    [
+        ("S", 0x400000, 0, True),
+        ("D", 0x400000, 1 << (signal.SIGTERM - 1), True),
+        ("D", 0x400000, 1 << (signal.SIGKILL - 1), False),
+        ("R", 0x400004, 0, False),
+        ("Z", 0x400004, 0, False),
+    ],
+)
+def test_a_process_that_was_killed_does_not_count_as_running(
+    state, flags, pending, is_running, tmp_path
+):
+    folder = tmp_path / "proc/7"
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text(f"7 (a (b) c) {state} 1 7 7 0 -1 {flags} 0\n")
+    (folder / "status").write_text(f"Name:\ta\nSigPnd:\t{pending:016x}\nShdPnd:\t{0:016x}\n")
+    assert System(tmp_path).is_running(7) is is_running
 
 
 def test_every_kind_of_change_comes_back_from_the_journal():
