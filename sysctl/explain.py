@@ -42,7 +42,7 @@ def explain_sysctls(results: Results, present: Side, best: Side) -> tuple[Reason
 
 
 def _effect(name: str, before: Side, after: Side) -> str:
-    """What the value does to this pull; shares of time are lower bounds, as everywhere."""
+    """What the value does to this pull."""
     old, new = before.thresholds, after.thresholds
     if name in BACKGROUND_PAIR:
         changed = f" ({format_size(old.background_bytes)} before)" if old is not new else ""
@@ -53,11 +53,11 @@ def _effect(name: str, before: Side, after: Side) -> str:
     if before is after:
         return (
             f"writers wait from {format_size(new.freerun_bytes)} of dirty pages on, "
-            f"{share} of their time"
+            f"at least {share} of their time"
         )
     return (
         f"writers had to wait from {format_size(old.freerun_bytes)} of dirty pages on, "
-        f"{before.observation.stall_share:.0%} of their time; now from "
+        f"at least {before.observation.stall_share:.0%} of their time; now from "
         f"{format_size(new.freerun_bytes)}, {share} of it"
     )
 

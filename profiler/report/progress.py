@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -37,20 +38,40 @@ def shown_progress(console: Console) -> Iterator[OnPhase]:
         yield _bar(bar)
 
 
+class MovingLine:
+    """The one line of a rich bar, begun anew for each activity; without a measure it pulses."""
+
+    def __init__(self, bar: Progress, description: str = "", **fields: Any) -> None:
+        self._bar = bar
+        self._fields = fields
+        self._task = bar.add_task(description, total=None, **fields)
+
+    def begin(self, description: str, **fields: Any) -> None:
+        """Another activity, of no known length yet: rich's `reset` cannot take a total away."""
+        self._fields |= fields
+        self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(description, total=None, **self._fields)
+
+    def describe(self, description: str) -> None:
+        """The same activity, in other words."""
+        self._bar.update(self._task, description=description)
+
+    def advance(self, description: str, completed: int, total: int) -> None:
+        """How far the activity is."""
+        self._bar.update(self._task, description=description, completed=completed, total=total)
+
+
 def _bar(bar: Progress) -> OnPhase:
-    """One task, started anew for each phase; without a measure it pulses."""
-    task = bar.add_task("", total=None)
+    line = MovingLine(bar)
     current: list[Phase] = []
 
     def show(phase: Phase, progress: PullProgress | None) -> None:
         if current != [phase]:
             current[:] = [phase]
-            bar.reset(task, total=None, description=phase.value)
+            line.begin(phase.value)
         if progress is not None:
             objects = f"{phase.value} {progress.objects}/{progress.total_objects} objects"
-            bar.update(
-                task, description=objects, completed=progress.bytes, total=progress.total_bytes
-            )
+            line.advance(objects, progress.bytes, progress.total_bytes)
 
     return show
 

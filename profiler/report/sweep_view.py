@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Column
 from rich.text import Text
 
@@ -19,6 +19,7 @@ from contracts.text import printable
 from contracts.units import counted, format_count, format_duration, format_seconds, format_size
 from profiler.measured_pull import Phase
 from profiler.pull.results import Progress as PullProgress
+from profiler.report.progress import MovingLine
 from sysctl.results import CONFIRM, PRESENT, Observation, Results, Trial
 from sysctl.sweep import Step
 
@@ -58,9 +59,8 @@ class SweepView:
         self, console: Console, bar: Progress, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._console = console
-        self._bar = bar
         self._clock = clock
-        self._task: TaskID = bar.add_task("preparing", total=None, setting="")
+        self._moving = MovingLine(bar, "preparing", setting="")
         self._number = 0
         self._remaining = 0
         self._timed = 0
@@ -85,7 +85,7 @@ class SweepView:
         self._number += 1
         self._remaining = step.remaining
         title = printable(title_of(step.role, str(step.setting)))
-        self._bar.reset(self._task, total=None, description=self._facts(), setting=title)
+        self._moving.begin(self._facts(), setting=title)
         if not self._console.is_terminal:
             left = self._time_left()
             line = f"trial {self._number} of {self._number + self._remaining}: {title}"
@@ -93,19 +93,15 @@ class SweepView:
 
     def doing(self, what: str) -> None:
         """See `View`."""
-        self._bar.update(self._task, description=self._facts(what))
+        self._moving.describe(self._facts(what))
 
     def phase(self, phase: Phase, progress: PullProgress | None) -> None:
         """See `View`."""
         if progress is None:
-            self._bar.reset(self._task, total=None, description=self._facts(phase.value))
+            self._moving.begin(self._facts(phase.value))
             return
-        self._bar.update(
-            self._task,
-            completed=progress.bytes,
-            total=progress.total_bytes,
-            description=self._facts(f"{phase.value} {progress.objects}/{progress.total_objects}"),
-        )
+        facts = self._facts(f"{phase.value} {progress.objects}/{progress.total_objects}")
+        self._moving.advance(facts, progress.bytes, progress.total_bytes)
 
     def _facts(self, what: str = "") -> str:
         """`trial 3/16 · 2 min 10 s left · pulling 30/40`."""

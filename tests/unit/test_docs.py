@@ -36,6 +36,12 @@ def test_every_command_shown_parses(command):
     build_parser().parse_args(shlex.split(command, comments=True)[1:])
 
 
+def test_no_output_is_a_placeholder():
+    for path in DOCS:
+        for block in BLOCK.findall(path.read_text()):
+            assert block.strip() not in ("", "OUTPUT", "TODO"), path.name
+
+
 def test_make_targets_shown_exist():
     makefile = (ROOT / "Makefile").read_text()
     text = "\n".join(path.read_text() for path in DOCS)

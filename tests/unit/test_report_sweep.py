@@ -48,6 +48,16 @@ class Shown:
         return captured.get()
 
 
+def test_a_phase_without_a_measure_pulses_after_one_with_it():
+    shown = Shown()
+    shown.try_for(65, remaining=15)
+    shown.view.phase(Phase.PULL, HALF)
+    assert [task.total for task in shown.bar.tasks] == [100]
+    shown.view.phase(Phase.SYNC, None)
+    (task,) = shown.bar.tasks
+    assert (task.total, task.fields["setting"]) == (None, str(SETTING))
+
+
 @pytest.mark.parametrize("phase", list(Phase))
 def test_time_left_and_progress_fit_80_columns(phase):
     shown = Shown()
