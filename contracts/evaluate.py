@@ -65,18 +65,28 @@ def evaluate(contract: Contract, stats: Sequence[CallStats]) -> tuple[Finding, .
 
 def measured_value(measurement: Measurement, calls: CallStats) -> float | None:
     """The value of a measurement in its base unit; None for a latency of no calls."""
-    if measurement is Measurement.BANDWIDTH:
+    if measurement in (Measurement.BANDWIDTH, Measurement.SEEK_DISTANCE):
         return calls.bytes
     if measurement is Measurement.COUNT:
         return calls.count
     if calls.count == 0:
         return None
+    if measurement in _PERCENTS:
+        return calls.percentile_ns(_PERCENTS[measurement])
     return {
         Measurement.MEAN_LATENCY: calls.latency_mean_ns,
         Measurement.MIN_LATENCY: calls.latency_min_ns,
         Measurement.MAX_LATENCY: calls.latency_max_ns,
         Measurement.TOTAL_LATENCY: calls.latency_total_ns,
     }[measurement]
+
+
+_PERCENTS = {
+    Measurement.P50: 50.0,
+    Measurement.P90: 90.0,
+    Measurement.P99: 99.0,
+    Measurement.P99_9: 99.9,
+}
 
 
 def _finding(rule: Rule, calls: CallStats, is_behind: bool) -> Finding:
@@ -92,7 +102,7 @@ def _is_violated(rule: Rule, calls: CallStats) -> bool:
 
 def _alike(rule: Rule) -> Hashable:
     """What rules share that differ in label and threshold only."""
-    return rule.path, rule.call_type, rule.size_range, rule.measurement
+    return rule.path, rule.call_types, rule.size_range, rule.measurement
 
 
 def _leading_thresholds(contract: Contract, stats: Sequence[CallStats]) -> dict[Hashable, Rule]:

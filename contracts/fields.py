@@ -20,6 +20,7 @@ from contracts.model import (
     Quantity,
     Rule,
     SizeRange,
+    Slot,
 )
 from contracts.text import is_unprintable, printable, quoted
 from contracts.units import (
@@ -31,7 +32,7 @@ from contracts.units import (
     parse_size_bytes,
     parse_timeframe_ns,
 )
-from contracts.vocabulary import parse_call_type, parse_measurement
+from contracts.vocabulary import parse_call_types, parse_measurement
 
 MAX_LABEL_CHARACTERS = 128
 #: PATH_MAX and NAME_MAX of include/uapi/linux/limits.h; PATH_MAX counts the ending NUL.
@@ -92,7 +93,7 @@ class WrittenRule:
     where: str
     label: Written | None
     path: Written | None
-    call_type: Written | None
+    call_types: Written | None
     size_range: Written | None
     measurement: Written | None
     threshold: Written | None
@@ -119,7 +120,7 @@ def _build_rules(rules: Iterable[WrittenRule], problems: Problems) -> list[Rule]
     """The rules that are right; what is wrong with the others is noted."""
     built: list[Rule] = []
     places_of_labels: dict[str, str] = {}
-    slots: set[tuple[str, SizeRange]] = set()
+    slots: set[Slot] = set()
     for number, written in enumerate(rules):
         if number == MAX_RULES:
             problems.add(written.where, f"a contract has at most {MAX_RULES} rules")
@@ -148,17 +149,17 @@ def _parsed(
 def _build_rule(written: WrittenRule, problems: Problems) -> Rule | None:
     label = _parsed(written.label, parse_label, problems)
     path = _parsed(written.path, parse_path, problems)
-    call_type = _parsed(written.call_type, parse_call_type, problems)
+    call_types = _parsed(written.call_types, parse_call_types, problems)
     size_range = _parsed(written.size_range, parse_size_range, problems)
     measurement = _parsed(written.measurement, parse_measurement, problems)
     if measurement is None:
         return None  # which units a threshold takes is not known then
     threshold = _parsed(written.threshold, threshold_parser(measurement), problems)
-    if label is None or path is None or call_type is None:
+    if label is None or path is None or call_types is None:
         return None
     if size_range is None or threshold is None:
         return None
-    return Rule(label, path, call_type, size_range, measurement, threshold)
+    return Rule(label, path, call_types, size_range, measurement, threshold)
 
 
 def _check_label_is_new(written: WrittenRule, places: dict[str, str], problems: Problems) -> None:
@@ -171,15 +172,15 @@ def _check_label_is_new(written: WrittenRule, places: dict[str, str], problems: 
         problems.add(where, f"the label {quoted(text)} is taken already, at {first}")
 
 
-def _check_slot(
-    rule: Rule, where: str, slots: set[tuple[str, SizeRange]], problems: Problems
-) -> None:
-    slot = rule.path, rule.size_range
-    if slot in slots:
+def _check_slot(rule: Rule, where: str, slots: set[Slot], problems: Problems) -> None:
+    slot = rule.slot
+    if slot is None or slot in slots:
         return
     slots.add(slot)
     if len(slots) == MAX_SLOTS + 1:  # said once, not for every rule that follows
-        problems.add(where, f"more than {MAX_SLOTS} distinct pairs of path and size range")
+        problems.add(
+            where, f"more than {MAX_SLOTS} distinct combinations of path, call types and size range"
+        )
 
 
 def _check_text(text: str, noun: str) -> None:

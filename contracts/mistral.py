@@ -25,7 +25,7 @@ from contracts.fields import (
 from contracts.model import Contract, Rule
 from contracts.text import quoted
 from contracts.units import exact_latency
-from contracts.vocabulary import MONITOR, check_timeframe_type
+from contracts.vocabulary import MONITOR, call_types_text, check_timeframe_type
 
 #: Longer than any line whose fields are within their limits, every character escaped.
 _MAX_LINE_CHARACTERS = 16_384
@@ -67,7 +67,7 @@ def _rule_text(rule: Rule) -> str:
     fields = (
         rule.label,
         rule.path,
-        rule.call_type.value,
+        call_types_text(rule.call_types),
         size_range_text(rule.size_range),
         rule.measurement.value,
         threshold_text(rule),
@@ -133,7 +133,7 @@ def _rules(lines: Iterator[_Line], version: str, problems: Problems) -> Iterator
             where=where,
             label=written["LABEL"],
             path=written["PATH"],
-            call_type=written["CALL-TYPE"],
+            call_types=written["CALL-TYPE"],
             size_range=written.get("SIZE-RANGE", Written("all", where)),
             measurement=written["MEASUREMENT"],
             threshold=written["THRESHOLD"],

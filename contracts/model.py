@@ -10,33 +10,29 @@ from dataclasses import dataclass, field
 
 #: What one contract can hold; the kernel side's maps are sized for it.
 MAX_RULES = 64
-#: Distinct pairs of path and size range: the kernel side counts each pair once, however many
-#: rules read it.
+#: Distinct slots: the kernel side counts each once, however many rules read it.
 MAX_SLOTS = 32
 
 
 class CallType(enum.Enum):
-    """Kinds of calls a rule can count; the value is the word in both syntaxes."""
+    """Kinds of calls a rule can count; the value is the word in both syntaxes.
 
+    The order is that in which joined types are written (`read+write`).
+    """
+
+    OPEN = "open"
+    CREATE = "create"
+    DELETE = "delete"
+    FSCHANGE = "fschange"
+    READ = "read"
     WRITE = "write"
-
-
-class Measurement(enum.Enum):
-    """What a rule measures of its calls; the value is the word in both syntaxes."""
-
-    BANDWIDTH = "bandwidth"
-    COUNT = "count"
-    MEAN_LATENCY = "mean-latency"
-    MIN_LATENCY = "min-latency"
-    MAX_LATENCY = "max-latency"
-    TOTAL_LATENCY = "total-latency"
-
-    @property
-    def quantity(self) -> Quantity:
-        """The kind of figure, and so the units its threshold takes."""
-        if self is Measurement.BANDWIDTH:
-            return Quantity.SIZE
-        return Quantity.COUNT if self is Measurement.COUNT else Quantity.LATENCY
+    SEEK = "seek"
+    MMAP = "mmap"
+    GLOB = "glob"
+    ACCESS = "access"
+    CONNECT = "connect"
+    ACCEPT = "accept"
+    FSYNC = "fsync"
 
 
 class Quantity(enum.Enum):
@@ -45,6 +41,59 @@ class Quantity(enum.Enum):
     SIZE = "size"
     LATENCY = "latency"
     COUNT = "count"
+
+
+class Measurement(enum.Enum):
+    """What a rule measures; the value is the word in both syntaxes.
+
+    Most are of calls; those of `RESOURCES` are of processes or of the host.
+    """
+
+    BANDWIDTH = "bandwidth"
+    COUNT = "count"
+    SEEK_DISTANCE = "seek-distance"
+    MEAN_LATENCY = "mean-latency"
+    MIN_LATENCY = "min-latency"
+    MAX_LATENCY = "max-latency"
+    TOTAL_LATENCY = "total-latency"
+    P50 = "p50"
+    P90 = "p90"
+    P99 = "p99"
+    P99_9 = "p99.9"
+    MEMORY = "memory"
+    MEMORY_RSS = "memory-rss"
+    MEMORY_VSIZE = "memory-vsize"
+    USER_TIME = "user-time"
+    SYSTEM_TIME = "system-time"
+    CPU_TIME = "cpu-time"
+    HOST_CPU_USER_TIME = "host-cpu-user-time"
+    HOST_CPU_SYSTEM_TIME = "host-cpu-system-time"
+    HOST_CPU_IOWAIT_TIME = "host-cpu-iowait-time"
+
+    @property
+    def quantity(self) -> Quantity:
+        """The kind of figure, and so the units its threshold takes."""
+        if self in _SIZES:
+            return Quantity.SIZE
+        return Quantity.COUNT if self is Measurement.COUNT else Quantity.LATENCY
+
+    @property
+    def is_of_calls(self) -> bool:
+        """Whether it is measured of the calls of a slot, not of processes or the host."""
+        return self not in RESOURCES
+
+
+RESOURCES = (
+    *(Measurement.MEMORY, Measurement.MEMORY_RSS, Measurement.MEMORY_VSIZE),
+    *(Measurement.USER_TIME, Measurement.SYSTEM_TIME, Measurement.CPU_TIME),
+    Measurement.HOST_CPU_USER_TIME,
+    Measurement.HOST_CPU_SYSTEM_TIME,
+    Measurement.HOST_CPU_IOWAIT_TIME,
+)
+_SIZES = (
+    *(Measurement.BANDWIDTH, Measurement.SEEK_DISTANCE),
+    *(Measurement.MEMORY, Measurement.MEMORY_RSS, Measurement.MEMORY_VSIZE),
+)
 
 
 @dataclass(frozen=True)
@@ -61,19 +110,36 @@ class SizeRange:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """One rule: calls of `call_type` below `path` whose size is in range, and a limit on them.
+class Slot:
+    """Calls that are counted together: of these types, below this path, of a size in range."""
 
-    `threshold` is in the base unit of the measurement: bytes, nanoseconds or a count.
-    A rule is violated when the measured value is greater than the threshold.
+    path: str
+    call_types: tuple[CallType, ...]
+    size_range: SizeRange
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: calls of `call_types` below `path` whose size is in range, and a limit on them.
+
+    `call_types` are in the order of `CallType` and distinct; there are none (Mistral's `none`)
+    where the measurement is not of calls. `threshold` is in the base unit of the measurement:
+    bytes, nanoseconds or a count. A rule is violated when the measured value is greater.
     """
 
     label: str
     path: str
-    call_type: CallType
+    call_types: tuple[CallType, ...]
     size_range: SizeRange
     measurement: Measurement
     threshold: int
+
+    @property
+    def slot(self) -> Slot | None:
+        """What its calls are counted in; None where the measurement is not of calls."""
+        if not self.measurement.is_of_calls:
+            return None
+        return Slot(self.path, self.call_types, self.size_range)
 
 
 @dataclass(frozen=True)
@@ -89,6 +155,6 @@ class Contract:
     source: str = field(default="<contract>", compare=False)
 
     @property
-    def slots(self) -> tuple[tuple[str, SizeRange], ...]:
-        """The distinct pairs of path and size range, in the order of their first rules."""
-        return tuple(dict.fromkeys((rule.path, rule.size_range) for rule in self.rules))
+    def slots(self) -> tuple[Slot, ...]:
+        """The distinct slots, in the order of their first rules."""
+        return tuple(dict.fromkeys(rule.slot for rule in self.rules if rule.slot))

@@ -40,7 +40,12 @@ class CallStats:
     """Count, bytes and latency of a set of calls that succeeded; `failed` counts the others.
 
     Latencies are in ns; `latency_min_ns` and `latency_max_ns` are 0 when `count` is 0.
-    `buckets` has `BUCKET_COUNT` counts, or is empty when `count` is 0.
+    `buckets` has `BUCKET_COUNT` counts, or is empty when `count` is 0. For `seek` calls `bytes` is
+    the distance; for calls that move nothing it is 0.
+
+    The total latency is split by cause: `throttled_ns` asleep for dirty throttling,
+    `device_wait_ns` waiting for block I/O, `sleeping_ns` asleep for another reason (inode or
+    journal locks, memory), `queued_ns` ready and waiting for a CPU, `on_cpu_ns` the rest.
     """
 
     count: int = 0
@@ -50,6 +55,16 @@ class CallStats:
     latency_min_ns: int = 0
     latency_max_ns: int = 0
     buckets: tuple[int, ...] = ()
+    throttled_ns: int = 0
+    device_wait_ns: int = 0
+    sleeping_ns: int = 0
+    queued_ns: int = 0
+
+    @property
+    def on_cpu_ns(self) -> int:
+        """The rest of the total latency: the time that the calls ran, mostly copying."""
+        waited_ns = self.throttled_ns + self.device_wait_ns + self.sleeping_ns + self.queued_ns
+        return self.latency_total_ns - waited_ns
 
     @property
     def latency_mean_ns(self) -> float:
@@ -82,4 +97,8 @@ def merge(parts: Sequence[CallStats]) -> CallStats:
         latency_min_ns=min((part.latency_min_ns for part in counted), default=0),
         latency_max_ns=max((part.latency_max_ns for part in counted), default=0),
         buckets=tuple(map(sum, zip(*(part.buckets for part in counted)))),
+        throttled_ns=sum(part.throttled_ns for part in parts),
+        device_wait_ns=sum(part.device_wait_ns for part in parts),
+        sleeping_ns=sum(part.sleeping_ns for part in parts),
+        queued_ns=sum(part.queued_ns for part in parts),
     )

@@ -12,22 +12,13 @@ from collections.abc import Iterable
 from contracts.model import CallType, Measurement
 from contracts.text import quoted, suggestion
 
-#: Call types of Mistral's that no probe here counts yet.
-CALL_TYPES_NOT_BUILT = (
-    *("accept", "access", "connect", "create", "delete", "fschange"),
-    *("glob", "open", "read", "seek", "mmap", "none"),
-)
 #: Mistral sees these by wrapping the MPI library; the kernel has no such call.
 CALL_TYPES_OF_MPI = (
     *("mpi_access", "mpi_create", "mpi_delete", "mpi_fschange", "mpi_open"),
     *("mpi_read", "mpi_seek", "mpi_sync", "mpi_write"),
 )
-#: Measurements of Mistral's that are not taken yet.
-MEASUREMENTS_NOT_BUILT = (
-    *("seek-distance", "memory", "memory-rss", "memory-vsize"),
-    *("user-time", "system-time", "cpu-time"),
-    *("host-cpu-user-time", "host-cpu-system-time", "host-cpu-iowait-time"),
-)
+#: The call type of a rule that is not about calls.
+NO_CALLS = "none"
 #: The header word of a contract that measures, and that of one that slows I/O down.
 MONITOR, THROTTLE = "monitortimeframe", "throttletimeframe"
 
@@ -35,15 +26,25 @@ _CALL_TYPES = {call_type.value: call_type for call_type in CallType}
 _MEASUREMENTS = {measurement.value: measurement for measurement in Measurement}
 
 
-def parse_call_type(text: str) -> CallType:
-    """`write` → CallType.WRITE. Raises ValueError; of `read+write` it names the part not built."""
-    if text in _CALL_TYPES:
-        return _CALL_TYPES[text]
+def parse_call_types(text: str) -> tuple[CallType, ...]:
+    """`write` or `read+write` → the types in the enumeration's order; `none` → no type.
+
+    Raises ValueError naming the first word that is none, or that comes twice.
+    """
+    if text == NO_CALLS:
+        return ()
     words = text.split("+")
-    for word in words:
+    for number, word in enumerate(words):
         if word not in _CALL_TYPES:
             raise ValueError(_refused_call_type(word))
-    raise ValueError(f"{quoted(text)}: call types joined with '+' are Mistral's, not built yet")
+        if word in words[:number]:
+            raise ValueError(f"{quoted(text)} names {word} twice")
+    return tuple(call_type for word, call_type in _CALL_TYPES.items() if word in words)
+
+
+def call_types_text(call_types: Iterable[CallType]) -> str:
+    """The text that `parse_call_types` reads back."""
+    return "+".join(call_type.value for call_type in call_types) or NO_CALLS
 
 
 def _refused_call_type(word: str) -> str:
@@ -52,14 +53,14 @@ def _refused_call_type(word: str) -> str:
             f"{quoted(word)} is Mistral's and cannot be measured here: "
             "MPI calls are made in a library, not in the kernel"
         )
-    return _refused(word, "call type", _CALL_TYPES, (*CALL_TYPES_NOT_BUILT, *CALL_TYPES_OF_MPI))
+    return _refused(word, "call type", (*_CALL_TYPES, NO_CALLS), CALL_TYPES_OF_MPI)
 
 
 def parse_measurement(text: str) -> Measurement:
     """`mean-latency` → Measurement.MEAN_LATENCY. Raises ValueError."""
     if text in _MEASUREMENTS:
         return _MEASUREMENTS[text]
-    raise ValueError(_refused(text, "measurement", _MEASUREMENTS, MEASUREMENTS_NOT_BUILT))
+    raise ValueError(_refused(text, "measurement", _MEASUREMENTS, ()))
 
 
 def check_timeframe_type(text: str) -> None:

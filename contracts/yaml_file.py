@@ -31,6 +31,7 @@ from contracts.fields import (
 from contracts.model import Contract, Rule
 from contracts.text import printable, quoted, suggestion
 from contracts.units import exact_latency
+from contracts.vocabulary import call_types_text
 
 _TOP_KEYS = ("timeframe", "rules")
 _RULE_KEYS = ("label", "path", "calls", "sizes", "measure", "threshold")
@@ -68,7 +69,7 @@ def _rule_document(rule: Rule) -> dict[str, object]:
     return {
         "label": rule.label,
         "path": rule.path,
-        "calls": rule.call_type.value,
+        "calls": call_types_text(rule.call_types),
         "sizes": size_range_text(rule.size_range),
         "measure": rule.measurement.value,
         # as a number it is written without quotes
@@ -163,7 +164,7 @@ def _written_rule(entries: dict[str, yaml.Node], where: str, problems: Problems)
         where=where,
         label=label,
         path=path,
-        call_type=calls,
+        call_types=calls,
         size_range=sizes,
         measurement=measure,
         threshold=threshold,

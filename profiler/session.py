@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.errors import UsageError, WritewiseError
-from contracts.model import CallType, Contract, SizeRange
+from contracts.model import CallType, Contract, Slot
 from contracts.stats import BUCKET_COUNT, CallStats
 from profiler.bpf import loader, paths
 from profiler.bpf.probes import scope, stall, writes
@@ -152,7 +152,7 @@ class ProfileSession:
         of_slot = dict(zip(self._slots, counted))
         lost_runs = runs_missed - self._runs_missed_before
         return ProfileSnapshot(
-            stats=tuple(of_slot[rule.path, rule.size_range] for rule in self._contract.rules),
+            stats=tuple(of_slot[rule.slot] for rule in self._contract.rules if rule.slot),
             losses=scope.decode_losses(self._tallies, bank, lost_runs),
             in_flight=scope.decode_in_flight(self._tallies),
             stall=stall.decode_stalls(
@@ -172,7 +172,7 @@ class ProfileSession:
         """Slots of the path `/`, and of each other place, as bits."""
         root_slots = 0
         places: dict[paths.Place, int] = {}
-        for slot, (path, _) in enumerate(self._slots):
+        for slot, path in enumerate(slot.path for slot in self._slots):
             if os.path.realpath(path) == "/":
                 root_slots |= 1 << slot
             else:
@@ -182,7 +182,7 @@ class ProfileSession:
 
     def _configure(self, root_slots: int, places: dict[paths.Place, int]) -> None:
         ranges = self._module.map_words("size_ranges")
-        for slot, (_, size_range) in enumerate(self._slots):
+        for slot, size_range in enumerate(slot.size_range for slot in self._slots):
             most = size_range.max_bytes
             ranges[2 * slot] = size_range.min_bytes
             ranges[2 * slot + 1] = writes.UNBOUNDED_BYTES if most is None else most
@@ -210,12 +210,12 @@ class ProfileSession:
         return inserted
 
 
-def _slots_of(contract: Contract) -> tuple[tuple[str, SizeRange], ...]:
-    """The distinct (path, size range) of the rules, each counted once. Raises UsageError."""
+def _slots_of(contract: Contract) -> tuple[Slot, ...]:
+    """What the rules' calls are counted in, each once. Raises UsageError."""
     for rule in contract.rules:
-        if rule.call_type is not CallType.WRITE:
-            raise UsageError(f"rule {rule.label}: {rule.call_type.value} calls are not profiled")
-    slots = tuple(dict.fromkeys((rule.path, rule.size_range) for rule in contract.rules))
+        if rule.call_types != (CallType.WRITE,):
+            raise UsageError(f"rule {rule.label}: only write calls are profiled")
+    slots = contract.slots
     if not 1 <= len(slots) <= writes.SLOTS_MAX:
         message = f"the contract has {len(slots)} different pairs of path and size range"
         raise UsageError(message, f"1 to {writes.SLOTS_MAX} can be profiled together")

@@ -15,6 +15,7 @@ from contracts.model import Quantity, Rule
 from contracts.stats import CallStats
 from contracts.text import printable
 from contracts.units import counted, exact_latency, format_count, format_duration, format_size
+from contracts.vocabulary import call_types_text
 
 _UNITS = {Quantity.SIZE: "bytes", Quantity.LATENCY: "ns", Quantity.COUNT: "calls"}
 _COLUMNS = ("rule", "path", "sizes", "measures", "value", "threshold", "violated")
@@ -67,7 +68,7 @@ def _finding_document(finding: Finding) -> dict[str, object]:
     return {
         "label": rule.label,
         "path": rule.path,
-        "call_type": rule.call_type.value,
+        "call_types": call_types_text(rule.call_types),
         "size_range": size_range_text(rule.size_range),
         "measurement": rule.measurement.value,
         "value": finding.value,
@@ -90,7 +91,7 @@ def _cells(finding: Finding) -> tuple[Text, ...]:
         Text(printable(rule.label)),
         Text(printable(rule.path)),
         Text(size_range_text(rule.size_range)),
-        Text(f"{rule.call_type.value} {rule.measurement.value}"),
+        Text(f"{call_types_text(rule.call_types)} {rule.measurement.value}"),
         Text(finding.value_text),
         Text(finding.threshold_text),
         _verdict(finding),
@@ -108,14 +109,15 @@ def _calls_lines(findings: Sequence[Finding]) -> list[str]:
     first_of_slot: dict[object, Finding] = {}
     for finding in findings:
         rule = finding.rule
-        first_of_slot.setdefault((rule.path, rule.call_type, rule.size_range), finding)
+        first_of_slot.setdefault(rule.slot, finding)
     return [_calls_line(finding.rule, finding.stats) for finding in first_of_slot.values()]
 
 
 def _calls_line(rule: Rule, stats: CallStats) -> str:
     sizes = "" if rule.size_range.is_all else f" of {size_range_text(rule.size_range)}"
+    calls = counted(stats.count, f"{call_types_text(rule.call_types)} call")
     line = (
-        f"{printable(rule.path)}: {counted(stats.count, f'{rule.call_type.value} call')}{sizes}, "
+        f"{printable(rule.path)}: {calls}{sizes}, "
         f"{format_size(stats.bytes)}, {format_count(stats.failed)} failed"
     )
     if not stats.count:

@@ -27,7 +27,7 @@ DEPTH = 8
 
 
 def contract(path: str) -> Contract:
-    rule = Rule("cost", path, CallType.WRITE, SizeRange(), Measurement.COUNT, 1)
+    rule = Rule("cost", path, (CallType.WRITE,), SizeRange(), Measurement.COUNT, 1)
     return Contract(10**9, (rule,))
 
 

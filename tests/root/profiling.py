@@ -18,7 +18,7 @@ def contract(*places: object) -> Contract:
     """A rule that counts writes for each path, or pair of path and size range."""
     pairs = [place if isinstance(place, tuple) else (place, SizeRange()) for place in places]
     rules = [
-        Rule(f"rule{index}", str(path), CallType.WRITE, sizes, Measurement.COUNT, 1)
+        Rule(f"rule{index}", str(path), (CallType.WRITE,), sizes, Measurement.COUNT, 1)
         for index, (path, sizes) in enumerate(pairs)
     ]
     return Contract(10**9, tuple(rules))

@@ -62,7 +62,7 @@ def writes_below(path: Path) -> Contract:
     return Contract(
         10**9,
         tuple(
-            Rule(kind.value, str(path), CallType.WRITE, SizeRange(), kind, 1)
+            Rule(kind.value, str(path), (CallType.WRITE,), SizeRange(), kind, 1)
             for kind in measurements
         ),
     )

@@ -22,7 +22,7 @@ def contract_of(*limits: tuple[Measurement, int], path: str = "/") -> Contract:
     return Contract(
         10**12,
         tuple(
-            Rule(f"rule{number}", path, CallType.WRITE, SizeRange(), measurement, threshold)
+            Rule(f"rule{number}", path, (CallType.WRITE,), SizeRange(), measurement, threshold)
             for number, (measurement, threshold) in enumerate(limits)
         ),
     )
@@ -135,7 +135,7 @@ def test_the_terminal_shows_every_rule_on_a_line_of_80_columns():
 
 
 def test_labels_and_paths_are_shown_as_text_not_as_markup_or_escapes():
-    rule = Rule("[red]x\x1b[2J", "/[b]", CallType.WRITE, SizeRange(), Measurement.COUNT, 9)
+    rule = Rule("[red]x\x1b[2J", "/[b]", (CallType.WRITE,), SizeRange(), Measurement.COUNT, 9)
     shown = printed(Contract(1, (rule,)), [CallStats()])
     assert r"[red]x\x1b[2J" in shown
     assert "\x1b" not in shown

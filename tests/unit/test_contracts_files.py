@@ -24,7 +24,7 @@ def name_of(path: Path) -> str:
 def test_the_case_studys_contract_says_what_the_case_study_says():
     contract = load_contract(str(LIBRARY / "case-study.mistral"))
     assert contract.timeframe_ns == 1000 * 10**9
-    everywhere = ("/", CallType.WRITE, SizeRange(0, None))
+    everywhere = ("/", (CallType.WRITE,), SizeRange(0, None))
     assert contract.rules == (
         Rule("mean_lat_write", *everywhere, Measurement.MEAN_LATENCY, 1000),
         Rule("num_write", *everywhere, Measurement.COUNT, 1),

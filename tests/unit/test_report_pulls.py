@@ -18,7 +18,7 @@ from profiler.report.pulls import print_pull, pull_document
 from profiler.session import ProfileSnapshot
 
 MIB = 2**20
-RULE = Rule("count", "/", CallType.WRITE, SizeRange(), Measurement.COUNT, 1)
+RULE = Rule("count", "/", (CallType.WRITE,), SizeRange(), Measurement.COUNT, 1)
 CONTRACT = Contract(10**9, (RULE,))
 STATS = CallStats(count=2, bytes=300 * MIB)
 MEASURED = PullMeasurement(

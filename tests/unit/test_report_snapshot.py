@@ -46,7 +46,7 @@ def test_what_is_not_over_is_named() -> None:
 
 
 def test_one_call_is_no_calls() -> None:
-    rule = Rule("count", "/", CallType.WRITE, SizeRange(), Measurement.COUNT, 1)
+    rule = Rule("count", "/", (CallType.WRITE,), SizeRange(), Measurement.COUNT, 1)
     assert _calls_line(rule, CallStats(count=1, bytes=5)).startswith("/: 1 write call, 5 B")
     assert _calls_line(rule, CallStats()).startswith("/: 0 write calls, 0 B")
 
