@@ -1,9 +1,9 @@
-"""Statistics of calls, as the probes count them: mergeable, bounded in size.
+"""Statistics of calls, as the probes count them, and usage of resources: mergeable, bounded.
 
 The histogram is log-linear: values below 16 have a bucket each, and each power of two above is
 cut into 16 buckets, so a bucket is at most 1/16 of its lower bound wide. The kernel side
-(`profiler/bpf/probes/writes.bpf.c`) and `bucket_bounds_ns` describe the same buckets; a unit test
-and a root test hold them together.
+(`profiler/bpf/probes/histogram.bpf.h`) and `bucket_bounds_ns` describe the same buckets; a unit
+test and a root test hold them together.
 """
 
 from __future__ import annotations
@@ -101,4 +101,38 @@ def merge(parts: Sequence[CallStats]) -> CallStats:
         device_wait_ns=sum(part.device_wait_ns for part in parts),
         sleeping_ns=sum(part.sleeping_ns for part in parts),
         queued_ns=sum(part.queued_ns for part in parts),
+    )
+
+
+@dataclass(frozen=True)
+class ResourceUsage:
+    """Memory and CPU time, the figures of rules that are not of calls.
+
+    Memory is that of the processes followed, all of them together at one moment, the largest sum
+    seen: `memory_bytes` is resident plus swapped out, `rss_bytes` resident, `vsize_bytes` mapped.
+    `user_ns` and `system_ns` are the CPU time of these processes, `host_*` that of all CPUs of
+    the host (`iowait`: idle while a task waits for block I/O).
+    """
+
+    memory_bytes: int = 0
+    rss_bytes: int = 0
+    vsize_bytes: int = 0
+    user_ns: int = 0
+    system_ns: int = 0
+    host_user_ns: int = 0
+    host_system_ns: int = 0
+    host_iowait_ns: int = 0
+
+
+def merge_usage(parts: Sequence[ResourceUsage]) -> ResourceUsage:
+    """The usage of spans of time together: the most memory of any, the sum of the times."""
+    return ResourceUsage(
+        memory_bytes=max((part.memory_bytes for part in parts), default=0),
+        rss_bytes=max((part.rss_bytes for part in parts), default=0),
+        vsize_bytes=max((part.vsize_bytes for part in parts), default=0),
+        user_ns=sum(part.user_ns for part in parts),
+        system_ns=sum(part.system_ns for part in parts),
+        host_user_ns=sum(part.host_user_ns for part in parts),
+        host_system_ns=sum(part.host_system_ns for part in parts),
+        host_iowait_ns=sum(part.host_iowait_ns for part in parts),
     )

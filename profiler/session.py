@@ -19,11 +19,11 @@ from contracts.errors import UsageError, WritewiseError
 from contracts.model import CallType, Contract, Slot
 from contracts.stats import BUCKET_COUNT, CallStats
 from profiler.bpf import loader, paths
-from profiler.bpf.probes import scope, stall, writes
+from profiler.bpf.probe import Probe
+from profiler.bpf.probes import calls, scope, waits
 from profiler.bpf.probes.scope import Losses
-from profiler.bpf.probes.stall import StallStats
+from profiler.bpf.probes.waits import StallStats
 
-PROBES = (scope.PROBE, writes.PROBE, stall.PROBE)
 MAX_THREADS = 65536
 #: Directories between a file and the root, mounts included, that a rule's path is looked for in.
 WALK_LIMIT = 64
@@ -34,7 +34,8 @@ class ProfileSnapshot:
     """What was counted since the session began or was reset.
 
     `stats` has one entry for each of the contract's rules; `in_flight` calls have not returned
-    yet and are in none of them. `stall` is of the processes followed, whatever the path.
+    yet and are in none of them. `stall` is of the processes followed, whatever the path. `writers`
+    are the threads that ended a write of a rule.
     """
 
     stats: tuple[CallStats, ...]
@@ -42,6 +43,7 @@ class ProfileSnapshot:
     in_flight: int
     stall: StallStats
     elapsed_ns: int
+    writers: int = 0
 
 
 class ProfileSession:
@@ -79,14 +81,18 @@ class ProfileSession:
             "WALK_LIMIT": WALK_LIMIT if places else 0,  # 64 steps take the verifier 0.2 s
         }
         with contextlib.ExitStack() as on_failure:
-            self._module = on_failure.enter_context(loader.load(PROBES, numbers))
+            self._module = on_failure.enter_context(loader.load(self._probes(), numbers))
             self._begin(root_slots, places)
             on_failure.pop_all()
         return self
 
+    def _probes(self) -> tuple[Probe, ...]:
+        call_types = {kind for slot in self._slots for kind in slot.call_types}
+        return scope.PROBE, calls.probe_of(call_types), waits.PROBE
+
     def _begin(self, root_slots: int, places: dict[paths.Place, int]) -> None:
         self._tallies = self._module.map_words("tallies")
-        self._writes = self._module.map_words("writes")
+        self._calls = self._module.map_words("calls")
         self._stalls = self._module.map_words("stalls")
         self._settings = self._module.map_words("settings", "I")
         self._runs_missed_before = 0
@@ -125,16 +131,17 @@ class ProfileSession:
 
     def snapshot(self) -> ProfileSnapshot:
         """The counters now; exact for calls that have ended."""
-        return self._read(self._bank, self._module.runs_missed(), self._clock_ns())
+        return self._read(self._bank, self._module.runs_missed(waits.HARMLESS), self._clock_ns())
 
     def reset(self) -> ProfileSnapshot:
         """Set all counters to zero at one moment, and return what they were.
 
         Every call is in exactly one of the snapshots that resets return: the one of its end.
         """
-        before, runs_missed = self._bank, self._module.runs_missed()
+        before, runs_missed = self._bank, self._module.runs_missed(waits.HARMLESS)
         self._clear(1 - before)
         self._settings[scope.CONFIG_BANK] = 1 - before
+        self._settings[scope.CONFIG_EPOCH] += 1
         now_ns = self._clock_ns()
         snapshot = self._read(before, runs_missed, now_ns)
         self._runs_missed_before, self._start_ns = runs_missed, now_ns
@@ -147,7 +154,7 @@ class ProfileSession:
     def _read(self, bank: int, runs_missed: int, now_ns: int) -> ProfileSnapshot:
         slots = len(self._slots)
         counted = [
-            writes.decode_slot(self._writes, bank, slot, self._cpus, slots) for slot in range(slots)
+            calls.decode_slot(self._calls, bank, slot, self._cpus, slots) for slot in range(slots)
         ]
         of_slot = dict(zip(self._slots, counted))
         lost_runs = runs_missed - self._runs_missed_before
@@ -155,18 +162,20 @@ class ProfileSession:
             stats=tuple(of_slot[rule.slot] for rule in self._contract.rules if rule.slot),
             losses=scope.decode_losses(self._tallies, bank, lost_runs),
             in_flight=scope.decode_in_flight(self._tallies),
-            stall=stall.decode_stalls(
+            stall=waits.decode_stalls(
                 self._stalls, bank, self._cpus, page_bytes=os.sysconf("SC_PAGE_SIZE")
             ),
+            writers=scope.decode_writers(self._tallies, bank),
             elapsed_ns=now_ns - self._start_ns,
         )
 
     def _clear(self, bank: int) -> None:
         """Empty a bank that no program writes to."""
-        _zero(self._writes, bank * len(self._writes) // 2, len(self._writes) // 2)
+        _zero(self._calls, bank * len(self._calls) // 2, len(self._calls) // 2)
         _zero(self._stalls, bank * len(self._stalls) // 2, len(self._stalls) // 2)
         for start in range(0, len(self._tallies), scope.TALLY_WORDS):
             _zero(self._tallies, start + bank * scope.KERNEL_REASONS, scope.KERNEL_REASONS)
+            self._tallies[start + scope.TALLY_WRITERS + bank] = 0
 
     def _resolve(self) -> tuple[int, dict[paths.Place, int]]:
         """Slots of the path `/`, and of each other place, as bits."""
@@ -185,12 +194,16 @@ class ProfileSession:
         for slot, size_range in enumerate(slot.size_range for slot in self._slots):
             most = size_range.max_bytes
             ranges[2 * slot] = size_range.min_bytes
-            ranges[2 * slot + 1] = writes.UNBOUNDED_BYTES if most is None else most
+            ranges[2 * slot + 1] = calls.UNBOUNDED_BYTES if most is None else most
         for place, slots in places.items():
-            key = writes.encode_place(place.device, place.inode_number)
+            key = calls.encode_place(place.device, place.inode_number)
             self._module.insert("places", key, struct.pack("=I", slots))
             self._settings[scope.CONFIG_PLACE_FILTER] |= 1 << place.inode_number % 32
             self._settings[scope.CONFIG_PLACE_SLOTS] |= slots
+        for number, call_type in enumerate(CallType):
+            bits = (1 << at for at, slot in enumerate(self._slots) if call_type in slot.call_types)
+            self._settings[scope.CONFIG_TYPE_SLOTS + number] = sum(bits)
+        self._settings[scope.CONFIG_EPOCH] = 1
         self._settings[scope.CONFIG_ROOT_SLOTS] = root_slots
         self._settings[scope.CONFIG_HOST_WIDE] = self._host_wide
 
@@ -213,12 +226,13 @@ class ProfileSession:
 def _slots_of(contract: Contract) -> tuple[Slot, ...]:
     """What the rules' calls are counted in, each once. Raises UsageError."""
     for rule in contract.rules:
-        if rule.call_types != (CallType.WRITE,):
-            raise UsageError(f"rule {rule.label}: only write calls are profiled")
+        for call_type in rule.call_types:
+            if call_type not in calls.SYSTEM_CALLS:
+                raise UsageError(f"rule {rule.label}: {call_type.value} calls are not profiled")
     slots = contract.slots
-    if not 1 <= len(slots) <= writes.SLOTS_MAX:
+    if not 1 <= len(slots) <= calls.SLOTS_MAX:
         message = f"the contract has {len(slots)} different pairs of path and size range"
-        raise UsageError(message, f"1 to {writes.SLOTS_MAX} can be profiled together")
+        raise UsageError(message, f"1 to {calls.SLOTS_MAX} can be profiled together")
     return slots
 
 

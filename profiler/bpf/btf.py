@@ -60,9 +60,14 @@ class Btf:
     def offset_bytes(self, structure: str, *members: str) -> int:
         """Where a member lies in a structure: `("file", "f_path", "dentry")` → bytes.
 
-        A member of an anonymous structure or union counts as the outer one's, as in C.
-        Raises RequirementError when there is no such structure or member, or it is a bit-field.
+        A member of an anonymous structure or union counts as the outer one's, as in C; a bit-field
+        lies in the byte of its first bit. Raises RequirementError when there is no such structure
+        or member.
         """
+        return self.offset_bits(structure, *members) // 8
+
+    def offset_bits(self, structure: str, *members: str) -> int:
+        """The same in bits, which tells where a bit-field begins."""
         position = self._structure(structure)
         total_bits = 0
         for depth, member in enumerate(members):
@@ -73,7 +78,7 @@ class Btf:
             bits, type_id = found
             total_bits += bits
             position = self._resolved(type_id)
-        return total_bits // 8
+        return total_bits
 
     def _structure(self, name: str) -> int:
         """Position of the definition of `struct name`, the one with members."""

@@ -19,7 +19,7 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -53,10 +53,9 @@ def load(probes: Sequence[Probe], numbers: Mapping[str, int]) -> Module:
     cflags = ["-w", *(f"-D{name}={value}" for name, value in macros.items())]
     files = dict.fromkeys(source for probe in probes for source in probe.sources)
     text = "\n".join((PROBES_FOLDER / file).read_text(encoding="utf-8") for file in files)
-    tracepoints = [name for probe in probes for name in probe.tracepoints]
     with contextlib.ExitStack() as on_failure:
         with _descriptors_left(), signals_held_back():
-            work = functools.partial(_compile_and_attach, text, cflags, tracepoints)
+            work = functools.partial(_compile_and_attach, text, cflags, probes)
             module = on_failure.enter_context(Module(_in_own_thread(work)))
         on_failure.pop_all()
     return module
@@ -114,12 +113,14 @@ class Module:
     def _table(self, name: str) -> Any:
         return self._bpf[name.encode()]
 
-    def runs_missed(self) -> int:
+    def runs_missed(self, but_of: Collection[str] = ()) -> int:
         """Runs that the kernel left out because a BPF program was active on the CPU.
 
-        A kernel before about 6.7 does not tell (`scope.Losses`).
+        `but_of` are the functions whose runs are no loss. A kernel before about 6.7 does not tell
+        (`scope.Losses`).
         """
-        return sum(_recursion_misses(function.fd) for function in self._bpf.funcs.values())
+        counted = (f for name, f in self._bpf.funcs.items() if name.decode() not in but_of)
+        return sum(_recursion_misses(function.fd) for function in counted)
 
     def close(self) -> None:
         """Detach everything and give all descriptors back, to the end even if signals come."""
@@ -138,7 +139,11 @@ def _offsets(probes: Sequence[Probe]) -> dict[str, int]:
     if not members:
         return {}
     btf = Btf.of_kernel()
-    return {macro: btf.offset_bytes(*path) for macro, path in members.items()}
+    return {macro: _offset(btf, macro, path) for macro, path in members.items()}
+
+
+def _offset(btf: Btf, macro: str, path: tuple[str, ...]) -> int:
+    return btf.offset_bits(*path) % 8 if macro.startswith("BIT_") else btf.offset_bytes(*path)
 
 
 def _recursion_misses(program_fd: int) -> int:
@@ -188,27 +193,56 @@ def _system_call(name: str, *arguments: object) -> None:
         raise RequirementError(f"tracefs cannot be reached: {name}() says {reason}", _PRIVILEGES)
 
 
-def _compile_and_attach(text: str, cflags: list[str], tracepoints: list[str]) -> Any:
-    """A BCC module with a program on each of the tracepoints, and on no other.
+def _compile_and_attach(text: str, cflags: list[str], probes: Sequence[Probe]) -> Any:
+    """A BCC module with a program on each of the probes' tracepoints, and on no other.
 
     In a thread of its own, whose tracefs and working directory are its own too.
     """
     _see_tracefs()
-    _check_tracepoints(tracepoints)
+    functions = _functions_here(probes)
+    wanted = {name for probe in probes for name in probe.tracepoints}
+    wanted.update(name for names in functions.values() for name in names)
     bcc_class = _bcc_class()
-    with tempfile.TemporaryFile() as chatter:
+    with tempfile.TemporaryFile() as chatter, contextlib.ExitStack() as on_failure:
         try:
             with _stderr_to(chatter.fileno()), _environment(BCC_KERNEL_SOURCE=str(HEADERS_FOLDER)):
                 bpf = bcc_class(text=text.encode(), cflags=cflags)
+                on_failure.callback(_detach, bpf)
+                for function, names in functions.items():
+                    for name in names:
+                        bpf.attach_tracepoint(tp=name.encode(), fn_name=function.encode())
         except Exception as error:  # BCC raises nothing more precise
             chatter.seek(0)
             raise _load_error(error, chatter.read().decode(errors="replace")) from None
-    attached = {name.decode() for name in bpf.tracepoint_fds}
-    if attached != set(tracepoints):
-        _detach(bpf)
-        missed = ", ".join(sorted(attached.symmetric_difference(tracepoints)))
-        raise RequirementError(f"the probes did not attach as they should: {missed}", _DOCTOR)
+        attached = {name.decode() for name in bpf.tracepoint_fds}
+        if attached != wanted:
+            missed = ", ".join(sorted(attached ^ wanted))
+            raise RequirementError(f"the probes did not attach as they should: {missed}", _DOCTOR)
+        on_failure.pop_all()
     return bpf
+
+
+def _functions_here(probes: Sequence[Probe]) -> dict[str, list[str]]:
+    """The tracepoints of each shared program that this kernel has; of different probes together.
+
+    Raises RequirementError when it lacks one that is not optional.
+    """
+    events = next(path / "events" for path in TRACEFS_OF_BCC if (path / "events").is_dir())
+    functions: dict[str, list[str]] = {}
+    for probe in probes:
+        here = [name for name in probe.all_tracepoints if _is_there(events, name, probe)]
+        for function, names in probe.functions.items():
+            functions.setdefault(function, []).extend(name for name in names if name in here)
+    return functions
+
+
+def _is_there(events: Path, name: str, probe: Probe) -> bool:
+    if events.joinpath(*name.split(":")).is_dir():
+        return True
+    if name in probe.optional:
+        return False
+    hint = "Writewise needs a kernel with CONFIG_FTRACE_SYSCALLS and event tracing"
+    raise RequirementError(f"this kernel has no tracepoint {name}", hint)
 
 
 def _detach(bpf: Any) -> None:
@@ -216,14 +250,6 @@ def _detach(bpf: Any) -> None:
 
     bpf.cleanup()
     atexit.unregister(bpf.cleanup)  # else BCC keeps the module until the process ends
-
-
-def _check_tracepoints(tracepoints: Sequence[str]) -> None:
-    events = next(path / "events" for path in TRACEFS_OF_BCC if (path / "events").is_dir())
-    for name in tracepoints:
-        if not events.joinpath(*name.split(":")).is_dir():
-            hint = "Writewise needs a kernel with CONFIG_FTRACE_SYSCALLS and event tracing"
-            raise RequirementError(f"this kernel has no tracepoint {name}", hint)
 
 
 def _bcc_class() -> Any:

@@ -13,11 +13,22 @@ PROBES_FOLDER = Path(__file__).parent / "probes"
 class Probe:
     """One probe. Its sources are files of `probes/`, in the order in which they are compiled.
 
-    `tracepoints` (`category:name`) are all that it attaches to. `members` names the number that
-    the C knows an offset by and the member that it is of: OFFSET_FILE_INODE → file, f_inode.
+    `tracepoints` (`category:name`) have a program of their own in the C (TRACEPOINT_PROBE);
+    `functions` names each program that serves several, and these. Those in `optional` are left out
+    on a kernel that does not have them. `members` names the number that the C knows an offset by
+    and the member that it is of: OFFSET_FILE_INODE → file, f_inode; a name that begins with BIT_
+    is that of a bit within the byte at the offset.
     """
 
     name: str
     sources: tuple[str, ...]
-    tracepoints: tuple[str, ...]
+    tracepoints: tuple[str, ...] = ()
+    functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    optional: frozenset[str] = frozenset()
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def all_tracepoints(self) -> tuple[str, ...]:
+        """Everything that it attaches to, optional ones included."""
+        shared = (name for names in self.functions.values() for name in names)
+        return (*self.tracepoints, *shared)

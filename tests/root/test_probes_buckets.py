@@ -8,7 +8,7 @@ from pathlib import Path
 from contracts.stats import BUCKET_COUNT, bucket_index
 from profiler.bpf import loader
 from profiler.bpf.probe import Probe
-from profiler.bpf.probes import writes
+from profiler.bpf.probes import calls
 
 LATENCY, BUCKET = 0, 1
 NONE = 2**64 - 1
@@ -27,9 +27,9 @@ def test_c_and_python_agree() -> None:
     source = str(Path(__file__).with_name("buckets.bpf.c"))
     probe = Probe(
         name="buckets",
-        sources=(*writes.PROBE.sources, source),
-        tracepoints=(*writes.PROBE.tracepoints, "syscalls:sys_enter_sysinfo"),
-        members=writes.PROBE.members,
+        sources=(*calls.PROBE.sources, source),
+        tracepoints=("syscalls:sys_enter_sysinfo",),
+        members=calls.PROBE.members,
     )
     with loader.load((probe,), {**NUMBERS, "WALK_LIMIT": 0}) as module:
         sysinfo = ctypes.CDLL(None).sysinfo

@@ -20,7 +20,7 @@ import pytest
 from contracts.errors import UsageError
 from contracts.model import SizeRange
 from contracts.stats import CallStats, merge
-from profiler.bpf.probes.stall import StallStats
+from profiler.bpf.probes.waits import StallStats
 from profiler.session import ProfileSession
 from tests.root import writer as calls
 from tests.root.profiling import contract, mounted, run, write, writer

@@ -57,7 +57,7 @@ def test_loads_attaches_and_leaves_nothing(probe: Probe, capfd: pytest.CaptureFi
     module = loader.load((probe,), NUMBERS)
     assert mounts() == before
     attached = [target for target in descriptors().values() if "perf_event" in target]
-    assert len(attached) == len(probe.tracepoints)
+    assert len(attached) == len(probe.all_tracepoints)
     module.close()
     module.close()
     assert capfd.readouterr() == ("", "")

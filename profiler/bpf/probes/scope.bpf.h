@@ -23,26 +23,66 @@ enum loss {
     LOSS_KINDS,
 };
 
+/* Why a thread is off its CPU; as contracts.stats.CallStats names them. */
+enum cause {
+    THROTTLED,   /* dirty throttling */
+    DEVICE_WAIT, /* block I/O */
+    SLEEPING,    /* anything else: locks, memory */
+    QUEUED,      /* for a CPU */
+    CAUSES,
+};
+
 /*
- * A thread in scope. `slots` has a bit for each counter that its call in flight may go to.
- * `entered` is set in every call that was seen to begin, also in one of no counter.
+ * A thread in scope. `slots` has a bit for each counter that its call in flight may go to, `value`
+ * is what the call's end needs of its beginning. `entered` is set in every call that was seen to
+ * begin, also in one of no counter. `left_ns` is since when it is off its CPU, 0 while it runs.
+ * `pausing` is set from the announcement of a pause for dirty throttling to its end. `epoch` is
+ * the reading in which it last wrote.
  */
 struct thread {
     u64 start_ns;
+    u64 value;
+    u64 left_ns;
+    u64 waits_ns[CAUSES];
     u32 slots;
     u32 entered;
+    u32 call_type;
+    u32 cause;
+    u32 pausing;
+    u32 epoch;
+};
+
+/* The types of calls, in the order of contracts.model.CallType. */
+enum call_type {
+    OPEN,
+    CREATE,
+    DELETE,
+    FSCHANGE,
+    READ,
+    WRITE,
+    SEEK,
+    MMAP,
+    GLOB,
+    ACCESS,
+    CONNECT,
+    ACCEPT,
+    FSYNC,
+    CALL_TYPES,
 };
 
 struct config {
     u32 bank;
     u32 host_wide;
+    u32 epoch;
     u32 slots_of_root; /* counters of the path `/` */
     u32 slots_of_places;
     u32 filter_of_places; /* a bit for each inode number of a place, modulo 32 */
+    u32 slots_of_type[CALL_TYPES];
 };
 
 struct tally {
     u64 losses[BANKS * LOSS_KINDS]; /* flat: BCC tells Python the size of no other */
+    u64 writers[BANKS];
     u64 opened; /* calls begun and ended since the load, never reset: the rest is in flight */
     u64 closed;
 };
@@ -65,6 +105,16 @@ static __always_inline void lose(struct config *config, enum loss kind) {
     struct tally *tally = tally_of_cpu();
     if (tally)
         tally->losses[(config->bank & 1) * LOSS_KINDS + kind]++;
+}
+
+static __always_inline struct thread *current_thread(void) {
+    u32 tid = bpf_get_current_pid_tgid();
+    return threads.lookup(&tid);
+}
+
+/* Whether what the current thread does counts; `thread` is its state if it is followed. */
+static __always_inline int in_scope(struct config *config, struct thread *thread) {
+    return (thread || config->host_wide) && passes_filter();
 }
 
 static __always_inline void close_call(struct thread *thread) {

@@ -9,16 +9,17 @@ from dataclasses import dataclass, fields
 
 from profiler.bpf.probe import Probe
 
-SHARED_SOURCE = "scope.bpf.h"
+SHARED_SOURCES = ("filter.bpf.h", "scope.bpf.h")
 BANKS = 2
 #: `struct config`, in words of 32 bits.
-CONFIG_BANK, CONFIG_HOST_WIDE, CONFIG_ROOT_SLOTS, CONFIG_PLACE_SLOTS, CONFIG_PLACE_FILTER = range(5)
-#: `struct thread`: start_ns, slots, entered.
-IDLE_THREAD = bytes(16)
+CONFIG_BANK, CONFIG_HOST_WIDE, CONFIG_EPOCH = range(3)
+CONFIG_ROOT_SLOTS, CONFIG_PLACE_SLOTS, CONFIG_PLACE_FILTER, CONFIG_TYPE_SLOTS = range(3, 7)
+#: `struct thread`: seven words of 64 bits, six of 32.
+IDLE_THREAD = bytes(7 * 8 + 6 * 4)
 
 PROBE = Probe(
     name="scope",
-    sources=(SHARED_SOURCE, "scope.bpf.c"),
+    sources=(*SHARED_SOURCES, "scope.bpf.c"),
     tracepoints=(
         "sched:sched_process_fork",
         "sched:sched_process_exec",
@@ -66,8 +67,9 @@ class Losses:
 #: `enum loss`: every reason but the last, which the kernel counts itself.
 _REASONS = tuple(item.name for item in fields(Losses))[:-1]
 KERNEL_REASONS = len(_REASONS)
-#: `struct tally`: the losses of each bank, calls opened, calls closed.
-TALLY_WORDS = BANKS * KERNEL_REASONS + 2
+#: `struct tally`: the losses of each bank, the writers of each, calls opened, calls closed.
+TALLY_WRITERS = BANKS * KERNEL_REASONS
+TALLY_WORDS = TALLY_WRITERS + BANKS + 2
 
 
 def decode_losses(tallies: memoryview[int], bank: int, probe_runs_missed: int) -> Losses:
@@ -75,6 +77,11 @@ def decode_losses(tallies: memoryview[int], bank: int, probe_runs_missed: int) -
     first = bank * KERNEL_REASONS
     counts = [sum(tallies[first + kind :: TALLY_WORDS]) for kind in range(KERNEL_REASONS)]
     return Losses(**dict(zip(_REASONS, counts)), probe_runs_missed=probe_runs_missed)
+
+
+def decode_writers(tallies: memoryview[int], bank: int) -> int:
+    """Threads that ended a write of a rule since the bank was emptied."""
+    return sum(tallies[TALLY_WRITERS + bank :: TALLY_WORDS])
 
 
 def decode_in_flight(tallies: memoryview[int]) -> int:

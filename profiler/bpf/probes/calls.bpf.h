@@ -1,0 +1,168 @@
+/*
+ * Counts calls by slot: what one or several rules count, a path, types of calls and a range of
+ * sizes. On entry the file decides which slots the call may go to, on exit the bytes it moved
+ * decide which it does.
+ *
+ * The kernel hands a program on a system call's tracepoint these words
+ * (kernel/trace/trace_syscalls.c, struct syscall_tp_t), of `arguments` only as many as the call
+ * has. So one program serves many calls.
+ */
+struct sys_enter {
+    u64 unused;
+    long number;
+    u64 arguments[6];
+};
+
+struct sys_exit {
+    u64 unused;
+    long number;
+    long returned;
+};
+
+#define ERRNO_MAX 4095 /* include/linux/err.h: from -ERRNO_MAX on a returned value is an error */
+
+/* As profiler/bpf/probes/calls.py decodes it. */
+struct call_stats {
+    u64 count;
+    u64 bytes;
+    u64 failed;
+    u64 latency_total_ns;
+    u64 latency_min_ns;
+    u64 latency_max_ns;
+    u64 waits_ns[CAUSES];
+    u64 buckets[BUCKET_COUNT];
+};
+
+struct size_range {
+    u64 min_bytes;
+    u64 max_bytes;
+};
+
+BPF_F_TABLE("array", u32, struct size_range, size_ranges, SLOT_COUNT, BPF_F_MMAPABLE);
+BPF_F_TABLE("array", u32, struct call_stats, calls, BANKS * CPU_COUNT * SLOT_COUNT, BPF_F_MMAPABLE);
+
+/* A call was seen to begin, whether it counts or not. */
+static __always_inline void note_entry(struct config *config, struct thread *thread) {
+    if (!thread)
+        return;
+    if (thread->slots) {
+        lose(config, CALLS_OVERWRITTEN);
+        close_call(thread);
+    }
+    thread->entered = 1;
+}
+
+/*
+ * Opens a call of the slots, if there are any. To be called last, so that our own work is in no
+ * latency. Host-wide a thread is followed from its first such call on.
+ */
+static __always_inline int open_call(struct config *config, struct thread *thread, u32 call_type,
+                                     u64 slots, u64 value) {
+    struct tally *tally = tally_of_cpu();
+    u32 tid = bpf_get_current_pid_tgid();
+
+    if (!slots || !tally)
+        return 0;
+    if (!thread) {
+        struct thread inside = {.entered = 1};
+
+        threads.update(&tid, &inside);
+        thread = threads.lookup(&tid);
+    }
+    if (!thread) {
+        lose(config, CALLS_NOT_RECORDED);
+        return 0;
+    }
+    tally->opened++;
+    thread->slots = slots;
+    thread->call_type = call_type;
+    thread->value = value;
+    thread->pausing = 0;
+    for (u32 cause = 0; cause < CAUSES; cause++)
+        thread->waits_ns[cause] = 0;
+    thread->start_ns = bpf_ktime_get_ns();
+    return 0;
+}
+
+static __always_inline u64 bytes_moved(struct thread *thread, long returned) {
+    switch (thread->call_type) {
+    case READ:
+    case WRITE:
+        return returned;
+    case SEEK:
+        return returned > (long)thread->value ? returned - thread->value : thread->value - returned;
+    case MMAP:
+        return thread->value;
+    default:
+        return 0;
+    }
+}
+
+static __always_inline void count(struct call_stats *stats, struct thread *thread, u64 bytes,
+                                  u64 latency_ns) {
+    u32 bucket = bucket_of(latency_ns);
+
+    if (!stats->count || latency_ns < stats->latency_min_ns)
+        stats->latency_min_ns = latency_ns;
+    if (latency_ns > stats->latency_max_ns)
+        stats->latency_max_ns = latency_ns;
+    stats->count++;
+    stats->bytes += bytes;
+    stats->latency_total_ns += latency_ns;
+    for (u32 cause = 0; cause < CAUSES; cause++)
+        stats->waits_ns[cause] += thread->waits_ns[cause];
+    if (bucket < BUCKET_COUNT)
+        stats->buckets[bucket]++;
+}
+
+static __always_inline void count_writer(struct config *config, struct thread *thread) {
+    struct tally *tally = tally_of_cpu();
+
+    if (thread->epoch == config->epoch || !tally)
+        return;
+    thread->epoch = config->epoch;
+    tally->writers[config->bank & 1]++;
+}
+
+int leave_call(struct sys_exit *call) {
+    u64 end_ns = bpf_ktime_get_ns();
+    long returned = call->returned;
+    struct config *config = config_of_session();
+    struct thread *thread = current_thread();
+    u32 cpu = bpf_get_smp_processor_id(), first;
+    u64 slots, bytes, latency_ns;
+    int failed = (u64)returned >= (u64)-ERRNO_MAX;
+
+    if (!config || !thread)
+        return 0;
+    /* A call that seccomp answers leaves without entering (kernel/entry/common.c): it moved none */
+    if (!thread->entered && returned > 0)
+        lose(config, CALLS_WITHOUT_ENTRY);
+    thread->entered = 0;
+    if (!thread->slots)
+        return 0;
+    slots = thread->slots;
+    latency_ns = end_ns - thread->start_ns;
+    bytes = bytes_moved(thread, returned);
+    close_call(thread);
+    if (thread->call_type == WRITE)
+        count_writer(config, thread);
+    first = ((config->bank & 1) * CPU_COUNT + cpu) * SLOT_COUNT;
+    for (u32 slot = 0; slot < SLOT_COUNT; slot++) {
+        struct call_stats *stats;
+        struct size_range *range;
+        u32 key = first + slot, range_key = slot; /* no pointer to the loop's own counter */
+
+        if (!(slots >> slot & 1))
+            continue;
+        stats = calls.lookup(&key);
+        range = size_ranges.lookup(&range_key);
+        if (!stats || !range)
+            continue;
+        if (failed)
+            stats->failed++;
+        else if (range->min_bytes <= bytes && bytes <= range->max_bytes)
+            count(stats, thread, bytes, latency_ns);
+    }
+    return 0;
+}

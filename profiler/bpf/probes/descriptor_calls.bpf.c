@@ -1,0 +1,57 @@
+/* Calls on an open file: what they count in follows from the file behind the descriptor. */
+
+/* The slots that a call of this type on a descriptor may go to. */
+static __always_inline u64 slots_of_descriptor(u32 descriptor, u32 call_type,
+                                               struct config *config) {
+    u64 wanted = config->slots_of_type[call_type];
+    u64 slots = wanted & config->slots_of_root, at_places = wanted & config->slots_of_places;
+    u64 file;
+
+    if (!wanted)
+        return 0;
+    file = file_of(descriptor);
+    if (!file || !is_on_mounted_file_system(file))
+        return 0;
+    return at_places ? slots | slots_by_place(file + OFFSET_FILE_PATH, at_places, config) : slots;
+}
+
+static __always_inline int enter_on(u32 descriptor, u32 call_type, u64 value) {
+    struct config *config = config_of_session();
+    struct thread *thread = current_thread();
+
+    if (!config || !in_scope(config, thread))
+        return 0;
+    note_entry(config, thread);
+    return open_call(config, thread, call_type, slots_of_descriptor(descriptor, call_type, config),
+                     value);
+}
+
+int enter_read(struct sys_enter *call) {
+    return enter_on(call->arguments[0], READ, 0);
+}
+
+int enter_write(struct sys_enter *call) {
+    return enter_on(call->arguments[0], WRITE, 0);
+}
+
+/* From one file to another: splice and copy_file_range, the third argument is the target. */
+int enter_copy(struct sys_enter *call) {
+    return enter_on(call->arguments[2], WRITE, 0);
+}
+
+int enter_seek(struct sys_enter *call) {
+    u64 file = file_of(call->arguments[0]);
+    return enter_on(call->arguments[0], SEEK, word_at(file + OFFSET_FILE_POSITION));
+}
+
+int enter_mmap(struct sys_enter *call) {
+    return enter_on(call->arguments[4], MMAP, call->arguments[1]);
+}
+
+int enter_glob(struct sys_enter *call) {
+    return enter_on(call->arguments[0], GLOB, 0);
+}
+
+int enter_fsync(struct sys_enter *call) {
+    return enter_on(call->arguments[0], FSYNC, 0);
+}

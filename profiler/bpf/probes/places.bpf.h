@@ -1,0 +1,95 @@
+/*
+ * Where a file lies: the directories and files that rules name, and the walk up to them. Structure
+ * offsets (OFFSET_…) come from the running kernel's BTF.
+ */
+#define SB_KERNMOUNT (1ul << 22) /* include/linux/fs.h: pipes, sockets, memfd, anonymous inodes */
+#define SB_NOUSER    (1ul << 31)
+
+/* A directory or file that a rule names: its inode on its super block. */
+struct place {
+    u64 inode_number;
+    u32 device;
+    u32 zero;
+};
+
+BPF_F_TABLE("hash", struct place, u32, places, SLOT_COUNT, 0);
+
+static __always_inline u64 word_at(u64 address) {
+    u64 word = 0;
+    bpf_probe_read_kernel(&word, sizeof(word), (void *)address);
+    return word;
+}
+
+static __always_inline u32 half_at(u64 address) {
+    u32 half = 0;
+    bpf_probe_read_kernel(&half, sizeof(half), (void *)address);
+    return half;
+}
+
+/*
+ * The kernel lets a program follow typed pointers from the current task without a helper call
+ * (helper 158, bpf_get_current_task_btf, since Linux 5.11), which is what most of these steps cost.
+ */
+static u64 (*current_task)(void) = (void *)158;
+
+/* The struct file behind a descriptor of this process, or 0. */
+static __always_inline u64 file_of(u32 descriptor) {
+    u64 files = *(u64 *)(current_task() + OFFSET_TASK_FILES);
+    u64 table;
+
+    if (!files)
+        return 0;
+    table = *(u64 *)(files + OFFSET_FILES_TABLE);
+    if (!table || descriptor >= *(u32 *)(table + OFFSET_TABLE_SIZE))
+        return 0;
+    return word_at(*(u64 *)(table + OFFSET_TABLE_FILES) + sizeof(u64) * descriptor);
+}
+
+static __always_inline int is_on_mounted_file_system(u64 file) {
+    u64 super_block = word_at(word_at(file + OFFSET_FILE_INODE) + OFFSET_INODE_SUPER);
+    return !(word_at(super_block + OFFSET_SUPER_FLAGS) & (SB_KERNMOUNT | SB_NOUSER));
+}
+
+/*
+ * The wanted slots of the places that a struct path lies in: up the directories to the root of its
+ * mount, on from where that is mounted, and so to the last root.
+ */
+static __always_inline u64 slots_by_place(u64 path, u64 wanted, struct config *config) {
+    u64 dentry = word_at(path + OFFSET_PATH_DENTRY);
+    u64 vfsmount = word_at(path + OFFSET_PATH_MOUNT);
+    u64 root = word_at(vfsmount + OFFSET_VFSMOUNT_ROOT);
+    u64 super_block = word_at(vfsmount + OFFSET_VFSMOUNT_SUPER);
+    struct place place = {.device = half_at(super_block + OFFSET_SUPER_DEVICE)};
+    u64 slots = 0;
+
+    for (int step = 0; step < WALK_LIMIT; step++) {
+        u64 inode = word_at(dentry + OFFSET_DENTRY_INODE);
+        u64 parent = word_at(dentry + OFFSET_DENTRY_PARENT);
+
+        place.inode_number = word_at(inode + OFFSET_INODE_NUMBER);
+        if (config->filter_of_places >> (place.inode_number & 31) & 1) {
+            u32 *found = places.lookup(&place);
+
+            slots |= found ? *found & wanted : 0;
+            if (slots == wanted)
+                return slots;
+        }
+        if (dentry == root) {
+            u64 mount = vfsmount - OFFSET_MOUNT_VFSMOUNT;
+            u64 upper = word_at(mount + OFFSET_MOUNT_PARENT);
+
+            if (upper == mount)
+                return slots;
+            parent = word_at(mount + OFFSET_MOUNT_POINT);
+            vfsmount = upper + OFFSET_MOUNT_VFSMOUNT;
+            root = word_at(vfsmount + OFFSET_VFSMOUNT_ROOT);
+            super_block = word_at(vfsmount + OFFSET_VFSMOUNT_SUPER);
+            place.device = half_at(super_block + OFFSET_SUPER_DEVICE);
+        } else if (parent == dentry) {
+            return slots; /* a file without a name */
+        }
+        dentry = parent;
+    }
+    lose(config, PATHS_TOO_DEEP);
+    return slots;
+}
