@@ -1,0 +1,22 @@
+"""Builds `load.c`, the program that writes as fast as it can and says how often it did."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("load.c")
+
+
+def compiler() -> str | None:
+    """The C compiler, which only tests and benchmarks need; None when there is none."""
+    return shutil.which("cc")
+
+
+def build(directory: Path) -> Path:
+    """Compile the program into a directory; where it is."""
+    program = directory / "load"
+    command = ["cc", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror", "-o", program, SOURCE]
+    subprocess.run(list(map(str, command)), check=True)
+    return program

@@ -1,0 +1,112 @@
+"""Exact under load: what is counted is what a program that writes without a pause counted itself.
+
+The program is `load.c`; a third opinion is the kernel's own accounting (`/proc/PID/io`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from contracts.model import SizeRange
+from profiler.session import ProfileSession, ProfileSnapshot
+from tests.root import load
+from tests.root.profiling import contract, run
+
+MILLISECONDS = 3000
+#: Each of `load.c`'s calls moves 1 to 4096 bytes.
+MAX_CALL_BYTES = 4096
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not load.compiler():
+        pytest.skip("no C compiler; make test installs one")
+    return load.build(tmp_path_factory.mktemp("load"))
+
+
+def check(snapshot: ProfileSnapshot, told: dict[str, int]) -> None:
+    """The first rule counted all, the second none, the last two each a part; nothing was lost."""
+    assert snapshot.losses.total == 0, snapshot.losses
+    assert snapshot.in_flight == 0
+    everything, nothing, small, large = snapshot.stats
+    assert (everything.count, everything.bytes) == (told["calls"], told["bytes"])
+    assert (told["proc_io_calls"], told["proc_io_bytes"]) == (told["calls"], told["bytes"])
+    assert sum(everything.buckets) == everything.count
+    assert (nothing.count, everything.failed) == (0, 0)
+    assert small.count + large.count == everything.count
+    assert small.bytes + large.bytes == everything.bytes
+    assert small.bytes <= small.count * (MAX_CALL_BYTES // 2)
+
+
+def profiled(tmp_path: Path, program: Path, *arguments: object, host_wide: bool) -> dict[str, int]:
+    """Run a plan of the program under a session; what the program tells, checked."""
+    directory, elsewhere = tmp_path / "directory", tmp_path / "elsewhere"
+    directory.mkdir()
+    elsewhere.mkdir()
+    half = MAX_CALL_BYTES // 2
+    halves = SizeRange(0, half), SizeRange(half + 1)
+    rules = contract(directory, elsewhere, *((directory, sizes) for sizes in halves))
+    plan, *numbers = arguments
+    with ProfileSession(rules, host_wide=host_wide) as session:
+        told: dict[str, int] = json.loads(run(session, program, plan, directory, *numbers))
+        followed, snapshot = session.threads_followed(), session.snapshot()
+    assert followed == 0
+    check(snapshot, told)
+    return told
+
+
+@pytest.mark.parametrize("host_wide", [False, True], ids=["tree", "host-wide"])
+def test_32_threads_that_write_without_a_pause(
+    tmp_path: Path, program: Path, host_wide: bool
+) -> None:
+    told = profiled(tmp_path, program, "hammer", 32, MILLISECONDS, host_wide=host_wide)
+    assert told["threads"] == 32
+    assert told["calls"] > 100_000
+
+
+@pytest.mark.parametrize("host_wide", [False, True], ids=["tree", "host-wide"])
+def test_threads_and_processes_that_start_and_end_all_the_time(
+    tmp_path: Path, program: Path, host_wide: bool
+) -> None:
+    told = profiled(tmp_path, program, "churn", 8, MILLISECONDS, host_wide=host_wide)
+    assert min(told["threads"], told["processes"]) > 100
+
+
+def test_a_tree_of_10000_short_processes(tmp_path: Path, program: Path) -> None:
+    """One after the other, so that threads that have ended must be taken out of the table."""
+    told = profiled(tmp_path, program, "tree", 10_000, host_wide=False)
+    assert told["processes"] == 10_000
+
+
+def test_a_tree_within_a_table_of_few_threads(tmp_path: Path, program: Path) -> None:
+    """What the table lacks room for is a loss, and the rest is exact: no call counts twice."""
+    with ProfileSession(contract(tmp_path), max_threads=8) as session:
+        told = json.loads(run(session, program, "tree", tmp_path, 1000))
+        snapshot = session.snapshot()
+    assert snapshot.losses.threads_not_followed > 0
+    assert snapshot.losses.total == snapshot.losses.threads_not_followed
+    assert 0 < snapshot.stats[0].count < told["calls"]
+    assert snapshot.in_flight == 0
+
+
+def test_a_session_that_begins_and_ends_amid_the_writes(tmp_path: Path, program: Path) -> None:
+    """Every call is counted, in flight, or a loss that is told, at the start and at the end."""
+    command = [str(program), "hammer", str(tmp_path), "32", str(MILLISECONDS)]
+    with ProfileSession(contract(tmp_path)) as session:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            while len(os.listdir(f"/proc/{process.pid}/task")) < 33:
+                assert process.poll() is None
+            session.track(process.pid)
+            followed, snapshot = session.threads_followed(), session.snapshot()
+            output = process.communicate(timeout=20)[0]
+        assert session.threads_followed() == 0
+        assert session.snapshot().in_flight == 0
+    assert followed == 33
+    assert 0 < snapshot.stats[0].count < json.loads(output)["calls"]
+    assert snapshot.losses.total == snapshot.losses.calls_without_entry <= 32
+    assert 0 <= snapshot.in_flight <= 32
