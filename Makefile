@@ -27,7 +27,7 @@ check: ## ruff, mypy --strict, import-linter, clang-format
 	$(if $(BPF_SOURCES),$(BIN)/clang-format --dry-run -Werror $(BPF_SOURCES))
 
 bench: ## measure the figures that the docs show, one benchmark after the other
-	@tools/setup test
+	@tools/setup test bench
 	@set -e; for bench in $(notdir $(basename $(wildcard tests/bench/bench_*.py))); do \
 		echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench; \
 	done

@@ -34,6 +34,7 @@ setup(
             "types-PyYAML>=6.0.12,<7",
             "types-psutil>=7,<8",
         ],
+        "bench": [],  # only the distribution's: profiler/packages.tsv
     },
     entry_points={"console_scripts": ["writewise = profiler.cli.main:main"]},
 )
