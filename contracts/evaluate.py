@@ -6,12 +6,20 @@ A value covers the whole run, whatever the contract's timeframe: a timeframe lon
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from contracts.model import Contract, Measurement, Quantity, Rule
-from contracts.stats import CallStats
+from contracts.stats import CallStats, ResourceUsage
 from contracts.units import format_count, format_duration, format_size
+
+_PERCENTS = {
+    Measurement.P50: 50.0,
+    Measurement.P90: 90.0,
+    Measurement.P99: 99.0,
+    Measurement.P99_9: 99.9,
+}
+_NO_USAGE = ResourceUsage()
 
 
 @dataclass(frozen=True)
@@ -49,28 +57,40 @@ def format_figure(value: float, rule: Rule) -> str:
     return format_count(int(value)) if quantity is Quantity.COUNT else format_duration(value)
 
 
-def evaluate(contract: Contract, stats: Sequence[CallStats]) -> tuple[Finding, ...]:
+def evaluate(
+    contract: Contract, stats: Sequence[CallStats], usage: ResourceUsage = _NO_USAGE
+) -> tuple[Finding, ...]:
     """One finding per rule, in the contract's order; `stats[i]` belongs to `contract.rules[i]`.
 
+    A rule that is not of calls is measured on `usage`; its entry in `stats` is an empty CallStats.
     Raises ValueError if there are more or fewer statistics than rules.
     """
     if len(stats) != len(contract.rules):
         raise ValueError(f"{len(stats)} statistics for {len(contract.rules)} rules")
-    leading = _leading_thresholds(contract, stats)
+    findings = [_finding(rule, calls, usage) for rule, calls in zip(contract.rules, stats)]
+    leaders = _leaders(findings)
     return tuple(
-        _finding(rule, calls, leading.get(_alike(rule)) is not rule)
-        for rule, calls in zip(contract.rules, stats)
+        replace(finding, superseded=leaders[_alike(finding.rule)] is not finding)
+        if finding.violated
+        else finding
+        for finding in findings
     )
 
 
-def measured_value(measurement: Measurement, calls: CallStats) -> float | None:
+def measured_value(
+    measurement: Measurement, calls: CallStats, usage: ResourceUsage = _NO_USAGE
+) -> float | None:
     """The value of a measurement in its base unit; None for a latency of no calls."""
+    if not measurement.is_of_calls:
+        return _usage_value(measurement, usage)
     if measurement in (Measurement.BANDWIDTH, Measurement.SEEK_DISTANCE):
         return calls.bytes
     if measurement is Measurement.COUNT:
         return calls.count
-    if calls.count == 0:
-        return None
+    return _latency_ns(measurement, calls) if calls.count else None
+
+
+def _latency_ns(measurement: Measurement, calls: CallStats) -> float:
     if measurement in _PERCENTS:
         return calls.percentile_ns(_PERCENTS[measurement])
     return {
@@ -81,36 +101,36 @@ def measured_value(measurement: Measurement, calls: CallStats) -> float | None:
     }[measurement]
 
 
-_PERCENTS = {
-    Measurement.P50: 50.0,
-    Measurement.P90: 90.0,
-    Measurement.P99: 99.0,
-    Measurement.P99_9: 99.9,
-}
+def _usage_value(measurement: Measurement, usage: ResourceUsage) -> int:
+    return {
+        Measurement.MEMORY: usage.memory_bytes,
+        Measurement.MEMORY_RSS: usage.rss_bytes,
+        Measurement.MEMORY_VSIZE: usage.vsize_bytes,
+        Measurement.USER_TIME: usage.user_ns,
+        Measurement.SYSTEM_TIME: usage.system_ns,
+        Measurement.CPU_TIME: usage.user_ns + usage.system_ns,
+        Measurement.HOST_CPU_USER_TIME: usage.host_user_ns,
+        Measurement.HOST_CPU_SYSTEM_TIME: usage.host_system_ns,
+        Measurement.HOST_CPU_IOWAIT_TIME: usage.host_iowait_ns,
+    }[measurement]
 
 
-def _finding(rule: Rule, calls: CallStats, is_behind: bool) -> Finding:
-    violated = _is_violated(rule, calls)
-    value = measured_value(rule.measurement, calls)
-    return Finding(rule, calls, value, violated, superseded=violated and is_behind)
+def _finding(rule: Rule, calls: CallStats, usage: ResourceUsage) -> Finding:
+    value = measured_value(rule.measurement, calls, usage)
+    return Finding(rule, calls, value, violated=value is not None and value > rule.threshold)
 
 
-def _is_violated(rule: Rule, calls: CallStats) -> bool:
-    value = measured_value(rule.measurement, calls)
-    return value is not None and value > rule.threshold
+def _leaders(findings: Iterable[Finding]) -> dict[Hashable, Finding]:
+    """Of violated rules alike, the one with the largest threshold; the first of equal ones."""
+    leading: dict[Hashable, Finding] = {}
+    for finding in findings:
+        if finding.violated:
+            best = leading.setdefault(_alike(finding.rule), finding)
+            if finding.rule.threshold > best.rule.threshold:
+                leading[_alike(finding.rule)] = finding
+    return leading
 
 
 def _alike(rule: Rule) -> Hashable:
     """What rules share that differ in label and threshold only."""
     return rule.path, rule.call_types, rule.size_range, rule.measurement
-
-
-def _leading_thresholds(contract: Contract, stats: Sequence[CallStats]) -> dict[Hashable, Rule]:
-    """Among rules alike, the violated one with the largest threshold; the first of equal ones."""
-    leading: dict[Hashable, Rule] = {}
-    for rule, calls in zip(contract.rules, stats):
-        if _is_violated(rule, calls):
-            best = leading.setdefault(_alike(rule), rule)
-            if rule.threshold > best.threshold:
-                leading[_alike(rule)] = rule
-    return leading

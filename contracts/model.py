@@ -35,6 +35,12 @@ class CallType(enum.Enum):
     FSYNC = "fsync"
 
 
+#: Calls that have a size: the bytes read, written or mapped.
+MOVES_BYTES = (CallType.READ, CallType.WRITE, CallType.MMAP)
+#: Calls on sockets, which are below no path.
+OF_SOCKETS = (CallType.CONNECT, CallType.ACCEPT)
+
+
 class Quantity(enum.Enum):
     """The base unit of a figure: bytes, nanoseconds or a plain count."""
 
@@ -116,6 +122,11 @@ class Slot:
     path: str
     call_types: tuple[CallType, ...]
     size_range: SizeRange
+
+    @property
+    def moves_bytes(self) -> bool:
+        """Whether every call of it has a size in bytes."""
+        return set(self.call_types) <= set(MOVES_BYTES)
 
 
 @dataclass(frozen=True)

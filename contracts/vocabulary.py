@@ -1,8 +1,8 @@
 """The words of Mistral's contract language, and what Writewise makes of each.
 
-A word is built (it is in `model`), Mistral's but not built, or unknown. The last two are refused,
-each with its own sentence: a contract must never be read as less than it says. To build a word,
-move it from here to the enumeration in `model`. Source of the words: `docs/contracts.md`.
+A word is in `model`, Mistral's but nothing that Writewise does, or unknown. The last two are
+refused, each with its own sentence: a contract must never be read as less than it says. Some of
+ours are no words of Mistral's, so only YAML has them. Source of the words: `docs/contracts.md`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ _MEASUREMENTS = {measurement.value: measurement for measurement in Measurement}
 def parse_call_types(text: str) -> tuple[CallType, ...]:
     """`write` or `read+write` → the types in the enumeration's order; `none` → no type.
 
-    Raises ValueError naming the first word that is none, or that comes twice.
+    Raises ValueError naming the first word that is unknown or that comes twice.
     """
     if text == NO_CALLS:
         return ()
     words = text.split("+")
+    if NO_CALLS in words:
+        raise ValueError(f"{quoted(text)} joins {NO_CALLS} with calls")
     for number, word in enumerate(words):
         if word not in _CALL_TYPES:
             raise ValueError(_refused_call_type(word))
@@ -53,14 +55,14 @@ def _refused_call_type(word: str) -> str:
             f"{quoted(word)} is Mistral's and cannot be measured here: "
             "MPI calls are made in a library, not in the kernel"
         )
-    return _refused(word, "call type", (*_CALL_TYPES, NO_CALLS), CALL_TYPES_OF_MPI)
+    return _unknown(word, "call type", (*_CALL_TYPES, NO_CALLS))
 
 
 def parse_measurement(text: str) -> Measurement:
     """`mean-latency` → Measurement.MEAN_LATENCY. Raises ValueError."""
     if text in _MEASUREMENTS:
         return _MEASUREMENTS[text]
-    raise ValueError(_refused(text, "measurement", _MEASUREMENTS, ()))
+    raise ValueError(_unknown(text, "measurement", _MEASUREMENTS))
 
 
 def check_timeframe_type(text: str) -> None:
@@ -71,14 +73,12 @@ def check_timeframe_type(text: str) -> None:
             f"use {MONITOR}"
         )
     if text != MONITOR:
-        raise ValueError(_refused(text, "contract type", (MONITOR,), (THROTTLE,)))
+        raise ValueError(_unknown(text, "contract type", (MONITOR,)))
 
 
-def _refused(word: str, noun: str, built: Iterable[str], not_built: tuple[str, ...]) -> str:
-    """The sentence that refuses `word`: not built yet, or unknown with the closest known word."""
-    if word in not_built:
-        return f"{quoted(word)} is Mistral's, not built yet; use {_choice(built)}"
-    remedy = suggestion(word, (*built, *not_built)) or f"use {_choice(built)}"
+def _unknown(word: str, noun: str, known: Iterable[str]) -> str:
+    """The sentence that refuses `word`, with the closest known word or all of them."""
+    remedy = suggestion(word, known) or f"use {_choice(known)}"
     return f"{quoted(word)} is no {noun}; {remedy}"
 
 

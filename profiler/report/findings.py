@@ -11,7 +11,7 @@ from rich.text import Text
 
 from contracts.evaluate import Finding
 from contracts.fields import size_range_text
-from contracts.model import Quantity, Rule
+from contracts.model import CallType, Quantity, Rule, Slot
 from contracts.stats import CallStats
 from contracts.text import printable
 from contracts.units import counted, exact_latency, format_count, format_duration, format_size
@@ -58,7 +58,8 @@ def findings_document(findings: Sequence[Finding]) -> list[dict[str, object]]:
 
     `value` and `threshold` are in `unit` (bytes, calls or ns). `count`, `bytes` and the
     percentiles are of all calls that the rule covers, `failed` of those that failed; value and
-    percentiles are None when no call gave them.
+    percentiles are None when no call gave them. All of these are None for a rule that is not of
+    calls, and `bytes` for one of calls without a size.
     """
     return [_finding_document(finding) for finding in findings]
 
@@ -76,9 +77,9 @@ def _finding_document(finding: Finding) -> dict[str, object]:
         "threshold": rule.threshold,
         "violated": finding.violated,
         "superseded": finding.superseded,
-        "count": stats.count,
-        "bytes": stats.bytes,
-        "failed": stats.failed,
+        "count": stats.count if rule.slot else None,
+        "bytes": stats.bytes if rule.slot and rule.slot.moves_bytes else None,
+        "failed": stats.failed if rule.slot else None,
         "latency_p50_ns": stats.percentile_ns(50) if stats.count else None,
         "latency_p99_ns": stats.percentile_ns(99) if stats.count else None,
     }
@@ -89,12 +90,21 @@ def _cells(finding: Finding) -> tuple[Text, ...]:
     rule = finding.rule
     return (
         Text(printable(rule.label)),
-        Text(printable(rule.path)),
-        Text(size_range_text(rule.size_range)),
-        Text(f"{call_types_text(rule.call_types)} {rule.measurement.value}"),
+        *_scope_cells(rule),
         Text(finding.value_text),
         Text(finding.threshold_text),
         _verdict(finding),
+    )
+
+
+def _scope_cells(rule: Rule) -> tuple[Text, Text, Text]:
+    """Path, sizes and what is measured; memory and CPU time have neither path nor sizes."""
+    if rule.slot is None:
+        return Text("–"), Text("–"), Text(rule.measurement.value)
+    return (
+        Text(printable(rule.path)),
+        Text(size_range_text(rule.size_range)),
+        Text(f"{call_types_text(rule.call_types)} {rule.measurement.value}"),
     )
 
 
@@ -105,25 +115,30 @@ def _verdict(finding: Finding) -> Text:
 
 
 def _calls_lines(findings: Sequence[Finding]) -> list[str]:
-    """A line for each distinct path and size range; rules that share one share its calls."""
-    first_of_slot: dict[object, Finding] = {}
+    """A line for each slot; rules that share one share its calls."""
+    first_of_slot: dict[Slot, Finding] = {}
     for finding in findings:
-        rule = finding.rule
-        first_of_slot.setdefault(rule.slot, finding)
-    return [_calls_line(finding.rule, finding.stats) for finding in first_of_slot.values()]
+        if finding.rule.slot is not None:
+            first_of_slot.setdefault(finding.rule.slot, finding)
+    return [_calls_line(slot, finding.stats) for slot, finding in first_of_slot.items()]
 
 
-def _calls_line(rule: Rule, stats: CallStats) -> str:
-    sizes = "" if rule.size_range.is_all else f" of {size_range_text(rule.size_range)}"
-    calls = counted(stats.count, f"{call_types_text(rule.call_types)} call")
-    line = (
-        f"{printable(rule.path)}: {calls}{sizes}, "
-        f"{format_size(stats.bytes)}, {format_count(stats.failed)} failed"
-    )
+def _calls_line(slot: Slot, stats: CallStats) -> str:
+    sizes = "" if slot.size_range.is_all else f" of {size_range_text(slot.size_range)}"
+    calls = counted(stats.count, f"{call_types_text(slot.call_types)} call")
+    parts = (f"{calls}{sizes}", *_moved(slot, stats), f"{format_count(stats.failed)} failed")
+    line = f"{printable(slot.path)}: {', '.join(parts)}"
     if not stats.count:
         return line
     p50, p99 = (format_duration(stats.percentile_ns(percent)) for percent in (50, 99))
     return f"{line}; latency p50 {p50}, p99 {p99}, max {format_duration(stats.latency_max_ns)}"
+
+
+def _moved(slot: Slot, stats: CallStats) -> tuple[str, ...]:
+    """Bytes moved, or the distance of seeks; nothing for calls that have neither."""
+    if slot.call_types == (CallType.SEEK,):
+        return (f"distance {format_size(stats.bytes)}",)
+    return (format_size(stats.bytes),) if slot.moves_bytes else ()
 
 
 def _coverage(timeframe_ns: int | None, elapsed_ns: int | None) -> str:

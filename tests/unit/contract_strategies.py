@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from contracts.model import CallType, Contract, Measurement, Quantity, Rule, SizeRange
+from contracts.model import RESOURCES, CallType, Contract, Measurement, Quantity, Rule, SizeRange
 from contracts.stats import BUCKET_COUNT, CallStats, bucket_index
 from contracts.text import is_unprintable
 from contracts.units import MAX_VALUE
@@ -37,24 +37,56 @@ def size_ranges(draw: st.DrawFn) -> SizeRange:
     return SizeRange(low, draw(st.one_of(st.none(), st.integers(low, MAX_VALUE))))
 
 
+#: What `bandwidth` and size ranges are of, and what has no path.
+MOVES_BYTES = (CallType.READ, CallType.WRITE, CallType.MMAP)
+SOCKETS = {CallType.CONNECT, CallType.ACCEPT}
+YAML_ONLY = {
+    *(CallType.FSYNC, Measurement.P50, Measurement.P90, Measurement.P99, Measurement.P99_9),
+}
+
+
+def _call_types(measurement: Measurement) -> st.SearchStrategy[tuple[CallType, ...]]:
+    """The types that a measurement of calls can be of, joined in the model's order."""
+    if measurement is Measurement.SEEK_DISTANCE:
+        return st.just((CallType.SEEK,))
+    choice = MOVES_BYTES if measurement is Measurement.BANDWIDTH else tuple(CallType)
+    return st.sets(st.sampled_from(choice), min_size=1).map(
+        lambda chosen: tuple(call_type for call_type in CallType if call_type in chosen)
+    )
+
+
 @st.composite
-def rules(draw: st.DrawFn) -> Rule:
-    measurement = draw(st.sampled_from(Measurement))
+def rules(draw: st.DrawFn, measurements: Sequence[Measurement] = tuple(Measurement)) -> Rule:
+    """Any rule that a contract can have."""
+    measurement = draw(st.sampled_from(measurements))
+    call_types = () if measurement in RESOURCES else draw(_call_types(measurement))
+    has_path = call_types and not SOCKETS.intersection(call_types)
+    has_sizes = call_types and set(call_types) <= set(MOVES_BYTES)
     figures = LATENCIES_NS if measurement.quantity is Quantity.LATENCY else FIGURES
     return Rule(
         label=draw(LABELS),
-        path=draw(PATHS),
-        call_type=draw(st.sampled_from(CallType)),
-        size_range=draw(size_ranges()),
+        path=draw(PATHS) if has_path else "/",
+        call_types=call_types,
+        size_range=draw(size_ranges()) if has_sizes else SizeRange(),
         measurement=measurement,
         threshold=draw(figures),
     )
 
 
+def is_yaml_only(rule: Rule) -> bool:
+    """Whether Mistral's syntax has no words for the rule."""
+    return bool(YAML_ONLY.intersection((*rule.call_types, rule.measurement)))
+
+
 @st.composite
-def contracts(draw: st.DrawFn) -> Contract:
-    drawn = st.lists(rules(), min_size=1, max_size=8, unique_by=lambda rule: rule.label)
+def contracts(draw: st.DrawFn, rule: st.SearchStrategy[Rule] = rules()) -> Contract:  # noqa: B008
+    """Any contract, of rules such as `rule`."""
+    drawn = st.lists(rule, min_size=1, max_size=8, unique_by=lambda rule: rule.label)
     return Contract(draw(LATENCIES_NS.filter(bool)), tuple(draw(drawn)))
+
+
+#: Contracts that can be written in Mistral's syntax.
+MISTRAL_CONTRACTS = contracts(rules().filter(lambda rule: not is_yaml_only(rule)))
 
 
 def stats_of(latencies_ns: Sequence[int], call_bytes: int = 4096, failed: int = 0) -> CallStats:

@@ -20,8 +20,7 @@ CONSOLE = "".join(block for language, block in BLOCKS if language == "console")
 COMMANDS = re.findall(r"^\$ writewise (.*)\n((?:(?!\$ ).*\n)*)", CONSOLE, re.MULTILINE)
 WORDS = (
     *(word.value for word in (*CallType, *Measurement)),
-    *(vocabulary.CALL_TYPES_NOT_BUILT + vocabulary.CALL_TYPES_OF_MPI),
-    *(*vocabulary.MEASUREMENTS_NOT_BUILT, vocabulary.THROTTLE),
+    *(*vocabulary.CALL_TYPES_OF_MPI, vocabulary.NO_CALLS, vocabulary.THROTTLE),
 )
 
 
@@ -58,4 +57,4 @@ def test_every_unit_is_named(unit):
 
 
 def test_the_limits_are_those_of_the_model():
-    assert f"at most {MAX_RULES} rules with at most {MAX_SLOTS} distinct pairs" in TEXT
+    assert f"at most {MAX_RULES} rules with at most {MAX_SLOTS} distinct combinations" in TEXT

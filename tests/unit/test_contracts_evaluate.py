@@ -10,8 +10,8 @@ from rich.console import Console
 
 from contracts.evaluate import evaluate
 from contracts.loading import load_contract
-from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
-from contracts.stats import CallStats
+from contracts.model import RESOURCES, CallType, Contract, Measurement, Quantity, Rule, SizeRange
+from contracts.stats import CallStats, ResourceUsage
 from profiler.report.findings import findings_document, print_findings
 from tests.unit.contract_strategies import rules, stats_of
 
@@ -37,6 +37,7 @@ def contract_of(*limits: tuple[Measurement, int], path: str = "/") -> Contract:
         (Measurement.MIN_LATENCY, 2000, "2.00 µs"),
         (Measurement.MAX_LATENCY, 10000, "10.0 µs"),
         (Measurement.TOTAL_LATENCY, 15000, "15.0 µs"),
+        (Measurement.SEEK_DISTANCE, 3 << 20, "3.00 MiB"),
     ],
 )
 def test_every_measurement_is_violated_above_its_threshold_only(measurement, value, text):
@@ -48,14 +49,17 @@ def test_every_measurement_is_violated_above_its_threshold_only(measurement, val
     assert (at.value, at.threshold_text, at.violated) == (value, text, False)
 
 
-@pytest.mark.parametrize("measurement", list(Measurement))
+OF_CALLS = [measurement for measurement in Measurement if measurement.is_of_calls]
+
+
+@pytest.mark.parametrize("measurement", OF_CALLS)
 def test_no_calls_violate_nothing_and_have_no_latency(measurement):
     (finding,) = evaluate(contract_of((measurement, 0)), [CallStats(failed=5)])
     assert not finding.violated
-    if measurement in (Measurement.BANDWIDTH, Measurement.COUNT):
-        assert finding.value == 0
-    else:
+    if measurement.quantity is Quantity.LATENCY:
         assert (finding.value, finding.value_text) == (None, "no calls")
+    else:
+        assert finding.value == 0
 
 
 def test_of_rules_alike_only_the_largest_violated_threshold_leads():
@@ -70,13 +74,61 @@ def test_rules_that_differ_in_measurement_do_not_supersede_each_other():
     assert not any(finding.superseded for finding in evaluate(contract, [CALLS] * 2))
 
 
+USAGE = ResourceUsage(
+    memory_bytes=7 << 20,
+    rss_bytes=4 << 20,
+    vsize_bytes=9 << 30,
+    user_ns=2_000_000,
+    system_ns=500_000,
+    host_user_ns=31,
+    host_system_ns=32,
+    host_iowait_ns=33,
+)
+
+
+@pytest.mark.parametrize(
+    ("measurement", "value", "text"),
+    [
+        (Measurement.MEMORY, 7 << 20, "7.00 MiB"),
+        (Measurement.MEMORY_RSS, 4 << 20, "4.00 MiB"),
+        (Measurement.MEMORY_VSIZE, 9 << 30, "9.00 GiB"),
+        (Measurement.USER_TIME, 2_000_000, "2.00 ms"),
+        (Measurement.SYSTEM_TIME, 500_000, "500 µs"),
+        (Measurement.CPU_TIME, 2_500_000, "2.50 ms"),
+        (Measurement.HOST_CPU_USER_TIME, 31, "31 ns"),
+        (Measurement.HOST_CPU_SYSTEM_TIME, 32, "32 ns"),
+        (Measurement.HOST_CPU_IOWAIT_TIME, 33, "33 ns"),
+    ],
+)
+def test_a_rule_of_no_calls_is_measured_on_the_usage(measurement, value, text):
+    below, at = (
+        evaluate(Contract(1, (resource_rule(measurement, limit),)), [CallStats()], USAGE)[0]
+        for limit in (value - 1, value)
+    )
+    assert (below.value, below.value_text, below.violated) == (value, text, True)
+    assert (at.value, at.threshold_text, at.violated) == (value, text, False)
+
+
+def resource_rule(measurement: Measurement, threshold: int) -> Rule:
+    return Rule(measurement.value, "/", (), SizeRange(), measurement, threshold)
+
+
+def test_every_resource_is_measured_on_another_figure_of_the_usage():
+    contract = Contract(1, tuple(resource_rule(measurement, 0) for measurement in RESOURCES))
+    findings = evaluate(contract, [CallStats()] * len(RESOURCES), USAGE)
+    assert len({finding.value for finding in findings}) == len(RESOURCES)
+    assert not any(finding.superseded for finding in findings)
+
+
 @given(st.lists(rules(), min_size=1, max_size=8))
 def test_each_group_of_rules_alike_has_one_leader_if_any_is_violated(drawn):
-    findings = evaluate(Contract(1, tuple(drawn)), [CALLS] * len(drawn))
+    findings = evaluate(Contract(1, tuple(drawn)), [CALLS] * len(drawn), USAGE)
     groups: dict[object, list] = {}
     for finding in findings:
         rule = finding.rule
-        groups.setdefault((rule.path, rule.size_range, rule.measurement), []).append(finding)
+        groups.setdefault(
+            (rule.path, rule.call_types, rule.size_range, rule.measurement), []
+        ).append(finding)
     for group in groups.values():
         violated = [finding for finding in group if finding.violated]
         leaders = [finding for finding in violated if not finding.superseded]
@@ -96,7 +148,7 @@ def test_the_document_has_base_units_and_survives_json():
     assert document[0] == {
         "label": "mean_lat_write",
         "path": "/",
-        "call_type": "write",
+        "call_types": "write",
         "size_range": "all",
         "measurement": "mean-latency",
         "value": 5000.0,
@@ -118,9 +170,14 @@ def test_the_document_of_no_calls_has_no_latencies():
     assert entry["value"] is entry["latency_p50_ns"] is entry["latency_p99_ns"] is None
 
 
-def printed(contract: Contract, stats: list[CallStats], **times: int) -> str:
+def printed(
+    contract: Contract,
+    stats: list[CallStats],
+    usage: ResourceUsage = ResourceUsage(),  # noqa: B008
+    **times: int,
+) -> str:
     console = Console(file=io.StringIO(), width=80)
-    print_findings(evaluate(contract, stats), console, **times)
+    print_findings(evaluate(contract, stats, usage), console, **times)
     return console.file.getvalue()
 
 
@@ -132,6 +189,31 @@ def test_the_terminal_shows_every_rule_on_a_line_of_80_columns():
     assert "total_write / all write bandwidth 3.00 MiB 1 B yes" in lines
     assert shown.count("/: 3 write calls, 3.00 MiB, 1 failed; latency p50") == 1
     assert "covers the whole run." in shown
+
+
+def test_memory_and_cpu_time_are_shown_without_path_and_calls():
+    contract = Contract(1, (resource_rule(Measurement.MEMORY, 1 << 20),))
+    shown = printed(contract, [CallStats()], USAGE)
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "memory – – memory 7.00 MiB 1.00 MiB yes" in lines
+    assert "calls" not in shown
+    (entry,) = findings_document(evaluate(contract, [CallStats()], USAGE))
+    assert (entry["call_types"], entry["value"], entry["unit"]) == ("none", 7 << 20, "bytes")
+    assert entry["count"] is entry["bytes"] is entry["failed"] is None
+
+
+@pytest.mark.parametrize(
+    ("call_types", "line"),
+    [
+        ((CallType.READ, CallType.WRITE), "/: 3 read+write calls, 3.00 MiB, 1 failed; latency"),
+        ((CallType.SEEK,), "/: 3 seek calls, distance 3.00 MiB, 1 failed; latency"),
+        ((CallType.OPEN,), "/: 3 open calls, 1 failed; latency"),
+        ((CallType.READ, CallType.SEEK), "/: 3 read+seek calls, 1 failed; latency"),
+    ],
+)
+def test_the_calls_line_names_the_types_and_what_they_moved(call_types, line):
+    rule = Rule("rule", "/", call_types, SizeRange(), Measurement.COUNT, 1)
+    assert f"\n{line}" in printed(Contract(1, (rule,)), [CALLS])
 
 
 def test_labels_and_paths_are_shown_as_text_not_as_markup_or_escapes():

@@ -81,16 +81,10 @@ def test_errors_without_end_are_cut_off():
     assert raised.value.problems[-1].endswith("the rest of the file was not read")
 
 
-@pytest.mark.parametrize("word", (*vocabulary.CALL_TYPES_NOT_BUILT, *vocabulary.CALL_TYPES_OF_MPI))
-def test_every_call_type_of_mistrals_that_is_not_built_is_refused_by_name(word):
+@pytest.mark.parametrize("word", vocabulary.CALL_TYPES_OF_MPI)
+def test_every_call_type_of_mpi_is_refused_by_name(word):
     problem = problem_of(f"2,monitortimeframe,1s\na,/,write+{word},all,count,1\n")
-    assert problem.startswith(f"line 2: '{word}' is Mistral's")
-
-
-@pytest.mark.parametrize("word", vocabulary.MEASUREMENTS_NOT_BUILT)
-def test_every_measurement_of_mistrals_that_is_not_built_is_refused_by_name(word):
-    problem = problem_of(f"2,monitortimeframe,1s\na,/,write,all,{word},1\n")
-    assert problem.startswith(f"line 2: '{word}' is Mistral's, not built yet")
+    assert problem.startswith(f"line 2: '{word}' is Mistral's and cannot be measured here")
 
 
 def problem_of(text: str) -> str:

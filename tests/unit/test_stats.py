@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from hypothesis import given
@@ -9,9 +10,11 @@ from contracts.stats import (
     BUCKET_COUNT,
     SUB_BUCKETS,
     CallStats,
+    ResourceUsage,
     bucket_bounds_ns,
     bucket_index,
     merge,
+    merge_usage,
 )
 from tests.unit.contract_strategies import stats_of
 
@@ -72,3 +75,11 @@ def test_merged_statistics_are_those_of_all_calls_together(parts):
     merged = merge([stats_of(latencies, failed=failed) for latencies, failed in parts])
     everything = [latency for latencies, _ in parts for latency in latencies]
     assert merged == stats_of(everything, failed=sum(failed for _, failed in parts))
+
+
+@given(st.lists(st.lists(st.integers(0, 99), min_size=8, max_size=8), max_size=4))
+def test_merged_usage_has_the_most_memory_and_all_the_time(figures):
+    merged = dataclasses.astuple(merge_usage([ResourceUsage(*span) for span in figures]))
+    columns = list(zip(*figures)) or [()] * 8
+    assert merged[:3] == tuple(max(column, default=0) for column in columns[:3])
+    assert merged[3:] == tuple(sum(column) for column in columns[3:])
