@@ -18,18 +18,19 @@ VMLINUX = Path("/sys/kernel/btf/vmlinux")
 
 _MAGIC = 0xEB9F
 _HEADER = struct.Struct("<HBBIIIII")
-_STRUCT, _UNION, _TYPEDEF, _VOLATILE, _CONST = 4, 5, 8, 9, 10
+_STRUCT, _UNION, _ENUM, _TYPEDEF, _VOLATILE, _CONST = 4, 5, 6, 8, 9, 10
+_NOUNS = {_STRUCT: "structure", _ENUM: "enumeration"}
 _QUALIFIERS = (_TYPEDEF, _VOLATILE, _CONST)
 _TYPE_WORDS = 3
 #: Words after the first three, by kind: fixed ones, and as many for each of the type's members.
 _FIXED_WORDS = {1: 1, 3: 3, 14: 1, 17: 1}
-_MEMBER_WORDS = {_STRUCT: 3, _UNION: 3, 6: 2, 13: 2, 15: 3, 19: 3}
+_MEMBER_WORDS = {_STRUCT: 3, _UNION: 3, _ENUM: 2, 13: 2, 15: 3, 19: 3}
 _KINDS = 32
 _HINT = "Writewise needs a kernel built with CONFIG_DEBUG_INFO_BTF, as every current one of EC2 is"
 
 
 class Btf:
-    """The structures of a BTF image. Raises RequirementError when it is none."""
+    """The structures and enumerations of a BTF image. Raises RequirementError when it is none."""
 
     def __init__(self, image: bytes) -> None:
         try:
@@ -68,7 +69,7 @@ class Btf:
 
     def offset_bits(self, structure: str, *members: str) -> int:
         """The same in bits, which tells where a bit-field begins."""
-        position = self._structure(structure)
+        position = self._definition(_STRUCT, structure)
         total_bits = 0
         for depth, member in enumerate(members):
             found = self._member(position, member)
@@ -80,15 +81,25 @@ class Btf:
             position = self._resolved(type_id)
         return total_bits
 
-    def _structure(self, name: str) -> int:
-        """Position of the definition of `struct name`, the one with members."""
+    def enumerators(self, enumeration: str) -> dict[str, int]:
+        """Name → value of each constant of `enum enumeration`, values being 32 bits unsigned.
+
+        Raises RequirementError when there is no such enumeration.
+        """
+        position = self._definition(_ENUM, enumeration)
+        start = position + _TYPE_WORDS
+        end = start + 2 * (self._words[position + 1] & 0xFFFF)
+        return {self._name(self._words[at]): self._words[at + 1] for at in range(start, end, 2)}
+
+    def _definition(self, kind: int, name: str) -> int:
+        """Position of the definition of `struct name` or `enum name`, the one with members."""
         name_offset = self._names.find(b"\0" + name.encode() + b"\0") + 1
         words = self._words
         if name_offset:
             for position in self._positions:
-                if words[position] == name_offset and words[position + 1] >> 24 & 31 == _STRUCT:
+                if words[position] == name_offset and words[position + 1] >> 24 & 31 == kind:
                     return position
-        raise RequirementError(f"this kernel's BTF has no structure {name}", _HINT)
+        raise RequirementError(f"this kernel's BTF has no {_NOUNS[kind]} {name}", _HINT)
 
     def _member(self, position: int, name: str) -> tuple[int, int] | None:
         """Bit offset and type id of a member, looked for in anonymous members too."""

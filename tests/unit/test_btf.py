@@ -108,6 +108,22 @@ def test_a_missing_member_is_named(members: tuple[str, ...]) -> None:
         Btf(kernel_like().bytes()).offset_bytes("file", *members)
 
 
+def test_enumerators() -> None:
+    image = kernel_like()
+    words = (image.name("cpu_id"), 0, image.name("io_id"), 3, image.name("none_id"), 0xFFFFFFFF)
+    name = image.name("subsystem")
+    for kind, members in ((STRUCT, ()), (ENUM, words)):
+        info = kind << 24 | len(members) // 2
+        image.types += struct.pack(f"<{3 + len(members)}I", name, info, 4, *members)
+    found = Btf(image.bytes()).enumerators("subsystem")
+    assert found == {"cpu_id": 0, "io_id": 3, "none_id": 0xFFFFFFFF}
+
+
+def test_a_structure_is_no_enumeration() -> None:
+    with pytest.raises(RequirementError, match="no enumeration file"):
+        Btf(kernel_like().bytes()).enumerators("file")
+
+
 @pytest.mark.parametrize("cut", [0, 10, 30, -1])
 def test_an_image_cut_short(cut: int) -> None:
     with pytest.raises(RequirementError, match="cut short"):
