@@ -1,0 +1,102 @@
+"""Work that comes due at fixed intervals, all in one thread, beside what the main thread waits for.
+
+One thread, so that no two pieces of work need a lock against each other.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+_NS_PER_S = 10**9
+
+
+@dataclass
+class Beat:
+    """`run` every `interval_ns`, counted from the start: a late run makes no later one late.
+
+    Beats that come while it runs are left out, and as many more as keep its share of the thread's
+    time below `share`.
+    """
+
+    interval_ns: int
+    run: Callable[[], None]
+    share: float = 1.0
+    due_ns: int = field(default=0, init=False)
+
+    def start(self, now_ns: int) -> None:
+        """The first run is due an interval from now."""
+        self.due_ns = now_ns + self.interval_ns
+
+    def ran(self, began_ns: int, now_ns: int) -> None:
+        """Find the next beat after a run that took from `began_ns` to `now_ns`."""
+        rest_ns = (now_ns - began_ns) * (1 / self.share - 1)
+        late_ns = now_ns + rest_ns - self.due_ns
+        self.due_ns += self.interval_ns * max(1, int(-(-late_ns // self.interval_ns)))
+
+
+class Ticker:
+    """Runs beats in a thread while the context lasts; they have ended when it has.
+
+    A beat that raises is run no more; `failure` is the first such exception, and not raised here,
+    where it would take away what the main thread has done. `wait` sleeps for so many seconds and
+    returns whether the context has ended; tests give their own.
+    """
+
+    def __init__(
+        self,
+        beats: Iterable[Beat],
+        *,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        self._beats = list(beats)
+        self._clock_ns = clock_ns
+        self._stop = threading.Event()
+        self._wait = wait or self._stop.wait
+        self._thread = threading.Thread(target=self.run, name="ticker", daemon=True)
+        self.failure: Exception | None = None
+
+    def __enter__(self) -> Ticker:
+        if self._beats:
+            start_deaf(self._thread)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._beats:
+            self._thread.join()
+
+    def run(self) -> None:
+        """Run the beats as they come due, until the end; the body of the thread."""
+        for beat in self._beats:
+            beat.start(self._clock_ns())
+        while self._beats:
+            beat = min(self._beats, key=lambda beat: beat.due_ns)
+            if self._wait(max(0, beat.due_ns - self._clock_ns()) / _NS_PER_S):
+                return
+            self._run(beat)
+
+    def _run(self, beat: Beat) -> None:
+        began_ns = self._clock_ns()
+        try:
+            beat.run()
+        except Exception as error:
+            self.failure = self.failure or error
+            self._beats.remove(beat)
+        beat.ran(began_ns, self._clock_ns())
+
+
+def start_deaf(thread: threading.Thread) -> None:
+    """Start a thread that takes no signal: the main thread waits for them, with a mask of its own.
+
+    One that may take a signal would do so in its place, and a SIGCHLD would be lost in it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        thread.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
