@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
-from contracts.model import CallType, Measurement, Rule, SizeRange
+from contracts.model import CallType, SizeRange, Slot
 from contracts.stats import CallStats
 from profiler.bpf.probes import scope
 from profiler.bpf.probes.scope import Losses
-from profiler.bpf.probes.stall import StallStats
+from profiler.bpf.probes.waits import StallStats
 from profiler.report.findings import _calls_line
 from profiler.report.snapshot import snapshot_lines
 from profiler.session import ProfileSnapshot
@@ -46,9 +46,9 @@ def test_what_is_not_over_is_named() -> None:
 
 
 def test_one_call_is_no_calls() -> None:
-    rule = Rule("count", "/", (CallType.WRITE,), SizeRange(), Measurement.COUNT, 1)
-    assert _calls_line(rule, CallStats(count=1, bytes=5)).startswith("/: 1 write call, 5 B")
-    assert _calls_line(rule, CallStats()).startswith("/: 0 write calls, 0 B")
+    slot = Slot("/", (CallType.WRITE,), SizeRange())
+    assert _calls_line(slot, CallStats(count=1, bytes=5)).startswith("/: 1 write call, 5 B")
+    assert _calls_line(slot, CallStats()).startswith("/: 0 write calls, 0 B")
 
 
 class MovingTallies:
