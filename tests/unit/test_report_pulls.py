@@ -10,7 +10,7 @@ from contracts.evaluate import evaluate
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from contracts.stats import CallStats
 from profiler.bpf.probes.scope import Losses
-from profiler.bpf.probes.stall import StallStats
+from profiler.bpf.probes.waits import StallStats
 from profiler.measured_pull import Phase, PullMeasurement
 from profiler.pull.results import Failure, Progress, PullResult, Verification
 from profiler.report.progress import _lines, shown_progress
