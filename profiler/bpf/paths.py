@@ -10,7 +10,7 @@ from contracts.errors import UsageError
 from contracts.text import printable
 
 #: Inode numbers repeat from one subvolume to the next, on one super block.
-_REPEATING_INODES = ("btrfs", "bcachefs")
+REPEATING_INODES = ("btrfs", "bcachefs")
 _MINOR_BITS = 20  # include/linux/kdev_t.h
 
 
@@ -23,10 +23,21 @@ class Place:
 
 
 def resolve(path: str) -> Place:
-    """The place that `path` (absolute, symlinks followed) names now.
+    """The place that `path` (absolute, symlinks followed) names now. Raises UsageError."""
+    place, fstype = locate(path)
+    if fstype in REPEATING_INODES:
+        message = (
+            f"the contract's path {printable(path)} is on {fstype}, where only `/` can be profiled"
+        )
+        raise UsageError(message, "use `/`, or a directory on xfs, ext4 or another file system")
+    return place
 
-    Both figures are the kernel's own, which stat(2) does not always tell: overlay and btrfs report
-    a st_dev that no super block has, overlay also another st_ino. Raises UsageError.
+
+def locate(path: str) -> tuple[Place, str]:
+    """The place that `path` names now, and the type of its file system.
+
+    The place's figures are the kernel's own, which stat(2) does not always tell: overlay and btrfs
+    report a st_dev that no super block has, overlay also another st_ino. Raises UsageError.
     """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -41,12 +52,7 @@ def resolve(path: str) -> Place:
         inode_number = int(fields.get("ino") or os.fstat(descriptor).st_ino)
     finally:
         os.close(descriptor)
-    if fstype in _REPEATING_INODES:
-        message = (
-            f"the contract's path {printable(path)} is on {fstype}, where only `/` can be profiled"
-        )
-        raise UsageError(message, "use `/`, or a directory on xfs, ext4 or another file system")
-    return Place(device, inode_number)
+    return Place(device, inode_number), fstype
 
 
 def _fields_of(descriptor: int) -> dict[str, str]:
