@@ -27,14 +27,12 @@ static __always_inline u32 half_at(u64 address) {
 }
 
 /*
- * The kernel lets a program follow typed pointers from the current task without a helper call
- * (helper 158, bpf_get_current_task_btf, since Linux 5.11), which is what most of these steps cost.
+ * The struct file behind a descriptor of this process, or 0. The kernel lets a program follow typed
+ * pointers from the current task without a helper call (since Linux 5.11), which is what most of
+ * such steps cost.
  */
-static u64 (*current_task)(void) = (void *)158;
-
-/* The struct file behind a descriptor of this process, or 0. */
 static __always_inline u64 file_of(u32 descriptor) {
-    u64 files = *(u64 *)(current_task() + OFFSET_TASK_FILES);
+    u64 files = *(u64 *)((u64)bpf_get_current_task_btf() + OFFSET_TASK_FILES);
     u64 table;
 
     if (!files)
