@@ -1,144 +1,133 @@
 /*
  * Times the requests of a fixed set of disks, from when the driver got one to its completion
- * (block/blk-mq.c, blk_mq_start_request, blk_update_request). BCC takes the fields from the
- * tracepoints' own format; their `dev` is the whole disk's, never a partition's.
+ * (block/blk-mq.c: blk_mq_start_request, blk_update_request, blk_complete_request).
+ *
+ * On raw tracepoints, since many requests complete in an interrupt: the kernel leaves out a
+ * tracepoint's program where it interrupts *any* other (kernel/trace/bpf_trace.c, trace_call_bpf),
+ * a raw one's only where it interrupts itself. The members of a request come from the kernel's BTF.
  *
  * Counters only grow: whoever wants those of a time takes the difference of two readings. Each CPU
- * has its own, mapped by user space (scope.bpf.h tells why). A completion that interrupts another
- * BPF program is left out by the kernel; what is left of its request goes with the table's oldest.
+ * has its own, mapped by user space (scope.bpf.h tells why).
  */
-#define SECTOR_LOG2  9
-#define REQUESTS_MAX 16384
-
-enum direction {
-    READS,
-    WRITES,
-    DIRECTIONS,
-};
+#define SECTOR_LOG2        9
+#define REQUESTS_MAX       16384
+#define DEVICE_MINOR_BITS  20   /* include/linux/kdev_t.h */
+#define REQ_OP_MASK        0xff /* include/linux/blk_types.h: REQ_OP_READ is 0, REQ_OP_WRITE 1 */
+#define REQUEST_DIRECTIONS 2
 
 /* As profiler/bpf/probes/block.py decodes it. */
 struct request_stats {
     u64 count;
     u64 bytes;
     u64 failed;
-    u64 untimed; /* of `count`: the issue was not seen */
+    u64 untimed; /* of `count`: the beginning was not seen */
     u64 latency_total_ns;
     u64 latency_min_ns;
     u64 latency_max_ns;
     u64 buckets[BUCKET_COUNT];
 };
 
-/* What a request has in common in all its tracepoints. */
-struct request_key {
-    u64 sector;
-    u32 device;
-    u32 direction;
-};
-
-struct request {
+/* A request that the driver has. Its struct request is used again for the next one. */
+struct issued {
     u64 start_ns;
     u64 bytes_left;
 };
 
 BPF_F_TABLE("hash", u32, u32, block_devices, DEVICE_COUNT, 0);
-BPF_F_TABLE("lru_hash", struct request_key, struct request, requests, REQUESTS_MAX, 0);
+BPF_F_TABLE("hash", u64, struct issued, requests, REQUESTS_MAX, 0);
 BPF_F_TABLE("array", u32, struct request_stats, device_requests,
-            CPU_COUNT * DEVICE_COUNT * DIRECTIONS, BPF_F_MMAPABLE);
+            CPU_COUNT * DEVICE_COUNT * REQUEST_DIRECTIONS, BPF_F_MMAPABLE);
 
-/*
- * From the letters of the operation (kernel/trace/blktrace.c, blk_fill_rwbs): a flush that goes
- * ahead is an F before the W. DIRECTIONS for what moves no data: flushes, discards, zeroing.
- */
-static __always_inline u32 direction_of(char first, char second) {
-    char operation = first == 'F' ? second : first;
-
-    if (operation == 'W')
-        return WRITES;
-    return operation == 'R' ? READS : DIRECTIONS;
+static __always_inline u64 request_word(u64 address) {
+    u64 word = 0;
+    bpf_probe_read_kernel(&word, sizeof(word), (void *)address);
+    return word;
 }
 
-static __always_inline struct request_stats *stats_of(struct request_key *request) {
-    u32 *index = block_devices.lookup(&request->device);
-    u32 cpu = bpf_get_smp_processor_id(), key;
+static __always_inline u32 request_half(u64 address) {
+    u32 half = 0;
+    bpf_probe_read_kernel(&half, sizeof(half), (void *)address);
+    return half;
+}
 
+/*
+ * Where requests like this one are counted, or NULL: another disk's, and what moves no data
+ * (flushes, discards, zeroing). The disk is the whole one, never a partition.
+ */
+static __always_inline struct request_stats *stats_of(u64 request) {
+    u32 direction = request_half(request + OFFSET_REQUEST_FLAGS) & REQ_OP_MASK;
+    u64 disk;
+    u32 device, key, *index;
+
+    if (direction >= REQUEST_DIRECTIONS)
+        return NULL;
+    disk = request_word(request_word(request + OFFSET_REQUEST_QUEUE) + OFFSET_QUEUE_DISK);
+    device = request_half(disk + OFFSET_DISK_MAJOR) << DEVICE_MINOR_BITS |
+             request_half(disk + OFFSET_DISK_MINOR);
+    index = block_devices.lookup(&device);
     if (!index)
         return NULL;
-    key = (cpu * DEVICE_COUNT + *index) * DIRECTIONS + request->direction;
+    key = (bpf_get_smp_processor_id() * DEVICE_COUNT + *index) * REQUEST_DIRECTIONS + direction;
     return device_requests.lookup(&key);
 }
 
-static __always_inline void count_request(struct request_stats *stats, struct request *request) {
+/* Fires again when the driver had no room for a request, gave it back and gets it anew. */
+RAW_TRACEPOINT_PROBE(block_rq_issue) {
+    u64 request = ctx->args[0];
+    struct issued issued = {.bytes_left = request_half(request + OFFSET_REQUEST_BYTES)};
+
+    if (!issued.bytes_left || !stats_of(request))
+        return 0;
+    issued.start_ns = bpf_ktime_get_ns();
+    requests.update(&request, &issued);
+    return 0;
+}
+
+/* Atomic, since before Linux 6.1 a raw tracepoint's program could interrupt itself. */
+static __always_inline void count_request(struct request_stats *stats, struct issued *issued) {
     u64 latency_ns;
     u32 bucket;
 
-    stats->count++;
-    if (!request) {
-        stats->untimed++;
+    __sync_fetch_and_add(&stats->count, 1);
+    if (!issued) {
+        __sync_fetch_and_add(&stats->untimed, 1);
         return;
     }
-    latency_ns = bpf_ktime_get_ns() - request->start_ns;
+    latency_ns = bpf_ktime_get_ns() - issued->start_ns;
     bucket = bucket_of(latency_ns);
-    if (stats->count - stats->untimed == 1 || latency_ns < stats->latency_min_ns)
+    if (!stats->latency_total_ns || latency_ns < stats->latency_min_ns)
         stats->latency_min_ns = latency_ns;
     if (latency_ns > stats->latency_max_ns)
         stats->latency_max_ns = latency_ns;
-    stats->latency_total_ns += latency_ns;
+    __sync_fetch_and_add(&stats->latency_total_ns, latency_ns);
     if (bucket < BUCKET_COUNT)
-        stats->buckets[bucket]++;
+        __sync_fetch_and_add(&stats->buckets[bucket], 1);
 }
 
-/* Fires again when a request that was given back (below) is handed to the driver anew. */
-TRACEPOINT_PROBE(block, block_rq_issue) {
-    struct request_key key = {.sector = args->sector, .device = args->dev};
-    struct request request = {.bytes_left = args->bytes};
+/*
+ * Arguments: request, error, bytes. Fires for each part that completes, and without bytes when the
+ * flush that followed a write is over.
+ */
+RAW_TRACEPOINT_PROBE(block_rq_complete) {
+    u64 request = ctx->args[0];
+    u64 bytes = (u32)ctx->args[2] >> SECTOR_LOG2 << SECTOR_LOG2;
+    struct request_stats *stats = bytes ? stats_of(request) : NULL;
+    struct issued *issued;
 
-    key.direction = direction_of(args->rwbs[0], args->rwbs[1]);
-    if (key.direction == DIRECTIONS || !request.bytes_left || !block_devices.lookup(&key.device))
-        return 0;
-    request.start_ns = bpf_ktime_get_ns();
-    requests.update(&key, &request);
-    return 0;
-}
-
-/* The driver had no room for it: it may be merged, and so begin elsewhere, before it comes again */
-TRACEPOINT_PROBE(block, block_rq_requeue) {
-    struct request_key key = {.sector = args->sector, .device = args->dev};
-
-    key.direction = direction_of(args->rwbs[0], args->rwbs[1]);
-    if (key.direction != DIRECTIONS && block_devices.lookup(&key.device))
-        requests.delete(&key);
-    return 0;
-}
-
-/* Fires for each part that completes; the rest of the request then begins where the part ended. */
-TRACEPOINT_PROBE(block, block_rq_complete) {
-    struct request_key key = {.sector = args->sector, .device = args->dev};
-    u64 sectors = args->nr_sector, bytes = sectors << SECTOR_LOG2;
-    struct request *found, request;
-    struct request_stats *stats;
-
-    key.direction = direction_of(args->rwbs[0], args->rwbs[1]);
-    if (key.direction == DIRECTIONS || !sectors) /* no sectors: the flush after a write */
-        return 0;
-    stats = stats_of(&key);
     if (!stats)
         return 0;
-    found = requests.lookup(&key);
-    if (found) {
-        request = *found;
-        requests.delete(&key);
-    }
-    if (args->error) {
-        stats->failed++;
+    issued = requests.lookup(&request);
+    if ((u8)ctx->args[1]) { /* blk_status_t; before Linux 5.16 an errno */
+        __sync_fetch_and_add(&stats->failed, 1);
+        requests.delete(&request);
         return 0;
     }
-    stats->bytes += bytes;
-    if (found && bytes < request.bytes_left) {
-        key.sector += sectors;
-        request.bytes_left -= bytes;
-        requests.update(&key, &request);
+    __sync_fetch_and_add(&stats->bytes, bytes);
+    if (issued && bytes < issued->bytes_left) {
+        issued->bytes_left -= bytes;
         return 0;
     }
-    count_request(stats, found ? &request : NULL);
+    count_request(stats, issued);
+    requests.delete(&request);
     return 0;
 }

@@ -1,9 +1,8 @@
 """Requests of disks, counted and timed: what a device wrote and read, and how long it took.
 
 The layouts are those of `block.bpf.c`. A request is timed from when the driver got it (for the
-last time, if it gave it back) to its end; time in the I/O scheduler's queue is before that. Of
-two requests under way for the same sectors, direction and disk, one alone is timed. The figures
-are of the whole host: a device does not know who dirtied what it writes.
+last time, if it gave it back) to its end; time in the I/O scheduler's queue is before that. The
+figures are of the whole host: a device does not know who dirtied what it writes.
 """
 
 from __future__ import annotations
@@ -19,14 +18,19 @@ from profiler.bpf.probe import Probe
 if TYPE_CHECKING:
     from profiler.bpf.loader import Module
 
-#: Programs whose missed runs lose no call: one in an interrupt is left out while another runs.
-HARMLESS = tuple(
-    f"tracepoint__block__block_rq_{event}" for event in ("issue", "requeue", "complete")
-)
+#: Programs whose missed runs lose no call (a completion that interrupts the count of another).
+HARMLESS = ("raw_tracepoint__block_rq_issue", "raw_tracepoint__block_rq_complete")
 PROBE = Probe(
     name="block",
     sources=("histogram.bpf.h", "block.bpf.c"),
-    tracepoints=("block:block_rq_issue", "block:block_rq_requeue", "block:block_rq_complete"),
+    members={
+        "OFFSET_REQUEST_QUEUE": ("request", "q"),
+        "OFFSET_REQUEST_FLAGS": ("request", "cmd_flags"),
+        "OFFSET_REQUEST_BYTES": ("request", "__data_len"),
+        "OFFSET_QUEUE_DISK": ("request_queue", "disk"),  # since Linux 5.15
+        "OFFSET_DISK_MAJOR": ("gendisk", "major"),
+        "OFFSET_DISK_MINOR": ("gendisk", "first_minor"),
+    },
 )
 
 _DIRECTIONS = 2
@@ -106,7 +110,7 @@ class DeviceTotals:
 
 
 def numbers(device_count: int) -> dict[str, int]:
-    """The macros that `block.bpf.c` needs beside BUCKET_COUNT and CPU_COUNT (a map is not empty)."""
+    """The macro that `block.bpf.c` needs beside BUCKET_COUNT and CPU_COUNT; no map may be empty."""
     return {"DEVICE_COUNT": max(1, device_count)}
 
 
