@@ -1,0 +1,157 @@
+"""A profile cut into the contract's timeframes: each judged by itself, all together the total.
+
+Frames are cut from the counters by `session.reset`, which loses no call, so the frames add up to
+what one run without them would have counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from contracts.errors import UsageError
+from contracts.evaluate import Finding, evaluate
+from contracts.model import Contract
+from contracts.stats import ResourceUsage, merge, merge_usage
+from contracts.units import exact_latency
+from profiler.session import ProfileSnapshot
+
+#: A frame shorter than this would mostly measure the cutting: reading the counters takes some ms.
+SHORTEST_TIMEFRAME_NS = 100 * 10**6
+#: How far a frame's length may be from the timeframe and still be called by its name.
+TOLERANCE = 0.01
+
+Figures = TypeVar("Figures")
+
+
+class Counters(Protocol):
+    """What frames are cut from: `profiler.session.ProfileSession`."""
+
+    def snapshot(self) -> ProfileSnapshot:
+        """What was counted since the last reset."""
+
+    def reset(self) -> ProfileSnapshot:
+        """The same, and begin anew at zero."""
+
+
+class Sampler(Protocol):
+    """What the usage of a frame comes from: `profiler.resources.ResourceSampler`."""
+
+    def take(self) -> ResourceUsage:
+        """The usage since the last call, or since the beginning."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One timeframe of a profile: what was counted in it and what the contract says of that.
+
+    `number` counts from 1, `start_ns` is since the profile began, `ended_at` local time. The
+    length is `snapshot.elapsed_ns`. The last frame is the rest, shorter than the others.
+    """
+
+    number: int
+    start_ns: int
+    ended_at: datetime
+    snapshot: ProfileSnapshot
+    findings: tuple[Finding, ...]
+
+    @property
+    def leading(self) -> list[Finding]:
+        """The violations, of rules alike only the one with the largest threshold."""
+        return [each for each in self.findings if each.violated and not each.superseded]
+
+    def length_ns(self, timeframe_ns: int) -> int:
+        """The timeframe where the frame is that long within 1 %, else its own length."""
+        elapsed_ns = self.snapshot.elapsed_ns
+        is_whole = abs(elapsed_ns - timeframe_ns) <= TOLERANCE * timeframe_ns
+        return timeframe_ns if is_whole else elapsed_ns
+
+
+def check_timeframe(contract: Contract) -> None:
+    """Raise UsageError for a contract whose timeframe is too short to be cut."""
+    if contract.timeframe_ns < SHORTEST_TIMEFRAME_NS:
+        message = f"the contract's timeframe of {exact_latency(contract.timeframe_ns)} is too short"
+        shortest = exact_latency(SHORTEST_TIMEFRAME_NS)
+        raise UsageError(message, f"profile with timeframes of {shortest} or more")
+
+
+class Timeframes:
+    """Cuts frames from a session and gives each to the consumers, in order.
+
+    Not safe for several threads at a time: `close` is called by the ticker, and once more, for
+    the rest, when the ticker has ended.
+    """
+
+    def __init__(
+        self,
+        counters: Counters,
+        contract: Contract,
+        consumers: Iterable[Callable[[Frame], None]] = (),
+        *,
+        sampler: Sampler | None = None,
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        self._counters = counters
+        self._contract = contract
+        self._consumers = tuple(consumers)
+        self._sampler = sampler
+        self._now = now
+        self._total: ProfileSnapshot | None = None
+        self.usage = ResourceUsage()
+        self.count = 0
+
+    def close(self) -> None:
+        """End the frame that runs, judge it and hand it on; the next one begins."""
+        snapshot = self._counters.reset()
+        usage = self._sampler.take() if self._sampler else ResourceUsage()
+        start_ns = self._total.elapsed_ns if self._total else 0
+        self._total = self._with(snapshot)
+        self.usage = merge_usage([self.usage, usage])
+        self.count += 1
+        findings = evaluate(self._contract, snapshot.stats, usage)
+        frame = Frame(self.count, start_ns, self._now(), snapshot, findings)
+        for consume in self._consumers:
+            consume(frame)
+
+    def so_far(self) -> ProfileSnapshot:
+        """All that was counted since the beginning, the frame that runs included."""
+        return self._with(self._counters.snapshot())
+
+    @property
+    def total(self) -> ProfileSnapshot:
+        """What all closed frames counted together. Raises ValueError when there is none."""
+        if self._total is None:
+            raise ValueError("no frame was closed yet")
+        return self._total
+
+    def _with(self, snapshot: ProfileSnapshot) -> ProfileSnapshot:
+        return merge_snapshots([self._total, snapshot]) if self._total else snapshot
+
+
+def merge_snapshots(parts: Sequence[ProfileSnapshot]) -> ProfileSnapshot:
+    """What successive snapshots of one session counted together.
+
+    Counts and times are summed, extremes are those of all. `in_flight` is that of the last; a
+    thread may have written in several, so `writers` is the most of any: at least so many.
+    """
+    last = parts[-1]
+    return replace(
+        last,
+        stats=tuple(merge(calls) for calls in zip(*(part.stats for part in parts))),
+        losses=_merged([part.losses for part in parts]),
+        stall=_merged([part.stall for part in parts]),
+        elapsed_ns=sum(part.elapsed_ns for part in parts),
+        writers=max(part.writers for part in parts),
+    )
+
+
+def _merged(parts: Sequence[Figures]) -> Figures:
+    """Dataclasses of figures, field by field: those named `…_max_…` are maxima, the others sums."""
+    names = [item.name for item in fields(parts[0])]  # type: ignore[arg-type]
+    columns = {name: [getattr(part, name) for part in parts] for name in names}
+    figures = {
+        name: max(column) if "_max_" in name else sum(column) for name, column in columns.items()
+    }
+    return type(parts[0])(**figures)
