@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from contracts.model import Contract, Measurement, Quantity, Rule
+from contracts.model import PERCENTILES, Contract, Measurement, Quantity, Rule
 from contracts.stats import CallStats, ResourceUsage
-from contracts.units import format_count, format_duration, format_size
+from contracts.units import (
+    exact_count,
+    exact_latency,
+    exact_size,
+    format_count,
+    format_duration,
+    format_size,
+    round_to_us,
+)
 
-_PERCENTS = {
-    Measurement.P50: 50.0,
-    Measurement.P90: 90.0,
-    Measurement.P99: 99.0,
-    Measurement.P99_9: 99.9,
-}
 _NO_USAGE = ResourceUsage()
 
 
@@ -57,6 +59,17 @@ def format_figure(value: float, rule: Rule) -> str:
     return format_count(int(value)) if quantity is Quantity.COUNT else format_duration(value)
 
 
+def exact_figure(value: float, rule: Rule) -> str:
+    """A value or threshold of a rule as a log has it, whole and with its unit: `2MB`, `15ms`, `3k`.
+
+    Latencies are rounded to microseconds, the smallest unit of the language.
+    """
+    quantity = rule.measurement.quantity
+    if quantity is Quantity.LATENCY:
+        return exact_latency(round_to_us(value))
+    return exact_size(int(value)) if quantity is Quantity.SIZE else exact_count(int(value))
+
+
 def evaluate(
     contract: Contract, stats: Sequence[CallStats], usage: ResourceUsage = _NO_USAGE
 ) -> tuple[Finding, ...]:
@@ -91,8 +104,8 @@ def measured_value(
 
 
 def _latency_ns(measurement: Measurement, calls: CallStats) -> float:
-    if measurement in _PERCENTS:
-        return calls.percentile_ns(_PERCENTS[measurement])
+    if measurement in PERCENTILES:
+        return calls.percentile_ns(PERCENTILES[measurement])
     return {
         Measurement.MEAN_LATENCY: calls.latency_mean_ns,
         Measurement.MIN_LATENCY: calls.latency_min_ns,

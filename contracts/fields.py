@@ -7,7 +7,7 @@ anything is raised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,6 +15,9 @@ from contracts.errors import InvalidFileError
 from contracts.model import (
     MAX_RULES,
     MAX_SLOTS,
+    MOVES_BYTES,
+    OF_SOCKETS,
+    CallType,
     Contract,
     Measurement,
     Quantity,
@@ -32,7 +35,7 @@ from contracts.units import (
     parse_size_bytes,
     parse_timeframe_ns,
 )
-from contracts.vocabulary import parse_call_types, parse_measurement
+from contracts.vocabulary import NO_CALLS, call_types_text, parse_call_types, parse_measurement
 
 MAX_LABEL_CHARACTERS = 128
 #: PATH_MAX and NAME_MAX of include/uapi/linux/limits.h; PATH_MAX counts the ending NUL.
@@ -50,6 +53,7 @@ _THRESHOLD_PRINTERS = {
     Quantity.LATENCY: exact_latency,
     Quantity.COUNT: exact_count,
 }
+_MOVERS = " and ".join(", ".join(call_type.value for call_type in MOVES_BYTES).rsplit(", ", 1))
 _Value = TypeVar("_Value")
 
 
@@ -155,11 +159,46 @@ def _build_rule(written: WrittenRule, problems: Problems) -> Rule | None:
     if measurement is None:
         return None  # which units a threshold takes is not known then
     threshold = _parsed(written.threshold, threshold_parser(measurement), problems)
-    if label is None or path is None or call_types is None:
+    if path is None or call_types is None or size_range is None:
         return None
-    if size_range is None or threshold is None:
+    mismatches = _mismatches_of_calls if measurement.is_of_calls else _mismatches_of_resources
+    for field, what in mismatches(written, Slot(path, call_types, size_range), measurement):
+        problems.add(field.where if field else written.where, what)
+    if label is None or threshold is None:
         return None
     return Rule(label, path, call_types, size_range, measurement, threshold)
+
+
+def _mismatches_of_calls(
+    written: WrittenRule, slot: Slot, measurement: Measurement
+) -> Iterator[tuple[Written | None, str]]:
+    """What does not go together in a rule of calls: the field at fault and a sentence."""
+    word, calls = measurement.value, call_types_text(slot.call_types)
+    if not slot.call_types:
+        yield written.call_types, f"{word} is of calls; name them instead of {NO_CALLS}"
+        return
+    if measurement is Measurement.SEEK_DISTANCE and slot.call_types != (CallType.SEEK,):
+        yield written.measurement, f"{word} is of seek calls alone, not of {calls}"
+    if measurement is Measurement.BANDWIDTH and not slot.moves_bytes:
+        yield written.measurement, f"{word} is of {_MOVERS} calls, not of {calls}"
+    if not slot.size_range.is_all and not slot.moves_bytes:
+        yield written.size_range, f"only {_MOVERS} calls have a size, not {calls}; use all"
+    if slot.path != "/" and set(OF_SOCKETS).intersection(slot.call_types):
+        yield written.path, f"sockets are below no path; for {calls} use '/'"
+
+
+def _mismatches_of_resources(
+    written: WrittenRule, slot: Slot, measurement: Measurement
+) -> Iterator[tuple[Written | None, str]]:
+    """The same for a rule of memory or CPU time."""
+    word = measurement.value
+    if slot.call_types:
+        what = f"{word} is of processes or the host, not of calls; use {NO_CALLS}"
+        yield written.call_types, what
+    if not slot.size_range.is_all:
+        yield written.size_range, f"{word} has no sizes; use all"
+    if slot.path != "/":
+        yield written.path, f"{word} is below no path; use '/'"
 
 
 def _check_label_is_new(written: WrittenRule, places: dict[str, str], problems: Problems) -> None:

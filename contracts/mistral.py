@@ -25,7 +25,7 @@ from contracts.fields import (
 from contracts.model import Contract, Rule
 from contracts.text import quoted
 from contracts.units import exact_latency
-from contracts.vocabulary import MONITOR, call_types_text, check_timeframe_type
+from contracts.vocabulary import MONITOR, YAML_ONLY, call_types_text, check_timeframe_type
 
 #: Longer than any line whose fields are within their limits, every character escaped.
 _MAX_LINE_CHARACTERS = 16_384
@@ -57,10 +57,18 @@ def parse(text: str, source: str) -> Contract:
 def render(contract: Contract) -> str:
     """The text that `parse` reads back to the same contract, in version 2.
 
-    Raises ValueError for a figure that the language cannot write (a part of a microsecond).
+    Raises ValueError for what the syntax cannot write: words of ours, a part of a microsecond.
     """
+    words = [word for rule in contract.rules for word in _words_of_yaml(rule)]
+    if words:
+        raise ValueError(f"Mistral has no word for {', '.join(dict.fromkeys(words))}")
     header = f"{_NEWEST},{MONITOR},{exact_latency(contract.timeframe_ns)}"
     return "\n".join([header, *map(_rule_text, contract.rules), ""])
+
+
+def _words_of_yaml(rule: Rule) -> list[str]:
+    words = (*(call_type.value for call_type in rule.call_types), rule.measurement.value)
+    return [word for word in words if word in YAML_ONLY]
 
 
 def _rule_text(rule: Rule) -> str:
@@ -133,8 +141,18 @@ def _rules(lines: Iterator[_Line], version: str, problems: Problems) -> Iterator
             where=where,
             label=written["LABEL"],
             path=written["PATH"],
-            call_types=written["CALL-TYPE"],
+            call_types=_words_of_mistral(written["CALL-TYPE"], problems),
             size_range=written.get("SIZE-RANGE", Written("all", where)),
-            measurement=written["MEASUREMENT"],
+            measurement=_words_of_mistral(written["MEASUREMENT"], problems),
             threshold=written["THRESHOLD"],
         )
+
+
+def _words_of_mistral(written: Written, problems: Problems) -> Written | None:
+    """The field, or None after noting a word of it that only YAML has."""
+    for word in written.text.split("+"):
+        if word in YAML_ONLY:
+            what = f"{quoted(word)} is no word of Mistral's; write the contract as YAML"
+            problems.add(written.where, what)
+            return None
+    return written

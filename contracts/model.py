@@ -89,6 +89,14 @@ class Measurement(enum.Enum):
         return self not in RESOURCES
 
 
+#: Percentiles of the latency, and the per cent that each is of.
+PERCENTILES = {
+    Measurement.P50: 50.0,
+    Measurement.P90: 90.0,
+    Measurement.P99: 99.0,
+    Measurement.P99_9: 99.9,
+}
+#: What is not of calls: memory and CPU time, of the processes profiled or of the host.
 RESOURCES = (
     *(Measurement.MEMORY, Measurement.MEMORY_RSS, Measurement.MEMORY_VSIZE),
     *(Measurement.USER_TIME, Measurement.SYSTEM_TIME, Measurement.CPU_TIME),

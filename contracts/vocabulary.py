@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from contracts.model import CallType, Measurement
+from contracts.model import PERCENTILES, CallType, Measurement
 from contracts.text import quoted, suggestion
 
 #: Mistral sees these by wrapping the MPI library; the kernel has no such call.
@@ -19,6 +19,8 @@ CALL_TYPES_OF_MPI = (
 )
 #: The call type of a rule that is not about calls.
 NO_CALLS = "none"
+#: Words of ours that Mistral's syntax does not have.
+YAML_ONLY = tuple(word.value for word in (CallType.FSYNC, *PERCENTILES))
 #: The header word of a contract that measures, and that of one that slows I/O down.
 MONITOR, THROTTLE = "monitortimeframe", "throttletimeframe"
 

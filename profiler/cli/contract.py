@@ -85,10 +85,13 @@ def _rendered(contract: Contract, target: str) -> str:
     from contracts.loading import SYNTAXES
     from contracts.text import printable
 
-    syntax = SYNTAXES[target]
-    text = syntax.render(contract)
+    syntax, name = SYNTAXES[target], printable(contract.source)
+    try:
+        text = syntax.render(contract)
+    except ValueError as error:
+        message = f"{name} cannot be written as {target}: {error}"
+        raise UsageError(message, "keep the contract as YAML, which has every word") from None
     if syntax.parse(text, contract.source) != contract:
-        name = printable(contract.source)
         raise WritewiseError(f"{name} cannot be written as {target} without a loss")
     return text
 

@@ -37,9 +37,8 @@ def size_ranges(draw: st.DrawFn) -> SizeRange:
     return SizeRange(low, draw(st.one_of(st.none(), st.integers(low, MAX_VALUE))))
 
 
-#: What `bandwidth` and size ranges are of, and what has no path.
-MOVES_BYTES = (CallType.READ, CallType.WRITE, CallType.MMAP)
 SOCKETS = {CallType.CONNECT, CallType.ACCEPT}
+MOVES_BYTES = (CallType.READ, CallType.WRITE, CallType.MMAP)
 YAML_ONLY = {
     *(CallType.FSYNC, Measurement.P50, Measurement.P90, Measurement.P99, Measurement.P99_9),
 }

@@ -51,6 +51,16 @@ def test_convert_writes_the_same_contract_in_the_other_syntax(
     assert load_contract(str(copy)) == load_contract(str(source))
 
 
+def test_convert_to_mistral_names_the_words_that_it_has_not(tmp_path, capsys):
+    source = tmp_path / "contract.yaml"
+    rule = "{label: a, path: /, calls: write+fsync, measure: p99, threshold: 1ms}"
+    source.write_text(f"timeframe: 1s\nrules: [{rule}]\n")
+    assert main(["contract", "convert", str(source)]) == 2
+    error = capsys.readouterr().err
+    assert f"{source} cannot be written as mistral: Mistral has no word for fsync, p99\n" in error
+    assert "keep the contract as YAML" in error
+
+
 def test_convert_writes_a_new_file(tmp_path, capsys):
     output = tmp_path / "out.yaml"
     assert main(["contract", "convert", str(MISTRAL), "-o", str(output)]) == 0

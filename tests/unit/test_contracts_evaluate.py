@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from contracts.evaluate import evaluate
+from contracts.evaluate import evaluate, exact_figure
 from contracts.loading import load_contract
 from contracts.model import RESOURCES, CallType, Contract, Measurement, Quantity, Rule, SizeRange
 from contracts.stats import CallStats, ResourceUsage
@@ -74,6 +74,25 @@ def test_rules_that_differ_in_measurement_do_not_supersede_each_other():
     assert not any(finding.superseded for finding in evaluate(contract, [CALLS] * 2))
 
 
+@pytest.mark.parametrize(
+    ("measurement", "latency_us"),
+    [
+        (Measurement.P50, 1000),
+        (Measurement.P90, 1800),
+        (Measurement.P99, 1980),
+        (Measurement.P99_9, 1998),
+    ],
+)
+def test_a_percentile_is_the_latency_that_so_many_calls_do_not_exceed(measurement, latency_us):
+    calls = stats_of([us * 1000 for us in range(1, 2001)])
+    below, above = (
+        evaluate(contract_of((measurement, threshold_us * 1000)), [calls])[0]
+        for threshold_us in (latency_us * 31 // 32, latency_us * 33 // 32)
+    )
+    assert below.value == pytest.approx(latency_us * 1000, rel=1 / 32)
+    assert (below.violated, above.violated) == (True, False)
+
+
 USAGE = ResourceUsage(
     memory_bytes=7 << 20,
     rss_bytes=4 << 20,
@@ -107,6 +126,24 @@ def test_a_rule_of_no_calls_is_measured_on_the_usage(measurement, value, text):
     )
     assert (below.value, below.value_text, below.violated) == (value, text, True)
     assert (at.value, at.threshold_text, at.violated) == (value, text, False)
+
+
+@pytest.mark.parametrize(
+    ("measurement", "value", "text"),
+    [
+        (Measurement.BANDWIDTH, 2_000_000, "2MB"),
+        (Measurement.BANDWIDTH, (1 << 20) + 1, "1048577B"),
+        (Measurement.COUNT, 15360, "15360"),
+        (Measurement.COUNT, 3000, "3k"),
+        (Measurement.MEAN_LATENCY, 1234567.8, "1235us"),
+        (Measurement.P99, 15_000_000.0, "15ms"),
+        (Measurement.MIN_LATENCY, 499, "0us"),
+        (Measurement.MEMORY, 7 << 20, "7MiB"),
+        (Measurement.CPU_TIME, 2_500_000, "2500us"),
+    ],
+)
+def test_a_log_has_whole_figures_with_their_unit(measurement, value, text):
+    assert exact_figure(value, resource_rule(measurement, 0)) == text
 
 
 def resource_rule(measurement: Measurement, threshold: int) -> Rule:

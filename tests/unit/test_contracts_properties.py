@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -9,12 +10,13 @@ from contracts import mistral, yaml_file
 from contracts.errors import InvalidFileError
 from contracts.loading import SYNTAXES, syntax_of
 from contracts.text import is_unprintable, printable
-from tests.unit.contract_strategies import contracts
+from tests.unit.contract_strategies import MISTRAL_CONTRACTS, YAML_ONLY, contracts
 
 WORDS = st.sampled_from(
     [
         *("2", "1", "monitortimeframe", "throttletimeframe", "1000s", "0s", "timeframe:", "rules:"),
         *("- label: a", "path: /", "calls: write", "write", "all", "count", "mean-latency"),
+        *("none", "fsync", "p99.9", "memory", "seek", "seek-distance"),
         *("1KiB-1MiB", "-", "/", "/a/..", "label", "1us", "1B", "read+write", "mpi_read", "#"),
         *(",", ",", ",", "\n", "\n", "\n  ", "\r\n", "\\", "\\,", '"', "'", "{", "}", "[", "]"),
         *(
@@ -37,9 +39,30 @@ WORDS = st.sampled_from(
 TEXTS = st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=60).map("".join))
 
 
-@given(contracts())
+@given(MISTRAL_CONTRACTS)
 def test_a_contract_reads_back_from_mistrals_syntax(contract):
     assert mistral.parse(mistral.render(contract), "rendered") == contract
+
+
+@given(contracts())
+def test_what_mistrals_syntax_has_no_word_for_is_not_written(contract):
+    words = {
+        word.value
+        for rule in contract.rules
+        for word in YAML_ONLY.intersection((*rule.call_types, rule.measurement))
+    }
+    if words:
+        with pytest.raises(ValueError, match="Mistral has no word for ") as raised:
+            mistral.render(contract)
+        assert words == set(str(raised.value).split(" for ")[1].split(", "))
+    else:
+        assert mistral.render(contract)
+
+
+@given(MISTRAL_CONTRACTS)
+def test_converting_there_and_back_changes_nothing(contract):
+    as_yaml = yaml_file.parse(yaml_file.render(contract), "yaml")
+    assert mistral.parse(mistral.render(as_yaml), "mistral") == contract
 
 
 @given(contracts())
@@ -47,13 +70,13 @@ def test_a_contract_reads_back_from_yaml(contract):
     assert yaml_file.parse(yaml_file.render(contract), "rendered") == contract
 
 
-@given(contracts())
+@given(MISTRAL_CONTRACTS)
 def test_blanks_and_line_ends_change_nothing(contract):
     padded = mistral.render(contract).replace("\n", " \r\n\t\n# comment, with commas\n")
     assert mistral.parse(padded, "padded") == contract
 
 
-@given(contracts())
+@given(MISTRAL_CONTRACTS)
 def test_the_syntax_is_told_without_a_suffix(contract):
     for name, syntax in SYNTAXES.items():
         assert syntax_of("contract", "# a comment: first\n\n" + syntax.render(contract)) == name
