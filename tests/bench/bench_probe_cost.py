@@ -1,98 +1,222 @@
-"""What the probes cost: start-up, and time added to a 4 KiB pwrite to tmpfs.
+"""What the probes add to a 4 KiB pwrite to tmpfs, beside a floor, bpftrace and strace.
 
-Rounds without and with probes alternate in one process, so that what else the machine does hits
-both alike; the interval is of the median of the rounds' differences, by bootstrap. Run as root:
-`python -m tests.bench.bench_probe_cost`.
+One program writes all the time, on a CPU of its own. In every round each tool in turn is attached
+to it, and each time is compared with the time without any tool just before, so what else the
+machine does hits all alike. The floor is a program that does nothing, on the tracepoints that ours
+use. Run as root: `python -m tests.bench.bench_probe_cost [ROUNDS]`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
-import random
+import subprocess
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
+from contracts.loading import load_contract
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
+from profiler.bpf import loader
+from profiler.bpf.probe import Probe
 from profiler.session import ProfileSession
+from tests.bench.figures import estimate, host_line, print_goal, print_table, rounds_wanted
+from tests.root import load
 
 ROUNDS = 15
-CALLS = 20_000
-RESAMPLES = 2_000
+BATCHES = 5
+CALLS = 40_000
+#: strace's calls take fifty times as long.
+CALLS_UNDER_STRACE = 2_000
+SIZE_BYTES = 4096
 DEPTH = 8
+RULES = 10
+SHM = "/dev/shm"
+#: tracefs need not be mounted: in a mount namespace of its own it is.
+BPFTRACE = 'mountpoint -q "$0" || mount -t tracefs none "$0" && exec bpftrace -e "$1"'
+SCRIPT = """
+tracepoint:syscalls:sys_enter_pwrite64 /pid == {pid}/ {{ @start[tid] = nsecs; }}
+tracepoint:syscalls:sys_exit_pwrite64 /@start[tid]/ {{
+    @calls = count(); @bytes = sum(args->ret); @ns = hist(nsecs - @start[tid]);
+    delete(@start[tid]);
+}}
+interval:ms:200 /!@told/ {{ @told = 1; printf("attached\\n"); }}
+"""
 
 
-def contract(path: str) -> Contract:
-    rule = Rule("cost", path, (CallType.WRITE,), SizeRange(), Measurement.COUNT, 1)
-    return Contract(10**9, (rule,))
+class Writer:
+    """The program that writes: `call_ns()` is the mean time of a call, now."""
+
+    def __init__(self, program: Path, file: Path) -> None:
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            [program, "loop", file, str(SIZE_BYTES)], stdin=pipe, stdout=pipe, text=True
+        )
+        self.pid = self._process.pid
+        os.sched_setaffinity(self.pid, {max(os.sched_getaffinity(0))})
+
+    def call_ns(self, calls: int = CALLS) -> float:
+        """The median of some batches."""
+        return median(self._batch_ns(calls) for _ in range(BATCHES))
+
+    def _batch_ns(self, calls: int) -> float:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(f"{calls}\n")
+        self._process.stdin.flush()
+        return float(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """End it."""
+        self._process.communicate()
 
 
-def round_ns(fd: int, block: bytes) -> float:
-    """Mean time of a call in ns; Python's own share is in it, with and without probes."""
-    pwrite = os.pwrite
-    start_ns = time.perf_counter_ns()
-    for _ in itertools.repeat(None, CALLS):
-        pwrite(fd, block, 0)
-    return (time.perf_counter_ns() - start_ns) / CALLS
-
-
-def interval(differences: list[float]) -> tuple[float, float]:
-    """95 % interval of the median."""
-    source = random.Random(1)
-    count = len(differences)
-    medians = [median(source.choices(differences, k=count)) for _ in range(RESAMPLES)]
-    twentieths = quantiles(medians, n=40)
-    return twentieths[0], twentieths[-1]
-
-
-def compare(name: str, path: str, file: Path, scope: Callable[[ProfileSession], object]) -> None:
-    block = bytes(4096)
-    base, added = [], []
-    fd = os.open(file, os.O_WRONLY)
-    try:
-        start = time.perf_counter()
-        with ProfileSession(contract(path)):
-            attach_s = time.perf_counter() - start
-        for _ in range(ROUNDS):
-            without_ns = round_ns(fd, block)
-            with ProfileSession(contract(path)) as session:
-                scope(session)
-                with_ns = round_ns(fd, block)
-            base.append(without_ns)
-            added.append(with_ns - without_ns)
-    finally:
-        os.close(fd)
-    (low, high), base_ns, added_ns = interval(added), median(base), median(added)
-    print(
-        f"{name:28} base {base_ns:4.0f} ns, added {added_ns:+4.0f} [{low:+.0f}, {high:+.0f}] ns, "
-        f"× {1 + added_ns / base_ns:.2f} [{1 + low / base_ns:.2f}, {1 + high / base_ns:.2f}]; "
-        f"start-up {attach_s:.2f} s",
-        flush=True,
+def ten_rules(path: Path) -> Contract:
+    """Ten ranges of sizes below a directory; the calls of this benchmark are of two of them."""
+    ranges = [SizeRange(), *(SizeRange(1024 * n, 1024 * n + 1023) for n in range(1, RULES))]
+    return Contract(
+        10**9,
+        tuple(
+            Rule(f"rule{n}", str(path), (CallType.WRITE,), sizes, Measurement.COUNT, 1)
+            for n, sizes in enumerate(ranges)
+        ),
     )
 
 
+@contextlib.contextmanager
+def ours(contract: Contract, pid: int, calls: int) -> Iterator[None]:
+    """Writewise's probes, which must have counted every call."""
+    with ProfileSession(contract) as session:
+        session.track(pid)
+        yield
+        counted = session.snapshot().stats[0].count
+        assert counted == calls, f"{counted} of {calls} calls were counted"
+
+
+@contextlib.contextmanager
+def bystander(contract: Contract) -> Iterator[None]:
+    """Writewise's probes at work on others: the price that the rest of the host pays."""
+    with ProfileSession(contract):
+        yield
+
+
+@contextlib.contextmanager
+def floor(contract: Contract) -> Iterator[None]:
+    """Empty programs where Writewise's are."""
+    tracepoints = [name for probe in ProfileSession(contract)._probes() for name in all_of(probe)]
+    source = str(Path(__file__).with_name("empty.bpf.c"))
+    with loader.load((Probe("floor", (source,), functions={"nothing": tuple(tracepoints)}),), {}):
+        yield
+
+
+def all_of(probe: Probe) -> list[str]:
+    """The tracepoints of a probe that every kernel has."""
+    return [name for name in probe.all_tracepoints if name not in probe.optional]
+
+
+@contextlib.contextmanager
+def bpftrace(pid: int, calls: int) -> Iterator[None]:
+    """bpftrace, which must have counted every call as well."""
+    command = ["unshare", "-m", "sh", "-c", BPFTRACE, "/sys/kernel/tracing", SCRIPT.format(pid=pid)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        said = ""
+        while not said.endswith("attached\n"):
+            line = process.stdout.readline()
+            said += line
+            assert line, said
+        yield
+        process.terminate()
+        said = process.stdout.read()
+    assert f"@calls: {calls}\n" in said, said
+
+
+@contextlib.contextmanager
+def strace(pid: int) -> Iterator[None]:
+    """strace -c."""
+    command = ["strace", "-c", "-o", os.devnull, "-p", str(pid)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "attached" in process.stderr.readline()
+        yield
+        process.terminate()
+
+
+def measure(writer: Writer, deep: Path, elsewhere: Path, rounds: int) -> dict[str, list[float]]:
+    """Added time of a call in ns by tool, for each round; without any, the time itself."""
+    default, calls = load_contract(None), BATCHES * CALLS
+    top = deep.parents[DEPTH - 1]
+    tools: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+        "floor": lambda: floor(default),
+        "default": lambda: ours(default, writer.pid, calls),
+        "path": lambda: ours(ten_rules(deep), writer.pid, calls),
+        "far path": lambda: ours(ten_rules(top), writer.pid, calls),
+        "no path": lambda: ours(ten_rules(elsewhere), writer.pid, 0),
+        "bystander": lambda: bystander(default),
+        "bpftrace": lambda: bpftrace(writer.pid, calls),
+        "strace": lambda: strace(writer.pid),
+    }
+    added: dict[str, list[float]] = {name: [] for name in ("none", *tools)}
+    for _ in range(rounds):
+        for name, tool in tools.items():
+            without_ns = writer.call_ns()
+            with tool():
+                with_ns = writer.call_ns(CALLS_UNDER_STRACE if name == "strace" else CALLS)
+            added["none"].append(without_ns)
+            added[name].append(with_ns - without_ns)
+    return added
+
+
+LABELS = {
+    "none": "no probes (the time itself)",
+    "floor": "the floor: empty programs on the same tracepoints",
+    "default": "Writewise, default contract",
+    "path": "Writewise, ten rules on the file's directory",
+    "far path": f"Writewise, ten rules on a directory {DEPTH} levels up",
+    "no path": "Writewise, ten rules on a directory elsewhere",
+    "bystander": "Writewise at work on other processes",
+    "bpftrace": "bpftrace: count, sum and histogram",
+    "strace": "strace -c",
+}
+
+
+def report(added: dict[str, list[float]]) -> None:
+    """The table, and the goals, each from the differences within the rounds."""
+    print(host_line("Added to a pwrite of 4 KiB to tmpfs, in ns"))
+    print()
+    base = estimate(added["none"]).median
+    print_table(
+        ("", "ns", "× the bare call"),
+        [
+            (
+                LABELS[name],
+                (estimate(values)).text("{:.0f}" if name == "none" else "{:+.0f}"),
+                "1" if name == "none" else f"{1 + estimate(values).median / base:.2f}",
+            )
+            for name, values in added.items()
+        ],
+    )
+    default, empty, others = added["default"], added["floor"], added["bpftrace"]
+    excess = [own - (2.0 * least + 60) for own, least in zip(default, empty)]
+    print_goal("default contract ≤ 2.0 × the floor + 60 ns", estimate(excess))
+    excess = [own - 0.6 * other for own, other in zip(default, others)]
+    print_goal("default contract ≤ 0.6 × bpftrace", estimate(excess))
+    for name in ("path", "far path"):
+        excess = [more - own - 100 for more, own in zip(added[name], default)]
+        print_goal(f"{LABELS[name]} ≤ default contract + 100 ns", estimate(excess))
+
+
 def main() -> None:
-    folder_of_tmpfs = "/dev/shm"
-    with tempfile.TemporaryDirectory(dir=folder_of_tmpfs) as name:
+    """All of it."""
+    with tempfile.TemporaryDirectory(dir=SHM) as name, tempfile.TemporaryDirectory() as elsewhere:
         deep = Path(name, *("d" * DEPTH))
         deep.mkdir(parents=True)
-        file = deep / "file"
-        file.touch()
-
-        def self_in_scope(session: ProfileSession) -> None:
-            session.track(os.getpid())
-
-        compare("not in scope", "/", file, lambda session: None)
-        compare("path /", "/", file, self_in_scope)
-        compare("its own directory", str(deep), file, self_in_scope)
-        compare(f"a directory {DEPTH} levels up", name, file, self_in_scope)
-        with contextlib.ExitStack() as stack:
-            elsewhere = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))
-            compare("a directory elsewhere", elsewhere, file, self_in_scope)
+        writer = Writer(load.build(Path(name)), deep / "file")
+        try:
+            added = measure(writer, deep, Path(elsewhere), rounds_wanted(ROUNDS))
+        finally:
+            writer.close()
+    report(added)
 
 
 if __name__ == "__main__":

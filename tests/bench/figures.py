@@ -1,0 +1,71 @@
+"""What the benchmarks share: medians with intervals, tables in Markdown, goals, the host."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+RESAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A median and the 95 % interval of it."""
+
+    median: float
+    low: float
+    high: float
+
+    def text(self, form: str = "{:.0f}") -> str:
+        """`12 [11, 14]`; `form` prints one number."""
+        return "{} [{}, {}]".format(*map(form.format, (self.median, self.low, self.high)))
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """The interval is by bootstrap, with the same resamples in every run."""
+    source = random.Random(1)
+    medians = [median(source.choices(values, k=len(values))) for _ in range(RESAMPLES)]
+    fortieths = quantiles(medians, n=40)
+    return Estimate(median(values), fortieths[0], fortieths[-1])
+
+
+def host_line(what: str) -> str:
+    """What was measured, and on what."""
+    return (
+        f"{what}. Linux {platform.release()} {platform.machine()}, {os.cpu_count()} CPUs, "
+        f"Python {platform.python_version()}; medians with 95 % intervals."
+    )
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """As Markdown; figures, which are all columns but the first, to the right."""
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    for row in (header, rule, *rows):
+        first, *rest = zip(row, widths)
+        cells = [first[0].ljust(first[1]), *(text.rjust(width) for text, width in rest)]
+        print("| " + " | ".join(cells) + " |")
+    print(flush=True)
+
+
+def print_goal(sentence: str, excess: Estimate, form: str = "{:+.0f}") -> None:
+    """Whether a goal is met: `excess` is what was measured less what is allowed."""
+    verdict = "met" if excess.high <= 0 else "missed" if excess.low > 0 else "not decided"
+    print(f"- {sentence}: {verdict} ({excess.text(form)} of what is allowed)", flush=True)
+
+
+def rounds_wanted(default: int) -> int:
+    """Rounds to measure: the first argument of the program, if there is one."""
+    return int(sys.argv[1]) if len(sys.argv) > 1 else default
+
+
+def differences(
+    left: Sequence[float], right: Sequence[float], of: Callable[[float, float], float]
+) -> list[float]:
+    """`of(left, right)` of each round."""
+    return [of(one, other) for one, other in zip(left, right)]
