@@ -200,7 +200,7 @@ def _compile_and_attach(text: str, cflags: list[str], probes: Sequence[Probe]) -
     """
     _see_tracefs()
     functions = _functions_here(probes)
-    wanted = {name for probe in probes for name in probe.tracepoints}
+    wanted = {n for probe in probes for n in (*probe.tracepoints, *probe.raw_tracepoints)}
     wanted.update(name for names in functions.values() for name in names)
     bcc_class = _bcc_class()
     with tempfile.TemporaryFile() as chatter, contextlib.ExitStack() as on_failure:
@@ -214,7 +214,7 @@ def _compile_and_attach(text: str, cflags: list[str], probes: Sequence[Probe]) -
         except Exception as error:  # BCC raises nothing more precise
             chatter.seek(0)
             raise _load_error(error, chatter.read().decode(errors="replace")) from None
-        attached = {name.decode() for name in bpf.tracepoint_fds}
+        attached = {name.decode() for name in (*bpf.tracepoint_fds, *bpf.raw_tracepoint_fds)}
         if attached != wanted:
             missed = ", ".join(sorted(attached ^ wanted))
             raise RequirementError(f"the probes did not attach as they should: {missed}", _DOCTOR)
@@ -230,7 +230,8 @@ def _functions_here(probes: Sequence[Probe]) -> dict[str, list[str]]:
     events = next(path / "events" for path in TRACEFS_OF_BCC if (path / "events").is_dir())
     functions: dict[str, list[str]] = {}
     for probe in probes:
-        here = [name for name in probe.all_tracepoints if _is_there(events, name, probe)]
+        shared = [name for names in probe.functions.values() for name in names]
+        here = {n for n in (*probe.tracepoints, *shared) if _is_there(events, n, probe)}
         for function, names in probe.functions.items():
             functions.setdefault(function, []).extend(name for name in names if name in here)
     return functions

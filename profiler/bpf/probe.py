@@ -13,8 +13,8 @@ PROBES_FOLDER = Path(__file__).parent / "probes"
 class Probe:
     """One probe. Its sources are files of `probes/`, in the order in which they are compiled.
 
-    `tracepoints` (`category:name`) have a program of their own in the C (TRACEPOINT_PROBE);
-    `functions` names each program that serves several, and these. Those in `optional` are left out
+    `tracepoints` (`category:name`) have a program of their own in the C (TRACEPOINT_PROBE), as have
+    `raw_tracepoints` (`name`; RAW_TRACEPOINT_PROBE); `functions` names each program that serves several, and these. Those in `optional` are left out
     on a kernel that does not have them. `members` names the number that the C knows an offset by
     and the member that it is of: OFFSET_FILE_INODE → file, f_inode; a name that begins with BIT_
     is that of a bit within the byte at the offset.
@@ -23,6 +23,7 @@ class Probe:
     name: str
     sources: tuple[str, ...]
     tracepoints: tuple[str, ...] = ()
+    raw_tracepoints: tuple[str, ...] = ()
     functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     optional: frozenset[str] = frozenset()
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -31,4 +32,4 @@ class Probe:
     def all_tracepoints(self) -> tuple[str, ...]:
         """Everything that it attaches to, optional ones included."""
         shared = (name for names in self.functions.values() for name in names)
-        return (*self.tracepoints, *shared)
+        return (*self.tracepoints, *self.raw_tracepoints, *shared)

@@ -23,6 +23,7 @@ HARMLESS = ("raw_tracepoint__block_rq_issue", "raw_tracepoint__block_rq_complete
 PROBE = Probe(
     name="block",
     sources=("histogram.bpf.h", "block.bpf.c"),
+    raw_tracepoints=("block_rq_issue", "block_rq_complete"),
     members={
         "OFFSET_REQUEST_QUEUE": ("request", "q"),
         "OFFSET_REQUEST_FLAGS": ("request", "cmd_flags"),

@@ -102,13 +102,18 @@ TRACEPOINT_PROBE(sched, sched_switch) {
     return 0;
 }
 
-/* From here on it waits for a CPU. */
-TRACEPOINT_PROBE(sched, sched_wakeup) {
+/*
+ * From here on it waits for a CPU. Raw, since wake-ups come in interrupts: the kernel leaves out a
+ * tracepoint's program where it interrupts any other (kernel/trace/bpf_trace.c, trace_call_bpf).
+ */
+RAW_TRACEPOINT_PROBE(sched_wakeup) {
     struct config *config = config_of_session();
-    u32 tid = args->pid;
-    struct thread *thread = threads.lookup(&tid);
+    u32 tid = 0;
+    struct thread *thread;
     u64 now_ns;
 
+    bpf_probe_read_kernel(&tid, sizeof(tid), (void *)(ctx->args[0] + OFFSET_TASK_PID));
+    thread = threads.lookup(&tid);
     if (!config || !thread || !thread->left_ns || thread->cause == QUEUED)
         return 0;
     now_ns = bpf_ktime_get_ns();

@@ -13,14 +13,16 @@ from profiler.bpf.probes.scope import SHARED_SOURCES
 
 STALL_WORDS = 6
 #: Programs whose missed runs lose no call: a wake-up not seen is taken for a longer sleep.
-HARMLESS = ("tracepoint__sched__sched_wakeup",)
+HARMLESS = ("raw_tracepoint__sched_wakeup",)
 
 PROBE = Probe(
     name="waits",
     sources=(*SHARED_SOURCES, "waits.bpf.c"),
-    tracepoints=("writeback:balance_dirty_pages", "sched:sched_switch", "sched:sched_wakeup"),
+    tracepoints=("writeback:balance_dirty_pages", "sched:sched_switch"),
+    raw_tracepoints=("sched_wakeup",),
     members={
         "OFFSET_TASK_IOWAIT": ("task_struct", "in_iowait"),
+        "OFFSET_TASK_PID": ("task_struct", "pid"),
         "BIT_TASK_IOWAIT": ("task_struct", "in_iowait"),
     },
 )
