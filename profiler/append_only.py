@@ -1,0 +1,63 @@
+"""Opening a file to append to as root, where somebody else may have put something in its place."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from typing import IO
+
+from contracts.errors import UsageError
+from contracts.text import printable
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_MODE = 0o644
+_FIRST_LINE_BYTES = 65536
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def open_to_append(path: str, is_ours: Callable[[str], bool]) -> IO[str]:
+    """A new file, or one of ours to append to: text in UTF-8, written line by line.
+
+    An existing one must be a regular file with one name, owned by this user or root, writable by
+    no others, and empty or with a first line of which `is_ours` holds. A symlink as its last part
+    is not followed; one in a directory on the way can at worst lead to another file of this kind.
+    Raises UsageError.
+    """
+    try:
+        descriptor = _create_or_open(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _refused(path, reason) from None
+    problem = _problem(os.fstat(descriptor)) or _content_problem(descriptor, is_ours)
+    if problem:
+        os.close(descriptor)
+        raise _refused(path, problem)
+    return open(descriptor, "a", encoding="utf-8", errors="backslashreplace", buffering=1)  # noqa: PTH123
+
+
+def _create_or_open(path: str) -> int:
+    try:
+        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
+    except FileExistsError:
+        return os.open(path, _FLAGS)
+
+
+def _problem(status: os.stat_result) -> str:
+    if not stat.S_ISREG(status.st_mode):
+        return "it is no regular file"
+    if status.st_uid not in (0, os.geteuid()):
+        return "it is another user's"
+    if status.st_mode & _OTHERS_MAY_WRITE:
+        return "others may write to it"
+    return "" if status.st_nlink == 1 else "it has other names, too (hard links)"
+
+
+def _content_problem(descriptor: int, is_ours: Callable[[str], bool]) -> str:
+    head = os.pread(descriptor, _FIRST_LINE_BYTES, 0).decode(errors="replace")
+    return "" if not head or is_ours(head.split("\n")[0]) else "what is in it is no such log"
+
+
+def _refused(path: str, reason: str) -> UsageError:
+    hint = "name a new file, or one that only you may write to"
+    return UsageError(f"cannot append to {printable(path)}: {reason}", hint)

@@ -1,0 +1,106 @@
+"""What a log record says of where it comes from: file systems, host, process, job."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Variables with a job's id and its group's, the first that is set: our own, then schedulers'.
+JOB_ID_VARIABLES = (
+    *("WRITEWISE_JOB_ID", "SLURM_JOB_ID", "AWS_BATCH_JOB_ID"),
+    *("LSB_JOBID", "PBS_JOBID", "JOB_ID"),
+)
+JOB_GROUP_VARIABLES = ("WRITEWISE_JOB_GROUP_ID", "SLURM_ARRAY_JOB_ID", "AWS_BATCH_JQ_NAME")
+#: As long as Mistral's (`PLUGIN_MESSAGE_CMD_LEN`, plugin_control.h).
+COMMAND_LENGTH = 1405
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Where a path is: type and source of its file system, and the host that has it."""
+
+    fstype: str
+    source: str
+    host: str
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What is the same in all records of a profile; `pid` is 0 and `command` empty host-wide."""
+
+    hostname: str
+    pid: int
+    command: str
+    job_group_id: str
+    job_id: str
+    mount_of_path: Mapping[str, Mount]
+
+
+def origin(
+    paths: Sequence[str],
+    pid: int = 0,
+    argv: Sequence[str] = (),
+    *,
+    environment: Mapping[str, str] = os.environ,
+) -> Origin:
+    """The origin of records about `paths`, of the command `argv` that runs as `pid`."""
+    hostname = socket.gethostname()
+    return Origin(
+        hostname=hostname,
+        pid=pid,
+        command=" ".join(argv)[:COMMAND_LENGTH],
+        job_group_id=_first(JOB_GROUP_VARIABLES, environment),
+        job_id=_first(JOB_ID_VARIABLES, environment),
+        mount_of_path={path: mount_of(path, hostname) for path in paths},
+    )
+
+
+def command_of(pid: int, proc: Path = Path("/proc")) -> list[str]:
+    """The arguments of a running process; none when it has ended or is a thread of the kernel."""
+    try:
+        words = (proc / str(pid) / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    except OSError:
+        return []
+    return [word.decode(errors="replace") for word in words if word]
+
+
+def mount_of(path: str, hostname: str, mountinfo: Path = Path("/proc/self/mountinfo")) -> Mount:
+    """The mount that `path` is on, symlinks followed; the one mounted last where there are many.
+
+    The host of a network file system is the first part of `HOST:/PATH` or `//HOST/SHARE`, that of
+    another one is `hostname`.
+    """
+    real = os.path.realpath(path)
+    best, found = "", Mount("", "", hostname)
+    for line in mountinfo.read_bytes().decode(errors="surrogateescape").splitlines():
+        before, _, after = line.partition(" - ")
+        point = _unescaped(before.split(" ")[4])
+        if len(point) >= len(best) and _is_below(real, point):
+            fstype, source = map(_unescaped, after.split(" ")[:2])
+            best, found = point, Mount(fstype, source, _host_of(source) or hostname)
+    return found
+
+
+def _is_below(path: str, point: str) -> bool:
+    return path == point or path.startswith(point.rstrip("/") + "/")
+
+
+def _host_of(source: str) -> str:
+    if source.startswith("//"):
+        return source[2:].partition("/")[0]
+    host, colon, _path = source.partition(":/")
+    return host if colon and "/" not in host else ""
+
+
+def _unescaped(text: str) -> str:
+    r"""mountinfo writes blank, tab, newline and backslash as `\040` and so on (proc(5))."""
+    for escape, character in (("040", " "), ("011", "\t"), ("012", "\n"), ("134", "\\")):
+        text = text.replace(f"\\{escape}", character)
+    return text
+
+
+def _first(names: Sequence[str], environment: Mapping[str, str]) -> str:
+    return next((environment[name] for name in names if environment.get(name)), "")

@@ -1,0 +1,144 @@
+"""Violations as the records of Mistral's log: 20 fields, a line for each rule and timeframe.
+
+The format is that of the plug-in repository `altairengineering/mistral_plugins`
+(`common/plugin_control.{c,h}`): fields are separated by commas, and a backslash stands before a
+comma, a backslash, and the `n` of a newline.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable
+from typing import IO
+
+from contracts.errors import WritewiseError
+from contracts.evaluate import Finding
+from contracts.fields import size_range_text
+from contracts.model import Contract, Quantity, Rule
+from contracts.text import printable
+from contracts.units import exact_count, exact_latency, exact_size
+from contracts.vocabulary import call_types_text
+from profiler.log_origin import Origin
+from profiler.timeframes import Frame
+
+FIELDS = (
+    *("TIMESTAMP", "LABEL", "PATH", "FSTYPE", "FSNAME", "FSHOST", "CALL-TYPE", "SIZE-RANGE"),
+    *("MEASUREMENT", "MEASURED", "THRESHOLD", "HOSTNAME", "PID", "CPU", "COMMAND", "FILENAME"),
+    *("JOB-GROUP-ID", "JOB-ID", "MPI-RANK", "SEQUENCE"),
+)
+_TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%f"
+_TIMESTAMP_TEXT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+")
+#: A comma that an even number of backslashes stands before: one that no backslash escapes.
+_FIELD_END = re.compile(r"(?<!\\)(?:\\\\)*,")
+_NS_PER_US = 1000
+
+
+class RecordLog:
+    """Writes a record for each leading violation of a frame; a consumer of `Timeframes`.
+
+    What the disk refuses ends the log and not the profile: `close` raises it.
+    """
+
+    def __init__(
+        self,
+        file: IO[str],
+        contract: Contract,
+        origin: Origin,
+        *,
+        cpu: Callable[[], int] | None = None,
+    ) -> None:
+        self._file = file
+        self._contract = contract
+        self.origin = origin
+        self._cpu = cpu or _own_cpu
+        self._sequence = 0
+        self._failure: OSError | None = None
+
+    def __call__(self, frame: Frame) -> None:
+        """Write the frame's records."""
+        for finding in frame.leading:
+            self._sequence += 1
+            fields = self._fields(frame, finding)
+            self._write(",".join(_escaped(fields[name]) for name in FIELDS))
+
+    def close(self) -> None:
+        """Close the file. Raises WritewiseError for a record that could not be written."""
+        try:
+            self._file.close()
+        except OSError as error:
+            self._failure = self._failure or error
+        if self._failure:
+            message = f"the log cannot be written: {self._failure.strerror}"
+            raise WritewiseError(message, "name a file on a disk with room")
+
+    def _write(self, line: str) -> None:
+        if self._failure is None:
+            try:
+                self._file.write(f"{line}\n")
+            except OSError as error:
+                self._failure = error
+
+    def _fields(self, frame: Frame, finding: Finding) -> dict[str, str]:
+        """Field name → text. FILENAME and MPI-RANK are empty: a frame has many of the one."""
+        rule, origin = finding.rule, self.origin
+        timeframe_ns = self._contract.timeframe_ns
+        measured = figure_text(rule, finding.value or 0)
+        mount = origin.mount_of_path[rule.path]
+        return {
+            **dict.fromkeys(FIELDS, ""),
+            "TIMESTAMP": frame.ended_at.strftime(_TIMESTAMP),
+            "LABEL": rule.label,
+            "PATH": rule.path,
+            "FSTYPE": mount.fstype,
+            "FSNAME": mount.source,
+            "FSHOST": mount.host,
+            "CALL-TYPE": call_types_text(rule.call_types),
+            "SIZE-RANGE": size_range_text(rule.size_range),
+            "MEASUREMENT": rule.measurement.value,
+            "MEASURED": f"{measured}/{length_text(frame.length_ns(timeframe_ns))}",
+            "THRESHOLD": f"{figure_text(rule, rule.threshold)}/{length_text(timeframe_ns)}",
+            "HOSTNAME": origin.hostname,
+            "PID": str(origin.pid),
+            "CPU": str(self._cpu()),
+            "COMMAND": origin.command,
+            "JOB-GROUP-ID": origin.job_group_id,
+            "JOB-ID": origin.job_id,
+            "SEQUENCE": str(self._sequence),
+        }
+
+
+def figure_text(rule: Rule, value: float) -> str:
+    """A value or threshold as the language writes it, exactly: `2MB`; times to the microsecond."""
+    quantity = rule.measurement.quantity
+    if quantity is Quantity.SIZE:
+        return exact_size(round(value))
+    return exact_count(round(value)) if quantity is Quantity.COUNT else length_text(value)
+
+
+def length_text(duration_ns: float) -> str:
+    """A time rounded up to whole microseconds, as the language writes it: `350ms`.
+
+    Up, so that a value over a threshold is never written as equal to it.
+    """
+    return exact_latency(math.ceil(duration_ns / _NS_PER_US) * _NS_PER_US)
+
+
+def is_record(line: str) -> bool:
+    """Whether a line is a record such as these, from its beginning and its number of fields."""
+    fields = _FIELD_END.split(line)
+    return len(fields) == len(FIELDS) and bool(_TIMESTAMP_TEXT.fullmatch(fields[0]))
+
+
+def _escaped(text: str) -> str:
+    r"""A field, with `\\`, `\,` and `\n` as Mistral reads them; nothing that moves a cursor."""
+    lines = (printable(line) for line in text.split("\n"))
+    return "\n".join(lines).replace("\\", "\\\\").replace(",", "\\,").replace("\n", "\\n")
+
+
+def _own_cpu() -> int:
+    """The CPU that writes the record: the calls of a frame ran on many."""
+    import psutil
+
+    return psutil.Process(os.getpid()).cpu_num()
