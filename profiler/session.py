@@ -12,13 +12,14 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from contracts.errors import UsageError, WritewiseError
 from contracts.model import CallType, Contract, Slot
 from contracts.stats import BUCKET_COUNT, CallStats
 from profiler.bpf import loader, paths
+from profiler.bpf.filter import ScopeFilter
 from profiler.bpf.probe import Probe
 from profiler.bpf.probes import calls, scope, waits
 from profiler.bpf.probes.scope import Losses
@@ -50,7 +51,8 @@ class ProfileSession:
     """Counts a contract's calls; a context manager.
 
     The rules' paths are resolved once, on entry: a file that is renamed over one later is another.
-    Follows the processes given to `track` and all they start, or with `host_wide` every process.
+    Follows the processes given to `track` and all they start, or with `host_wide` every process;
+    of these the threads that pass `scope_filter` count.
     `max_threads` is how many threads can be followed at a time; those beyond it are counted as
     losses. On entry raises UsageError for a path that cannot be profiled, RequirementError for
     what the host lacks.
@@ -61,11 +63,13 @@ class ProfileSession:
         contract: Contract,
         *,
         host_wide: bool = False,
+        scope_filter: ScopeFilter | None = None,
         max_threads: int = MAX_THREADS,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._contract = contract
         self._host_wide = host_wide
+        self._filter = scope_filter or ScopeFilter()
         self._max_threads = max_threads
         self._clock_ns = clock_ns
         self._slots = _slots_of(contract)
@@ -77,8 +81,9 @@ class ProfileSession:
             "BUCKET_COUNT": BUCKET_COUNT,
             "CPU_COUNT": self._cpus,
             "MAX_THREADS": self._max_threads,
-            "SLOT_COUNT": len(self._slots),
+            "SLOT_COUNT": max(1, len(self._slots)),
             "WALK_LIMIT": WALK_LIMIT if places else 0,  # 64 steps take the verifier 0.2 s
+            **self._filter.macros(),
         }
         with contextlib.ExitStack() as on_failure:
             self._module = on_failure.enter_context(loader.load(self._probes(), numbers))
@@ -88,7 +93,8 @@ class ProfileSession:
 
     def _probes(self) -> tuple[Probe, ...]:
         call_types = {kind for slot in self._slots for kind in slot.call_types}
-        return scope.PROBE, calls.probe_of(call_types), waits.PROBE
+        filtered = replace(scope.PROBE, members=self._filter.members)
+        return filtered, calls.probe_of(call_types), waits.PROBE
 
     def _begin(self, root_slots: int, places: dict[paths.Place, int]) -> None:
         self._tallies = self._module.map_words("tallies")
@@ -159,7 +165,9 @@ class ProfileSession:
         of_slot = dict(zip(self._slots, counted))
         lost_runs = runs_missed - self._runs_missed_before
         return ProfileSnapshot(
-            stats=tuple(of_slot[rule.slot] for rule in self._contract.rules if rule.slot),
+            stats=tuple(
+                of_slot[rule.slot] if rule.slot else CallStats() for rule in self._contract.rules
+            ),
             losses=scope.decode_losses(self._tallies, bank, lost_runs),
             in_flight=scope.decode_in_flight(self._tallies),
             stall=waits.decode_stalls(
@@ -230,9 +238,9 @@ def _slots_of(contract: Contract) -> tuple[Slot, ...]:
             if call_type not in calls.SYSTEM_CALLS:
                 raise UsageError(f"rule {rule.label}: {call_type.value} calls are not profiled")
     slots = contract.slots
-    if not 1 <= len(slots) <= calls.SLOTS_MAX:
-        message = f"the contract has {len(slots)} different pairs of path and size range"
-        raise UsageError(message, f"1 to {calls.SLOTS_MAX} can be profiled together")
+    if len(slots) > calls.SLOTS_MAX:
+        message = f"the contract has {len(slots)} combinations of path, call types and size range"
+        raise UsageError(message, f"{calls.SLOTS_MAX} can be profiled together")
     return slots
 
 

@@ -14,10 +14,11 @@ class Probe:
     """One probe. Its sources are files of `probes/`, in the order in which they are compiled.
 
     `tracepoints` (`category:name`) have a program of their own in the C (TRACEPOINT_PROBE), as have
-    `raw_tracepoints` (`name`; RAW_TRACEPOINT_PROBE); `functions` names each program that serves several, and these. Those in `optional` are left out
-    on a kernel that does not have them. `members` names the number that the C knows an offset by
-    and the member that it is of: OFFSET_FILE_INODE → file, f_inode; a name that begins with BIT_
-    is that of a bit within the byte at the offset.
+    `raw_tracepoints` (`name`; RAW_TRACEPOINT_PROBE); `functions` names each program that serves
+    several tracepoints, and these. Those in `optional` are left out on a kernel without them.
+    `members` names the number that the C knows an offset by and the member that it is of:
+    OFFSET_FILE_INODE → file, f_inode; a name that begins with BIT_ is that of a bit within the byte
+    at the offset.
     """
 
     name: str
