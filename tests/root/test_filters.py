@@ -1,0 +1,268 @@
+"""The kernel's filters by command name and cgroup, asked in system calls of known tasks."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from profiler.bpf import loader
+from profiler.bpf.cgroups import LEVELS_MAX
+from profiler.bpf.filter import SOURCE, ScopeFilter
+from profiler.bpf.probe import Probe
+from sysctl.host.mount_table import parse_mountinfo
+
+#: No process has it (include/linux/threads.h, PID_MAX_LIMIT is 4194304), and no other test asks.
+ASKED_PID = 0x7E57_F117
+PR_SET_NAME = 15  # include/uapi/linux/prctl.h
+LIBC = ctypes.CDLL(None)
+HIERARCHIES = ("memory", "pids", "blkio", "cgroup2")
+
+CALLER = """
+import ctypes, sys
+getpgid = ctypes.CDLL(None).getpgid
+for line in sys.stdin:
+    comm, count = line.split()
+    with open("/proc/self/comm", "w") as file:
+        file.write(comm)
+    for _ in range(int(count)):
+        getpgid(ASKED_PID)
+    print("done", flush=True)
+"""
+
+
+class Caller:
+    """A process that calls when it is told to, under the name and from the group it is given."""
+
+    def __init__(self) -> None:
+        source = CALLER.replace("ASKED_PID", str(ASKED_PID))
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def enter(self, group: Path) -> None:
+        (group / "cgroup.procs").write_text(str(self.process.pid))
+
+    def call(self, count: int, comm: str = "caller") -> None:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(f"{comm} {count}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+class Count:
+    """How many of the calls so far passed; every one was seen."""
+
+    def __init__(self, module: loader.Module) -> None:
+        self.words = module.map_words("asked")
+
+    def passed(self, of: int) -> int:
+        all_calls, passed = self.words
+        self.words[0] = self.words[1] = 0
+        assert all_calls == of
+        return passed
+
+
+@contextlib.contextmanager
+def filtered(scope_filter: ScopeFilter) -> Iterator[Count]:
+    probe = Probe(
+        name="filter",
+        sources=(SOURCE, str(Path(__file__).with_name("filter.bpf.c"))),
+        tracepoints=("syscalls:sys_enter_getpgid",),
+        members=scope_filter.members,
+    )
+    numbers = {**scope_filter.macros(), "ASKED_PID": ASKED_PID}
+    with loader.load((probe,), numbers) as module:
+        yield Count(module)
+
+
+def mounted(hierarchy: str) -> Path:
+    """Where a controller of version 1 (or `cgroup2`) is mounted."""
+    for mount in parse_mountinfo(Path("/proc/self/mountinfo").read_text()):
+        if mount.fstype == hierarchy or (
+            mount.fstype == "cgroup" and hierarchy in mount.super_options
+        ):
+            return Path(mount.target)
+    pytest.skip(f"needs the cgroup hierarchy {hierarchy}: mount it")
+
+
+@contextlib.contextmanager
+def new_groups(top: Path, depth: int) -> Iterator[list[Path]]:
+    """Groups one below the other, removed afterwards whatever happens."""
+    made: list[Path] = []
+    try:
+        for level in range(depth):
+            group = made[-1] / f"{level}" if made else top / f"writewise-test-{os.getpid()}"
+            group.mkdir()
+            made.append(group)
+        yield made
+    finally:
+        for group in reversed(made):
+            group.rmdir()
+
+
+@pytest.fixture
+def callers() -> Iterator[tuple[Caller, Caller]]:
+    pair = Caller(), Caller()
+    try:
+        yield pair
+    finally:
+        for caller in pair:
+            caller.end()
+
+
+def call_in_thread(comm: str, count: int) -> None:
+    """Calls of a thread of this process that has its own name."""
+
+    def work() -> None:
+        assert LIBC.prctl(PR_SET_NAME, ctypes.create_string_buffer(os.fsencode(comm))) == 0
+        for _ in range(count):
+            LIBC.getpgid(ASKED_PID)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_without_a_filter_every_task_passes(callers: tuple[Caller, Caller]) -> None:
+    with filtered(ScopeFilter()) as count:
+        callers[0].call(20)
+        callers[1].call(3, comm="other")
+        assert count.passed(of=23) == 23
+
+
+class TestComm:
+    @pytest.mark.parametrize(
+        ("comm", "other"),
+        [
+            ("w", "W"),
+            ("w", ""),
+            ("w", "ww"),
+            ("8 bytes.", "8 bytes"),
+            ("8 bytes.", "8 bytes.x"),
+            ("8 bytes.x", "8 bytes."),
+            ("größe€€", "größe€"),
+            ("fifteen_bytes_x", "fifteen_bytes_"),
+            ("fifteen_bytes_x", "fifteen_bytes_y"),
+        ],
+    )
+    def test_only_the_exact_name_passes(self, comm: str, other: str) -> None:
+        with filtered(ScopeFilter(comm=comm)) as count:
+            call_in_thread(comm, 7)
+            assert count.passed(of=7) == 7
+            call_in_thread(other, 5)
+            assert count.passed(of=5) == 0
+
+    def test_the_kernel_cuts_a_longer_name(self) -> None:
+        with filtered(ScopeFilter(comm="fifteen_bytes_x")) as count:
+            call_in_thread("fifteen_bytes_xyz", 3)
+            assert count.passed(of=3) == 3
+
+    def test_it_is_the_threads_name_and_not_its_process(self) -> None:
+        own = Path("/proc/self/comm").read_text().rstrip("\n")
+        with filtered(ScopeFilter(comm=own)) as count:
+            call_in_thread("pool-1", 4)
+            assert count.passed(of=4) == 0
+            call_in_thread(own, 4)
+            assert count.passed(of=4) == 4
+
+    def test_a_new_name_counts_from_then_on(self, callers: tuple[Caller, Caller]) -> None:
+        with filtered(ScopeFilter(comm="renamed")) as count:
+            for comm, passed in (("caller", 0), ("renamed", 6), ("renamed2", 0)):
+                callers[0].call(6, comm)
+                assert count.passed(of=6) == passed
+
+
+@pytest.mark.parametrize("hierarchy", HIERARCHIES)
+class TestCgroup:
+    def test_inside_below_and_outside(self, hierarchy: str, callers: tuple[Caller, Caller]) -> None:
+        inside, outside = callers
+        with new_groups(mounted(hierarchy), 3) as (above, group, below):
+            try:
+                with filtered(ScopeFilter(cgroup=str(group))) as count:
+                    for place, passed in ((above, 0), (group, 11), (below, 11), (above, 0)):
+                        inside.enter(place)
+                        inside.call(11)
+                        outside.call(5)
+                        assert count.passed(of=16) == passed, place
+            finally:
+                inside.end()
+
+    def test_a_sibling_is_outside(self, hierarchy: str, callers: tuple[Caller, Caller]) -> None:
+        with new_groups(mounted(hierarchy), 2) as (above, group):
+            sibling = above / "sibling"
+            sibling.mkdir()
+            try:
+                callers[0].enter(sibling)
+                with filtered(ScopeFilter(cgroup=str(group))) as count:
+                    callers[0].call(9)
+                    assert count.passed(of=9) == 0
+            finally:
+                callers[0].end()
+                sibling.rmdir()
+
+    def test_everybody_is_below_the_root(
+        self, hierarchy: str, callers: tuple[Caller, Caller]
+    ) -> None:
+        with filtered(ScopeFilter(cgroup=str(mounted(hierarchy)))) as count:
+            callers[0].call(8)
+            assert count.passed(of=8) == 8
+
+    def test_both_filters_must_be_passed(
+        self, hierarchy: str, callers: tuple[Caller, Caller]
+    ) -> None:
+        inside, outside = callers
+        with new_groups(mounted(hierarchy), 1) as (group,):
+            try:
+                inside.enter(group)
+                with filtered(ScopeFilter(comm="writer", cgroup=str(group))) as count:
+                    for caller, comm, passed in (
+                        (inside, "writer", 10),
+                        (inside, "reader", 0),
+                        (outside, "writer", 0),
+                        (outside, "reader", 0),
+                    ):
+                        caller.call(10, comm)
+                        assert count.passed(of=10) == passed, comm
+            finally:
+                inside.end()
+
+
+def test_groups_of_other_hierarchies_do_not_matter(callers: tuple[Caller, Caller]) -> None:
+    with new_groups(mounted("pids"), 1) as (group,), new_groups(mounted("cgroup2"), 1) as (other,):
+        try:
+            callers[0].enter(other)
+            with filtered(ScopeFilter(cgroup=str(group))) as count:
+                callers[0].call(5)
+                assert count.passed(of=5) == 0
+            callers[0].enter(group)
+            with filtered(ScopeFilter(cgroup=str(other))) as count:
+                callers[0].call(5)
+                assert count.passed(of=5) == 5
+        finally:
+            callers[0].end()
+
+
+@pytest.mark.parametrize("hierarchy", ["pids", "cgroup2"])
+def test_how_far_below_a_group_counts(hierarchy: str, callers: tuple[Caller, Caller]) -> None:
+    """Of version 1 down to a bound, of version 2 however deep."""
+    with new_groups(mounted(hierarchy), LEVELS_MAX + 1) as groups:
+        try:
+            with filtered(ScopeFilter(cgroup=str(groups[0]))) as count:
+                for below, passed in ((LEVELS_MAX - 1, 2), (LEVELS_MAX, 2 * (hierarchy != "pids"))):
+                    callers[0].enter(groups[below])
+                    callers[0].call(2)
+                    assert count.passed(of=2) == passed, below
+        finally:
+            callers[0].end()
