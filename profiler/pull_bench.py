@@ -16,7 +16,6 @@ from pathlib import Path
 from contracts.evaluate import evaluate
 from contracts.model import Contract
 from profiler.bpf.probes.dirty_limit import DirtyLimitReader
-from profiler.dirty_pages import PeakDirty
 from profiler.measured_pull import OnPhase, PullMeasurement, Verify, measure_pull
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
@@ -25,6 +24,7 @@ from profiler.pull.workers import WorkerPool
 from profiler.report.findings import findings_document
 from profiler.session import ProfileSession
 from profiler.settle import settle_dirty_limit
+from profiler.timeline import TimelineRecorder
 from sysctl.host.host import Host
 from sysctl.host.mounts import words_of
 from sysctl.host.sysctls import read_thresholds, read_writeback
@@ -72,14 +72,14 @@ class PullBench:
             limit_bytes = settle_dirty_limit(self.host, self.limits, wanted).limit_bytes
             thresholds = read_thresholds(self.host.system)
             self.say("pulling")
-            with PeakDirty() as dirty:
+            with TimelineRecorder() as recorder:
                 measured = self._pull(folder, durable)
             self._check_unchanged(wanted)
         return Observation(
             return_s=measured.return_seconds,
             durable_s=measured.durable_seconds,
             stall_share=measured.stalled_share or 0.0,
-            peak_dirty_bytes=dirty.peak_bytes,
+            peak_dirty_bytes=recorder.timeline().peak_added_bytes,
             thresholds=thresholds,
             limit_bytes=limit_bytes,
             bytes=measured.result.bytes,
