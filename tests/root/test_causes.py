@@ -1,0 +1,103 @@
+"""Why writes were slow: each cause on the lab, beside what the program itself saw."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from contracts.stats import CallStats
+from profiler.bpf.probes.waits import StallStats
+from profiler.lab import lab
+from profiler.session import ProfileSession
+from sysctl.host.host import Host
+from tests.root.labs import MIB, SMALL, guarded
+from tests.root.profiling import contract, run
+
+PROGRAM = Path(__file__).with_name("bursts.py")
+#: Far above these a burst is throttled to the device's rate.
+TIGHT = {"vm.dirty_bytes": 32 * MIB, "vm.dirty_background_bytes": 16 * MIB}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the program told, and what the probes saw of it."""
+
+    elapsed_s: float
+    in_calls_s: float
+    on_cpu_s: float
+    stats: CallStats
+    stall: StallStats
+    writers: int
+
+    def share(self, part_ns: int) -> float:
+        return part_ns / self.stats.latency_total_ns
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Iterator[Path]:
+    with guarded(tmp_path), lab.running(replace(SMALL, rate_bytes_per_s=50 * MIB)) as slow:
+        yield Path(slow.destination)
+
+
+@pytest.fixture
+def tight(volume: Path) -> Iterator[Path]:
+    with Host.exclusive("causes", "test") as host:
+        host.set_writeback(TIGHT)
+        yield volume
+
+
+def measure(volume: Path, mode: str, amount: int) -> Run:
+    with ProfileSession(contract(volume)) as session:
+        told = json.loads(run(session, sys.executable, "-BS", PROGRAM, mode, volume / mode, amount))
+        snapshot = session.snapshot()
+    assert snapshot.losses.total == 0
+    stats = snapshot.stats[0]
+    # of two threads the program's own time has the wait for Python's lock in it
+    seen_by_program = pytest.approx(
+        told["in_calls_s"] * 1e9, rel=0.02 if snapshot.writers == 1 else 0.15
+    )
+    assert stats.latency_total_ns == seen_by_program
+    assert stats.on_cpu_ns >= 0
+    return Run(**told, stats=stats, stall=snapshot.stall, writers=snapshot.writers)
+
+
+def test_a_burst_below_freerun_is_not_throttled(volume: Path) -> None:
+    seen = measure(volume, "burst", 192)
+    assert seen.share(seen.stats.throttled_ns) < 0.02
+    assert seen.stats.on_cpu_ns == pytest.approx(seen.on_cpu_s * 1e9, rel=0.15)
+    assert seen.writers == 1
+
+
+def test_a_burst_far_above_freerun_is_throttling_and_copying(tight: Path) -> None:
+    seen = measure(tight, "burst", 192)
+    explained_s = (seen.stats.throttled_ns + seen.stats.on_cpu_ns) / 1e9
+    assert explained_s >= 0.95 * seen.elapsed_s
+    assert seen.share(seen.stats.throttled_ns) > 0.5
+    # the calls are the only ones that slept: what was slept in them is what was slept at all
+    assert seen.stats.throttled_ns == pytest.approx(seen.stall.total_ns, rel=0.01)
+    assert seen.stall.total_ns > 0.9 * seen.stall.planned_ns
+
+
+def test_synchronous_writes_wait_for_the_device(tight: Path) -> None:
+    """Into blocks that are there: to extend a file waits for the journal too, which is a sleep."""
+    with (tight / "dsync").open("wb") as file:
+        file.write(bytes(300 * 4096))
+        os.fsync(file.fileno())
+    seen = measure(tight, "dsync", 300)
+    assert seen.share(seen.stats.throttled_ns) < 0.02
+    assert seen.share(seen.stats.device_wait_ns) > 0.6
+    assert seen.share(seen.stats.sleeping_ns) < 0.1
+
+
+def test_writers_of_one_inode_wait_for_its_lock(tight: Path) -> None:
+    apart = measure(tight, "apart", 128)
+    fight = measure(tight, "fight", 128)
+    assert (apart.writers, fight.writers) == (2, 2)
+    assert fight.share(fight.stats.sleeping_ns) > 0.25
+    assert apart.share(apart.stats.sleeping_ns) < 0.05
