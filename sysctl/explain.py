@@ -53,11 +53,11 @@ def _effect(name: str, before: Side, after: Side) -> str:
     if before is after:
         return (
             f"writers wait from {format_size(new.freerun_bytes)} of dirty pages on, "
-            f"at least {share} of their time"
+            f"{share} of their time"
         )
     return (
         f"writers had to wait from {format_size(old.freerun_bytes)} of dirty pages on, "
-        f"at least {before.observation.stall_share:.0%} of their time; now from "
+        f"{before.observation.stall_share:.0%} of their time; now from "
         f"{format_size(new.freerun_bytes)}, {share} of it"
     )
 

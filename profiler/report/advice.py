@@ -55,7 +55,7 @@ def _rows(sides: list[Side], results: Results) -> list[tuple[str, list[str]]]:
         ("time to return", [_seconds(side.return_s.median) for side in sides]),
         ("  its runs", [_runs(side.return_s) for side in sides]),
         ("time to durable", [_seconds(side.durable_s) for side in sides]),
-        ("writers stalled", [f"at least {o.stall_share:.0%}" for o in seen]),
+        ("writers stalled", [f"{o.stall_share:.0%}" for o in seen]),
         ("writers wait from", [format_size(t.freerun_bytes) for t in thresholds]),
         ("background threshold", [format_size(t.background_bytes) for t in thresholds]),
         ("dirty threshold", [format_size(t.dirty_bytes) for t in thresholds]),

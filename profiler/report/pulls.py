@@ -62,7 +62,7 @@ def _lines(measured: PullMeasurement) -> list[str]:
         lines.append(f"time to durable  {format_seconds(durable)} ({format_rate(rate)})")
     if measured.stalled_share is not None:
         share = f"{measured.stalled_share:.0%}"
-        lines.append(f"writers stalled  at least {share} of the time, by dirty throttling")
+        lines.append(f"writers stalled  {share} of the time, by dirty throttling")
     return [*lines, f"verified         {_verified(measured)}"]
 
 

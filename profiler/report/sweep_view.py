@@ -148,11 +148,10 @@ def title_of(role: str, setting: str) -> str:
 
 
 def _trial_line(trial: Trial, seen: Observation) -> str:
-    """The stall is a lower bound: it sums the pauses the kernel planned, a sleep may be longer."""
     durable = f" · durable {seen.durable_s:.1f} s" if seen.durable_s is not None else ""
     return (
         f"{seen.return_s:6.1f} s  {title_of(trial.role, str(trial.setting))} · stalled "
-        f"≥ {seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty{durable}"
+        f"{seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty{durable}"
     )
 
 
