@@ -10,7 +10,7 @@ setup(
     packages=find_packages(include=["contracts*", "sysctl*", "profiler*"]),
     include_package_data=True,
     package_data={
-        "contracts": ["library/*"],
+        "contracts": ["library/*", "schema.json"],
         "profiler": ["packages.tsv"],
         "profiler.bpf": ["probes/*.bpf.c", "probes/*.bpf.h", "headers/**/*.h"],
     },
@@ -25,7 +25,12 @@ setup(
     ],
     # Bounded above, so that every machine formats and checks alike; all run on Python 3.9.
     extras_require={
-        "test": ["hypothesis>=6.140,<7", "moto[s3,server]>=5.1,<6", "pytest>=8.4,<9"],
+        "test": [
+            "hypothesis>=6.140,<7",
+            "jsonschema>=4.25,<5",
+            "moto[s3,server]>=5.1,<6",
+            "pytest>=8.4,<9",
+        ],
         "check": [
             "clang-format>=23.1,<23.2",
             "import-linter>=2.5,<3",

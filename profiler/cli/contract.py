@@ -1,4 +1,4 @@
-"""Check contract files, or convert one to the other syntax."""
+"""Check contract files, convert one to the other syntax, or print the schema of the YAML."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from contracts.model import Contract
 
 NAME = "contract"
-HELP = "check contract files, or convert one between Mistral's syntax and YAML"
+HELP = "check contract files, convert one between Mistral's syntax and YAML, or print the schema"
 
 _SYNTAXES = ("mistral", "yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The two actions and their arguments."""
+    """The three actions and their arguments."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     check = actions.add_parser("check", help="say OK or every error of each file")
     check.add_argument("files", metavar="FILE", nargs="+", help="a contract in either syntax")
@@ -36,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="OUT", help="a new file to write (default: standard output)"
     )
     convert.set_defaults(action=_convert)
+    schema = actions.add_parser(
+        "schema", help="print the JSON Schema of contracts in YAML, which editors can use"
+    )
+    schema.set_defaults(action=_schema)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -77,6 +81,13 @@ def _convert(arguments: argparse.Namespace) -> int:
         sys.stdout.buffer.write(converted.encode())  # contracts are UTF-8, whatever the locale
     else:
         _write_new_file(arguments.output, converted)
+    return 0
+
+
+def _schema(_: argparse.Namespace) -> int:
+    from contracts.schema import schema_text
+
+    print(schema_text(), end="")
     return 0
 
 
