@@ -45,7 +45,8 @@ class CallStats:
 
     The total latency is split by cause: `throttled_ns` asleep for dirty throttling,
     `device_wait_ns` waiting for block I/O, `sleeping_ns` asleep for another reason (inode or
-    journal locks, memory), `queued_ns` ready and waiting for a CPU, `on_cpu_ns` the rest.
+    journal locks, memory), `queued_ns` ready and waiting for a CPU, `asynchronous_ns` in the hands
+    of io_uring while the thread did other things, `on_cpu_ns` the rest.
     """
 
     count: int = 0
@@ -59,12 +60,13 @@ class CallStats:
     device_wait_ns: int = 0
     sleeping_ns: int = 0
     queued_ns: int = 0
+    asynchronous_ns: int = 0
 
     @property
     def on_cpu_ns(self) -> int:
         """The rest of the total latency: the time that the calls ran, mostly copying."""
-        waited_ns = self.throttled_ns + self.device_wait_ns + self.sleeping_ns + self.queued_ns
-        return self.latency_total_ns - waited_ns
+        waited_ns = self.throttled_ns + self.device_wait_ns + self.sleeping_ns
+        return self.latency_total_ns - waited_ns - self.queued_ns - self.asynchronous_ns
 
     @property
     def latency_mean_ns(self) -> float:
@@ -101,6 +103,7 @@ def merge(parts: Sequence[CallStats]) -> CallStats:
         device_wait_ns=sum(part.device_wait_ns for part in parts),
         sleeping_ns=sum(part.sleeping_ns for part in parts),
         queued_ns=sum(part.queued_ns for part in parts),
+        asynchronous_ns=sum(part.asynchronous_ns for part in parts),
     )
 
 
