@@ -1,0 +1,241 @@
+"""Why writes took their time, in words: the sentence, the split by cause, figures, blind spots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from contracts.model import CallType
+from contracts.text import printable
+from contracts.units import counted, format_count, format_duration, format_rate, format_size
+from contracts.vocabulary import call_types_text
+from profiler.block_devices import BlockDevice, bottom_devices
+from profiler.timeline import Timeline
+from profiler.why import SLOW_SHARE, Cause, Part, WhyInputs, main_cause, split
+
+if TYPE_CHECKING:
+    from profiler.bpf.probes.block import DeviceStats
+
+#: A device writes a little more than is counted at any time: metadata, the journal.
+EXCESS_SHARE, EXCESS_BYTES = 0.05, 16 * 2**20
+_OUTSIDE_SHARE, _OUTSIDE_NS = 0.05, 100_000_000
+#: More time than a run has for so many writers is a number of writers that is wrong.
+_TOLERANCE = 1.02
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The answer: `parts` add up to the calls' time, `cause` is None when nothing was slow.
+
+    `figures` are lines on dirty memory and disks, `blind_spots` lines on what was not seen.
+    """
+
+    sentence: str
+    cause: Cause | None
+    parts: tuple[Part, ...]
+    figures: tuple[str, ...]
+    blind_spots: tuple[str, ...]
+
+
+def explain(why: WhyInputs) -> Explanation:
+    """Say why the writes of a run took the time that they took."""
+    cause = main_cause(why)
+    return Explanation(
+        sentence=_sentence(why, cause),
+        cause=cause,
+        parts=split(why.calls),
+        figures=(*_timeline_lines(why.timeline), *_device_lines(why)),
+        blind_spots=(*_mixed_lines(why), *_outside_lines(why), *_excess_lines(why)),
+    )
+
+
+def print_why(explanation: Explanation, console: Console) -> None:
+    """The sentence, the split as a table where there is one, then the lines."""
+    console.print(Text(explanation.sentence, style="bold"), soft_wrap=True)
+    if any(part.time_ns for part in explanation.parts):
+        console.print(split_table(explanation.parts))
+    for line in (*explanation.figures, *explanation.blind_spots):
+        console.print(Text(line), soft_wrap=True)
+
+
+def split_table(parts: Sequence[Part]) -> Table:
+    """Each cause with its time and share, and the sum."""
+    total_ns = sum(part.time_ns for part in parts)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, show_footer=True)
+    table.add_column("time of write calls", footer="together")
+    table.add_column("spent", footer=format_duration(total_ns), justify="right")
+    table.add_column("share", footer="100.0 %", justify="right")
+    for part in parts:
+        table.add_row(part.cause.value, format_duration(part.time_ns), f"{100 * part.share:.1f} %")
+    return table
+
+
+def why_document(explanation: Explanation) -> dict[str, object]:
+    """The explanation as plain data; times in ns, shares 0 to 1."""
+    return {
+        "sentence": explanation.sentence,
+        "cause": explanation.cause and explanation.cause.value,
+        "split": [
+            {"cause": part.cause.value, "time_ns": part.time_ns, "share": part.share}
+            for part in explanation.parts
+        ],
+        "figures": list(explanation.figures),
+        "blind_spots": list(explanation.blind_spots),
+    }
+
+
+def _sentence(why: WhyInputs, cause: Cause | None) -> str:
+    if CallType.WRITE not in why.call_types:
+        return "No rule of the contract counts writes, so there is none to explain."
+    if not why.calls.count:
+        return "No write was counted, so there is none to explain."
+    if cause is None:
+        spent = _spent(why, why.calls.latency_total_ns)
+        return f"Writes were not slow: {_who(why, 'writers')} spent {spent} in them."
+    spent = _spent(why, {part.cause: part.time_ns for part in split(why.calls)}[cause])
+    who = _who(why, "Writers")
+    return {
+        Cause.THROTTLING: f"{who} were stalled {spent} by dirty throttling: {_burst(why)}.",
+        Cause.DEVICE: f"{who} waited {spent} for the device: they write through to it (O_SYNC, "
+        "O_DSYNC, O_DIRECT), or blocks had to be read before they could be changed.",
+        Cause.SLEEPING: f"{who} slept {spent} for another reason than the device or dirty "
+        "throttling: as a rule a lock (several writers of one file, the journal) or memory.",
+        Cause.QUEUED: f"{who} waited {spent} for a CPU while in write calls: there is more to "
+        "run than there are CPUs.",
+        Cause.ON_CPU: f"{who} spent {spent} on a CPU in write calls, mostly copying: "
+        "nothing held them up.",
+    }[cause]
+
+
+def _who(why: WhyInputs, noun: str) -> str:
+    if why.writers is None or why.writers < 2:
+        return noun
+    return f"{format_count(why.writers)} {noun.lower()}"
+
+
+def _spent(why: WhyInputs, spent_ns: int) -> str:
+    """`15.2 of 18.6 s`; by all threads together where no time to compare it with is known.
+
+    Many writers that do little may as well have come one after the other.
+    """
+    total_ns, available_ns = why.calls.latency_total_ns, (why.writers or 0) * why.elapsed_ns
+    spent, elapsed = format_duration(spent_ns), format_duration(why.elapsed_ns)
+    if why.writers != 1 and total_ns < SLOW_SHARE * available_ns:
+        available_ns = 0
+    if total_ns > available_ns * _TOLERANCE:
+        return f"{spent} (all threads together, in {elapsed})"
+    number, _, unit = spent.partition(" ")
+    whole = format_duration(available_ns)
+    ratio = f"{number if whole.endswith(f' {unit}') else spent} of {whole}"
+    return ratio if why.writers == 1 else f"{ratio} ({format_count(why.writers or 0)} × {elapsed})"
+
+
+def _burst(why: WhyInputs) -> str:
+    """What made the kernel throttle."""
+    timeline, stall = why.timeline, why.stall
+    if timeline is None:
+        dirty, limit = format_size(stall.dirty_max_bytes), format_size(stall.limit_max_bytes)
+        return f"up to {dirty} was dirty, against a limit of {limit} (no timeline was taken)"
+    if timeline.crossing is None:
+        peak, freerun = timeline.peak.held_bytes, timeline.peak.thresholds.freerun_bytes
+        return (
+            f"the host's dirty memory was not seen above the freerun ceiling of "
+            f"{format_size(freerun)} (at most {format_size(peak)}), so a limit of the device or "
+            "of a control group was reached"
+        )
+    ceiling = format_size(timeline.crossing.thresholds.freerun_bytes)
+    if timeline.crossing.time_ns == timeline.first.time_ns:
+        return f"dirty memory was above the freerun ceiling of {ceiling} from the start"
+    return (
+        f"the burst of {format_size(why.calls.bytes)} passed the freerun ceiling of {ceiling} "
+        f"after {format_duration(timeline.crossing.time_ns)}"
+    )
+
+
+def _timeline_lines(timeline: Timeline | None) -> list[str]:
+    if timeline is None:
+        return []
+    peak = timeline.peak
+    line = (
+        f"Dirty memory of the host: at most {format_size(peak.held_bytes)}, "
+        f"{format_size(timeline.last.held_bytes)} at the end and not on a device yet; "
+        f"background threshold {format_size(peak.thresholds.background_bytes)}, freerun ceiling "
+        f"{format_size(peak.thresholds.freerun_bytes)}, above that for "
+        f"{format_duration(timeline.above_freerun_ns)}."
+    )
+    some, full = timeline.io_some_share, timeline.io_full_share
+    if some is None or full is None:
+        return [line]
+    pressure = f"Pressure: a task waited for I/O {some:.0%} of the time, all of them {full:.0%}."
+    return [line, pressure]
+
+
+def _device_lines(why: WhyInputs) -> list[str]:
+    return [_device_line(why, device, stats) for device, stats in why.devices]
+
+
+def _device_line(why: WhyInputs, device: BlockDevice, stats: DeviceStats) -> str:
+    writes = stats.writes
+    line = (
+        f"{printable(device.name)}: wrote {format_size(writes.bytes)} in "
+        f"{counted(writes.count, 'request')}"
+    )
+    if why.elapsed_ns:
+        line += f", {format_rate(writes.bytes * 1e9 / why.elapsed_ns)}"
+    rate = _background_rate(why.timeline, device.name)
+    if rate is not None:
+        line += f" ({format_rate(rate)} while above the background threshold)"
+    if not writes.latencies.count:
+        return f"{line}."
+    p50, p99 = (format_duration(writes.latencies.percentile_ns(percent)) for percent in (50, 99))
+    return f"{line}; a request took p50 {p50}, p99 {p99}."
+
+
+def _background_rate(timeline: Timeline | None, name: str) -> float | None:
+    if timeline is None or name not in timeline.devices:
+        return None
+    return timeline.background_write_rate_bytes_per_s(timeline.devices.index(name))
+
+
+def _mixed_lines(why: WhyInputs) -> list[str]:
+    if why.call_types == (CallType.WRITE,) or CallType.WRITE not in why.call_types:
+        return []
+    types = call_types_text(why.call_types)
+    return [f"The split is of {types} together: the contract has no rule of writes alone."]
+
+
+def _outside_lines(why: WhyInputs) -> list[str]:
+    """Throttling of the threads in scope that is in none of the calls."""
+    outside_ns = why.stall.total_ns - why.calls.throttled_ns
+    if outside_ns <= max(_OUTSIDE_NS, _OUTSIDE_SHARE * why.stall.total_ns):
+        return []
+    return [
+        f"Dirty throttling of {format_duration(outside_ns)} was outside the calls counted: "
+        "stores to mapped files, io_uring, copies within the kernel, writes that no rule covers, "
+        "or calls still in flight."
+    ]
+
+
+def _excess_lines(why: WhyInputs) -> list[str]:
+    """What the disks wrote and no call accounts for."""
+    stats = dict(why.devices)
+    bottom = bottom_devices(tuple(stats))
+    excess_bytes = sum(stats[device].writes.bytes for device in bottom) - why.calls.bytes
+    if excess_bytes <= max(EXCESS_BYTES, EXCESS_SHARE * why.calls.bytes):
+        return []
+    noun = "device" if len(bottom) == 1 else "devices"
+    line = (
+        f"The {noun} wrote {format_size(excess_bytes)} more than was counted: stores to mapped "
+        "files, io_uring, copies within the kernel, writes that no rule covers, other processes, "
+        "metadata or the journal"
+    )
+    before_bytes = why.timeline.first.held_bytes if why.timeline else 0
+    if before_bytes < EXCESS_BYTES:
+        return [f"{line}."]
+    return [f"{line}; {format_size(before_bytes)} was dirty before the run began."]
