@@ -30,10 +30,11 @@ class Cause(enum.Enum):
     DEVICE = "waiting for the device"
     SLEEPING = "other sleeping"
     QUEUED = "waiting for a CPU"
+    ASYNCHRONOUS = "in io_uring"
     ON_CPU = "on CPU"
 
 
-_WAITS = (Cause.THROTTLING, Cause.DEVICE, Cause.SLEEPING, Cause.QUEUED)
+_WAITS = tuple(cause for cause in Cause if cause is not Cause.ON_CPU)
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ def split(calls: CallStats) -> tuple[Part, ...]:
         Cause.DEVICE: calls.device_wait_ns,
         Cause.SLEEPING: calls.sleeping_ns,
         Cause.QUEUED: calls.queued_ns,
+        Cause.ASYNCHRONOUS: calls.asynchronous_ns,
         Cause.ON_CPU: calls.on_cpu_ns,
     }
     whole_ns = calls.latency_total_ns or 1

@@ -108,6 +108,8 @@ def _sentence(why: WhyInputs, cause: Cause | None) -> str:
         "throttling: as a rule a lock (several writers of one file, the journal) or memory.",
         Cause.QUEUED: f"{who} waited {spent} for a CPU while in write calls: there is more to "
         "run than there are CPUs.",
+        Cause.ASYNCHRONOUS: f"Writes were in the hands of io_uring for {spent}, while "
+        f"{who[:1].lower()}{who[1:]} could do other things; what held them up there is not split.",
         Cause.ON_CPU: f"{who} spent {spent} on a CPU in write calls, mostly copying: "
         "nothing held them up.",
     }[cause]

@@ -128,6 +128,15 @@ def test_other_causes(cause: Cause, waits: dict[str, float], words: str) -> None
     assert explanation.sentence.startswith(f"Writers {words}")
 
 
+def test_writes_in_the_hands_of_io_uring() -> None:
+    explanation = change(calls=calls(10, asynchronous=9), stall=StallStats())
+    assert explanation.cause is Cause.ASYNCHRONOUS
+    assert explanation.sentence == (
+        "Writes were in the hands of io_uring for 9.00 of 18.6 s, while writers could do other "
+        "things; what held them up there is not split."
+    )
+
+
 def test_of_two_waits_the_longer_is_the_cause() -> None:
     assert change(calls=calls(16, throttled=7, device_wait=8)).cause is Cause.DEVICE
 
@@ -153,9 +162,9 @@ def test_nothing_was_counted() -> None:
 
 
 def test_the_parts_add_up() -> None:
-    stats = calls(16, throttled=9, device_wait=3, sleeping=2, queued=1)
+    stats = calls(16, throttled=9, device_wait=3, sleeping=1, queued=1, asynchronous=1)
     parts = change(calls=stats).parts
-    assert [part.time_ns // S for part in parts] == [9, 3, 2, 1, 1]
+    assert [part.time_ns // S for part in parts] == [9, 3, 1, 1, 1, 1]
     assert sum(part.time_ns for part in parts) == stats.latency_total_ns
     assert sum(part.share for part in parts) == pytest.approx(1)
 
