@@ -23,8 +23,10 @@ from tests.root.profiling import contract
 
 NUMBERS = {
     **{"BUCKET_COUNT": BUCKET_COUNT, "CPU_COUNT": 1, "MAX_THREADS": 8},
-    **{"SLOT_COUNT": 1, "WALK_LIMIT": 64},
+    **{"SLOT_COUNT": 1, "WALK_LIMIT": 64, "DEVICE_COUNT": 1},
 }
+#: What /proc calls those of tracepoints, and of raw ones.
+ATTACHMENTS = ("anon_inode:[perf_event]", "anon_inode:bpf_link")
 
 
 def descriptors() -> dict[str, str]:
@@ -56,7 +58,7 @@ def test_loads_attaches_and_leaves_nothing(probe: Probe, capfd: pytest.CaptureFi
     before = mounts()
     module = loader.load((probe,), NUMBERS)
     assert mounts() == before
-    attached = [target for target in descriptors().values() if "perf_event" in target]
+    attached = [target for target in descriptors().values() if target in ATTACHMENTS]
     assert len(attached) == len(probe.all_tracepoints)
     module.close()
     module.close()
