@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from contracts.errors import WritewiseError
 from contracts.text import printable
@@ -21,17 +21,23 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_command(
-    session: ProfileSession, command: Sequence[str], *, stdout_fd: int | None = None
+    session: ProfileSession,
+    command: Sequence[str],
+    *,
+    stdout_fd: int | None = None,
+    on_start: Callable[[int], None] | None = None,
 ) -> int:
     """Run `command` (not through a shell) and return its exit code, 128 + N for signal N.
 
     SIGTERM, SIGHUP and SIGINT are the command's while it runs; to be called from the main thread.
-    `stdout_fd` takes the command's standard output. Raises WritewiseError, exit code 127 or 126,
-    when it cannot be started.
+    `stdout_fd` takes the command's standard output; `on_start` is called with its pid. Raises
+    WritewiseError, exit code 127 or 126, when it cannot be started.
     """
     with _taking_signals() as early:
         with session.tracking_new():
             process = _start(command, stdout_fd)
+        if on_start:
+            on_start(process.pid)
         for number in early:
             process.send_signal(number)
         return_code = _wait(process)

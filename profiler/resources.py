@@ -104,6 +104,44 @@ def tree_below(*pids: int) -> Callable[[], Iterable[int]]:
     return look
 
 
+def every_process() -> Iterable[int]:
+    """All processes of the host."""
+    return psutil.pids()
+
+
+def narrowed(
+    pids: Callable[[], Iterable[int]], comm: str | None, cgroup: str | None
+) -> Callable[[], Iterable[int]]:
+    """Those of `pids` whose main thread has the name `comm` and that are below `cgroup`.
+
+    None narrows nothing. `cgroup` is a directory of a mounted cgroup file system.
+    """
+
+    def look() -> list[int]:
+        group = None if cgroup is None else _processes_of_group(Path(cgroup))
+        return [
+            pid
+            for pid in pids()
+            if (group is None or pid in group) and (comm is None or _comm(pid) == comm)
+        ]
+
+    return pids if comm is None and cgroup is None else look
+
+
+def _processes_of_group(directory: Path) -> set[int]:
+    found: set[int] = set()
+    for listing in directory.glob("**/cgroup.procs"):
+        with contextlib.suppress(OSError):  # the group has gone, or is of threads only
+            found.update(map(int, listing.read_text(encoding="ascii").split()))
+    return found
+
+
+def _comm(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_bytes()[:-1].decode(errors="surrogateescape")
+    return ""
+
+
 class ResourceSampler:
     """Gathers a `ResourceUsage` for each timeframe from samples.
 

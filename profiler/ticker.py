@@ -27,9 +27,9 @@ class Beat:
     share: float = 1.0
     due_ns: int = field(default=0, init=False)
 
-    def start(self, now_ns: int) -> None:
-        """The first run is due an interval from now."""
-        self.due_ns = now_ns + self.interval_ns
+    def start(self, start_ns: int) -> None:
+        """The first run is due an interval from the start."""
+        self.due_ns = start_ns + self.interval_ns
 
     def ran(self, began_ns: int, now_ns: int) -> None:
         """Find the next beat after a run that took from `began_ns` to `now_ns`."""
@@ -42,7 +42,8 @@ class Ticker:
     """Runs beats in a thread while the context lasts; they have ended when it has.
 
     A beat that raises is run no more; `failure` is the first such exception, and not raised here,
-    where it would take away what the main thread has done. `wait` sleeps for so many seconds and
+    where it would take away what the main thread has done. Intervals are counted from `start_ns`,
+    by default from when the thread begins. `wait` sleeps for so many seconds and
     returns whether the context has ended; tests give their own.
     """
 
@@ -50,10 +51,12 @@ class Ticker:
         self,
         beats: Iterable[Beat],
         *,
+        start_ns: int | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
         self._beats = list(beats)
+        self._start_ns = start_ns
         self._clock_ns = clock_ns
         self._stop = threading.Event()
         self._wait = wait or self._stop.wait
@@ -72,8 +75,9 @@ class Ticker:
 
     def run(self) -> None:
         """Run the beats as they come due, until the end; the body of the thread."""
+        start_ns = self._clock_ns() if self._start_ns is None else self._start_ns
         for beat in self._beats:
-            beat.start(self._clock_ns())
+            beat.start(start_ns)
         while self._beats:
             beat = min(self._beats, key=lambda beat: beat.due_ns)
             if self._wait(max(0, beat.due_ns - self._clock_ns()) / _NS_PER_S):

@@ -1,51 +1,48 @@
-"""Count and time the writes of a command, a process or the whole host under a contract.
+"""Count and time the calls of a command, a process or the whole host under a contract.
 
 Standard output stays usable: beside a command the report goes to standard error. With --json the
 document is all that goes to standard output, and the command's own goes to standard error. With
---output FILE the report goes to that file and the command's output is left alone.
+--output FILE the report goes to that file and the command's output is left alone. --live draws on
+the terminal itself, so a command's output must go elsewhere: to a file or a pipe.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import os
-import select
-import signal
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import IO, TYPE_CHECKING
 
-from contracts.errors import UsageError, WritewiseError
+from contracts.errors import UsageError
 from profiler.cli import argument_types
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from contracts.model import Contract
-    from profiler.session import ProfileSession, ProfileSnapshot
+    from profiler.recording import Profile, Recording
+    from profiler.report.log import RecordLog
+    from profiler.session import ProfileSession
 
 NAME = "profile"
-HELP = "count and time the writes of a command, a process or the host under a contract"
+HELP = "count and time the calls of a command, a process or the host under a contract"
 
 _STDOUT, _STDERR = 1, 2
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_FILE_COLUMNS = 120
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to profile, under which contract, and where the report goes."""
     parser.add_argument("--contract", metavar="FILE", help="default: the case study's")
-    parser.add_argument("--json", action="store_true", help="report as a JSON document")
-    parser.add_argument("--output", metavar="FILE", help="write the report to a new file")
+    _add_output_arguments(parser)
     parser.add_argument(
         "--pid",
         metavar="N",
         type=argument_types.process_id,
         help="profile a process and all it starts",
     )
+    parser.add_argument("--comm", metavar="NAME", help="only threads of this name")
+    parser.add_argument("--cgroup", metavar="DIR", help="only tasks in this control group")
     parser.add_argument(
         "--duration",
         metavar="TIME",
@@ -60,23 +57,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="report as a JSON document")
+    parser.add_argument("--output", metavar="FILE", help="write the report to a new file")
+    parser.add_argument(
+        "--log",
+        metavar="FILE",
+        help="append a record for each violated rule and timeframe, in the format of Mistral's log",
+    )
+    parser.add_argument("--live", action="store_true", help="show the figures while it runs")
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Profile and report; the command's exit code, or 0. Raises WritewiseError."""
     from contracts.loading import load_contract
     from profiler.requirements import NEEDED_BY, require
-    from profiler.session import ProfileSession
+    from profiler.timeframes import check_timeframe
 
     argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
     _check(arguments, argv)
     contract = load_contract(arguments.contract)
+    check_timeframe(contract)
     require(*NEEDED_BY[NAME])
-    host_wide = not argv and arguments.pid is None
-    with _output(arguments, bool(argv)) as output:
-        with ProfileSession(contract, host_wide=host_wide) as session:
-            exit_code = _wait(session, arguments, argv)
-            threads_left = session.threads_followed()  # first: the calls of one that ends are in
-            snapshot = session.snapshot()
-        _report(contract, snapshot, threads_left, output, arguments.json)
+    with _log(arguments, contract, argv) as log, _output(arguments, bool(argv)) as output:
+        recording, exit_code = _record(arguments, contract, argv, log)
+        _report(recording.profile, output, arguments.json)
+        recording.check()
     return exit_code
 
 
@@ -84,143 +90,131 @@ def _check(arguments: argparse.Namespace, argv: list[str]) -> None:
     others = arguments.pid is not None or arguments.duration is not None
     if argv and others:
         raise UsageError("a command is profiled until it ends; leave --pid and --duration out")
-    if not argv and not others:
+    if not (argv or others or arguments.comm or arguments.cgroup):
         hint = "writewise profile -- COMMAND, or --pid N, or --duration 10s for the whole host"
         raise UsageError("nothing to profile was named", hint)
+    if argv and arguments.live and any(map(os.isatty, _command_outputs(arguments))):
+        message = "the live view and the command's output would mix on the terminal"
+        raise UsageError(message, "send the output elsewhere: … -- COMMAND >out.txt 2>err.txt")
 
 
-def _wait(session: ProfileSession, arguments: argparse.Namespace, argv: list[str]) -> int:
-    """Let what is profiled happen; the exit code."""
-    from profiler.command import run_command
-
-    if argv:
-        own_stdout = not arguments.json or arguments.output
-        return run_command(session, argv, stdout_fd=None if own_stdout else _STDERR)
-    duration_ms = None if arguments.duration is None else arguments.duration // 10**6
-    with _until_interrupted():
-        if arguments.pid is None:
-            time.sleep(arguments.duration / 10**9)
-        else:
-            _follow(session, arguments.pid, duration_ms)
-    return 0
-
-
-def _follow(session: ProfileSession, pid: int, duration_ms: int | None) -> None:
-    """Until the process ends or the time is over."""
-    try:
-        process_fd = os.pidfd_open(pid)
-    except OSError as error:
-        message = f"cannot follow process {pid}: {error.strerror}"
-        raise UsageError(message, "give the id of a running process") from None
-    try:
-        session.track(pid)
-        poll = select.poll()
-        poll.register(process_fd, select.POLLIN)
-        poll.poll(duration_ms)
-    finally:
-        os.close(process_fd)
-
-
-class _InterruptedError(Exception):
-    """SIGINT, SIGTERM or SIGHUP: stop waiting, and report."""
+def _command_outputs(arguments: argparse.Namespace) -> set[int]:
+    """The descriptors that a command's output and errors go to."""
+    own_stdout = not arguments.json or arguments.output
+    return {_STDOUT if own_stdout else _STDERR, _STDERR}
 
 
 @contextlib.contextmanager
-def _until_interrupted() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a lost connection end what is inside, and nothing else.
+def _log(
+    arguments: argparse.Namespace, contract: Contract, argv: list[str]
+) -> Iterator[RecordLog | None]:
+    if arguments.log is None:
+        yield None
+        return
+    from profiler.append_only import open_to_append
+    from profiler.log_origin import command_of, origin
+    from profiler.report.log import RecordLog, is_record
 
-    What is ignored stays so (nohup).
-    """
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        restore()  # a second one is not meant for the wait, which is over
-        raise _InterruptedError
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    before = {number: signal.getsignal(number) for number in _ENDING}
-    before = {number: was for number, was in before.items() if was is not signal.SIG_IGN}
+    pid = arguments.pid or 0
+    words = argv or (command_of(pid) if pid else [])
+    where = origin([rule.path for rule in contract.rules], pid, words)
+    log = RecordLog(open_to_append(arguments.log, is_record), contract, where)
     try:
-        with contextlib.suppress(_InterruptedError):
-            for number in before:
-                signal.signal(number, stop)
-            yield
+        yield log
     finally:
-        restore()
+        log.close()
 
 
 @contextlib.contextmanager
 def _output(arguments: argparse.Namespace, beside_command: bool) -> Iterator[IO[str]]:
-    """Where the report goes. A file is made before the run, and taken away if there is none."""
+    """Where the report goes."""
     if arguments.output is None:
         yield sys.stderr if beside_command and not arguments.json else sys.stdout
         return
-    from contracts.text import printable
+    from profiler.report.destination import new_file
 
-    try:  # O_EXCL follows no symlink
-        file = open(arguments.output, "x", encoding="utf-8")  # noqa: PTH123, SIM115
-    except OSError as error:
-        message = f"cannot write {printable(arguments.output)}: {error.strerror}"
-        raise UsageError(message, "name a new file in a directory that exists") from None
-    try:
-        with file:
-            report = io.StringIO()
-            yield report
-            _save(report.getvalue(), file)
-    except BaseException:
-        os.unlink(arguments.output)  # noqa: PTH108
-        raise
+    with new_file(arguments.output) as file:
+        yield file
 
 
-def _save(text: str, file: IO[str]) -> None:
-    from contracts.text import printable
+def _record(
+    arguments: argparse.Namespace, contract: Contract, argv: list[str], log: RecordLog | None
+) -> tuple[Recording, int]:
+    """Let what is profiled happen; what was recorded, and the exit code."""
+    from profiler.bpf.filter import ScopeFilter
+    from profiler.recording import Recording
+    from profiler.session import ProfileSession
 
-    try:
-        with file:  # what the disk refuses is told by the close at the latest
-            file.write(text)
-    except OSError as error:
-        message = f"the report cannot be written to {printable(file.name)}: {error.strerror}"
-        raise WritewiseError(message, "name a file on a disk with room") from None
+    scope_filter = ScopeFilter(comm=arguments.comm, cgroup=arguments.cgroup)
+    host_wide = not argv and arguments.pid is None
+    with ProfileSession(contract, host_wide=host_wide, scope_filter=scope_filter) as session:
+        recording = Recording(
+            session, contract, lambda: _pids(arguments, argv), [log] if log else []
+        )
+        with _live_view(arguments, contract, recording), recording:
+            exit_code = _wait(session, arguments, argv, log)
+    return recording, exit_code
 
 
-def _report(
-    contract: Contract,
-    snapshot: ProfileSnapshot,
-    threads_left: int,
-    output: IO[str],
-    json: bool,
-) -> None:
-    from contracts.evaluate import evaluate
+def _pids(arguments: argparse.Namespace, argv: list[str]) -> Callable[[], Iterable[int]]:
+    """The processes whose memory and CPU time rules of resources measure."""
+    from profiler import resources
 
-    findings = evaluate(contract, snapshot.stats)
-    if json:
-        from json import dump
+    if argv or arguments.pid:
+        pids = resources.tree_below(arguments.pid or os.getpid())
+    else:
+        pids = resources.every_process
+    return resources.narrowed(pids, arguments.comm, arguments.cgroup)
 
-        from contracts.text import printable
-        from profiler.report.findings import findings_document
-        from profiler.report.snapshot import snapshot_document
 
-        document = {
-            "contract": printable(contract.source),
-            "timeframe_ns": contract.timeframe_ns,
-            **snapshot_document(snapshot),
-            "threads_left": threads_left,
-            "findings": findings_document(findings),
-        }
-        dump(document, output, indent=2)
-        output.write("\n")
+@contextlib.contextmanager
+def _live_view(
+    arguments: argparse.Namespace, contract: Contract, recording: Recording
+) -> Iterator[None]:
+    if not arguments.live:
+        yield
         return
-    from rich.console import Console
-    from rich.text import Text
+    from profiler.report import live
+    from profiler.ticker import Beat
 
-    from profiler.report.findings import print_findings
-    from profiler.report.snapshot import snapshot_lines
+    with live.LiveView(live.open_terminal(), contract, recording.timeframes.so_far) as view:
+        recording.add(Beat(live.REFRESH_INTERVAL_NS, view.refresh, live.REFRESH_SHARE))
+        yield
 
-    console = Console(file=output, width=None if output.isatty() else _FILE_COLUMNS)
-    print_findings(
-        findings, console, timeframe_ns=contract.timeframe_ns, elapsed_ns=snapshot.elapsed_ns
-    )
-    for line in snapshot_lines(snapshot, threads_left):
-        console.print(Text(line), soft_wrap=True)
+
+def _wait(
+    session: ProfileSession,
+    arguments: argparse.Namespace,
+    argv: list[str],
+    log: RecordLog | None,
+) -> int:
+    """Until what is profiled is over; the exit code."""
+    if argv:
+        from profiler.command import run_command
+
+        stdout_fd = None if _STDOUT in _command_outputs(arguments) else _STDERR
+        on_start = log.set_pid if log else None
+        return run_command(session, argv, stdout_fd=stdout_fd, on_start=on_start)
+    from profiler.waiting import until_interrupted, wait, wait_for_process
+
+    with until_interrupted():
+        if arguments.pid is None:
+            _say(arguments, "the host")
+            wait(arguments.duration)
+        else:
+            name = f"process {arguments.pid}"
+            on_start = partial(_say, arguments, name)
+            wait_for_process(session, arguments.pid, arguments.duration, on_start)
+    return 0
+
+
+def _say(arguments: argparse.Namespace, what: str) -> None:
+    """That calls are counted from now on; the live view shows it otherwise."""
+    if not arguments.live:
+        print(f"profiling {what}; Ctrl-C ends it and reports", file=sys.stderr, flush=True)
+
+
+def _report(profile: Profile, output: IO[str], as_json: bool) -> None:
+    from profiler.report.profile import print_profile, write_document
+
+    (write_document if as_json else print_profile)(profile, output)

@@ -11,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import IO
 
 from contracts.errors import WritewiseError
@@ -18,7 +19,7 @@ from contracts.evaluate import Finding
 from contracts.fields import size_range_text
 from contracts.model import Contract, Quantity, Rule
 from contracts.text import printable
-from contracts.units import exact_count, exact_latency, exact_size
+from contracts.units import BYTES_PER_UNIT, exact_count, exact_latency
 from contracts.vocabulary import call_types_text
 from profiler.log_origin import Origin
 from profiler.timeframes import Frame
@@ -32,6 +33,7 @@ _TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%f"
 _TIMESTAMP_TEXT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+")
 #: A comma that an even number of backslashes stands before: one that no backslash escapes.
 _FIELD_END = re.compile(r"(?<!\\)(?:\\\\)*,")
+_SIZE_UNITS = ("GB", "MB", "kB", "B")
 _NS_PER_US = 1000
 
 
@@ -55,6 +57,10 @@ class RecordLog:
         self._cpu = cpu or _own_cpu
         self._sequence = 0
         self._failure: OSError | None = None
+
+    def set_pid(self, pid: int) -> None:
+        """The records from now on are of this process."""
+        self.origin = replace(self.origin, pid=pid)
 
     def __call__(self, frame: Frame) -> None:
         """Write the frame's records."""
@@ -113,8 +119,15 @@ def figure_text(rule: Rule, value: float) -> str:
     """A value or threshold as the language writes it, exactly: `2MB`; times to the microsecond."""
     quantity = rule.measurement.quantity
     if quantity is Quantity.SIZE:
-        return exact_size(round(value))
+        return _size_text(round(value))
     return exact_count(round(value)) if quantity is Quantity.COUNT else length_text(value)
+
+
+def _size_text(size_bytes: int) -> str:
+    """In the largest unit that divides it, of those that Mistral's own plug-ins read: no KiB."""
+    fitting = (unit for unit in _SIZE_UNITS if size_bytes % BYTES_PER_UNIT[unit] == 0)
+    unit = next(fitting) if size_bytes else "B"
+    return f"{size_bytes // BYTES_PER_UNIT[unit]}{unit}"
 
 
 def length_text(duration_ns: float) -> str:

@@ -52,6 +52,14 @@ def test_a_late_run_makes_no_later_one_late() -> None:
     assert began == [1, 2, 3, 4, 5, 6]
 
 
+def test_intervals_are_counted_from_the_start_that_is_given() -> None:
+    time = Time(end_s=2)
+    time.now_ns = SECOND_NS // 4
+    began, beat = time.work()
+    Ticker([Beat(SECOND_NS, beat)], start_ns=0, clock_ns=time.clock_ns, wait=time.wait).run()
+    assert began == [1]
+
+
 def test_beats_that_come_while_one_runs_are_left_out() -> None:
     time = Time(end_s=6.5)
     began, beat = time.work(2.5)

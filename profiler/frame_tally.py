@@ -1,0 +1,73 @@
+"""How often each rule was violated in a profile's timeframes, and by what; bounded in size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from contracts.evaluate import Finding
+from profiler.timeframes import Frame
+
+#: Frames with violations that are kept one by one; later ones are counted only.
+MAX_FRAMES_KEPT = 1000
+
+
+@dataclass(frozen=True)
+class RuleTally:
+    """Of one rule: frames that violated it, those in which it led (see `Finding.superseded`).
+
+    `largest` is its largest value in a frame, in the measurement's base unit; None if it had none.
+    """
+
+    violated: int = 0
+    led: int = 0
+    largest: float | None = None
+
+
+class FrameTally:
+    """Counts the frames that it is given; a consumer of `Timeframes`.
+
+    `count` is the number of all frames, `kept` the first ones that had violations, and `left_out`
+    the number of those that were not kept.
+    """
+
+    def __init__(self, max_kept: int = MAX_FRAMES_KEPT) -> None:
+        self._max_kept = max_kept
+        self.count = 0
+        self.rules: tuple[RuleTally, ...] = ()
+        self.kept: list[Frame] = []
+        self.left_out = 0
+
+    def __call__(self, frame: Frame) -> None:
+        """Count a frame."""
+        self.count += 1
+        before = self.rules or (RuleTally(),) * len(frame.findings)
+        self.rules = tuple(map(_with, before, frame.findings))
+        if not frame.leading:
+            return
+        if len(self.kept) < self._max_kept:
+            self.kept.append(frame)
+        else:
+            self.left_out += 1
+
+    def judge(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+        """Findings of the whole run with the verdicts of its frames.
+
+        A threshold is meant for a timeframe: a rule is violated when it was in some frame, and
+        superseded when it led in none of these.
+        """
+        return tuple(
+            replace(
+                finding, violated=rule.violated > 0, superseded=rule.violated > 0 and not rule.led
+            )
+            for finding, rule in zip(findings, self.rules)
+        )
+
+
+def _with(rule: RuleTally, finding: Finding) -> RuleTally:
+    values = [value for value in (rule.largest, finding.value) if value is not None]
+    return RuleTally(
+        violated=rule.violated + finding.violated,
+        led=rule.led + (finding.violated and not finding.superseded),
+        largest=max(values, default=None),
+    )

@@ -1,0 +1,97 @@
+"""A profile that is over, for the terminal and as a document for JSON.
+
+The document's schema is `docs/profile.schema.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import IO
+
+from rich.console import Console
+from rich.text import Text
+
+from contracts.evaluate import Finding, format_figure
+from contracts.text import printable
+from contracts.units import counted, exact_latency
+from profiler.frame_tally import FrameTally, RuleTally
+from profiler.recording import Profile
+from profiler.report.findings import findings_document, print_findings
+from profiler.report.snapshot import snapshot_document, snapshot_lines
+from profiler.timeframes import Frame
+
+_FILE_COLUMNS = 120
+
+
+def print_profile(profile: Profile, output: IO[str]) -> None:
+    """Write the findings, the timeframes where there are several, and what was lost."""
+    console = Console(file=output, width=None if output.isatty() else _FILE_COLUMNS)
+    timeframe_ns, elapsed_ns = profile.contract.timeframe_ns, profile.snapshot.elapsed_ns
+    print_findings(profile.findings, console, timeframe_ns=timeframe_ns, elapsed_ns=elapsed_ns)
+    lines = [*frames_lines(profile), *snapshot_lines(profile.snapshot, profile.threads_left)]
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
+def write_document(profile: Profile, output: IO[str]) -> None:
+    """Write `profile_document` as JSON."""
+    json.dump(profile_document(profile), output, indent=2)
+    output.write("\n")
+
+
+def frames_lines(profile: Profile) -> list[str]:
+    """In how many timeframes each rule was violated; nothing for a profile of one."""
+    frames = profile.frames
+    if frames.count < 2:
+        return []
+    timeframe = exact_latency(profile.contract.timeframe_ns)
+    head = f"{counted(frames.count, 'timeframe')} of {timeframe}, the last one the rest"
+    violated = [pair for pair in zip(profile.findings, frames.rules) if pair[1].violated]
+    if not violated:
+        return [f"{head}: no rule was violated in any."]
+    return [f"{head}:", *(_frames_line(*pair) for pair in violated)]
+
+
+def _frames_line(finding: Finding, rule: RuleTally) -> str:
+    most = format_figure(rule.largest or 0, finding.rule)
+    label = printable(finding.rule.label)
+    return f"  {label}: violated in {counted(rule.violated, 'timeframe')}, at most {most} in one"
+
+
+def profile_document(profile: Profile) -> dict[str, object]:
+    """The profile as plain data: times in ns, sizes in bytes."""
+    has_resources = any(not rule.measurement.is_of_calls for rule in profile.contract.rules)
+    return {
+        "contract": printable(profile.contract.source),
+        "timeframe_ns": profile.contract.timeframe_ns,
+        **snapshot_document(profile.snapshot),
+        "threads_left": profile.threads_left,
+        "findings": findings_document(profile.findings),
+        "resources": asdict(profile.usage) if has_resources else None,
+        "timeframes": _frames_document(profile.frames, profile.findings),
+    }
+
+
+def _frames_document(frames: FrameTally, findings: tuple[Finding, ...]) -> dict[str, object]:
+    """All rules' counts, and one by one the frames that had violations."""
+    return {
+        "count": frames.count,
+        "rules": [
+            {"label": finding.rule.label, "violated": rule.violated, "largest": rule.largest}
+            for finding, rule in zip(findings, frames.rules)
+        ],
+        "violations": [_frame_document(frame) for frame in frames.kept],
+        "violations_left_out": frames.left_out,
+    }
+
+
+def _frame_document(frame: Frame) -> dict[str, object]:
+    return {
+        "number": frame.number,
+        "start_ns": frame.start_ns,
+        "elapsed_ns": frame.snapshot.elapsed_ns,
+        "rules": [
+            {"label": finding.rule.label, "value": finding.value} for finding in frame.leading
+        ],
+    }

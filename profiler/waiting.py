@@ -1,0 +1,77 @@
+"""Waiting for what is profiled and was not started here: a process, a time, or Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from contracts.errors import UsageError
+from profiler.session import ProfileSession
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_NS_PER_MS = 10**6
+
+
+def wait_for_process(
+    session: ProfileSession, pid: int, duration_ns: int | None, on_start: Callable[[], None]
+) -> None:
+    """Follow a running process until it ends or the time is over. Raises UsageError.
+
+    `on_start` is called once it is followed.
+    """
+    try:
+        process_fd = os.pidfd_open(pid)
+    except OSError as error:
+        message = f"cannot follow process {pid}: {error.strerror}"
+        raise UsageError(message, "give the id of a running process") from None
+    try:
+        session.track(pid)
+        on_start()
+        poll = select.poll()
+        poll.register(process_fd, select.POLLIN)
+        poll.poll(_milliseconds(duration_ns))
+    finally:
+        os.close(process_fd)
+
+
+def wait(duration_ns: int | None) -> None:
+    """Until the time is over; without one for good, which is until a signal comes."""
+    select.poll().poll(_milliseconds(duration_ns))
+
+
+def _milliseconds(duration_ns: int | None) -> int | None:
+    return None if duration_ns is None else -(-duration_ns // _NS_PER_MS)
+
+
+class _InterruptedError(Exception):
+    """SIGINT, SIGTERM or SIGHUP: stop waiting, and report."""
+
+
+@contextlib.contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and a lost connection end what is inside, and nothing else.
+
+    What is ignored stays so (nohup).
+    """
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        restore()  # a second one is not meant for the wait, which is over
+        raise _InterruptedError
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    before = {number: was for number, was in before.items() if was is not signal.SIG_IGN}
+    try:
+        with contextlib.suppress(_InterruptedError):
+            for number in before:
+                signal.signal(number, stop)
+            yield
+    finally:
+        restore()
