@@ -1,7 +1,7 @@
 """What a contract says of measured calls: each rule's value, and whether it is violated.
 
-A value covers the whole run, whatever the contract's timeframe: a timeframe longer than the run
-(the case study's 1000 s) makes the two the same. Values per timeframe are not built yet.
+A value covers what the statistics given cover: one timeframe, or the whole run. A timeframe longer
+than the run (the case study's 1000 s) makes the two the same.
 """
 
 from __future__ import annotations
@@ -11,15 +11,7 @@ from dataclasses import dataclass, replace
 
 from contracts.model import PERCENTILES, Contract, Measurement, Quantity, Rule
 from contracts.stats import CallStats, ResourceUsage
-from contracts.units import (
-    exact_count,
-    exact_latency,
-    exact_size,
-    format_count,
-    format_duration,
-    format_size,
-    round_to_us,
-)
+from contracts.units import format_count, format_duration, format_size
 
 _NO_USAGE = ResourceUsage()
 
@@ -57,17 +49,6 @@ def format_figure(value: float, rule: Rule) -> str:
     if quantity is Quantity.SIZE:
         return format_size(value)
     return format_count(int(value)) if quantity is Quantity.COUNT else format_duration(value)
-
-
-def exact_figure(value: float, rule: Rule) -> str:
-    """A value or threshold of a rule as a log has it, whole and with its unit: `2MB`, `15ms`, `3k`.
-
-    Latencies are rounded to microseconds, the smallest unit of the language.
-    """
-    quantity = rule.measurement.quantity
-    if quantity is Quantity.LATENCY:
-        return exact_latency(round_to_us(value))
-    return exact_size(int(value)) if quantity is Quantity.SIZE else exact_count(int(value))
 
 
 def evaluate(

@@ -96,11 +96,6 @@ def exact_latency(latency_ns: int) -> str:
     return _exact(latency_ns, NS_PER_UNIT, "us")
 
 
-def round_to_us(duration_ns: float) -> int:
-    """A measured time in ns, rounded to whole microseconds: what `exact_latency` can write."""
-    return round(duration_ns / 1000) * 1000
-
-
 def exact_count(count: int) -> str:
     """A count that `parse_count` reads back to the same value."""
     return _exact(count, {"": 1, "k": 10**3, "M": 10**6}, "")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from contracts.evaluate import evaluate, exact_figure
+from contracts.evaluate import evaluate
 from contracts.loading import load_contract
 from contracts.model import RESOURCES, CallType, Contract, Measurement, Quantity, Rule, SizeRange
 from contracts.stats import CallStats, ResourceUsage
@@ -126,24 +126,6 @@ def test_a_rule_of_no_calls_is_measured_on_the_usage(measurement, value, text):
     )
     assert (below.value, below.value_text, below.violated) == (value, text, True)
     assert (at.value, at.threshold_text, at.violated) == (value, text, False)
-
-
-@pytest.mark.parametrize(
-    ("measurement", "value", "text"),
-    [
-        (Measurement.BANDWIDTH, 2_000_000, "2MB"),
-        (Measurement.BANDWIDTH, (1 << 20) + 1, "1048577B"),
-        (Measurement.COUNT, 15360, "15360"),
-        (Measurement.COUNT, 3000, "3k"),
-        (Measurement.MEAN_LATENCY, 1234567.8, "1235us"),
-        (Measurement.P99, 15_000_000.0, "15ms"),
-        (Measurement.MIN_LATENCY, 499, "0us"),
-        (Measurement.MEMORY, 7 << 20, "7MiB"),
-        (Measurement.CPU_TIME, 2_500_000, "2500us"),
-    ],
-)
-def test_a_log_has_whole_figures_with_their_unit(measurement, value, text):
-    assert exact_figure(value, resource_rule(measurement, 0)) == text
 
 
 def resource_rule(measurement: Measurement, threshold: int) -> Rule:
