@@ -1,0 +1,161 @@
+"""Compiles probes, loads and attaches them, and hands their descriptors to who asked.
+
+A program of its own, which `loader.py` runs: the only importer of bcc, whose compiler takes 110 MB
+that its process never gives back, and which a host without enough memory may kill. It needs the
+standard library and bcc, and is run isolated (`python -I compiler.py DESCRIPTOR`), so that it
+imports nothing of the user's.
+
+The descriptor is a socket that keeps messages apart, each a JSON object. One comes: what to
+compile. Several go: descriptors by name (`give`), and at the end `done`, or `failed`, in which case
+everything is detached again. What the compiler and the kernel's verifier say goes to stderr.
+
+Where tracefs is not mounted it is, in a mount namespace that ends with this process: nobody else
+ever sees the mount, and none is left behind however the process dies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+TRACEFS = Path("/sys/kernel/tracing")
+#: The first one that is there is what BCC looks into (bcc 0.26, src/cc/common.cc, tracefs_path).
+TRACEFS_OF_BCC = (Path("/sys/kernel/debug/tracing"), TRACEFS)
+
+REQUEST_BYTES = 1 << 16
+#: The kernel takes 253 at a time (include/net/scm.h, SCM_MAX_FD).
+DESCRIPTORS_PER_MESSAGE = 200
+
+_CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x4000, 0x40000
+
+
+class FailureError(Exception):
+    """What went wrong: a kind that `loader.py` has a sentence for, and what it is about."""
+
+    def __init__(self, kind: str, about: str) -> None:
+        super().__init__(kind, about)
+        self.kind, self.about = kind, about
+
+
+def compile_and_attach(request: Mapping[str, Any]) -> Any:
+    """A BCC module with a program on each tracepoint that was asked for, and on no other."""
+    see_tracefs()
+    functions = functions_here(request)
+    try:
+        from bcc import BPF
+    except (ImportError, OSError) as error:
+        raise FailureError("bcc", str(error)) from None
+    text = "\n".join(Path(file).read_text(encoding="utf-8") for file in request["files"])
+    os.environ["BCC_KERNEL_SOURCE"] = request["headers"]
+    try:
+        bpf = BPF(text=text.encode(), cflags=request["cflags"])
+        for function, names in functions.items():
+            for name in names:
+                bpf.attach_tracepoint(tp=name.encode(), fn_name=function.encode())
+    except Exception as error:  # BCC raises nothing more precise
+        raise FailureError("load", str(error)) from None
+    wanted = {*request["tracepoints"], *request["raw_tracepoints"]}
+    wanted.update(name for names in functions.values() for name in names)
+    missed = {name.decode() for name in (*bpf.tracepoint_fds, *bpf.raw_tracepoint_fds)} ^ wanted
+    if missed:
+        raise FailureError("attach", ", ".join(sorted(missed)))
+    return bpf
+
+
+def see_tracefs() -> None:
+    """Part from the mounts of others, and mount tracefs if need be.
+
+    Even where it is mounted: to look into debugfs has the kernel mount tracefs there.
+    """
+    system_call("unshare", _CLONE_NEWNS)
+    system_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    if any((path / "events").is_dir() for path in TRACEFS_OF_BCC):
+        return
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    system_call("mount", b"tracefs", os.fsencode(TRACEFS), b"tracefs", flags, None)
+
+
+def system_call(name: str, *arguments: object) -> None:
+    """Call the C library's function of that name, which returns 0 or sets errno."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) != 0:
+        raise FailureError("tracefs", f"{name}() says {os.strerror(ctypes.get_errno())}")
+
+
+def functions_here(request: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The tracepoints of each program that serves several, as far as this kernel has them.
+
+    Each of those that a program of its own serves must be there.
+    """
+    events = next(path / "events" for path in TRACEFS_OF_BCC if (path / "events").is_dir())
+
+    def is_there(name: str) -> bool:
+        if events.joinpath(*name.split(":")).is_dir():
+            return True
+        if name in request["optional"]:
+            return False
+        raise FailureError("tracepoint", name)
+
+    for alone in request["tracepoints"]:
+        is_there(alone)
+    return {
+        function: [name for name in names if is_there(name)]
+        for function, names in request["functions"].items()
+    }
+
+
+def maps_of(bpf: Any) -> dict[str, int]:
+    """Descriptors of all maps by name; BCC's Python binding has names only for what it looks up."""
+    from bcc import libbcc
+
+    count, name_of, descriptor_of = (
+        getattr(libbcc.lib, name)
+        for name in ("bpf_num_tables", "bpf_table_name", "bpf_table_fd_id")
+    )
+    count.restype, count.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.c_void_p, ctypes.c_size_t]
+    descriptor_of.restype, descriptor_of.argtypes = ctypes.c_int, name_of.argtypes
+    tables = range(count(bpf.module))
+    return {name_of(bpf.module, at).decode(): descriptor_of(bpf.module, at) for at in tables}
+
+
+def give(connection: socket.socket, kind: str, descriptors: Mapping[str, int]) -> None:
+    """Send descriptors with their names, in as many messages as they take."""
+    names = list(descriptors)
+    for start in range(0, len(names), DESCRIPTORS_PER_MESSAGE):
+        part = names[start : start + DESCRIPTORS_PER_MESSAGE]
+        message = json.dumps({"kind": kind, "names": part}).encode()
+        socket.send_fds(connection, [message], [descriptors[name] for name in part])
+
+
+def by_text(descriptors: Mapping[bytes, Any]) -> dict[str, Any]:
+    """BCC's names are bytes."""
+    return {name.decode(): descriptor for name, descriptor in descriptors.items()}
+
+
+def main() -> None:
+    """Serve one request."""
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        bpf = compile_and_attach(json.loads(connection.recv(REQUEST_BYTES)))
+    except FailureError as failure:
+        answer = {"kind": "failed", "failure": failure.kind, "about": failure.about}
+        connection.send(json.dumps(answer).encode())
+        return
+    give(connection, "map", maps_of(bpf))
+    give(connection, "program", {name: each.fd for name, each in by_text(bpf.funcs).items()})
+    give(connection, "event", by_text(bpf.tracepoint_fds))
+    give(connection, "event", by_text(bpf.raw_tracepoint_fds))
+    connection.send(b'{"kind": "done"}')
+    os._exit(0)  # not through BCC's clean-up, which nobody needs
+
+
+if __name__ == "__main__":
+    main()
