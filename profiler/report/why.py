@@ -105,7 +105,8 @@ def _sentence(why: WhyInputs, cause: Cause | None) -> str:
         Cause.DEVICE: f"{who} waited {spent} for the device: they write through to it (O_SYNC, "
         "O_DSYNC, O_DIRECT), or blocks had to be read before they could be changed.",
         Cause.SLEEPING: f"{who} slept {spent} for another reason than the device or dirty "
-        "throttling: as a rule a lock (several writers of one file, the journal) or memory.",
+        "throttling: as a rule a lock (several writers of one file), the journal (O_SYNC and "
+        "O_DSYNC wait for its commits) or memory.",
         Cause.QUEUED: f"{who} waited {spent} for a CPU while in write calls: there is more to "
         "run than there are CPUs.",
         Cause.ASYNCHRONOUS: f"Writes were in the hands of io_uring for {spent}, while "
