@@ -74,22 +74,25 @@ def test_rules_that_differ_in_measurement_do_not_supersede_each_other():
     assert not any(finding.superseded for finding in evaluate(contract, [CALLS] * 2))
 
 
+#: 50 % of the calls at 1 µs, 90 % up to 2 µs, 99 % up to 4 µs, 99.9 % up to 8 µs, one at 16 µs.
+LONG_TAIL = stats_of([1000] * 500 + [2000] * 400 + [4000] * 90 + [8000] * 9 + [16000])
+
+
 @pytest.mark.parametrize(
-    ("measurement", "latency_us"),
+    ("measurement", "latency_ns"),
     [
         (Measurement.P50, 1000),
-        (Measurement.P90, 1800),
-        (Measurement.P99, 1980),
-        (Measurement.P99_9, 1998),
+        (Measurement.P90, 2000),
+        (Measurement.P99, 4000),
+        (Measurement.P99_9, 8000),
     ],
 )
-def test_a_percentile_is_the_latency_that_so_many_calls_do_not_exceed(measurement, latency_us):
-    calls = stats_of([us * 1000 for us in range(1, 2001)])
+def test_a_percentile_is_the_latency_that_so_many_calls_do_not_exceed(measurement, latency_ns):
     below, above = (
-        evaluate(contract_of((measurement, threshold_us * 1000)), [calls])[0]
-        for threshold_us in (latency_us * 31 // 32, latency_us * 33 // 32)
+        evaluate(contract_of((measurement, threshold_ns)), [LONG_TAIL])[0]
+        for threshold_ns in (latency_ns * 31 // 32 - 1, latency_ns * 33 // 32 + 1)
     )
-    assert below.value == pytest.approx(latency_us * 1000, rel=1 / 32)
+    assert below.value == pytest.approx(latency_ns, rel=1 / 32)
     assert (below.violated, above.violated) == (True, False)
 
 

@@ -136,6 +136,11 @@ def test_sizes_that_are_all_go_with_every_call_in_both():
     assert taken == ["-", "0B-", "00KiB -"]
 
 
+def test_a_contract_has_no_other_keys():
+    assert VALIDATOR.is_valid({"timeframe": "1s", "rules": [RULE]})
+    assert not VALIDATOR.is_valid({"timeframe": "1s", "rules": [RULE], "version": 2})
+
+
 @pytest.mark.parametrize("rules", [[], [RULE] * 65, {}, None, "rules"])
 def test_a_contract_has_1_to_64_rules(rules):
     assert not VALIDATOR.is_valid({"timeframe": "1s", "rules": rules})
