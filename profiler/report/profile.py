@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from contracts.evaluate import Finding, format_figure
+from contracts.stats import CallStats
 from contracts.text import printable
 from contracts.units import counted, exact_latency
 from profiler.frame_tally import FrameTally, RuleTally
@@ -67,9 +68,29 @@ def profile_document(profile: Profile) -> dict[str, object]:
         "timeframe_ns": profile.contract.timeframe_ns,
         **snapshot_document(profile.snapshot),
         "threads_left": profile.threads_left,
-        "findings": findings_document(profile.findings),
+        "writers": profile.snapshot.writers,
+        "findings": _findings_document(profile.findings),
         "resources": asdict(profile.usage) if has_resources else None,
         "timeframes": _frames_document(profile.frames, profile.findings),
+    }
+
+
+def _findings_document(findings: tuple[Finding, ...]) -> list[dict[str, object]]:
+    return [
+        {**entry, "causes": causes_document(finding.stats) if finding.rule.slot else None}
+        for entry, finding in zip(findings_document(findings), findings)
+    ]
+
+
+def causes_document(stats: CallStats) -> dict[str, int]:
+    """The total latency and its parts by cause, which add up to it."""
+    return {
+        "total_ns": stats.latency_total_ns,
+        "throttled_ns": stats.throttled_ns,
+        "device_wait_ns": stats.device_wait_ns,
+        "sleeping_ns": stats.sleeping_ns,
+        "queued_ns": stats.queued_ns,
+        "on_cpu_ns": stats.on_cpu_ns,
     }
 
 

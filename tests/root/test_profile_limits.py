@@ -133,7 +133,7 @@ def test_a_second_interrupt_tears_no_detachment(pause_seconds: float) -> None:
     time.sleep(pause_seconds)
     process.send_signal(signal.SIGINT)
     errors = process.communicate(timeout=20)[1]
-    assert process.returncode in (0, 130)
+    assert process.returncode in (0, 130, -signal.SIGINT)  # the last: Python was ending already
     assert errors in ("", "writewise: interrupted\n")
 
 
