@@ -32,6 +32,7 @@ ALL = (
     Requirement("pids", "following processes", checks.pid_namespace),
     Requirement("btf", "structure offsets for the probes", checks.btf),
     Requirement("bcc", "compiling the probes", checks.bcc),
+    Requirement("libbcc", "compiling the probes", checks.libbcc),
     Requirement("bpf", "loading the probes", checks.bpf),
     Requirement("tracefs", "attaching the probes", checks.tracefs),
     Requirement("syncfs", "time until durable", checks.syncfs),

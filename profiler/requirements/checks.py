@@ -94,17 +94,23 @@ def btf(host: Host) -> Finding:
 
 
 def bcc(host: Host) -> Finding:
-    """The eBPF BCC's Python binding, importable; `bcc` on PyPI is another project."""
+    """The eBPF BCC's Python binding is there; `bcc` on PyPI is another project."""
     folder = host.module_folder("bcc")
     if folder is None:
         return _missing_bcc(host)
     if not (folder / "libbcc.py").exists():  # the eBPF one has it
         problem = f"{folder} is another project's bcc (PyPI's), not the eBPF one"
         return Finding(str(folder), problem, f"{host.python} -m pip uninstall bcc, then make setup")
-    failure = host.import_error("bcc")
-    if failure:
-        return Finding(str(folder), f"bcc is broken: {failure}", reinstall(host, "module:bcc"))
     return Finding(str(folder))
+
+
+def libbcc(host: Host) -> Finding:
+    """BCC's Python binding finds its libraries; a command that loads probes sees it by itself."""
+    binding = bcc(host)
+    failure = host.import_error("bcc") if binding.ok else ""
+    if failure:
+        return Finding(binding.found, f"bcc is broken: {failure}", reinstall(host, "module:bcc"))
+    return binding
 
 
 def _missing_bcc(host: Host) -> Finding:

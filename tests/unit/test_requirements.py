@@ -151,7 +151,7 @@ class TestBcc:
 
     def test_its_library_is_gone(self, host: Host) -> None:
         broken = dataclasses.replace(host, import_error=lambda name: "OSError: libbcc.so.0")
-        finding = checks.bcc(broken)
+        finding = checks.libbcc(broken)
         assert finding.problem == "bcc is broken: OSError: libbcc.so.0"
         assert finding.remedy == "apt-get install --reinstall python3-bpfcc"
 
