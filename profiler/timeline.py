@@ -21,7 +21,9 @@ from sysctl.writeback import PAGE_BYTES, Thresholds
 INTERVAL_NS = 50_000_000
 MAX_SAMPLES = 6000
 _NS_PER_S = 10**9
-_PRESSURE_TOTAL = re.compile(r"^(some|full) .*total=(\d+)$", re.MULTILINE)
+_VMSTAT = ("nr_dirty", "nr_writeback", "nr_dirty_threshold", "nr_dirty_background_threshold")
+_VMSTAT_LINE = re.compile(rf"^({'|'.join(_VMSTAT)}) (\d+)$".encode(), re.MULTILINE)
+_PRESSURE_LINE = re.compile(rb"^(some|full) .*total=(\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -207,22 +209,19 @@ class TimelineRecorder:
         )
 
 
-_VMSTAT = ("nr_dirty", "nr_writeback", "nr_dirty_threshold", "nr_dirty_background_threshold")
-
-
 def read_vmstat(path: Path) -> tuple[int, ...]:
     """Dirty, under write-back, the dirty and the background threshold, in bytes."""
-    fields = dict(line.split() for line in path.read_text(encoding="ascii").splitlines())
-    return tuple(int(fields[name]) * PAGE_BYTES for name in _VMSTAT)
+    pages = dict(_VMSTAT_LINE.findall(path.read_bytes()))
+    return tuple(int(pages[name.encode()]) * PAGE_BYTES for name in _VMSTAT)
 
 
 def read_io_pressure(path: Path) -> tuple[int | None, int | None]:
     """Totals of `some` and `full` in µs; None without CONFIG_PSI, or when it is switched off."""
     try:
-        totals = dict(_PRESSURE_TOTAL.findall(path.read_text(encoding="ascii")))
+        totals = dict(_PRESSURE_LINE.findall(path.read_bytes()))
     except OSError:  # there is no such file, or to read it is not supported (psi=0)
         return None, None
-    some, full = (int(totals[kind]) if kind in totals else None for kind in ("some", "full"))
+    some, full = (int(totals[kind]) if kind in totals else None for kind in (b"some", b"full"))
     return some, full
 
 
