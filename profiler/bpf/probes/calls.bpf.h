@@ -124,11 +124,9 @@ static __always_inline void count_writer(struct config *config, struct thread *t
     tally->writers[config->bank & 1]++;
 }
 
-int leave_call(struct sys_exit *call) {
-    u64 end_ns = bpf_ktime_get_ns();
-    long returned = call->returned;
-    struct config *config = config_of_session();
-    struct thread *thread = current_thread();
+/* Counts a call that ended at `end_ns` in the slots that it was opened with. */
+static __always_inline int leave(struct config *config, struct thread *thread, long returned,
+                                 u64 end_ns) {
     u32 cpu = bpf_get_smp_processor_id(), first;
     u64 slots, bytes, latency_ns;
     int failed = (u64)returned >= (u64)-ERRNO_MAX;
@@ -165,4 +163,9 @@ int leave_call(struct sys_exit *call) {
             count(stats, thread, bytes, latency_ns);
     }
     return 0;
+}
+
+int leave_call(struct sys_exit *call) {
+    u64 end_ns = bpf_ktime_get_ns();
+    return leave(config_of_session(), current_thread(), call->returned, end_ns);
 }

@@ -12,7 +12,8 @@ static __always_inline u64 slots_of_descriptor(u32 descriptor, u32 call_type,
     file = file_of(descriptor);
     if (!file || !is_on_mounted_file_system(file))
         return 0;
-    return at_places ? slots | slots_by_place(file + OFFSET_FILE_PATH, at_places, config) : slots;
+    return at_places ? slots | slots_by_place(file + OFFSET_FILE_PATH, 0, at_places, config)
+                     : slots;
 }
 
 static __always_inline int enter_on(u32 descriptor, u32 call_type, u64 value) {

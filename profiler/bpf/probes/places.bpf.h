@@ -50,9 +50,10 @@ static __always_inline int is_on_mounted_file_system(u64 file) {
 
 /*
  * The wanted slots of the places that a struct path lies in: up the directories to the root of its
- * mount, on from where that is mounted, and so to the last root.
+ * mount, on from where that is mounted, and so to the last root. Then those of the other path, if
+ * there is one: in the same loop, as the verifier's work is most of what one costs.
  */
-static __always_inline u64 slots_by_place(u64 path, u64 wanted, struct config *config) {
+static __always_inline u64 slots_by_place(u64 path, u64 other, u64 wanted, struct config *config) {
     u64 dentry = word_at(path + OFFSET_PATH_DENTRY);
     u64 vfsmount = word_at(path + OFFSET_PATH_MOUNT);
     u64 root = word_at(vfsmount + OFFSET_VFSMOUNT_ROOT);
@@ -76,10 +77,16 @@ static __always_inline u64 slots_by_place(u64 path, u64 wanted, struct config *c
             u64 mount = vfsmount - OFFSET_MOUNT_VFSMOUNT;
             u64 upper = word_at(mount + OFFSET_MOUNT_PARENT);
 
-            if (upper == mount)
-                return slots;
-            parent = word_at(mount + OFFSET_MOUNT_POINT);
-            vfsmount = upper + OFFSET_MOUNT_VFSMOUNT;
+            if (upper == mount) {
+                if (!other)
+                    return slots;
+                parent = word_at(other + OFFSET_PATH_DENTRY);
+                vfsmount = word_at(other + OFFSET_PATH_MOUNT);
+                other = 0;
+            } else {
+                parent = word_at(mount + OFFSET_MOUNT_POINT);
+                vfsmount = upper + OFFSET_MOUNT_VFSMOUNT;
+            }
             root = word_at(vfsmount + OFFSET_VFSMOUNT_ROOT);
             super_block = word_at(vfsmount + OFFSET_VFSMOUNT_SUPER);
             place.device = half_at(super_block + OFFSET_SUPER_DEVICE);

@@ -20,6 +20,7 @@ enum loss {
     CALLS_WITHOUT_EXIT,
     CALLS_OVERWRITTEN,
     PATHS_TOO_DEEP,
+    PATHS_NOT_READ,
     LOSS_KINDS,
 };
 

@@ -40,6 +40,8 @@ class Losses:
     - `calls_without_exit`: calls that were still open when their thread ended.
     - `calls_overwritten`: calls that were still open when their thread began another.
     - `paths_too_deep`: calls on files more than WALK_LIMIT directories deep.
+    - `paths_not_read`: calls whose path could not be read, or is longer than ARGUMENT_BYTES
+      (`path_calls.bpf.c`); whether a rule covers them is not known.
     - `probe_runs_missed`: runs that the kernel left out because another BPF program was active
       on the CPU (`recursion_misses`; for tracepoints it counts since about Linux 6.7, "bpf: Count
       missed stats in trace_call_bpf" of September 2023, and an older kernel does not tell).
@@ -51,6 +53,7 @@ class Losses:
     calls_without_exit: int = 0
     calls_overwritten: int = 0
     paths_too_deep: int = 0
+    paths_not_read: int = 0
     probe_runs_missed: int = 0
 
     @property

@@ -1,0 +1,48 @@
+/* Calls that connect sockets of the internet and unix families; no path but `/` reaches them. */
+#define AF_UNIX     1 /* include/linux/socket.h */
+#define AF_INET     2
+#define AF_INET6    10
+#define S_IFMT      0170000 /* include/uapi/linux/stat.h */
+#define S_IFSOCK    0140000
+#define EINPROGRESS 115
+
+static __always_inline int is_counted_socket(u64 file) {
+    u64 inode = word_at(file + OFFSET_FILE_INODE), sock;
+    u16 family;
+
+    if ((half_at(inode + OFFSET_INODE_MODE) & S_IFMT) != S_IFSOCK)
+        return 0;
+    sock = word_at(word_at(file + OFFSET_FILE_DATA) + OFFSET_SOCKET_SOCK);
+    family = half_at(sock + OFFSET_SOCK_FAMILY);
+    return family == AF_UNIX || family == AF_INET || family == AF_INET6;
+}
+
+static __always_inline int enter_socket(u32 call_type, u32 descriptor) {
+    struct config *config = config_of_session();
+    struct thread *thread = current_thread();
+    u64 file, slots;
+
+    if (!config || !in_scope(config, thread))
+        return 0;
+    note_entry(config, thread);
+    slots = config->slots_of_type[call_type] & config->slots_of_root;
+    file = slots ? file_of(descriptor) : 0;
+    if (!file || !is_counted_socket(file))
+        return 0;
+    return open_call(config, thread, call_type, slots, 0);
+}
+
+int enter_connect(struct sys_enter *call) {
+    return enter_socket(CONNECT, call->arguments[0]);
+}
+
+int enter_accept(struct sys_enter *call) {
+    return enter_socket(ACCEPT, call->arguments[0]);
+}
+
+/* A socket that does not block goes on connecting after the call, which did all that it should. */
+int leave_connect(struct sys_exit *call) {
+    u64 end_ns = bpf_ktime_get_ns();
+    long returned = call->returned == -EINPROGRESS ? 0 : call->returned;
+    return leave(config_of_session(), current_thread(), returned, end_ns);
+}
