@@ -51,7 +51,11 @@ _FAILURES = {
     "bcc": ("BCC's Python binding is not usable: {}", _DOCTOR),
     "attach": ("the probes did not attach as they should: {}", _DOCTOR),
 }
-_NO_MEMORY = (os.strerror(errno.ENOMEM), "bad_alloc", "out of memory", "MemoryError")
+#: As the kernel, C++, LLVM, Python and the dynamic linker say it.
+_NO_MEMORY = (
+    *(os.strerror(errno.ENOMEM), "bad_alloc", "out of memory", "MemoryError"),
+    "failed to map segment",
+)
 
 
 def load(probes: Sequence[Probe], numbers: Mapping[str, int]) -> Module:
@@ -185,13 +189,13 @@ class _Compiler:
         return json.loads(message) if message else {}, list(descriptors)
 
     def _error(self, answer: Mapping[str, str]) -> WritewiseError:
-        if answer and answer["failure"] in _FAILURES:
-            message, hint = _FAILURES[answer["failure"]]
-            return RequirementError(message.format(answer["about"]), hint)
+        failure, about = answer.get("failure", ""), answer.get("about", "")
+        if failure in _FAILURES and not any(words in about for words in _NO_MEMORY):
+            message, hint = _FAILURES[failure]
+            return RequirementError(message.format(about), hint)
         code = 0 if answer else self._process.wait()
         self._chatter.seek(0)
-        said = self._chatter.read().decode(errors="replace")
-        return _load_error(answer.get("about", ""), said, code)
+        return _load_error(about, self._chatter.read().decode(errors="replace"), code)
 
 
 def _start_compiler(its_end: socket.socket, chatter: IO[bytes]) -> subprocess.Popen[bytes]:

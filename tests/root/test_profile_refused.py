@@ -1,0 +1,170 @@
+"""What a host or container refuses `writewise profile`: a sentence, a remedy, exit code 3.
+
+Each refusal is real: the kernel, or a mount namespace of the test's own, makes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import platform
+import resource
+import struct
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WRITEWISE = [sys.executable, "-m", "profiler.cli.main", "profile"]
+#: bpf and perf_event_open: syscall_64.tbl of arch/x86, include/uapi/asm-generic/unistd.h.
+NUMBERS = {
+    "x86_64": {"bpf": 321, "perf_event_open": 298, "unshare": 272},
+    "aarch64": {"bpf": 280, "perf_event_open": 241, "unshare": 97},
+}[platform.machine()]
+MIB = 1 << 20
+
+
+def profile(
+    tmp_path: Path,
+    before: Callable[[], None] | None = None,
+    wrapper: Sequence[object] = (),
+    expected: int = 3,
+) -> str:
+    """Profile a command that leaves a mark; what was said to stderr, checked for its form."""
+    mark = tmp_path / "mark"
+    command = [*map(str, wrapper), *WRITEWISE, "--", "touch", str(mark)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, preexec_fn=before
+    )
+    assert done.returncode == expected, done.stderr
+    assert "Traceback" not in done.stderr
+    assert mark.exists() == (expected == 0)  # what cannot be profiled is not run
+    if expected:
+        sentence, hint = done.stderr.splitlines()
+        assert sentence.startswith("writewise: ")
+        assert hint.startswith("  → ")
+    return done.stderr
+
+
+def mounts(script: str, *arguments: object) -> list[object]:
+    """Run in a mount namespace of its own in which the shell's `script` has changed mounts."""
+    return ["unshare", "-m", "sh", "-ec", f'{script}; shift {len(arguments)}; exec "$@"', "-",
+            *arguments]  # fmt: skip
+
+
+def test_tracefs_that_is_not_mounted_is_no_hindrance(tmp_path: Path) -> None:
+    unmount = (
+        "for fs in debug/tracing debug tracing; do umount -l /sys/kernel/$fs || :; done 2>/dev/null"
+    )
+    assert "Lost: nothing" in profile(tmp_path, wrapper=mounts(unmount), expected=0)
+
+
+def test_a_kernel_without_tracefs(tmp_path: Path) -> None:
+    filesystems = tmp_path / "filesystems"
+    filesystems.write_text("nodev\ttmpfs\n\text4\n")
+    said = profile(tmp_path, wrapper=mounts('mount --bind "$1" /proc/filesystems', filesystems))
+    assert "the kernel has no tracefs" in said
+    assert "CONFIG_FTRACE_SYSCALLS" in said
+
+
+def test_a_tracepoint_that_is_missing(tmp_path: Path) -> None:
+    """A kernel built without the scheduler's, say: a folder takes the place of tracefs."""
+    script = "mount -t tmpfs none /sys/kernel/tracing; mkdir -p /sys/kernel/tracing/events/$1"
+    said = profile(tmp_path, wrapper=mounts(script, "syscalls/sys_enter_write"))
+    assert "this kernel has no tracepoint " in said
+    assert "CONFIG_FTRACE_SYSCALLS" in said
+
+
+def test_a_kernel_without_btf(tmp_path: Path) -> None:
+    said = profile(tmp_path, wrapper=mounts("mount -t tmpfs none /sys/kernel/btf"))
+    assert "the kernel's type information (BTF) is missing" in said
+    assert "CONFIG_DEBUG_INFO_BTF" in said
+
+
+@pytest.mark.parametrize("kept_bytes", [2, 24, 5000])
+def test_btf_that_is_cut_short(tmp_path: Path, kept_bytes: int) -> None:
+    cut = tmp_path / "btf"
+    cut.write_bytes(Path("/sys/kernel/btf/vmlinux").read_bytes()[:kept_bytes])
+    said = profile(tmp_path, wrapper=mounts('mount --bind "$1" /sys/kernel/btf/vmlinux', cut))
+    assert "the kernel's BTF is cut short" in said
+    assert "CONFIG_DEBUG_INFO_BTF" in said
+
+
+@pytest.mark.parametrize("dropped", ["-all", "-sys_admin", "-sys_admin,-bpf,-perfmon"])
+def test_root_without_capabilities(tmp_path: Path, dropped: str) -> None:
+    said = profile(tmp_path, wrapper=["setpriv", f"--bounding-set={dropped}"])
+    assert "CAP_SYS_ADMIN is missing" in said
+    assert "--privileged" in said
+
+
+def refuse(*names: str) -> None:
+    """Have seccomp answer system calls with EPERM, as container runtimes do by default.
+
+    A classic BPF program on struct seccomp_data, whose first word is the call's number
+    (include/uapi/linux/seccomp.h).
+    """
+    load, jump, give = 0x20, 0x15, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
+    filters = [(load, 0, 0, 0)]
+    for left, name in zip(range(len(names) - 1, -1, -1), names):
+        filters.append((jump, left + 1, 0, NUMBERS[name]))
+    filters += [(give, 0, 0, 0x7FFF0000), (give, 0, 0, 0x00050000 | errno.EPERM)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in filters))
+    program = ctypes.create_string_buffer(struct.pack("@HP", len(filters), ctypes.addressof(code)))
+    set_seccomp, filter_mode = 22, 2  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(set_seccomp, filter_mode, program) == 0, os.strerror(ctypes.get_errno())
+
+
+@pytest.mark.parametrize(
+    ("refused", "sentence", "remedy"),
+    [
+        ("bpf", "the kernel refuses BPF programs (bpf(): Operation not permitted)", "seccomp"),
+        ("perf_event_open", "does not let this process load BPF programs", "outside a container"),
+        ("unshare", "tracefs cannot be reached: unshare() says", "outside a container"),
+    ],
+)
+def test_a_container_that_refuses(tmp_path: Path, refused: str, sentence: str, remedy: str) -> None:
+    said = profile(tmp_path, before=lambda: refuse(refused))
+    assert sentence in said
+    assert remedy in said
+
+
+@pytest.mark.parametrize("limit_mib", [100, 200, 250])
+def test_a_limit_of_address_space(tmp_path: Path, limit_mib: int) -> None:
+    limits = (limit_mib * MIB, limit_mib * MIB)
+    said = profile(tmp_path, before=lambda: resource.setrlimit(resource.RLIMIT_AS, limits))
+    assert "not enough memory to load the probes" in said
+    assert "ulimit -v" in said
+
+
+@contextlib.contextmanager
+def memory_group(limit_bytes: int) -> Iterator[Path]:
+    """A control group of the test's own with a limit of memory; version 1 or 2."""
+    v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    parent, limit = (v1, "memory.limit_in_bytes") if v1.is_dir() else (v2, "memory.max")
+    group = parent / f"writewise-test-{uuid.uuid4().hex[:8]}"
+    group.mkdir()
+    try:
+        if not (group / limit).exists():
+            pytest.skip(f"{parent} has no memory controller; mount one, or delegate it there")
+        (group / limit).write_text(str(limit_bytes))
+        yield group
+    finally:
+        group.rmdir()
+
+
+@pytest.mark.parametrize("limit_mib", [48, 64])
+def test_a_control_group_without_memory_for_the_compiler(tmp_path: Path, limit_mib: int) -> None:
+    """The kernel kills the compiler, and Writewise lives to tell it."""
+    with memory_group(limit_mib * MIB) as group:
+        said = profile(
+            tmp_path, before=lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
+        )
+    assert "not enough memory to load the probes" in said
+    assert "raise the limit" in said
