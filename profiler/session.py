@@ -18,14 +18,15 @@ from pathlib import Path
 from contracts.errors import UsageError, WritewiseError
 from contracts.model import CallType, Contract, Slot
 from contracts.stats import BUCKET_COUNT, CallStats
-from profiler.bpf import loader, paths
+from profiler.bpf import loader, paths, starts
 from profiler.bpf.filter import ScopeFilter
 from profiler.bpf.probe import Probe
-from profiler.bpf.probes import calls, scope, waits
+from profiler.bpf.probes import calls, path_calls, scope, socket_calls, waits
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
 
 MAX_THREADS = 65536
+SYSTEM_CALLS = {**calls.SYSTEM_CALLS, **path_calls.SYSTEM_CALLS, **socket_calls.SYSTEM_CALLS}
 #: Directories between a file and the root, mounts included, that a rule's path is looked for in.
 WALK_LIMIT = 64
 
@@ -77,24 +78,30 @@ class ProfileSession:
 
     def __enter__(self) -> ProfileSession:
         root_slots, places = self._resolve()
+        ways = self._ways()
         numbers = {
             "BUCKET_COUNT": BUCKET_COUNT,
             "CPU_COUNT": self._cpus,
             "MAX_THREADS": self._max_threads,
             "SLOT_COUNT": max(1, len(self._slots)),
             "WALK_LIMIT": WALK_LIMIT if places else 0,  # 64 steps take the verifier 0.2 s
+            "START_COUNT": max(1, len({way.start for way in ways})),
+            "WAY_COUNT": max(1, len(ways)),
             **self._filter.macros(),
         }
         with contextlib.ExitStack() as on_failure:
             self._module = on_failure.enter_context(loader.load(self._probes(), numbers))
             self._begin(root_slots, places)
+            self._insert_ways(ways)
             on_failure.pop_all()
         return self
 
     def _probes(self) -> tuple[Probe, ...]:
         call_types = {kind for slot in self._slots for kind in slot.call_types}
         filtered = replace(scope.PROBE, members=self._filter.members)
-        return filtered, calls.probe_of(call_types), waits.PROBE
+        named = (p.probe_of(call_types) for p in (path_calls, socket_calls))
+        others = (probe for probe in named if probe.functions)
+        return filtered, calls.probe_of(call_types), waits.PROBE, *others
 
     def _begin(self, root_slots: int, places: dict[paths.Place, int]) -> None:
         self._tallies = self._module.map_words("tallies")
@@ -197,6 +204,23 @@ class ProfileSession:
                 places[place] = places.get(place, 0) | 1 << slot
         return root_slots, places
 
+    def _ways(self) -> dict[starts.Way, int]:
+        """Slots of the ways to the rules' paths, as bits, if calls that name a path are counted."""
+        slots_of_path: dict[str, int] = {}
+        for number, slot in enumerate(self._slots):
+            if not path_calls.SYSTEM_CALLS.keys().isdisjoint(slot.call_types):
+                slots_of_path[slot.path] = slots_of_path.get(slot.path, 0) | 1 << number
+        return starts.ways_of(slots_of_path)
+
+    def _insert_ways(self, ways: dict[starts.Way, int]) -> None:
+        numbers = {start: at for at, start in enumerate({way.start: None for way in ways})}
+        for start, number in numbers.items():
+            key = calls.encode_place(start.device, start.inode_number)
+            self._module.insert("starts", key, struct.pack("=I", number))
+        for way, slots in ways.items():
+            key = path_calls.encode_way(numbers[way.start], way.names)
+            self._module.insert("ways", key, struct.pack("=I", slots))
+
     def _configure(self, root_slots: int, places: dict[paths.Place, int]) -> None:
         ranges = self._module.map_words("size_ranges")
         for slot, size_range in enumerate(slot.size_range for slot in self._slots):
@@ -235,7 +259,7 @@ def _slots_of(contract: Contract) -> tuple[Slot, ...]:
     """What the rules' calls are counted in, each once. Raises UsageError."""
     for rule in contract.rules:
         for call_type in rule.call_types:
-            if call_type not in calls.SYSTEM_CALLS:
+            if call_type not in SYSTEM_CALLS:
                 raise UsageError(f"rule {rule.label}: {call_type.value} calls are not profiled")
     slots = contract.slots
     if len(slots) > calls.SLOTS_MAX:

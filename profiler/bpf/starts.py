@@ -7,6 +7,8 @@ file does when the path begins with the names that lead from there to the rule's
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,8 +29,17 @@ class Way:
     names: bytes
 
 
+def ways_of(slots_of_path: Mapping[str, int]) -> dict[Way, int]:
+    """The ways to each of the rules' paths but `/`, and their slots as bits. Raises UsageError."""
+    slots_of_way: dict[Way, int] = {}
+    for path, slots in slots_of_path.items():
+        for way in ways_to(path):
+            slots_of_way[way] = slots_of_way.get(way, 0) | slots
+    return with_shorter(slots_of_way)
+
+
 def ways_to(path: str) -> list[Way]:
-    """Every way to an absolute path: as it is written, and as it is without symlinks.
+    """Every way to an absolute path: as it is written, and as it is without symlinks; none to `/`.
 
     A file system that repeats its inode numbers can tell no directory from another, so on it only
     `/` is a start. Raises UsageError when a directory above the path cannot be opened, or the
@@ -60,18 +71,13 @@ def with_shorter(slots_of_way: Mapping[Way, int]) -> dict[Way, int]:
     The kernel finds the longest way that a path begins with, and no other.
     """
     return {
-        way: sum_of_bits(
-            slots
-            for shorter, slots in slots_of_way.items()
-            if shorter.start == way.start and way.names.startswith(shorter.names)
+        way: functools.reduce(
+            operator.or_,
+            (
+                slots
+                for shorter, slots in slots_of_way.items()
+                if shorter.start == way.start and way.names.startswith(shorter.names)
+            ),
         )
         for way in slots_of_way
     }
-
-
-def sum_of_bits(parts: Iterator[int]) -> int:
-    """All bits that are set in one of the parts."""
-    total = 0
-    for part in parts:
-        total |= part
-    return total
