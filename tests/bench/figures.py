@@ -53,10 +53,10 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     print(flush=True)
 
 
-def print_goal(sentence: str, excess: Estimate, form: str = "{:+.0f}") -> None:
+def print_goal(sentence: str, excess: Estimate, unit: str, form: str = "{:+.0f}") -> None:
     """Whether a goal is met: `excess` is what was measured less what is allowed."""
     verdict = "met" if excess.high <= 0 else "missed" if excess.low > 0 else "not decided"
-    print(f"- {sentence}: {verdict} ({excess.text(form)} of what is allowed)", flush=True)
+    print(f"- {sentence}: {verdict}, {excess.text(form)} {unit} from what is allowed", flush=True)
 
 
 def rounds_wanted(default: int) -> int:

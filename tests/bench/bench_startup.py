@@ -1,0 +1,105 @@
+"""What a profile costs before and after the command that it profiles, and what it keeps of memory.
+
+In every round each command is run once, and once `true` alone. To detach goes on behind a profile's
+back for about two seconds, and holds up another's attaching, so a round waits for it, and what
+a profile right after another takes is told apart. Run as root:
+`python -m tests.bench.bench_startup [ROUNDS]`.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.bench.figures import (
+    differences,
+    estimate,
+    host_line,
+    print_goal,
+    print_table,
+    rounds_wanted,
+)
+
+ROUNDS = 10
+DETACHED_S = 3
+WRITEWISE = str(Path(sys.executable).with_name("writewise"))
+COMMANDS = {
+    "true": ["true"],
+    "help": [WRITEWISE, "--help"],
+    "profile": [WRITEWISE, "profile", "--", "true"],
+    "again": [WRITEWISE, "profile", "--", "true"],
+}
+LABELS = {
+    "true": "`true`",
+    "help": "`writewise --help`",
+    "profile": "`writewise profile -- true`, over `true`",
+    "again": "the same, right after another",
+}
+
+
+def run_ms(command: list[str]) -> float:
+    """Wall-clock time of a command."""
+    start_ns = time.perf_counter_ns()
+    subprocess.run(command, check=True, capture_output=True)
+    return (time.perf_counter_ns() - start_ns) / 1e6
+
+
+def resident_mib() -> float:
+    """VmRSS of a profile of the host, once it counts."""
+    command = [WRITEWISE, "profile", "--duration", "60s"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert "Ctrl-C" in line, line
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    sizes = dict(line.split(":", 1) for line in status.splitlines())
+    return int(sizes["VmRSS"].split()[0]) / 1024
+
+
+def measure(rounds: int) -> tuple[dict[str, list[float]], list[float]]:
+    """Milliseconds by command, and MiB, of each round."""
+    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    resident: list[float] = []
+    for _ in range(rounds):
+        time.sleep(DETACHED_S)
+        for name, command in COMMANDS.items():
+            times[name].append(run_ms(command))
+        time.sleep(DETACHED_S)
+        resident.append(resident_mib())
+    return times, resident
+
+
+def report(times: dict[str, list[float]], resident: list[float]) -> None:
+    """The table, and the goals."""
+    bare = times["true"]
+    over = {
+        name: differences(times[name], bare, lambda own, alone: own - alone)
+        for name in ("profile", "again")
+    }
+    shown = {**times, **over}
+    print(host_line("Start-up and end, in ms, and memory"))
+    print()
+    rows = [(label, f"{estimate(shown[name]).text()} ms") for name, label in LABELS.items()]
+    rows.append(("resident once it counts", f"{estimate(resident).text('{:.1f}')} MiB"))
+    print_table(("", "median"), rows)
+    print_goal(
+        "`writewise profile -- true` ≤ 500 ms over `true`",
+        estimate([value - 500 for value in over["profile"]]),
+        unit="ms",
+    )
+    print_goal("`writewise --help` ≤ 150 ms", estimate([v - 150 for v in times["help"]]), unit="ms")
+
+
+def main() -> None:
+    """All of it."""
+    report(*measure(rounds_wanted(ROUNDS)))
+
+
+if __name__ == "__main__":
+    main()
