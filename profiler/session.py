@@ -21,7 +21,7 @@ from contracts.stats import BUCKET_COUNT, CallStats
 from profiler.bpf import loader, paths, starts
 from profiler.bpf.filter import ScopeFilter
 from profiler.bpf.probe import Probe
-from profiler.bpf.probes import calls, path_calls, scope, socket_calls, waits
+from profiler.bpf.probes import calls, path_calls, scope, socket_calls, uring, waits
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
 
@@ -99,9 +99,10 @@ class ProfileSession:
     def _probes(self) -> tuple[Probe, ...]:
         call_types = {kind for slot in self._slots for kind in slot.call_types}
         filtered = replace(scope.PROBE, members=self._filter.members)
+        uring_here = (uring.PROBE,) if call_types & set(uring.CALL_TYPES) else ()
         named = (p.probe_of(call_types) for p in (path_calls, socket_calls))
         others = (probe for probe in named if probe.functions)
-        return filtered, calls.probe_of(call_types), waits.PROBE, *others
+        return filtered, calls.probe_of(call_types), waits.PROBE, *uring_here, *others
 
     def _begin(self, root_slots: int, places: dict[paths.Place, int]) -> None:
         self._tallies = self._module.map_words("tallies")

@@ -91,6 +91,14 @@ class Btf:
         end = start + 2 * (self._words[position + 1] & 0xFFFF)
         return {self._name(self._words[at]): self._words[at + 1] for at in range(start, end, 2)}
 
+    def has_structure(self, name: str) -> bool:
+        """Whether the kernel has `struct name`."""
+        try:
+            self._definition(_STRUCT, name)
+        except RequirementError:
+            return False
+        return True
+
     def _definition(self, kind: int, name: str) -> int:
         """Position of the definition of `struct name` or `enum name`, the one with members."""
         name_offset = self._names.find(b"\0" + name.encode() + b"\0") + 1

@@ -66,7 +66,9 @@ def load(probes: Sequence[Probe], numbers: Mapping[str, int]) -> Module:
     """
     with contextlib.ExitStack() as on_failure, descriptors_left(), signals_held_back():
         with _Compiler() as process:  # it starts while we look up the offsets
-            process.ask(_request(probes, {**numbers, **_offsets(probes)}))
+            btf = Btf.of_kernel() if any(probe.members for probe in probes) else None
+            here = [probe for probe in probes if _is_supported(probe, btf)]
+            process.ask(_request(here, {**numbers, **_offsets(here, btf)}))
             module = on_failure.enter_context(Module())
             for kind, names, descriptors in process.answers():
                 module.take(kind, names, descriptors)
@@ -80,6 +82,10 @@ class Module:
     def __init__(self) -> None:
         self._descriptors: dict[str, dict[str, int]] = {"map": {}, "program": {}, "event": {}}
         self._views: list[tuple[mmap.mmap, memoryview[int]]] = []
+
+    def has_map(self, name: str) -> bool:
+        """Whether a probe that brings this map is among those loaded."""
+        return name in self._descriptors["map"]
 
     def __enter__(self) -> Module:
         return self
@@ -228,12 +234,13 @@ def _request(probes: Sequence[Probe], macros: Mapping[str, int]) -> dict[str, ob
     }
 
 
-def _offsets(probes: Sequence[Probe]) -> dict[str, int]:
+def _is_supported(probe: Probe, btf: Btf | None) -> bool:
+    return not probe.structure or (btf is not None and btf.has_structure(probe.structure))
+
+
+def _offsets(probes: Sequence[Probe], btf: Btf | None) -> dict[str, int]:
     members = {macro: path for probe in probes for macro, path in probe.members.items()}
-    if not members:
-        return {}
-    btf = Btf.of_kernel()
-    return {macro: _offset(btf, macro, path) for macro, path in members.items()}
+    return {macro: _offset(btf, macro, path) for macro, path in members.items()} if btf else {}
 
 
 def _offset(btf: Btf, macro: str, path: tuple[str, ...]) -> int:

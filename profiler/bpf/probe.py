@@ -18,7 +18,7 @@ class Probe:
     several tracepoints, and these. Those in `optional` are left out on a kernel without them.
     `members` names the number that the C knows an offset by and the member that it is of:
     OFFSET_FILE_INODE → file, f_inode; a name that begins with BIT_ is that of a bit within the byte
-    at the offset.
+    at the offset. On a kernel without `structure` the whole probe is left out.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Probe:
     functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     optional: frozenset[str] = frozenset()
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    structure: str = ""
 
     @property
     def all_tracepoints(self) -> tuple[str, ...]:

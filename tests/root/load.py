@@ -14,9 +14,9 @@ def compiler() -> str | None:
     return shutil.which("cc")
 
 
-def build(directory: Path) -> Path:
-    """Compile the program into a directory; where it is."""
-    program = directory / "load"
-    command = ["cc", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror", "-o", program, SOURCE]
+def build(directory: Path, source: Path = SOURCE) -> Path:
+    """Compile a program into a directory; where it is."""
+    program = directory / source.stem
+    command = ["cc", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror", "-o", program, source]
     subprocess.run(list(map(str, command)), check=True)
     return program

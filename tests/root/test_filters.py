@@ -308,11 +308,6 @@ def test_a_session_counts_what_passes_all_filters(
     assert [stats.count for stats in snapshot.stats] == [expected]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="calls kept out by a filter are told as calls_without_entry: the entry is to be noted "
-    "before the filter is asked",
-)
 def test_what_a_filter_keeps_out_is_no_loss(tmp_path: Path) -> None:
     with ProfileSession(contract(tmp_path), scope_filter=ScopeFilter(comm="nobody")) as session:
         run(session, "dd", *to(tmp_path, 1000))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profiler.bpf.probe import Probe
-from profiler.bpf.probes import block, calls, dirty_limit, scope, waits
+from profiler.bpf.probes import block, calls, dirty_limit, scope, uring, waits
 
 #: Every probe there is; a root test loads each of them.
 ALL: tuple[Probe, ...] = (scope.PROBE, calls.PROBE, waits.PROBE, dirty_limit.PROBE, block.PROBE)

@@ -33,6 +33,9 @@ SYSTEM_CALLS: Mapping[CallType, tuple[str, ...]] = {
     )
     for wanted in dict.fromkeys(call_type for call_type, _ in _PROGRAMS.values())
 }
+#: Linux AIO's requests are no calls that can be counted: they are told as lost.
+_AIO = "syscalls:sys_enter_io_submit"
+_AIO_TYPES = {CallType.READ, CallType.WRITE, CallType.FSYNC}
 #: Calls that not every architecture has.
 _OPTIONAL = ("getdents",)
 
@@ -41,7 +44,7 @@ SLOTS_MAX = 32
 UNBOUNDED_BYTES = 2**64 - 1
 #: `struct call_stats`: six figures, the waits by cause, then the histogram.
 STATS_FIGURES = 6
-CAUSES = 4
+CAUSES = 5
 STATS_WORDS = STATS_FIGURES + CAUSES + BUCKET_COUNT
 
 SOURCES = (*SHARED_SOURCES, "histogram.bpf.h", "places.bpf.h", "calls.bpf.h")
@@ -80,13 +83,18 @@ def probe_of(call_types: Collection[CallType]) -> Probe:
         program: tuple(f"syscalls:sys_enter_{name}" for name in names)
         for program, names in programs.items()
     }
+    if set(call_types) & _AIO_TYPES:
+        functions["enter_aio"] = (_AIO,)
     ends = tuple(f"syscalls:sys_exit_{name}" for names in programs.values() for name in names)
     return Probe(
         name="descriptor_calls",
         sources=(*SOURCES, "descriptor_calls.bpf.c"),
         functions={**functions, LEAVE: ends} if functions else {},
         optional=frozenset(
-            f"syscalls:sys_{way}_{name}" for way in ("enter", "exit") for name in _OPTIONAL
+            {
+                _AIO,
+                *(f"syscalls:sys_{way}_{name}" for way in ("enter", "exit") for name in _OPTIONAL),
+            }
         ),
         members=MEMBERS,
     )

@@ -50,9 +50,11 @@ static __always_inline int enter_path(u32 call_type, struct named *named) {
     u32 tid = bpf_get_current_pid_tgid();
     u64 slots;
 
-    if (!config || !in_scope(config, thread))
+    if (!config)
         return 0;
     note_entry(config, thread);
+    if (!in_scope(config, thread))
+        return 0;
     slots = config->slots_of_type[call_type] & (config->slots_of_root | config->slots_of_places);
     if (!slots)
         return 0;

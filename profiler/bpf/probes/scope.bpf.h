@@ -21,15 +21,17 @@ enum loss {
     CALLS_OVERWRITTEN,
     PATHS_TOO_DEEP,
     PATHS_NOT_READ,
+    AIO_REQUESTS,
     LOSS_KINDS,
 };
 
-/* Why a thread is off its CPU; as contracts.stats.CallStats names them. */
+/* Why a call takes time off the CPU; as contracts.stats.CallStats names them. */
 enum cause {
-    THROTTLED,   /* dirty throttling */
-    DEVICE_WAIT, /* block I/O */
-    SLEEPING,    /* anything else: locks, memory */
-    QUEUED,      /* for a CPU */
+    THROTTLED,    /* dirty throttling */
+    DEVICE_WAIT,  /* block I/O */
+    SLEEPING,     /* anything else: locks, memory */
+    QUEUED,       /* for a CPU */
+    ASYNCHRONOUS, /* of no thread: a request to io_uring */
     CAUSES,
 };
 
@@ -102,10 +104,14 @@ static __always_inline struct tally *tally_of_cpu(void) {
     return tallies.lookup(&cpu);
 }
 
-static __always_inline void lose(struct config *config, enum loss kind) {
+static __always_inline void lose_many(struct config *config, enum loss kind, u64 number) {
     struct tally *tally = tally_of_cpu();
     if (tally)
-        tally->losses[(config->bank & 1) * LOSS_KINDS + kind]++;
+        tally->losses[(config->bank & 1) * LOSS_KINDS + kind] += number;
+}
+
+static __always_inline void lose(struct config *config, enum loss kind) {
+    lose_many(config, kind, 1);
 }
 
 static __always_inline struct thread *current_thread(void) {

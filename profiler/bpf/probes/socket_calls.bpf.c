@@ -22,9 +22,11 @@ static __always_inline int enter_socket(u32 call_type, u32 descriptor) {
     struct thread *thread = current_thread();
     u64 file, slots;
 
-    if (!config || !in_scope(config, thread))
+    if (!config)
         return 0;
     note_entry(config, thread);
+    if (!in_scope(config, thread))
+        return 0;
     slots = config->slots_of_type[call_type] & config->slots_of_root;
     file = slots ? file_of(descriptor) : 0;
     if (!file || !is_counted_socket(file))

@@ -57,8 +57,10 @@ TRACEPOINT_PROBE(writeback, balance_dirty_pages) {
 /* The wait that has lasted since left_ns is over, or changes its cause. */
 static __always_inline void end_wait(struct config *config, struct thread *thread, u64 now_ns) {
     u64 waited_ns = now_ns - thread->left_ns;
-    u32 cause = thread->cause & (CAUSES - 1);
+    u32 cause = thread->cause;
 
+    if (cause > QUEUED)
+        return;
     if (thread->slots)
         thread->waits_ns[cause] += waited_ns;
     if (cause == THROTTLED) {

@@ -1,0 +1,90 @@
+/*
+ * Reads, writes and syncs that are asked of io_uring: no system call's tracepoint sees them. Timed
+ * from the submission to the completion, which may be long after the thread went on.
+ */
+#define REQ_F_FIXED_FILE   1 /* include/linux/io_uring_types.h */
+#define URING_REQUESTS_MAX 16384
+
+/* include/uapi/linux/io_uring.h, enum io_uring_op: the values are fixed for good. */
+enum uring_operation {
+    URING_READV = 1,
+    URING_WRITEV = 2,
+    URING_FSYNC = 3,
+    URING_READ_FIXED = 4,
+    URING_WRITE_FIXED = 5,
+    URING_SYNC_FILE_RANGE = 8,
+    URING_READ = 22,
+    URING_WRITE = 23,
+};
+
+/* By the address of struct io_kiocb: as a call in flight of a thread that has no other. */
+BPF_F_TABLE("hash", u64, struct thread, uring_requests, URING_REQUESTS_MAX, 0);
+
+static __always_inline u32 type_of(u8 operation) {
+    switch (operation) {
+    case URING_READV:
+    case URING_READ_FIXED:
+    case URING_READ:
+        return READ;
+    case URING_WRITEV:
+    case URING_WRITE_FIXED:
+    case URING_WRITE:
+        return WRITE;
+    case URING_FSYNC:
+    case URING_SYNC_FILE_RANGE:
+        return FSYNC;
+    default:
+        return CALL_TYPES;
+    }
+}
+
+/* The ring's own thread (IORING_SETUP_SQPOLL) submits for the process, and is followed with it. */
+static __always_inline struct thread *submitter(void) {
+    u32 process = bpf_get_current_pid_tgid() >> 32;
+    struct thread *thread = current_thread();
+
+    return thread ? thread : threads.lookup(&process);
+}
+
+TRACEPOINT_PROBE(io_uring, io_uring_submit_req) {
+    struct config *config = config_of_session();
+    struct tally *tally = tally_of_cpu();
+    u64 request = (u64)args->req;
+    u32 call_type = type_of(args->opcode);
+    struct thread call = {.entered = 1, .call_type = call_type};
+    u64 wanted;
+
+    if (!config || !tally || call_type >= CALL_TYPES || !in_scope(config, submitter()))
+        return 0;
+    wanted = config->slots_of_type[call_type];
+    if (!(args->flags & REQ_F_FIXED_FILE)) {
+        call.slots =
+            slots_of_descriptor(half_at(request + OFFSET_REQUEST_DESCRIPTOR), call_type, config);
+    } else { /* a registered file: by its number alone it is not found */
+        call.slots = wanted & config->slots_of_root;
+        if (wanted & config->slots_of_places)
+            lose(config, PATHS_NOT_READ);
+    }
+    if (!call.slots)
+        return 0;
+    call.epoch = config->epoch; /* its thread is no writer, that did not wait */
+    call.start_ns = bpf_ktime_get_ns();
+    if (uring_requests.update(&request, &call))
+        lose(config, CALLS_NOT_RECORDED);
+    else
+        tally->opened++;
+    return 0;
+}
+
+TRACEPOINT_PROBE(io_uring, io_uring_complete) {
+    struct config *config = config_of_session();
+    u64 request = (u64)args->req, end_ns = bpf_ktime_get_ns();
+    struct thread *call = uring_requests.lookup(&request);
+
+    if (!config || !call)
+        return 0;
+    call->waits_ns[ASYNCHRONOUS] = end_ns - call->start_ns;
+    leave(config, call, args->res, end_ns);
+    uring_requests.delete(&request);
+    return 0;
+}
