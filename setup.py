@@ -29,6 +29,7 @@ setup(
             "hypothesis>=6.140,<7",
             "jsonschema>=4.25,<5",
             "moto[s3,server]>=5.1,<6",
+            "pyte>=0.8,<0.9",  # a terminal, to see what the live view leaves behind
             "pytest>=8.4,<9",
         ],
         "check": [

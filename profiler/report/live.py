@@ -144,7 +144,7 @@ def calls_table(
 ) -> Table:
     """A row for each slot: rates since the look before, the rest since the beginning."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("calls of", ratio=1, no_wrap=True, overflow="ellipsis")
+    table.add_column("calls of", ratio=1)  # gives way first, as the others must not wrap
     for name in ("calls", "calls/s", "bytes/s", "p50", "p99"):
         table.add_column(name, justify="right", no_wrap=True)
     elapsed_ns = now.elapsed_ns - (before.elapsed_ns if before else 0)
@@ -163,18 +163,18 @@ def _cells(slot: Slot, before: CallStats, now: CallStats, elapsed_ns: int) -> tu
         else ["–", "–"]
     )
     cells = (
-        _title(slot),
         format_count(now.count),
         format_count(round((now.count - before.count) * per_s)),
         format_rate(bytes_per_s) if slot.moves_bytes else "–",
         *latencies,
     )
-    return tuple(map(Text, cells))
+    return (_title(slot), *map(Text, cells))
 
 
-def _title(slot: Slot) -> str:
+def _title(slot: Slot) -> Text:
     sizes = "" if slot.size_range.is_all else f" {size_range_text(slot.size_range)}"
-    return f"{call_types_text(slot.call_types)}{sizes} {printable(slot.path)}"
+    title = f"{call_types_text(slot.call_types)}{sizes} {printable(slot.path)}"
+    return Text(title, no_wrap=True, overflow="ellipsis")
 
 
 def dirty_line(held_bytes: int, thresholds: Thresholds, columns: int = _BAR_COLUMNS) -> Text:
