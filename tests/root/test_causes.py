@@ -19,7 +19,7 @@ from sysctl.host.host import Host
 from tests.root.labs import MIB, SMALL, guarded
 from tests.root.profiling import contract, run
 
-PROGRAM = Path(__file__).with_name("bursts.py")
+PROGRAM = Path(__file__).with_name("slow_writes.py")
 #: Far above these a burst is throttled to the device's rate.
 TIGHT = {"vm.dirty_bytes": 32 * MIB, "vm.dirty_background_bytes": 16 * MIB}
 
