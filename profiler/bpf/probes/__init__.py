@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from profiler.bpf.probe import Probe
-from profiler.bpf.probes import block, calls, dirty_limit, scope, uring, waits
+from profiler.bpf.probes import (
+    block,
+    calls,
+    dirty_limit,
+    path_calls,
+    scope,
+    socket_calls,
+    uring,
+    waits,
+)
 
 #: Every probe there is; a root test loads each of them.
-ALL: tuple[Probe, ...] = (scope.PROBE, calls.PROBE, waits.PROBE, dirty_limit.PROBE, block.PROBE)
+ALL: tuple[Probe, ...] = (
+    *(scope.PROBE, calls.PROBE, path_calls.PROBE, socket_calls.PROBE, uring.PROBE),
+    *(waits.PROBE, block.PROBE, dirty_limit.PROBE),
+)
