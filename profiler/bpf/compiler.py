@@ -44,18 +44,22 @@ class FailureError(Exception):
         self.kind, self.about = kind, about
 
 
-def compile_and_attach(request: Mapping[str, Any]) -> Any:
-    """A BCC module with a program on each tracepoint that was asked for, and on no other."""
-    see_tracefs()
-    functions = functions_here(request)
+def bcc_class() -> Any:
+    """BCC's class of modules."""
     try:
         from bcc import BPF
     except (ImportError, OSError) as error:
         raise FailureError("bcc", str(error)) from None
+    return BPF
+
+
+def compile_and_attach(bcc: Any, request: Mapping[str, Any]) -> Any:
+    """A BCC module with a program on each tracepoint that was asked for, and on no other."""
+    functions = functions_here(request)
     text = "\n".join(Path(file).read_text(encoding="utf-8") for file in request["files"])
     os.environ["BCC_KERNEL_SOURCE"] = request["headers"]
     try:
-        bpf = BPF(text=text.encode(), cflags=request["cflags"])
+        bpf = bcc(text=text.encode(), cflags=request["cflags"])
         for function, names in functions.items():
             for name in names:
                 bpf.attach_tracepoint(tp=name.encode(), fn_name=function.encode())
@@ -144,7 +148,9 @@ def main() -> None:
     """Serve one request."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     try:
-        bpf = compile_and_attach(json.loads(connection.recv(REQUEST_BYTES)))
+        see_tracefs()
+        bcc = bcc_class()  # while the request is still being made
+        bpf = compile_and_attach(bcc, json.loads(connection.recv(REQUEST_BYTES)))
     except FailureError as failure:
         answer = {"kind": "failed", "failure": failure.kind, "about": failure.about}
         connection.send(json.dumps(answer).encode())
