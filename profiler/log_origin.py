@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sysctl.host.mount_table import mount_of, parse_mountinfo
+
 #: Variables with a job's id and its group's, the first that is set: our own, then schedulers'.
 JOB_ID_VARIABLES = (
     *("WRITEWISE_JOB_ID", "SLURM_JOB_ID", "AWS_BATCH_JOB_ID"),
@@ -19,7 +21,7 @@ COMMAND_LENGTH = 1405
 
 
 @dataclass(frozen=True)
-class Mount:
+class Volume:
     """Where a path is: type and source of its file system, and the host that has it."""
 
     fstype: str
@@ -36,7 +38,7 @@ class Origin:
     command: str
     job_group_id: str
     job_id: str
-    mount_of_path: Mapping[str, Mount]
+    volume_of_path: Mapping[str, Volume]
 
 
 def origin(
@@ -54,7 +56,7 @@ def origin(
         command=" ".join(argv)[:COMMAND_LENGTH],
         job_group_id=_first(JOB_GROUP_VARIABLES, environment),
         job_id=_first(JOB_ID_VARIABLES, environment),
-        mount_of_path={path: mount_of(path, hostname) for path in paths},
+        volume_of_path={path: volume_of(path, hostname) for path in paths},
     )
 
 
@@ -67,25 +69,15 @@ def command_of(pid: int, proc: Path = Path("/proc")) -> list[str]:
     return [word.decode(errors="replace") for word in words if word]
 
 
-def mount_of(path: str, hostname: str, mountinfo: Path = Path("/proc/self/mountinfo")) -> Mount:
-    """The mount that `path` is on, symlinks followed; the one mounted last where there are many.
+def volume_of(path: str, hostname: str, mountinfo: Path = Path("/proc/self/mountinfo")) -> Volume:
+    """The volume that `path` is on, symlinks followed.
 
     The host of a network file system is the first part of `HOST:/PATH` or `//HOST/SHARE`, that of
     another one is `hostname`.
     """
-    real = os.path.realpath(path)
-    best, found = "", Mount("", "", hostname)
-    for line in mountinfo.read_bytes().decode(errors="surrogateescape").splitlines():
-        before, _, after = line.partition(" - ")
-        point = _unescaped(before.split(" ")[4])
-        if len(point) >= len(best) and _is_below(real, point):
-            fstype, source = map(_unescaped, after.split(" ")[:2])
-            best, found = point, Mount(fstype, source, _host_of(source) or hostname)
-    return found
-
-
-def _is_below(path: str, point: str) -> bool:
-    return path == point or path.startswith(point.rstrip("/") + "/")
+    table = parse_mountinfo(mountinfo.read_bytes().decode(errors="surrogateescape"))
+    mount = mount_of(table, os.path.realpath(path))
+    return Volume(mount.fstype, mount.source, _host_of(mount.source) or hostname)
 
 
 def _host_of(source: str) -> str:
@@ -93,13 +85,6 @@ def _host_of(source: str) -> str:
         return source[2:].partition("/")[0]
     host, colon, _path = source.partition(":/")
     return host if colon and "/" not in host else ""
-
-
-def _unescaped(text: str) -> str:
-    r"""mountinfo writes blank, tab, newline and backslash as `\040` and so on (proc(5))."""
-    for escape, character in (("040", " "), ("011", "\t"), ("012", "\n"), ("134", "\\")):
-        text = text.replace(f"\\{escape}", character)
-    return text
 
 
 def _first(names: Sequence[str], environment: Mapping[str, str]) -> str:

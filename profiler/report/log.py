@@ -91,15 +91,15 @@ class RecordLog:
         rule, origin = finding.rule, self.origin
         timeframe_ns = self._contract.timeframe_ns
         measured = figure_text(rule, finding.value or 0)
-        mount = origin.mount_of_path[rule.path]
+        volume = origin.volume_of_path[rule.path]
         return {
             **dict.fromkeys(FIELDS, ""),
             "TIMESTAMP": frame.ended_at.strftime(_TIMESTAMP),
             "LABEL": rule.label,
             "PATH": rule.path,
-            "FSTYPE": mount.fstype,
-            "FSNAME": mount.source,
-            "FSHOST": mount.host,
+            "FSTYPE": volume.fstype,
+            "FSNAME": volume.source,
+            "FSHOST": volume.host,
             "CALL-TYPE": call_types_text(rule.call_types),
             "SIZE-RANGE": size_range_text(rule.size_range),
             "MEASUREMENT": rule.measurement.value,

@@ -20,15 +20,15 @@ from contracts.units import parse_count, parse_latency_ns, parse_size_bytes
 from profiler.append_only import open_to_append
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
-from profiler.log_origin import Mount, Origin, command_of, mount_of, origin
+from profiler.log_origin import Origin, Volume, command_of, origin, volume_of
 from profiler.report.log import FIELDS, RecordLog, figure_text, is_record
 from profiler.session import ProfileSnapshot
 from profiler.timeframes import Frame
 from tests.unit.contract_strategies import rules, stats_of
 
 SECOND_NS = 10**9
-MOUNT = Mount("nfs4", "server:/export", "server")
-ORIGIN = Origin("node.example", 42, "dd of=a,b", "group", "job", {"/": MOUNT})
+VOLUME = Volume("nfs4", "server:/export", "server")
+ORIGIN = Origin("node.example", 42, "dd of=a,b", "group", "job", {"/": VOLUME})
 
 
 def unescaped(line: str) -> list[str]:
@@ -137,7 +137,7 @@ def test_figures_are_exact_and_in_units_of_the_language(rule: Rule, value: int) 
 def test_any_text_comes_back_printable(command: str, job_id: str, source: str) -> None:
     contract = Contract(SECOND_NS, (write_rule(Measurement.COUNT, 1),))
     texts = replace(
-        ORIGIN, command=command, job_id=job_id, mount_of_path={"/": Mount("x", source, "y")}
+        ORIGIN, command=command, job_id=job_id, volume_of_path={"/": Volume("x", source, "y")}
     )
     (record,) = records(contract, frame_of(contract), of=texts)
     read = record["COMMAND"], record["JOB-ID"], record["FSNAME"]
@@ -187,14 +187,14 @@ MOUNTINFO = """\
         ("/mnt/a b/c", "xfs", "/dev/nvme1n1", "here"),
     ],
 )
-def test_the_mount_of_a_path(
+def test_the_volume_of_a_path(
     tmp_path: Path, path: str, fstype: str, source: str, host: str
 ) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(MOUNTINFO)
-    assert mount_of(path, "here", table) == Mount(fstype, source, host)
+    assert volume_of(path, "here", table) == Volume(fstype, source, host)
     table.write_text("".join(MOUNTINFO.splitlines(keepends=True)[:2]))
-    assert mount_of("/mnt/a b", "here", table).host == "fs-1.efs"
+    assert volume_of("/mnt/a b", "here", table).host == "fs-1.efs"
 
 
 def test_the_job_s_ids_are_the_first_that_are_set() -> None:
@@ -206,7 +206,7 @@ def test_the_job_s_ids_are_the_first_that_are_set() -> None:
         5,
         "dd of=x",
     )
-    assert found.mount_of_path["/"].fstype
+    assert found.volume_of_path["/"].fstype
     assert origin([], environment={"WRITEWISE_JOB_ID": "mine", **environment}).job_id == "mine"
 
 
