@@ -1,6 +1,6 @@
-"""What goes on beside the thing profiled: timeframes are cut, resources sampled, all in one thread.
+"""What goes on beside the thing profiled: timeframes are cut, resources and write-back sampled.
 
-The result is a `Profile`, which `profiler.report` renders.
+All of it runs in one thread. The result is a `Profile`, which `profiler.report` renders.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from profiler.frame_tally import FrameTally
 from profiler.session import ProfileSession, ProfileSnapshot
 from profiler.ticker import Beat, Ticker
 from profiler.timeframes import Frame, Sampler, Timeframes
+from profiler.watch import Watch
+from profiler.why import WhyInputs
 
 Pids = Callable[[], Iterable[int]]
 
@@ -25,7 +27,8 @@ class Profile:
     """A profile that is over.
 
     `snapshot` and `usage` are of the whole run, the sum of its frames. `findings` have the values
-    of the whole run and the verdicts of the frames. `threads_left` of those followed run on.
+    of the whole run and the verdicts of the frames. `threads_left` of those followed run on. `why`
+    is what an explanation of the writes takes.
     """
 
     contract: Contract
@@ -34,6 +37,7 @@ class Profile:
     findings: tuple[Finding, ...]
     frames: FrameTally
     threads_left: int
+    why: WhyInputs
 
 
 class Recording:
@@ -58,7 +62,8 @@ class Recording:
         sampling = _sampling(contract, pids)
         sampler = sampling[0] if sampling else None
         self.timeframes = Timeframes(session, contract, (self._tally, *consumers), sampler=sampler)
-        self._beats = [Beat(contract.timeframe_ns, self.timeframes.close)]
+        self._watch = Watch(session)
+        self._beats = [Beat(contract.timeframe_ns, self.timeframes.close), self._watch.beat]
         self._beats += [sampling[1]] if sampling else []
         self._profile: Profile | None = None
 
@@ -67,6 +72,7 @@ class Recording:
         self._beats.append(beat)
 
     def __enter__(self) -> Recording:
+        self._watch.begin()
         start_ns = time.monotonic_ns() - self._session.snapshot().elapsed_ns
         self._ticker = Ticker(self._beats, start_ns=start_ns)
         self._ticker.__enter__()
@@ -74,6 +80,7 @@ class Recording:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._ticker.__exit__()
+        self._watch.end()
         if kind is None:
             self._profile = self._finished()
 
@@ -100,6 +107,7 @@ class Recording:
             findings=self._tally.judge(evaluate(self._contract, total.stats, usage)),
             frames=self._tally,
             threads_left=threads_left,
+            why=self._watch.inputs(self._contract, total),
         )
 
 

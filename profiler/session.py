@@ -18,14 +18,18 @@ from pathlib import Path
 from contracts.errors import UsageError, WritewiseError
 from contracts.model import CallType, Contract, Slot
 from contracts.stats import BUCKET_COUNT, CallStats
+from profiler.block_devices import BlockDevice, devices_of
 from profiler.bpf import loader, paths, starts
 from profiler.bpf.filter import ScopeFilter
 from profiler.bpf.probe import Probe
-from profiler.bpf.probes import calls, path_calls, scope, socket_calls, uring, waits
+from profiler.bpf.probes import block, calls, path_calls, scope, socket_calls, uring, waits
+from profiler.bpf.probes.block import DeviceCounters
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
 
 MAX_THREADS = 65536
+_HARMLESS = (*waits.HARMLESS, *block.HARMLESS)
+_MOVE_DATA = {CallType.READ, CallType.WRITE}
 SYSTEM_CALLS = {**calls.SYSTEM_CALLS, **path_calls.SYSTEM_CALLS, **socket_calls.SYSTEM_CALLS}
 #: Directories between a file and the root, mounts included, that a rule's path is looked for in.
 WALK_LIMIT = 64
@@ -75,10 +79,14 @@ class ProfileSession:
         self._clock_ns = clock_ns
         self._slots = _slots_of(contract)
         self._cpus = _possible_cpus()
+        #: The disks below the paths of the contract's reads and writes; known from the entry on.
+        self.devices: tuple[BlockDevice, ...] = ()
 
     def __enter__(self) -> ProfileSession:
         root_slots, places = self._resolve()
         ways = self._ways()
+        moving = (slot.path for slot in self._slots if {*slot.call_types} & _MOVE_DATA)
+        self.devices = devices_of(tuple(dict.fromkeys(moving)))
         numbers = {
             "BUCKET_COUNT": BUCKET_COUNT,
             "CPU_COUNT": self._cpus,
@@ -87,6 +95,7 @@ class ProfileSession:
             "WALK_LIMIT": WALK_LIMIT if places else 0,  # 64 steps take the verifier 0.2 s
             "START_COUNT": max(1, len({way.start for way in ways})),
             "WAY_COUNT": max(1, len(ways)),
+            **block.numbers(len(self.devices)),
             **self._filter.macros(),
         }
         with contextlib.ExitStack() as on_failure:
@@ -102,7 +111,8 @@ class ProfileSession:
         uring_here = (uring.PROBE,) if call_types & set(uring.CALL_TYPES) else ()
         named = (p.probe_of(call_types) for p in (path_calls, socket_calls))
         others = (probe for probe in named if probe.functions)
-        return filtered, calls.probe_of(call_types), waits.PROBE, *uring_here, *others
+        disks = (block.PROBE,) if self.devices else ()
+        return filtered, calls.probe_of(call_types), waits.PROBE, *uring_here, *others, *disks
 
     def _begin(self, root_slots: int, places: dict[paths.Place, int]) -> None:
         self._tallies = self._module.map_words("tallies")
@@ -115,6 +125,13 @@ class ProfileSession:
 
     def __exit__(self, *_: object) -> None:
         self._module.close()
+
+    def device_counters(self) -> DeviceCounters | None:
+        """What `devices` do, whoever asked for it; not to be read after the session's end."""
+        if not self.devices:
+            return None
+        numbers = [device.number for device in self.devices]
+        return DeviceCounters(self._module, numbers, self._cpus)
 
     def track(self, pid: int) -> None:
         """Follow a process: its threads, its descendants and all that they start from now on.
@@ -145,14 +162,14 @@ class ProfileSession:
 
     def snapshot(self) -> ProfileSnapshot:
         """The counters now; exact for calls that have ended."""
-        return self._read(self._bank, self._module.runs_missed(waits.HARMLESS), self._clock_ns())
+        return self._read(self._bank, self._module.runs_missed(_HARMLESS), self._clock_ns())
 
     def reset(self) -> ProfileSnapshot:
         """Set all counters to zero at one moment, and return what they were.
 
         Every call is in exactly one of the snapshots that resets return: the one of its end.
         """
-        before, runs_missed = self._bank, self._module.runs_missed(waits.HARMLESS)
+        before, runs_missed = self._bank, self._module.runs_missed(_HARMLESS)
         self._clear(1 - before)
         self._settings[scope.CONFIG_BANK] = 1 - before
         self._settings[scope.CONFIG_EPOCH] += 1

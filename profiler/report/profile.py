@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from contracts.evaluate import Finding, format_figure
+from contracts.model import CallType
 from contracts.stats import CallStats
 from contracts.text import printable
 from contracts.units import counted, exact_latency
@@ -20,6 +21,8 @@ from profiler.frame_tally import FrameTally, RuleTally
 from profiler.recording import Profile
 from profiler.report.findings import findings_document, print_findings
 from profiler.report.snapshot import snapshot_document, snapshot_lines
+from profiler.report.timeline import timeline_document
+from profiler.report.why import explain, print_why, why_document
 from profiler.timeframes import Frame
 
 _FILE_COLUMNS = 120
@@ -30,6 +33,8 @@ def print_profile(profile: Profile, output: IO[str]) -> None:
     console = Console(file=output, width=None if output.isatty() else _FILE_COLUMNS)
     timeframe_ns, elapsed_ns = profile.contract.timeframe_ns, profile.snapshot.elapsed_ns
     print_findings(profile.findings, console, timeframe_ns=timeframe_ns, elapsed_ns=elapsed_ns)
+    if CallType.WRITE in profile.why.call_types:
+        print_why(explain(profile.why), console)
     lines = [*frames_lines(profile), *snapshot_lines(profile.snapshot, profile.threads_left)]
     for line in lines:
         console.print(Text(line), soft_wrap=True)
@@ -71,6 +76,8 @@ def profile_document(profile: Profile) -> dict[str, object]:
         "writers": profile.snapshot.writers,
         "findings": _findings_document(profile.findings),
         "resources": asdict(profile.usage) if has_resources else None,
+        "why": why_document(explain(profile.why)),
+        "timeline": timeline_document(profile.why.timeline) if profile.why.timeline else None,
         "timeframes": _frames_document(profile.frames, profile.findings),
     }
 
@@ -90,6 +97,7 @@ def causes_document(stats: CallStats) -> dict[str, int]:
         "device_wait_ns": stats.device_wait_ns,
         "sleeping_ns": stats.sleeping_ns,
         "queued_ns": stats.queued_ns,
+        "asynchronous_ns": stats.asynchronous_ns,
         "on_cpu_ns": stats.on_cpu_ns,
     }
 

@@ -1,0 +1,55 @@
+"""What goes on around a session's calls: write-back and the disks; and so why writes were slow."""
+
+from __future__ import annotations
+
+from contracts.model import Contract
+from profiler.bpf.probes.block import DeviceStats
+from profiler.session import ProfileSession, ProfileSnapshot
+from profiler.ticker import Beat
+from profiler.timeline import TimelineRecorder
+from profiler.why import WhyInputs
+from profiler.write_calls import widest_writes
+
+
+class Watch:
+    """Watches from `begin` to `end`, by running `beat` in a ticker, while the session lasts."""
+
+    def __init__(self, session: ProfileSession) -> None:
+        self._devices = session.devices
+        self._counters = session.device_counters()
+        read_devices = self._counters.totals if self._counters else tuple
+        self._recorder = TimelineRecorder([each.name for each in self._devices], read_devices)
+        self._before: tuple[DeviceStats, ...] = ()
+        self._after: tuple[DeviceStats, ...] = ()
+
+    @property
+    def beat(self) -> Beat:
+        """Takes a sample of the timeline."""
+        return self._recorder.beat
+
+    def begin(self) -> None:
+        """Take the first sample."""
+        self._before = self._counters.stats() if self._counters else ()
+        self._recorder.sample()
+
+    def end(self) -> None:
+        """Take the last sample; no beat runs any more."""
+        self._recorder.sample()
+        self._after = self._counters.stats() if self._counters else ()
+
+    def inputs(self, contract: Contract, snapshot: ProfileSnapshot) -> WhyInputs:
+        """All that an explanation of the snapshot's writes needs; to be called after `end`."""
+        of_slot = {
+            rule.slot: stats for rule, stats in zip(contract.rules, snapshot.stats) if rule.slot
+        }
+        writes = widest_writes(of_slot)
+        differences = (after.since(before) for before, after in zip(self._before, self._after))
+        return WhyInputs(
+            calls=writes.stats,
+            call_types=writes.call_types,
+            elapsed_ns=snapshot.elapsed_ns,
+            stall=snapshot.stall,
+            writers=snapshot.writers,
+            timeline=self._recorder.timeline(),
+            devices=tuple(zip(self._devices, differences)),
+        )
