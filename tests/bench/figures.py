@@ -25,6 +25,15 @@ class Estimate:
         """`12 [11, 14]`; `form` prints one number."""
         return "{} [{}, {}]".format(*map(form.format, (self.median, self.low, self.high)))
 
+    def magnitude(self) -> Estimate:
+        """How far it is from zero, either way."""
+        ends = abs(self.low), abs(self.high)
+        return Estimate(abs(self.median), 0 if self.low <= 0 <= self.high else min(ends), max(ends))
+
+    def less(self, allowed: float) -> Estimate:
+        """What it is above a limit, which has no interval of its own."""
+        return Estimate(self.median - allowed, self.low - allowed, self.high - allowed)
+
 
 def estimate(values: Sequence[float]) -> Estimate:
     """The interval is by bootstrap, with the same resamples in every run."""
