@@ -1,0 +1,92 @@
+"""The ways from directories to a rule's path."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.errors import UsageError
+from profiler.bpf import starts
+from profiler.bpf.paths import Place, locate
+from profiler.bpf.starts import NAMES_MAX_BYTES, Way, splits, ways_of, ways_to, with_shorter
+
+names = st.lists(st.sampled_from(["a", "b", "ab", "é"]), min_size=1, max_size=5)
+
+
+def test_splits_at_every_directory() -> None:
+    assert list(splits("/data/images/raw")) == [
+        ("/", b"data/images/raw/"),
+        ("/data", b"images/raw/"),
+        ("/data/images", b"raw/"),
+    ]
+    assert list(splits("/")) == []
+
+
+@given(names)
+def test_a_split_joins_to_the_path(parts: list[str]) -> None:
+    path = "/" + "/".join(parts)
+    found = list(splits(path))
+    assert len(found) == len(parts)
+    for directory, rest in found:
+        assert os.path.join(directory, os.fsdecode(rest)) == path + "/"
+
+
+def test_a_way_has_the_slots_of_the_ways_that_it_begins_with() -> None:
+    here, there = Place(1, 2), Place(1, 3)
+    slots = {
+        Way(here, b"data/"): 1,
+        Way(here, b"data/images/"): 2,
+        Way(here, b"data2/"): 4,
+        Way(there, b"data/"): 8,
+    }
+    assert with_shorter(slots) == {
+        Way(here, b"data/"): 1,
+        Way(here, b"data/images/"): 3,
+        Way(here, b"data2/"): 4,
+        Way(there, b"data/"): 8,
+    }
+
+
+def test_ways_as_written_and_without_symlinks(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    (real / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(real)
+    found = ways_to(str(tmp_path / "link" / "inner"))
+    for directory, rest in (
+        ("/", os.fsencode(f"{tmp_path}/link/inner/")[1:]),
+        ("/", os.fsencode(f"{tmp_path}/real/inner/")[1:]),
+        (tmp_path, b"link/inner/"),
+        (tmp_path, b"real/inner/"),
+        (real, b"inner/"),
+    ):
+        assert Way(locate(str(directory))[0], rest) in found
+    assert len(found) == len(set(found))
+
+
+def test_the_rules_of_one_path_share_its_ways(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    slots = ways_of({str(tmp_path): 1, str(inner): 6, "/": 8})
+    root = locate("/")[0]
+    assert slots[Way(root, os.fsencode(f"{tmp_path}/")[1:])] == 1
+    assert slots[Way(root, os.fsencode(f"{inner}/")[1:])] == 7
+    assert slots[Way(locate(str(tmp_path))[0], b"inner/")] == 6
+    assert ways_of({"/": 1}) == {}
+
+
+def test_where_inode_numbers_repeat_only_the_root_is_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starts, "locate", lambda path: (Place(0, len(path)), "btrfs"))
+    assert ways_to("/data/images") == [Way(Place(0, 1), b"data/images/")]
+
+
+def test_a_path_that_the_kernel_cannot_compare(tmp_path: Path) -> None:
+    room = NAMES_MAX_BYTES - len(str(tmp_path)[1:]) - len("//")
+    assert ways_to(str(tmp_path / ("x" * room)))
+    with pytest.raises(UsageError, match="too long"):
+        ways_to(str(tmp_path / ("x" * (room + 1))))
