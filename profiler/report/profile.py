@@ -33,9 +33,13 @@ def print_profile(profile: Profile, output: IO[str]) -> None:
     console = Console(file=output, width=None if output.isatty() else _FILE_COLUMNS)
     timeframe_ns, elapsed_ns = profile.contract.timeframe_ns, profile.snapshot.elapsed_ns
     print_findings(profile.findings, console, timeframe_ns=timeframe_ns, elapsed_ns=elapsed_ns)
+    _print_lines(frames_lines(profile), console)
     if CallType.WRITE in profile.why.call_types:
         print_why(explain(profile.why), console)
-    lines = [*frames_lines(profile), *snapshot_lines(profile.snapshot, profile.threads_left)]
+    _print_lines(snapshot_lines(profile.snapshot, profile.threads_left), console)
+
+
+def _print_lines(lines: list[str], console: Console) -> None:
     for line in lines:
         console.print(Text(line), soft_wrap=True)
 
@@ -52,10 +56,11 @@ def frames_lines(profile: Profile) -> list[str]:
     if frames.count < 2:
         return []
     timeframe = exact_latency(profile.contract.timeframe_ns)
-    head = f"{counted(frames.count, 'timeframe')} of {timeframe}, the last one the rest"
+    count = counted(frames.count, "timeframe")
+    head = f"Rules are judged in each of {count} of {timeframe}, the last one the rest"
     violated = [pair for pair in zip(profile.findings, frames.rules) if pair[1].violated]
     if not violated:
-        return [f"{head}: no rule was violated in any."]
+        return [f"{head}; none was violated in any."]
     return [f"{head}:", *(_frames_line(*pair) for pair in violated)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +21,15 @@ from contracts.units import parse_count, parse_latency_ns, parse_size_bytes
 from profiler.append_only import open_to_append
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
-from profiler.log_origin import Origin, Volume, command_of, origin, volume_of
+from profiler.log_origin import (
+    JOB_GROUP_VARIABLES,
+    JOB_ID_VARIABLES,
+    Origin,
+    Volume,
+    command_of,
+    origin,
+    volume_of,
+)
 from profiler.report.log import FIELDS, RecordLog, figure_text, is_record
 from profiler.session import ProfileSnapshot
 from profiler.timeframes import Frame
@@ -166,6 +175,14 @@ def test_the_cpu_is_one_of_the_host_s() -> None:
     RecordLog(file, contract, ORIGIN)(frame_of(contract))
     cpu = unescaped(file.getvalue())[FIELDS.index("CPU")]
     assert 0 <= int(cpu) < (os.cpu_count() or 1)
+
+
+def test_the_docs_have_every_field_and_variable_in_order() -> None:
+    text = (Path(__file__).parents[2] / "docs/output.md").read_text()
+    assert re.findall(r"^\| ([A-Z-]{3,}) \|", text, re.MULTILINE) == list(FIELDS)
+    rows = {row.split(" | ")[0]: re.findall(r"`(\w+)`", row) for row in text.split("\n| ")}
+    assert rows["JOB-ID"] == list(JOB_ID_VARIABLES)
+    assert rows["JOB-GROUP-ID"] == list(JOB_GROUP_VARIABLES)
 
 
 # Where a record comes from.

@@ -22,11 +22,17 @@ from profiler.recording import Profile
 from profiler.report.profile import frames_lines, print_profile, write_document
 from profiler.session import ProfileSnapshot
 from profiler.timeframes import Frame, merge_snapshots
+from profiler.timeline import Sample, Timeline
+from profiler.why import WhyInputs
+from sysctl.writeback import Thresholds
 from tests.unit.contract_strategies import contracts, stats_of
 
 SECOND_NS = 10**9
 SCHEMA = json.loads(Path(__file__).parents[2].joinpath("docs/profile.schema.json").read_text())
 USAGE = ResourceUsage(*range(5, 13))
+THRESHOLDS = Thresholds(background_bytes=500, dirty_bytes=1000)
+SAMPLES = (Sample(0, 10, 0, THRESHOLDS), Sample(SECOND_NS, 700, 100, THRESHOLDS, 1, 2))
+TIMELINE = Timeline(SAMPLES, peak=SAMPLES[1], crossing=SAMPLES[1])
 COUNTS = Rule("counts", "/", (CallType.WRITE,), SizeRange(), Measurement.COUNT, 2)
 MEMORY = Rule("memory", "/", (), SizeRange(), Measurement.MEMORY, 4)
 
@@ -45,7 +51,8 @@ def profile_of(contract: Contract, *calls: int) -> Profile:
         tally(Frame(number, start_ns, datetime(2026, 11, 21), snapshot, findings))
     total = merge_snapshots(snapshots)
     findings = tally.judge(evaluate(contract, total.stats, USAGE))
-    return Profile(contract, total, USAGE, findings, tally, threads_left=0)
+    why = WhyInputs(stats_of([1000]), SECOND_NS, StallStats(), timeline=TIMELINE)
+    return Profile(contract, total, USAGE, findings, tally, threads_left=0, why=why)
 
 
 def document_of(profile: Profile) -> dict[str, object]:
@@ -109,12 +116,15 @@ def test_what_is_said_of_timeframes() -> None:
     contract = Contract(SECOND_NS, (COUNTS, MEMORY))
     assert frames_lines(profile_of(contract, 9)) == []
     assert frames_lines(profile_of(contract, 1, 1200)) == [
-        "2 timeframes of 1s, the last one the rest:",
+        "Rules are judged in each of 2 timeframes of 1s, the last one the rest:",
         "  counts: violated in 1 timeframe, at most 1,200 in one",
         "  memory: violated in 2 timeframes, at most 5 B in one",
     ]
     quiet = frames_lines(profile_of(Contract(SECOND_NS, (COUNTS,)), 1, 2))
-    assert quiet == ["2 timeframes of 1s, the last one the rest: no rule was violated in any."]
+    assert quiet == [
+        "Rules are judged in each of 2 timeframes of 1s, the last one the rest; "
+        "none was violated in any."
+    ]
 
 
 def test_the_report_says_the_frames_verdict_beside_the_run_s_value() -> None:
