@@ -262,6 +262,7 @@ def _load_error(reason: str, chatter: str, exit_code: int = 0) -> WritewiseError
         return RequirementError(message, _PRIVILEGES)
     said = " ".join(chatter.split())[-_CHATTER_CHARACTERS:]
     if exit_code:
-        reason = f"the compiler ended with exit code {exit_code}"
+        how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+        reason = f"the compiler ended with {how}"
     reason = re.sub(r"\bb'([^']*)'", r"\1", reason)  # BCC shows bytes as Python writes them
     return RequirementError(f"the probes could not be loaded: {reason}", said or _DOCTOR)

@@ -21,6 +21,7 @@ from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from profiler.bpf import loader
 from profiler.bpf.probe import Probe
 from profiler.session import ProfileSession
+from tests.bench.attachments import wait_until_detached
 from tests.bench.figures import estimate, host_line, print_goal, print_table, rounds_wanted
 from tests.root import load
 
@@ -160,6 +161,7 @@ def measure(writer: Writer, deep: Path, elsewhere: Path, rounds: int) -> dict[st
     added: dict[str, list[float]] = {name: [] for name in ("none", *tools)}
     for _ in range(rounds):
         for name, tool in tools.items():
+            wait_until_detached()
             without_ns = writer.call_ns()
             with tool():
                 with_ns = writer.call_ns(CALLS_UNDER_STRACE if name == "strace" else CALLS)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, list_plan
 from profiler.pull.workers import WorkerPool
 from profiler.session import ProfileSession
-from tests.bench.bench_startup import DETACHED_S
+from tests.bench.attachments import wait_until_detached
 from tests.bench.figures import (
     differences,
     estimate,
@@ -53,8 +52,8 @@ class Bench:
 
     def pull_s(self, profiled: bool) -> float:
         """Time of a pull in seconds; nothing that was attached before is still attached."""
+        wait_until_detached()
         if not profiled:
-            time.sleep(DETACHED_S)
             return self._pull_s(None)
         with ProfileSession(load_contract(None)) as session:
             return self._pull_s(session)

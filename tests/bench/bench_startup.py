@@ -1,8 +1,8 @@
 """What a profile costs before and after the command that it profiles, and what it keeps of memory.
 
 In every round each command is run once, and once `true` alone. To detach goes on behind a profile's
-back for about two seconds, and holds up another's attaching, so a round waits for it, and what
-a profile right after another takes is told apart. Run as root:
+back for about two seconds, and holds up another's attaching: a round waits for it, and what a
+profile right after another takes is told apart. Run as root:
 `python -m tests.bench.bench_startup [ROUNDS]`.
 """
 
@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.bench.attachments import wait_until_detached
 from tests.bench.figures import (
     differences,
     estimate,
@@ -24,7 +25,6 @@ from tests.bench.figures import (
 )
 
 ROUNDS = 10
-DETACHED_S = 3
 WRITEWISE = str(Path(sys.executable).with_name("writewise"))
 COMMANDS = {
     "true": ["true"],
@@ -67,10 +67,10 @@ def measure(rounds: int) -> tuple[dict[str, list[float]], list[float]]:
     times: dict[str, list[float]] = {name: [] for name in COMMANDS}
     resident: list[float] = []
     for _ in range(rounds):
-        time.sleep(DETACHED_S)
+        wait_until_detached()
         for name, command in COMMANDS.items():
             times[name].append(run_ms(command))
-        time.sleep(DETACHED_S)
+        wait_until_detached()
         resident.append(resident_mib())
     return times, resident
 
