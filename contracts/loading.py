@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts import mistral, yaml_file
+from contracts.errors import UsageError
 from contracts.files import FileKind
 from contracts.model import Contract
+from contracts.text import printable
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,16 @@ def load_contract(path: str | None) -> Contract:
         path = str(DEFAULT)
     text = read_text(path)
     return SYNTAXES[syntax_of(path, text)].parse(text, path)
+
+
+def load_contract_of_calls(path: str | None) -> Contract:
+    """The same, for what measures calls alone. Raises UsageError where a rule asks for more."""
+    contract = load_contract(path)
+    for rule in contract.rules:
+        if rule.slot is None:
+            message = f"the rule {printable(rule.label)} measures {rule.measurement.value}"
+            raise UsageError(message, "only `writewise profile` measures memory and CPU time")
+    return contract
 
 
 def syntax_of(path: str, text: str) -> str:

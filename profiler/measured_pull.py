@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from profiler.pull.destination import Destination
@@ -14,6 +15,8 @@ from profiler.pull.results import Failure, Progress, PullResult, Verification
 from profiler.pull.source import Plan
 from profiler.pull.workers import WorkerPool
 from profiler.session import ProfileSession, ProfileSnapshot
+from profiler.watch import Watch
+from profiler.why import WhyInputs
 
 
 class Verify(enum.Enum):
@@ -41,7 +44,7 @@ class PullMeasurement:
 
     `durable_seconds` is from the start of the pull until syncfs had returned, None when that was
     not asked for. `snapshot` covers the pull alone (not sync nor verification), None without a
-    session.
+    session; `why` is what an explanation of its writes takes.
     """
 
     result: PullResult
@@ -49,6 +52,7 @@ class PullMeasurement:
     verification: Verification
     snapshot: ProfileSnapshot | None
     worker_count: int
+    why: WhyInputs | None = None
 
     @property
     def return_seconds(self) -> float:
@@ -93,10 +97,10 @@ def measure_pull(
     show = on_phase or _show_nothing
     with destination.stage(plan) as staging:
         pool.start()
-        if session is not None:
-            _begin(session, pool)
-        result = pool.run(staging, lambda progress: show(Phase.PULL, progress))
-        snapshot = session.snapshot() if session is not None else None
+        with _watched(session, pool) as watch:
+            result = pool.run(staging, lambda progress: show(Phase.PULL, progress))
+            snapshot = session.snapshot() if session is not None else None
+        why = watch.inputs(snapshot) if watch and snapshot else None
         worker_count = len(pool.pids)
         durable_seconds = None
         if durable:
@@ -112,13 +116,20 @@ def measure_pull(
         )
         if durable and keep:
             _sync(staging.root_fd)  # the renames: not timed, a few blocks of the journal
-    return PullMeasurement(result, durable_seconds, verification, snapshot, worker_count)
+    return PullMeasurement(result, durable_seconds, verification, snapshot, worker_count, why)
 
 
-def _begin(session: ProfileSession, pool: WorkerPool) -> None:
+@contextlib.contextmanager
+def _watched(session: ProfileSession | None, pool: WorkerPool) -> Iterator[Watch | None]:
+    """Count the pool's calls from here on, and watch the host meanwhile."""
+    if session is None:
+        yield None
+        return
     for pid in pool.pids:
         session.track(pid)
-    session.reset()
+    with Watch(session) as watch:
+        session.reset()
+        yield watch
 
 
 def _sync(descriptor: int) -> None:

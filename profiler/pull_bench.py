@@ -24,7 +24,6 @@ from profiler.pull.workers import WorkerPool
 from profiler.report.findings import findings_document
 from profiler.session import ProfileSession
 from profiler.settle import settle_dirty_limit
-from profiler.timeline import TimelineRecorder
 from sysctl.host.host import Host
 from sysctl.host.mounts import words_of
 from sysctl.host.sysctls import read_thresholds, read_writeback
@@ -72,14 +71,13 @@ class PullBench:
             limit_bytes = settle_dirty_limit(self.host, self.limits, wanted).limit_bytes
             thresholds = read_thresholds(self.host.system)
             self.say("pulling")
-            with TimelineRecorder() as recorder:
-                measured = self._pull(folder, durable)
+            measured = self._pull(folder, durable)
             self._check_unchanged(wanted)
         return Observation(
             return_s=measured.return_seconds,
             durable_s=measured.durable_seconds,
             stall_share=measured.stalled_share or 0.0,
-            peak_dirty_bytes=recorder.timeline().peak_added_bytes,
+            peak_dirty_bytes=_peak_dirty_bytes(measured),
             thresholds=thresholds,
             limit_bytes=limit_bytes,
             bytes=measured.result.bytes,
@@ -116,6 +114,12 @@ class PullBench:
         if measured.snapshot is None:
             return ()
         return tuple(findings_document(evaluate(self.contract, measured.snapshot.stats)))
+
+
+def _peak_dirty_bytes(measured: PullMeasurement) -> int:
+    """What a power loss would have taken of this pull; 0 without a session to watch it."""
+    timeline = measured.why.timeline if measured.why else None
+    return timeline.peak_added_bytes if timeline else 0
 
 
 class Instruments(ExitStack):

@@ -107,7 +107,7 @@ class Recording:
             findings=self._tally.judge(evaluate(self._contract, total.stats, usage)),
             frames=self._tally,
             threads_left=threads_left,
-            why=self._watch.inputs(self._contract, total),
+            why=self._watch.inputs(total),
         )
 
 

@@ -72,7 +72,7 @@ class ProfileSession:
         max_threads: int = MAX_THREADS,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._contract = contract
+        self.contract = contract
         self._host_wide = host_wide
         self._filter = scope_filter or ScopeFilter()
         self._max_threads = max_threads
@@ -191,7 +191,7 @@ class ProfileSession:
         lost_runs = runs_missed - self._runs_missed_before
         return ProfileSnapshot(
             stats=tuple(
-                of_slot[rule.slot] if rule.slot else CallStats() for rule in self._contract.rules
+                of_slot[rule.slot] if rule.slot else CallStats() for rule in self.contract.rules
             ),
             losses=scope.decode_losses(self._tallies, bank, lost_runs),
             in_flight=scope.decode_in_flight(self._tallies),

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from contracts.model import Contract
 from profiler.bpf.probes.block import DeviceStats
 from profiler.session import ProfileSession, ProfileSnapshot
-from profiler.ticker import Beat
+from profiler.ticker import Beat, Ticker
 from profiler.timeline import TimelineRecorder
 from profiler.why import WhyInputs
 from profiler.write_calls import widest_writes
 
 
 class Watch:
-    """Watches from `begin` to `end`, by running `beat` in a ticker, while the session lasts."""
+    """Watches a session for as long as the context lasts, in a thread of its own.
+
+    To share a thread, run `beat` in a ticker between `begin` and `end` instead.
+    """
 
     def __init__(self, session: ProfileSession) -> None:
+        self._contract = session.contract
         self._devices = session.devices
         self._counters = session.device_counters()
         read_devices = self._counters.totals if self._counters else tuple
         self._recorder = TimelineRecorder([each.name for each in self._devices], read_devices)
         self._before: tuple[DeviceStats, ...] = ()
         self._after: tuple[DeviceStats, ...] = ()
+
+    def __enter__(self) -> Watch:
+        self.begin()
+        self._ticker = Ticker([self.beat])
+        self._ticker.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ticker.__exit__()
+        self.end()
 
     @property
     def beat(self) -> Beat:
@@ -37,11 +50,10 @@ class Watch:
         self._recorder.sample()
         self._after = self._counters.stats() if self._counters else ()
 
-    def inputs(self, contract: Contract, snapshot: ProfileSnapshot) -> WhyInputs:
-        """All that an explanation of the snapshot's writes needs; to be called after `end`."""
-        of_slot = {
-            rule.slot: stats for rule, stats in zip(contract.rules, snapshot.stats) if rule.slot
-        }
+    def inputs(self, snapshot: ProfileSnapshot) -> WhyInputs:
+        """All that an explanation of the snapshot's writes needs; to be called after the end."""
+        pairs = zip(self._contract.rules, snapshot.stats)
+        of_slot = {rule.slot: stats for rule, stats in pairs if rule.slot}
         writes = widest_writes(of_slot)
         differences = (after.since(before) for before, after in zip(self._before, self._after))
         return WhyInputs(

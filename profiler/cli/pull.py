@@ -34,10 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Pull, print, and return 0; 1 when an object did not arrive or is not what S3 has."""
-    from contracts.loading import load_contract
+    from contracts.loading import load_contract_of_calls
     from profiler.requirements import NEEDED_BY, require
 
-    contract = load_contract(arguments.contract)
+    contract = load_contract_of_calls(arguments.contract)
     require(*NEEDED_BY[NAME])
     with terminable():
         measured = _pull(arguments, contract)

@@ -59,10 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Sweep, keep the results, and print what they say."""
-    from contracts.loading import load_contract
+    from contracts.loading import load_contract_of_calls
     from profiler.requirements import NEEDED_BY, require
 
-    load_contract(arguments.contract)
+    load_contract_of_calls(arguments.contract)
     require(*NEEDED_BY[NAME])
     from rich.console import Console
 
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _request(arguments: argparse.Namespace) -> StudyRequest:
-    from contracts.loading import load_contract
+    from contracts.loading import load_contract_of_calls
     from profiler.pull.access import S3Access
     from profiler.pull.settings import parse_settings
     from profiler.pull.source import parse_location
@@ -96,7 +96,7 @@ def _request(arguments: argparse.Namespace) -> StudyRequest:
         destination=arguments.destination,
         access=S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request),
         transfer=parse_settings(arguments.transfer),
-        contract=load_contract(arguments.contract),
+        contract=load_contract_of_calls(arguments.contract),
         output=arguments.output,
         values=values or (DEFAULT_VALUES if not arguments.mount_options else {}),
         mount_options=arguments.mount_options,

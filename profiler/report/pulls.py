@@ -11,6 +11,7 @@ from profiler.measured_pull import PullMeasurement
 from profiler.pull.verification import SIZE_ONLY
 from profiler.report.findings import findings_document, print_findings
 from profiler.report.snapshot import snapshot_document, snapshot_lines
+from profiler.report.why import explain, print_why, why_document
 
 _SHOWN_FAILURES = 20
 
@@ -25,6 +26,8 @@ def print_pull(
         console.print()
         elapsed_ns = measured.snapshot.elapsed_ns
         print_findings(findings, console, timeframe_ns=timeframe_ns, elapsed_ns=elapsed_ns)
+        if measured.why is not None:
+            print_why(explain(measured.why), console)
         for line in snapshot_lines(measured.snapshot):
             console.print(Text(line), soft_wrap=True)
     for line in _failure_lines(measured):
@@ -43,6 +46,7 @@ def pull_document(measured: PullMeasurement, findings: tuple[Finding, ...]) -> d
         "stalled_share": measured.stalled_share,
         "findings": findings_document(findings),
         "profile": snapshot_document(snapshot) if snapshot else None,
+        "why": why_document(explain(measured.why)) if measured.why else None,
         "verified_by_method": dict(measured.verification.count_by_method),
         "failures": [{"key": each.key, "reason": each.reason} for each in measured.failures],
     }

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from contracts.errors import InvalidFileError, UsageError
-from contracts.loading import MAX_FILE_BYTES, load_contract, syntax_of
+from contracts.loading import MAX_FILE_BYTES, load_contract, load_contract_of_calls, syntax_of
 
 
 def refusal(path) -> str:
@@ -87,3 +87,12 @@ def test_a_file_of_the_largest_size_is_read(tmp_path):
 )
 def test_the_syntax_is_told_by_suffix_then_by_content(path, text, syntax):
     assert syntax_of(path, text) == syntax
+
+
+def test_what_measures_calls_alone_takes_no_rule_of_resources(tmp_path):
+    path = tmp_path / "memory.mistral"
+    path.write_text("2,monitortimeframe,1s\nmuch,/,none,all,memory,1GB\n")
+    assert load_contract(str(path)).rules[0].slot is None
+    with pytest.raises(UsageError, match="the rule much measures memory"):
+        load_contract_of_calls(str(path))
+    assert load_contract_of_calls(None) == load_contract(None)
