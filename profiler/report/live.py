@@ -96,15 +96,14 @@ class LiveView:
         """Look, and draw anew."""
         now = self._read()
         dirty, writeback, threshold, background = read_vmstat(self._vmstat)
-        self._console.size = os.get_terminal_size(self._terminal.fileno())
-        self._live.update(
-            Group(
-                Text(head_line(self._before, now), no_wrap=True, overflow="ellipsis"),
-                calls_table(self._slots, self._before, now),
-                dirty_line(dirty + writeback, Thresholds(background, threshold)),
-            ),
-            refresh=True,
+        view = Group(
+            Text(head_line(self._before, now), no_wrap=True, overflow="ellipsis"),
+            calls_table(self._slots, self._before, now),
+            dirty_line(dirty + writeback, Thresholds(background, threshold)),
         )
+        with contextlib.suppress(OSError):  # the terminal may have gone; the profile goes on
+            self._console.size = os.get_terminal_size(self._terminal.fileno())
+            self._live.update(view, refresh=True)
         self._before = now
 
 

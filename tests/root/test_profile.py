@@ -146,6 +146,24 @@ def test_a_process_until_the_time_is_over() -> None:
     assert "num_write" in done.stdout
 
 
+def test_threads_of_a_name_alone(contract: Path) -> None:
+    shell = ["sh", "-c", 'echo mine >"$0"; "$@"', contract.parent / "data" / "own"]
+    done = profile("--contract", contract, "--json", "--comm", "dd", "--", *shell, *dd(contract, 5))
+    assert json.loads(done.stdout)["findings"][0]["value"] == 5
+    done = profile("--contract", contract, "--json", "--comm", "sh", "--", *shell, *dd(contract, 5))
+    assert json.loads(done.stdout)["findings"][0]["value"] == 1
+
+
+def test_a_name_is_enough_to_profile_the_host(contract: Path) -> None:
+    process = start("--contract", contract, "--json", "--comm", "dd")
+    wait_until_attached(process)
+    subprocess.run(["sh", "-c", 'echo other >"$0"', contract.parent / "data" / "own"], check=True)
+    subprocess.run(list(map(str, dd(contract, 6))), check=True)
+    process.send_signal(signal.SIGINT)
+    document = json.loads(process.communicate(timeout=20)[0])
+    assert document["findings"][0]["value"] == 6
+
+
 def test_the_whole_host(contract: Path) -> None:
     process = start("--contract", contract, "--json", "--duration", "60s")
     wait_until_attached(process)

@@ -15,6 +15,8 @@ from profiler.resources import (
     CpuTime,
     ProcessSample,
     ResourceSampler,
+    every_process,
+    narrowed,
     own_children,
     read_host,
     read_process,
@@ -144,6 +146,24 @@ def test_a_real_process_and_its_tree() -> None:
         process.wait()
         assert set(look()) <= {child}  # an orphan is followed on, and ends with its input
     assert read_process(process.pid) is None
+
+
+def test_processes_are_narrowed_by_name_and_group(tmp_path: Path) -> None:
+    own = os.getpid()
+    comm = Path("/proc/self/comm").read_text()[:-1]
+    group = tmp_path / "group" / "below"
+    group.mkdir(parents=True)
+    (group / "cgroup.procs").write_text(f"{own}\n12\n")
+
+    def pids() -> list[int]:
+        return [own, os.getppid()]
+
+    assert narrowed(pids, None, None) is pids
+    assert own in narrowed(pids, comm, None)()
+    assert list(narrowed(pids, "no such name", None)()) == []
+    assert list(narrowed(pids, None, str(group.parent))()) == [own]
+    assert list(narrowed(pids, None, str(tmp_path / "other"))()) == []
+    assert own in every_process()
 
 
 @pytest.mark.parametrize("burned_s", [0.05])
