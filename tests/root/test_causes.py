@@ -77,7 +77,8 @@ def test_a_burst_below_freerun_is_not_throttled(volume: Path) -> None:
 def test_a_burst_far_above_freerun_is_throttling_and_copying(tight: Path) -> None:
     seen = measure(tight, "burst", 192)
     explained_s = (seen.stats.throttled_ns + seen.stats.on_cpu_ns) / 1e9
-    assert explained_s >= 0.95 * seen.elapsed_s
+    queued_s = seen.stats.queued_ns / 1e9  # what else runs on the host is not the test's matter
+    assert explained_s >= 0.95 * (seen.elapsed_s - queued_s)
     assert seen.share(seen.stats.throttled_ns) > 0.5
     # the calls are the only ones that slept: what was slept in them is what was slept at all
     assert seen.stats.throttled_ns == pytest.approx(seen.stall.total_ns, rel=0.01)
