@@ -144,13 +144,21 @@ def by_text(descriptors: Mapping[bytes, Any]) -> dict[str, Any]:
     return {name.decode(): descriptor for name, descriptor in descriptors.items()}
 
 
+def serve(connection: socket.socket) -> Any:
+    """The BCC module that was asked for."""
+    try:
+        see_tracefs()
+        bcc = bcc_class()  # while the request is still being made
+    finally:
+        request = connection.recv(REQUEST_BYTES)  # unread, it would undo the answer (ECONNRESET)
+    return compile_and_attach(bcc, json.loads(request))
+
+
 def main() -> None:
     """Serve one request."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     try:
-        see_tracefs()
-        bcc = bcc_class()  # while the request is still being made
-        bpf = compile_and_attach(bcc, json.loads(connection.recv(REQUEST_BYTES)))
+        bpf = serve(connection)
     except FailureError as failure:
         answer = {"kind": "failed", "failure": failure.kind, "about": failure.about}
         connection.send(json.dumps(answer).encode())

@@ -183,9 +183,12 @@ class _Compiler:
 
     def _receive(self) -> tuple[dict[str, Any], list[int]]:
         size = array.array("i").itemsize * compiler.DESCRIPTORS_PER_MESSAGE
-        message, extra, flags, _ = self._connection.recvmsg(
-            _ANSWER_BYTES, socket.CMSG_SPACE(size), socket.MSG_CMSG_CLOEXEC
-        )
+        try:
+            message, extra, flags, _ = self._connection.recvmsg(
+                _ANSWER_BYTES, socket.CMSG_SPACE(size), socket.MSG_CMSG_CLOEXEC
+            )
+        except ConnectionResetError:  # it died before it had read the request
+            return {}, []
         descriptors = array.array("i")
         for _level, _type, content in extra:
             descriptors.frombytes(content)

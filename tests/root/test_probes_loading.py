@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from contracts.errors import RequirementError
+from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from contracts.stats import BUCKET_COUNT
 from profiler.bpf import loader
 from profiler.bpf.probe import Probe
-from profiler.bpf.probes import ALL, dirty_limit
+from profiler.bpf.probes import ALL, dirty_limit, scope
 from profiler.bpf.probes.dirty_limit import DirtyLimitReader
-from profiler.session import ProfileSession
+from profiler.session import SYSTEM_CALLS, ProfileSession
 from tests.root.profiling import contract
 
 NUMBERS = {
@@ -56,14 +59,46 @@ def same_afterwards() -> Iterator[None]:
 @pytest.mark.parametrize("probe", ALL, ids=lambda probe: probe.name)
 def test_loads_attaches_and_leaves_nothing(probe: Probe, capfd: pytest.CaptureFixture[str]) -> None:
     before = mounts()
-    module = loader.load((probe,), NUMBERS)
-    assert mounts() == before
-    attached = [target for target in descriptors().values() if target in ATTACHMENTS]
-    all_of_it = set(probe.all_tracepoints)
-    assert len(all_of_it - probe.optional) <= len(attached) <= len(all_of_it)
-    module.close()
-    module.close()
+    with loader.load((probe,), NUMBERS) as module:
+        assert mounts() == before
+        attached = [target for target in descriptors().values() if target in ATTACHMENTS]
+        all_of_it = set(probe.all_tracepoints)
+        assert len(all_of_it - probe.optional) <= len(attached) <= len(all_of_it)
+        module.close()
     assert capfd.readouterr() == ("", "")
+
+
+def closers() -> list[set[str]]:
+    """What each process that closes attachments for us has open."""
+    own, found = Path("/proc/self/cmdline").read_bytes(), []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if path.name != str(os.getpid()) and (path / "cmdline").read_bytes() == own:
+                found.append({os.readlink(each) for each in (path / "fd").iterdir()})
+    return found
+
+
+def test_who_detaches_holds_nothing_else_and_ends() -> None:
+    """Not the report's pipe above all, whose reader would wait for it."""
+    loader.load((scope.PROBE,), {**NUMBERS, "MAX_THREADS": 1}).close()
+    start = time.monotonic()
+    while seen := closers():
+        passed_s = time.monotonic() - start
+        assert passed_s < 20
+        others = [{each for each in held if each not in ATTACHMENTS} for held in seen]
+        assert passed_s < 0.1 or all(len(each) <= 1 for each in others), others  # 1: the gate
+
+
+def test_a_session_of_every_type_of_call() -> None:
+    kinds = tuple(CallType)
+    assert set(SYSTEM_CALLS) == set(kinds)
+    rules = tuple(
+        Rule(kind.name.lower(), "/", (kind,), SizeRange(), Measurement.COUNT, 1) for kind in kinds
+    )
+    with ProfileSession(Contract(10**9, rules)) as session:
+        attached = [target for target in descriptors().values() if target in ATTACHMENTS]
+        assert len(attached) > 2 * len(kinds)
+        assert session.snapshot().losses.total == 0
 
 
 @pytest.mark.usefixtures("same_afterwards")

@@ -122,3 +122,13 @@ def test_attachments_are_closed_when_no_process_can_be_had(monkeypatch: pytest.M
     assert len(open_now()) == before - 1
     assert os.read(reader, 1) == b""
     os.close(reader)
+
+
+def test_a_compiler_that_ends_without_a_word(
+    ends: tuple[loader._Compiler, socket.socket],
+) -> None:
+    receiving, its = ends
+    receiving.ask({"files": []})
+    its.close()  # the request unread
+    assert receiving._receive() == ({}, [])
+    receiving.ask({"files": []})
