@@ -128,6 +128,22 @@ def test_every_call_below_and_beside_however_its_path_begins(tmp_path: Path, nam
             assert totals(session) == [(0, 0)] * len(TYPES), path
 
 
+def test_agrees_with_strace(tmp_path: Path, named: Path) -> None:
+    (below,) = folders(tmp_path, "below")
+    trace, kinds = tmp_path / "trace", ",".join(SYSTEM_CALLS[CallType.DELETE])
+    strace = ["strace", "-f", "-qq", "-e", f"trace={kinds}", "-o", str(trace)]
+    with ProfileSession(contract(rule(below, CallType.DELETE))) as session:
+        with session.tracking_new():
+            process = subprocess.Popen([*strace, str(named), str(AT_FDCWD), str(below)])
+        assert process.wait(timeout=30) == 0
+        # It shows calls that it does not know (syscall_0x1c4), whatever it is told to trace.
+        lines = [line for line in trace.read_text().splitlines() if str(below) in line]
+        outcomes = [line.rpartition(" = ")[2] for line in lines]
+        failed = sum(outcome.startswith("-1 ") for outcome in outcomes)
+        assert totals(session) == [(len(outcomes) - failed, failed)]
+        assert 0 < failed < len(outcomes)
+
+
 def test_the_root_path_has_every_call_and_joined_types_add_up(tmp_path: Path, named: Path) -> None:
     everything = rule("/", *TYPES)
     with ProfileSession(contract(everything, rule(tmp_path, *TYPES))) as session:
