@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from contracts.model import CallType
 from profiler.cli import commands
 from profiler.cli.main import build_parser
+from profiler.session import SYSTEM_CALLS
 from sysctl.knobs.mount import OPTIONS
 from sysctl.knobs.vm import KNOBS
 
@@ -93,9 +95,22 @@ def mount_table():
     ]
 
 
+def call_table():
+    rows = [
+        f"| `{call_type.value}` | {', '.join(f'`{name}`' for name in SYSTEM_CALLS[call_type])} |"
+        for call_type in CallType
+    ]
+    return [
+        "| Call type | Counts the system calls (by their tracepoints' names) |",
+        "|---|---|",
+        *rows,
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "marker", "table"),
     [
+        ("contracts.md", "system calls", call_table()),
         ("architecture.md", "knobs", knob_table()),
         ("writeback.md", "mount options", mount_table()),
     ],
