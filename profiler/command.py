@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from contracts.errors import WritewiseError
 from contracts.text import printable
@@ -18,6 +18,9 @@ SIGNALLED_EXIT_CODE = 128
 #: si_code of a signal that the kernel sent (include/uapi/asm-generic/siginfo.h).
 _SI_KERNEL = 0x80
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: What Python ignores at its start and a command expects to end it (as `subprocess` does).
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_STDOUT, _STDERR = 1, 2
 
 
 def run_command(
@@ -33,20 +36,36 @@ def run_command(
     `stdout_fd` takes the command's standard output; `on_start` is called with its pid. Raises
     WritewiseError, exit code 127 or 126, when it cannot be started.
     """
-    with _taking_signals() as early:
+    with _taking_signals() as early, _blocked(_awaited()) as mask_before:
         with session.tracking_new():
-            process = _start(command, stdout_fd)
+            pid = _start(command, stdout_fd, mask_before)
         if on_start:
-            on_start(process.pid)
-        for number in early:
-            process.send_signal(number)
-        return_code = _wait(process)
+            on_start(pid)
+        for number in early:  # the command was not there yet to get them in its own right
+            os.kill(pid, number)
+        return_code = _wait(pid)
     return return_code if return_code >= 0 else SIGNALLED_EXIT_CODE - return_code
 
 
-def _start(command: Sequence[str], stdout_fd: int | None) -> subprocess.Popen[bytes]:
+def _start(command: Sequence[str], stdout_fd: int | None, mask: Iterable[int]) -> int:
+    """The pid of the command, which has our streams and no other descriptor of ours.
+
+    By posix_spawn, which gives it a mask of its own: signals are blocked here before it can be
+    there, so that none is taken without knowing who sent it.
+    """
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        with contextlib.suppress(OSError):  # the one that lists
+            os.set_inheritable(int(name), int(name) <= _STDERR)
+    onto_stdout = [] if stdout_fd is None else [(os.POSIX_SPAWN_DUP2, stdout_fd, _STDOUT)]
     try:
-        return subprocess.Popen(command, stdout=stdout_fd)
+        return os.posix_spawnp(
+            command[0],
+            list(command),
+            os.environ,
+            file_actions=onto_stdout,
+            setsigmask=mask,
+            setsigdef=_IGNORED_BY_PYTHON,
+        )
     except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
         reason = getattr(error, "strerror", None) or str(error)
         missing = isinstance(error, FileNotFoundError)
@@ -55,29 +74,41 @@ def _start(command: Sequence[str], stdout_fd: int | None) -> subprocess.Popen[by
         raise failure from None
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int:
+def _awaited() -> set[signal.Signals]:
+    """The end of the command, and the signals that are passed on to it: those not ignored."""
+    heard = {number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN}
+    return {signal.SIGCHLD, *heard}
+
+
+def _wait(pid: int) -> int:
     """Wait for the end and pass on the signals that come, but for those that both get: Ctrl-C.
 
     What a terminal sends comes from the kernel, and goes to the command in its own right; a handler
     is not told who sent a signal, hence the waiting for them.
     """
-    forwarded = {number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN}
-    awaited = {signal.SIGCHLD, *forwarded}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        came = signal.sigwaitinfo(_awaited())
+        is_ctrl_c = came.si_signo == signal.SIGINT and came.si_code == _SI_KERNEL
+        if came.si_signo in _FORWARDED and not is_ctrl_c:
+            os.kill(pid, came.si_signo)
+
+
+@contextlib.contextmanager
+def _blocked(numbers: Iterable[int]) -> Iterator[set[int]]:
+    """Block signals in this thread; the mask as it was before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
-        while process.poll() is None:
-            came = signal.sigwaitinfo(awaited)
-            is_ctrl_c = came.si_signo == signal.SIGINT and came.si_code == _SI_KERNEL
-            if came.si_signo in forwarded and not is_ctrl_c:
-                process.send_signal(came.si_signo)
+        yield set(before)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return int(process.returncode)
 
 
 @contextlib.contextmanager
 def _taking_signals() -> Iterator[list[int]]:
-    """Take the signals that are not ignored; the list gets those that come before the wait.
+    """Take the signals that are not ignored; the list gets those that come before the start.
 
     A handler, unlike SIG_IGN or a mask, is not inherited through exec: the command gets the
     default. A SIGCHLD that is ignored (by who started us) would tell of no end.
