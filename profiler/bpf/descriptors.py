@@ -66,5 +66,6 @@ def _start_closer(gate: int, kept: Collection[int]) -> None:
                     with contextlib.suppress(OSError):  # the one that listed them
                         os.close(int(name))
             os.read(gate, 1)
+            close(kept)  # here rather than by ending: /proc shows what is left to do
     finally:
         os._exit(0)

@@ -1,8 +1,8 @@
 """What a profile costs before and after the command that it profiles, and what it keeps of memory.
 
 In every round each command is run once, and once `true` alone. To detach goes on behind a profile's
-back for about two seconds, and holds up another's attaching: a round waits for it, and what a
-profile right after another takes is told apart. Run as root:
+back: a round waits for it, and what a profile right after another takes is told apart, as is how
+long it goes on. Run as root:
 `python -m tests.bench.bench_startup [ROUNDS]`.
 """
 
@@ -37,6 +37,7 @@ LABELS = {
     "help": "`writewise --help`",
     "profile": "`writewise profile -- true`, over `true`",
     "again": "the same, right after another",
+    "detaching": "detaching, after the end",
 }
 
 
@@ -62,9 +63,16 @@ def resident_mib() -> float:
     return int(sizes["VmRSS"].split()[0]) / 1024
 
 
+def detaching_ms() -> float:
+    """How long it takes from now until nothing is attached any more."""
+    start_ns = time.perf_counter_ns()
+    wait_until_detached()
+    return (time.perf_counter_ns() - start_ns) / 1e6
+
+
 def measure(rounds: int) -> tuple[dict[str, list[float]], list[float]]:
     """Milliseconds by command, and MiB, of each round."""
-    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    times: dict[str, list[float]] = {name: [] for name in LABELS}
     resident: list[float] = []
     for _ in range(rounds):
         wait_until_detached()
@@ -72,6 +80,7 @@ def measure(rounds: int) -> tuple[dict[str, list[float]], list[float]]:
             times[name].append(run_ms(command))
         wait_until_detached()
         resident.append(resident_mib())
+        times["detaching"].append(detaching_ms())
     return times, resident
 
 
