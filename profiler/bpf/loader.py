@@ -226,10 +226,11 @@ def _request(probes: Sequence[Probe], macros: Mapping[str, int]) -> dict[str, ob
         for function, names in probe.functions.items():
             functions.setdefault(function, []).extend(names)
     files = dict.fromkeys(source for probe in probes for source in probe.sources)
+    used = {f"USE_{function}": 1 for function in functions}
     return {
         "files": [str(PROBES_FOLDER / file) for file in files],
         "headers": str(HEADERS_FOLDER),
-        "cflags": ["-w", *(f"-D{name}={value}" for name, value in macros.items())],
+        "cflags": ["-w", *(f"-D{name}={value}" for name, value in {**macros, **used}.items())],
         "tracepoints": [name for probe in probes for name in probe.tracepoints],
         "raw_tracepoints": [name for probe in probes for name in probe.raw_tracepoints],
         "functions": functions,

@@ -1,4 +1,7 @@
-/* Calls on an open file: what they count in follows from the file behind the descriptor. */
+/*
+ * Calls on an open file: what they count in follows from the file behind the descriptor. A program
+ * that the session does not ask for is not compiled (loader.py defines USE_ and its name).
+ */
 
 /* The slots that a call of this type on a descriptor may go to. */
 static __always_inline u64 slots_of_descriptor(u32 descriptor, u32 call_type,
@@ -10,8 +13,8 @@ static __always_inline u64 slots_of_descriptor(u32 descriptor, u32 call_type,
     if (!wanted)
         return 0;
     file = file_of(descriptor);
-    if (!file || !is_on_mounted_file_system(file))
-        return 0;
+    if (!file || (slots && !is_on_mounted_file_system(file)))
+        return 0; /* what is on no mounted file system lies in no place either */
     return at_places ? slots | slots_by_place(file + OFFSET_FILE_PATH, 0, at_places, config)
                      : slots;
 }
@@ -29,32 +32,45 @@ static __always_inline int enter_on(u32 descriptor, u32 call_type, u64 value) {
                      value);
 }
 
+#ifdef USE_enter_read
 int enter_read(struct sys_enter *call) {
     return enter_on(call->arguments[0], READ, 0);
 }
+#endif
 
+#ifdef USE_enter_write
 int enter_write(struct sys_enter *call) {
     return enter_on(call->arguments[0], WRITE, 0);
 }
+#endif
 
+#ifdef USE_enter_copy
 /* From one file to another: splice and copy_file_range, the third argument is the target. */
 int enter_copy(struct sys_enter *call) {
     return enter_on(call->arguments[2], WRITE, 0);
 }
+#endif
 
+#ifdef USE_enter_seek
 int enter_seek(struct sys_enter *call) {
     u64 file = file_of(call->arguments[0]);
     return enter_on(call->arguments[0], SEEK, word_at(file + OFFSET_FILE_POSITION));
 }
+#endif
 
+#ifdef USE_enter_mmap
 int enter_mmap(struct sys_enter *call) {
     return enter_on(call->arguments[4], MMAP, call->arguments[1]);
 }
+#endif
 
+#ifdef USE_enter_glob
 int enter_glob(struct sys_enter *call) {
     return enter_on(call->arguments[0], GLOB, 0);
 }
+#endif
 
+#ifdef USE_enter_aio
 /* Linux AIO: the second argument is the number of requests. Of their ends no tracepoint tells. */
 int enter_aio(struct sys_enter *call) {
     struct config *config = config_of_session();
@@ -63,7 +79,10 @@ int enter_aio(struct sys_enter *call) {
         lose_many(config, AIO_REQUESTS, call->arguments[1]);
     return 0;
 }
+#endif
 
+#ifdef USE_enter_fsync
 int enter_fsync(struct sys_enter *call) {
     return enter_on(call->arguments[0], FSYNC, 0);
 }
+#endif

@@ -48,6 +48,9 @@ static __always_inline int is_on_mounted_file_system(u64 file) {
     return !(word_at(super_block + OFFSET_SUPER_FLAGS) & (SB_KERNMOUNT | SB_NOUSER));
 }
 
+/* From d_parent to d_inode, which one copy brings: most of what a step of the walk costs. */
+#define DENTRY_WORDS ((OFFSET_DENTRY_INODE - OFFSET_DENTRY_PARENT) / sizeof(u64) + 1)
+
 /*
  * The wanted slots of the places that a struct path lies in: up the directories to the root of its
  * mount, on from where that is mounted, and so to the last root. Then those of the other path, if
@@ -57,18 +60,21 @@ static __always_inline u64 slots_by_place(u64 path, u64 other, u64 wanted, struc
     u64 dentry = word_at(path + OFFSET_PATH_DENTRY);
     u64 vfsmount = word_at(path + OFFSET_PATH_MOUNT);
     u64 root = word_at(vfsmount + OFFSET_VFSMOUNT_ROOT);
-    u64 super_block = word_at(vfsmount + OFFSET_VFSMOUNT_SUPER);
-    struct place place = {.device = half_at(super_block + OFFSET_SUPER_DEVICE)};
     u64 slots = 0;
 
     for (int step = 0; step < WALK_LIMIT; step++) {
-        u64 inode = word_at(dentry + OFFSET_DENTRY_INODE);
-        u64 parent = word_at(dentry + OFFSET_DENTRY_PARENT);
+        u64 words[DENTRY_WORDS] = {}, parent;
+        struct place place = {};
 
-        place.inode_number = word_at(inode + OFFSET_INODE_NUMBER);
+        bpf_probe_read_kernel(words, sizeof(words), (void *)(dentry + OFFSET_DENTRY_PARENT));
+        parent = words[0];
+        place.inode_number = word_at(words[DENTRY_WORDS - 1] + OFFSET_INODE_NUMBER);
         if (config->filter_of_places >> (place.inode_number & 31) & 1) {
-            u32 *found = places.lookup(&place);
+            u64 super_block = word_at(vfsmount + OFFSET_VFSMOUNT_SUPER);
+            u32 *found;
 
+            place.device = half_at(super_block + OFFSET_SUPER_DEVICE);
+            found = places.lookup(&place);
             slots |= found ? *found & wanted : 0;
             if (slots == wanted)
                 return slots;
@@ -88,8 +94,6 @@ static __always_inline u64 slots_by_place(u64 path, u64 other, u64 wanted, struc
                 vfsmount = upper + OFFSET_MOUNT_VFSMOUNT;
             }
             root = word_at(vfsmount + OFFSET_VFSMOUNT_ROOT);
-            super_block = word_at(vfsmount + OFFSET_VFSMOUNT_SUPER);
-            place.device = half_at(super_block + OFFSET_SUPER_DEVICE);
         } else if (parent == dentry) {
             return slots; /* a file without a name */
         }
