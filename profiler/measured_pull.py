@@ -15,8 +15,8 @@ from profiler.pull.results import Failure, Progress, PullResult, Verification
 from profiler.pull.source import Plan
 from profiler.pull.workers import WorkerPool
 from profiler.session import ProfileSession, ProfileSnapshot
-from profiler.watch import Watch
-from profiler.why import WhyInputs
+from profiler.why.causes import WhyInputs
+from profiler.why.watch import Watch
 
 
 class Verify(enum.Enum):

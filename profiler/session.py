@@ -18,7 +18,6 @@ from pathlib import Path
 from contracts.errors import UsageError, WritewiseError
 from contracts.model import CallType, Contract, Slot
 from contracts.stats import BUCKET_COUNT, CallStats
-from profiler.block_devices import BlockDevice, devices_of
 from profiler.bpf import loader, paths, starts
 from profiler.bpf.filter import ScopeFilter
 from profiler.bpf.probe import Probe
@@ -26,6 +25,7 @@ from profiler.bpf.probes import block, calls, path_calls, scope, socket_calls, u
 from profiler.bpf.probes.block import DeviceCounters
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
+from profiler.why.block_devices import BlockDevice, devices_of
 
 MAX_THREADS = 65536
 _HARMLESS = (*waits.HARMLESS, *block.HARMLESS)

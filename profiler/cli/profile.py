@@ -21,7 +21,7 @@ from profiler.cli import argument_types
 
 if TYPE_CHECKING:
     from contracts.model import Contract
-    from profiler.recording import Profile, Recording
+    from profiler.recording.recording import Profile, Recording
     from profiler.report.log import RecordLog
     from profiler.session import ProfileSession
 
@@ -71,8 +71,8 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Profile and report; the command's exit code, or 0. Raises WritewiseError."""
     from contracts.loading import load_contract
+    from profiler.recording.timeframes import check_timeframe
     from profiler.requirements import NEEDED_BY, require
-    from profiler.timeframes import check_timeframe
 
     argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
     _check(arguments, argv)
@@ -111,8 +111,8 @@ def _log(
     if arguments.log is None:
         yield None
         return
-    from profiler.append_only import open_to_append
-    from profiler.log_origin import command_of, origin
+    from profiler.recording.append_only import open_to_append
+    from profiler.recording.log_origin import command_of, origin
     from profiler.report.log import RecordLog, is_record
 
     pid = arguments.pid or 0
@@ -142,7 +142,7 @@ def _record(
 ) -> tuple[Recording, int]:
     """Let what is profiled happen; what was recorded, and the exit code."""
     from profiler.bpf.filter import ScopeFilter
-    from profiler.recording import Recording
+    from profiler.recording.recording import Recording
     from profiler.session import ProfileSession
 
     scope_filter = ScopeFilter(comm=arguments.comm, cgroup=arguments.cgroup)
@@ -158,7 +158,7 @@ def _record(
 
 def _pids(arguments: argparse.Namespace, argv: list[str]) -> Callable[[], Iterable[int]]:
     """The processes whose memory and CPU time rules of resources measure."""
-    from profiler import resources
+    from profiler.recording import resources
 
     if argv or arguments.pid:
         pids = resources.tree_below(arguments.pid or os.getpid())
@@ -174,8 +174,8 @@ def _live_view(
     if not arguments.live:
         yield
         return
+    from profiler.recording.ticker import Beat
     from profiler.report import live
-    from profiler.ticker import Beat
 
     with live.LiveView(live.open_terminal(), contract, recording.timeframes.so_far) as view:
         recording.add(Beat(live.REFRESH_INTERVAL_NS, view.refresh, live.REFRESH_SHARE))
@@ -190,12 +190,12 @@ def _wait(
 ) -> int:
     """Until what is profiled is over; the exit code."""
     if argv:
-        from profiler.command import run_command
+        from profiler.recording.command import run_command
 
         stdout_fd = None if _STDOUT in _command_outputs(arguments) else _STDERR
         on_start = log.set_pid if log else None
         return run_command(session, argv, stdout_fd=stdout_fd, on_start=on_start)
-    from profiler.waiting import until_interrupted, wait, wait_for_process
+    from profiler.recording.waiting import until_interrupted, wait, wait_for_process
 
     with until_interrupted():
         if arguments.pid is None:

@@ -24,7 +24,7 @@ from contracts.text import printable
 from contracts.units import format_count, format_duration, format_rate, format_size
 from contracts.vocabulary import call_types_text
 from profiler.session import ProfileSnapshot
-from profiler.timeline import read_vmstat
+from profiler.why.timeline import read_vmstat
 from sysctl.writeback import Thresholds
 
 REFRESH_INTERVAL_NS = 250 * 10**6

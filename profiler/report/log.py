@@ -21,8 +21,8 @@ from contracts.model import Contract, Quantity, Rule
 from contracts.text import printable
 from contracts.units import BYTES_PER_UNIT, exact_count, exact_latency
 from contracts.vocabulary import call_types_text
-from profiler.log_origin import Origin
-from profiler.timeframes import Frame
+from profiler.recording.log_origin import Origin
+from profiler.recording.timeframes import Frame
 
 FIELDS = (
     *("TIMESTAMP", "LABEL", "PATH", "FSTYPE", "FSNAME", "FSHOST", "CALL-TYPE", "SIZE-RANGE"),

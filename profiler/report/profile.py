@@ -17,13 +17,13 @@ from contracts.model import CallType
 from contracts.stats import CallStats
 from contracts.text import printable
 from contracts.units import counted, exact_latency
-from profiler.frame_tally import FrameTally, RuleTally
-from profiler.recording import Profile
+from profiler.recording.frame_tally import FrameTally, RuleTally
+from profiler.recording.recording import Profile
+from profiler.recording.timeframes import Frame
 from profiler.report.findings import findings_document, print_findings
 from profiler.report.snapshot import snapshot_document, snapshot_lines
 from profiler.report.timeline import timeline_document
 from profiler.report.why import explain, print_why, why_document
-from profiler.timeframes import Frame
 
 _FILE_COLUMNS = 120
 

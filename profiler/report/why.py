@@ -15,9 +15,9 @@ from contracts.model import CallType
 from contracts.text import printable
 from contracts.units import counted, format_count, format_duration, format_rate, format_size
 from contracts.vocabulary import call_types_text
-from profiler.block_devices import BlockDevice, bottom_devices
-from profiler.timeline import Timeline
-from profiler.why import SLOW_SHARE, Cause, Part, WhyInputs, main_cause, split
+from profiler.why.block_devices import BlockDevice, bottom_devices
+from profiler.why.causes import SLOW_SHARE, Cause, Part, WhyInputs, main_cause, split
+from profiler.why.timeline import Timeline
 
 if TYPE_CHECKING:
     from profiler.bpf.probes.block import DeviceStats

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from contracts.stats import BUCKET_COUNT
-from profiler.block_devices import BlockDevice, bottom_devices, devices_of
 from profiler.bpf import loader
 from profiler.bpf.probes import block
 from profiler.bpf.probes.block import DeviceCounters, DeviceStats
 from profiler.session import _possible_cpus
+from profiler.why.block_devices import BlockDevice, bottom_devices, devices_of
 from tests.root.profiling import mounted
 
 BLOCK_BYTES = 4096

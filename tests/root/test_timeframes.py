@@ -145,17 +145,17 @@ def test_an_interrupt_ends_with_the_rest(tmp_path: Path) -> None:
 
 
 def test_resources_of_a_command(tmp_path: Path) -> None:
-    rules = ("rss,/,none,all,memory-rss,50MB", "cpu,/,none,all,cpu-time,1s",
+    rules = ("rss,/,none,all,memory-rss,50MB", "cpu,/,none,all,cpu-time,3s",
              "host,/,none,all,host-cpu-user-time,1us", writes(tmp_path, "count", "1"))  # fmt: skip
     contract = contract_of(tmp_path, *rules)
-    burn = "import time\nmemory = bytearray(100 << 20)\nwhile time.process_time() < 0.8: pass"
+    burn = "import time\nmemory = bytearray(100 << 20)\nwhile time.process_time() < 2: pass"
     document = document_of("--contract", contract, "--", sys.executable, "-c", burn)
     values = {finding["label"]: finding["value"] for finding in document["findings"]}
     assert 100 << 20 <= values["rss"] < 200 << 20
-    assert 0.8e9 <= values["cpu"] < 1.2e9
+    assert 2e9 <= values["cpu"] < 2.5e9
     host = document["resources"]
     assert host["host_user_ns"] == values["host"] > 0
-    assert host["host_user_ns"] + host["host_system_ns"] >= 0.6e9  # by ticks: not exact
+    assert host["host_user_ns"] + host["host_system_ns"] >= 1.5e9  # by ticks: not exact
     verdicts = {finding["label"]: finding["violated"] for finding in document["findings"]}
     assert verdicts == {"rss": True, "cpu": False, "host": True, "writes": False}
     assert document["resources"]["rss_bytes"] == values["rss"]

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from profiler.block_devices import devices_of
 from profiler.bpf.probes.block import DeviceCounters
 from profiler.report.why import Explanation, explain
 from profiler.session import ProfileSession
-from profiler.timeline import Timeline, TimelineRecorder
-from profiler.why import Cause, WhyInputs
-from profiler.write_calls import widest_writes
+from profiler.why.block_devices import devices_of
+from profiler.why.causes import Cause, WhyInputs
+from profiler.why.timeline import Timeline, TimelineRecorder
+from profiler.why.write_calls import widest_writes
 from tests.root.profiling import contract, mounted, run
 from tests.root.test_block import counting, loop_device
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from profiler.block_devices import BlockDevice, bottom_devices, devices_of
+from profiler.why.block_devices import BlockDevice, bottom_devices, devices_of
 from sysctl.host.mount_table import Mount, parse_mountinfo
 
 MOUNTS = """\
 21 1 259:2 / / rw - ext4 /dev/nvme0n1p1 rw
 22 21 0:5 / /proc rw - proc proc rw
 23 21 0:6 / /shm rw - tmpfs tmpfs rw
-24 21 253:0 / /data rw - xfs /dev/mapper/data rw
-25 24 7:0 / /data/lab rw - xfs /dev/loop0 rw
-26 21 0:40 / /merged rw - overlay overlay rw,lowerdir=/lower,upperdir=/data/up\\040per,workdir=/w
+24 21 253:0 / /made-up rw - xfs /dev/mapper/data rw
+25 24 7:0 / /made-up/lab rw - xfs /dev/loop0 rw
+26 21 0:40 / /merged rw - overlay overlay rw,lowerdir=/lower,upperdir=/made-up/up\\040per,workdir=/w
 27 21 0:41 / /other rw - overlay overlay rw,lowerdir=/lower
 28 21 0:42 / /btrfs rw - btrfs /dev/null rw
 29 21 251:0 / /zram rw - ext4 /dev/zram0 rw
@@ -69,8 +69,8 @@ def sysfs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/data/lab/deep", [LOOP]),
-        ("/data", [FIRST, SECOND, LOOP]),  # with what is mounted below
+        ("/made-up/lab/deep", [LOOP]),
+        ("/made-up", [FIRST, SECOND, LOOP]),  # with what is mounted below
         ("/database", [ROOT]),
         ("/", [ROOT, FIRST, SECOND, LOOP]),
         ("/bind/deep", [ROOT]),
@@ -89,7 +89,7 @@ def test_disks_below_a_path(
 
 
 def test_each_disk_comes_once(mounts: Sequence[Mount], sysfs: Path) -> None:
-    assert devices_of(["/a", "/b", "/data/lab", "/data/lab/x"], mounts, sysfs) == (ROOT, LOOP)
+    assert devices_of(["/a", "/b", "/made-up/lab", "/made-up/lab/x"], mounts, sysfs) == (ROOT, LOOP)
 
 
 def test_a_disk_that_sysfs_does_not_have(mounts: Sequence[Mount], tmp_path: Path) -> None:

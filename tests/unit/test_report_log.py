@@ -18,10 +18,10 @@ from contracts.evaluate import evaluate
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from contracts.text import printable
 from contracts.units import parse_count, parse_latency_ns, parse_size_bytes
-from profiler.append_only import open_to_append
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
-from profiler.log_origin import (
+from profiler.recording.append_only import open_to_append
+from profiler.recording.log_origin import (
     JOB_GROUP_VARIABLES,
     JOB_ID_VARIABLES,
     Origin,
@@ -30,9 +30,9 @@ from profiler.log_origin import (
     origin,
     volume_of,
 )
+from profiler.recording.timeframes import Frame
 from profiler.report.log import FIELDS, RecordLog, figure_text, is_record
 from profiler.session import ProfileSnapshot
-from profiler.timeframes import Frame
 from tests.unit.contract_strategies import rules, stats_of
 
 SECOND_NS = 10**9

@@ -17,13 +17,13 @@ from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from contracts.stats import CallStats, ResourceUsage
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
-from profiler.frame_tally import FrameTally
-from profiler.recording import Profile
+from profiler.recording.frame_tally import FrameTally
+from profiler.recording.recording import Profile
+from profiler.recording.timeframes import Frame, merge_snapshots
 from profiler.report.profile import frames_lines, print_profile, write_document
 from profiler.session import ProfileSnapshot
-from profiler.timeframes import Frame, merge_snapshots
-from profiler.timeline import Sample, Timeline
-from profiler.why import WhyInputs
+from profiler.why.causes import WhyInputs
+from profiler.why.timeline import Sample, Timeline
 from sysctl.writeback import Thresholds
 from tests.unit.contract_strategies import contracts, stats_of
 

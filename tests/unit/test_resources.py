@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from contracts.stats import ResourceUsage
-from profiler.resources import (
+from profiler.recording.resources import (
     CpuTime,
     ProcessSample,
     ResourceSampler,

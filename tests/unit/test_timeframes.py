@@ -14,8 +14,8 @@ from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from contracts.stats import CallStats, ResourceUsage
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
+from profiler.recording.timeframes import Frame, Timeframes, check_timeframe, merge_snapshots
 from profiler.session import ProfileSnapshot
-from profiler.timeframes import Frame, Timeframes, check_timeframe, merge_snapshots
 from tests.unit.contract_strategies import stats_of
 
 SECOND_NS = 10**9

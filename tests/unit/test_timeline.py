@@ -10,7 +10,7 @@ import pytest
 
 from profiler.bpf.probes.block import DeviceTotals
 from profiler.report.timeline import timeline_document
-from profiler.timeline import Timeline, TimelineRecorder, read_io_pressure
+from profiler.why.timeline import Timeline, TimelineRecorder, read_io_pressure
 from sysctl.writeback import PAGE_BYTES
 
 S = 10**9

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.bpf.probes.block import DeviceTotals
-from profiler.ticker import Beat, Ticker
+from profiler.recording.ticker import Beat, Ticker
 from sysctl.writeback import PAGE_BYTES, Thresholds
 
 INTERVAL_NS = 50_000_000

@@ -37,7 +37,7 @@ class Counters(Protocol):
 
 
 class Sampler(Protocol):
-    """What the usage of a frame comes from: `profiler.resources.ResourceSampler`."""
+    """What the usage of a frame comes from: `profiler.recording.resources.ResourceSampler`."""
 
     def take(self) -> ResourceUsage:
         """The usage since the last call, or since the beginning."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from profiler.bpf.probes.block import DeviceStats
+from profiler.recording.ticker import Beat, Ticker
 from profiler.session import ProfileSession, ProfileSnapshot
-from profiler.ticker import Beat, Ticker
-from profiler.timeline import TimelineRecorder
-from profiler.why import WhyInputs
-from profiler.write_calls import widest_writes
+from profiler.why.causes import WhyInputs
+from profiler.why.timeline import TimelineRecorder
+from profiler.why.write_calls import widest_writes
 
 
 class Watch:

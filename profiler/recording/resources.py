@@ -20,7 +20,7 @@ from contracts.stats import ResourceUsage, merge_usage
 
 SAMPLE_INTERVAL_NS = 100 * 10**6
 #: The share of one CPU that sampling may take; with very many processes it comes less often.
-SAMPLE_SHARE = 0.02
+SAMPLE_SHARE = 0.05
 _NS_PER_S = 10**9
 
 

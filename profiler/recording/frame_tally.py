@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from contracts.evaluate import Finding
-from profiler.timeframes import Frame
+from profiler.recording.timeframes import Frame
 
 #: Frames with violations that are kept one by one; later ones are counted only.
 MAX_FRAMES_KEPT = 1000

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from contracts.model import CallType
 from contracts.stats import CallStats
-from profiler.block_devices import BlockDevice
-from profiler.timeline import Timeline
+from profiler.why.block_devices import BlockDevice
+from profiler.why.timeline import Timeline
 
 if TYPE_CHECKING:
     from profiler.bpf.probes.block import DeviceStats
@@ -41,7 +41,7 @@ _WAITS = tuple(cause for cause in Cause if cause is not Cause.ON_CPU)
 class WhyInputs:
     """What is known of a run.
 
-    `calls` are the writes in scope (`profiler.write_calls`) and `call_types` what they are;
+    `calls` are the writes in scope (`profiler.why.write_calls`) and `call_types` what they are;
     `writers` is how many threads made them, None if not known. `stall` is of all that the threads
     in scope did. `devices` are the disks that were written to, with what they did in the run.
     """
