@@ -28,6 +28,8 @@ from profiler.bpf.probes.waits import StallStats
 from profiler.why.block_devices import BlockDevice, devices_of
 
 MAX_THREADS = 65536
+#: So many make no path of the programs long (`loader.load`, simple).
+_FEW_SLOTS = 4
 _HARMLESS = (*waits.HARMLESS, *block.HARMLESS)
 _MOVE_DATA = {CallType.READ, CallType.WRITE}
 SYSTEM_CALLS = {**calls.SYSTEM_CALLS, **path_calls.SYSTEM_CALLS, **socket_calls.SYSTEM_CALLS}
@@ -59,8 +61,8 @@ class ProfileSession:
     Follows the processes given to `track` and all they start, or with `host_wide` every process;
     of these the threads that pass `scope_filter` count.
     `max_threads` is how many threads can be followed at a time; those beyond it are counted as
-    losses. On entry raises UsageError for a path that cannot be profiled, RequirementError for
-    what the host lacks.
+    losses. A `compiler` that was started early saves its time to start. On entry raises UsageError
+    for a path that cannot be profiled, RequirementError for what the host lacks.
     """
 
     def __init__(
@@ -70,12 +72,14 @@ class ProfileSession:
         host_wide: bool = False,
         scope_filter: ScopeFilter | None = None,
         max_threads: int = MAX_THREADS,
+        compiler: loader.Compiler | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.contract = contract
         self._host_wide = host_wide
         self._filter = scope_filter or ScopeFilter()
         self._max_threads = max_threads
+        self._compiler = compiler
         self._clock_ns = clock_ns
         self._slots = _slots_of(contract)
         self._cpus = _possible_cpus()
@@ -99,7 +103,9 @@ class ProfileSession:
             **self._filter.macros(),
         }
         with contextlib.ExitStack() as on_failure:
-            self._module = on_failure.enter_context(loader.load(self._probes(), numbers))
+            simple = not places and len(self._slots) <= _FEW_SLOTS
+            module = loader.load(self._probes(), numbers, self._compiler, simple=simple)
+            self._module = on_failure.enter_context(module)
             self._begin(root_slots, places)
             self._insert_ways(ways)
             on_failure.pop_all()

@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Profile S3 pulls, find the write-back settings that make them fast, "
         "and write down the change with its evidence.",
     )
-    parser.add_argument("--version", action="version", version=f"writewise {_version()}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in commands.ALL:
         subparser = subparsers.add_parser(
@@ -39,10 +39,14 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _version() -> str:
-    from importlib.metadata import version
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for, which takes longer than all the rest of --help."""
 
-    return version("writewise")
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print("writewise", version("writewise"))
+        parser.exit()
 
 
 class _Parser(argparse.ArgumentParser):

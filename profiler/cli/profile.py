@@ -21,6 +21,7 @@ from profiler.cli import argument_types
 
 if TYPE_CHECKING:
     from contracts.model import Contract
+    from profiler.bpf.loader import Compiler
     from profiler.recording.recording import Profile, Recording
     from profiler.report.log import RecordLog
     from profiler.session import ProfileSession
@@ -70,20 +71,27 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Profile and report; the command's exit code, or 0. Raises WritewiseError."""
-    from contracts.loading import load_contract
-    from profiler.recording.timeframes import check_timeframe
-    from profiler.requirements import NEEDED_BY, require
+    from profiler.bpf.loader import Compiler
 
     argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
     _check(arguments, argv)
-    contract = load_contract(arguments.contract)
-    check_timeframe(contract)
-    require(*NEEDED_BY[NAME])
-    with _log(arguments, contract, argv) as log, _output(arguments, bool(argv)) as output:
-        recording, exit_code = _record(arguments, contract, argv, log)
-        _report(recording.profile, output, arguments.json)
-        recording.check()
+    with Compiler(meanwhile=_import_report) as compiler:  # first: what follows takes as long
+        from contracts.loading import load_contract
+        from profiler.recording.timeframes import check_timeframe
+        from profiler.requirements import NEEDED_BY, require
+
+        contract = load_contract(arguments.contract)
+        check_timeframe(contract)
+        require(*NEEDED_BY[NAME])
+        with _log(arguments, contract, argv) as log, _output(arguments, bool(argv)) as output:
+            recording, exit_code = _record(arguments, contract, argv, log, compiler)
+            _report(recording.profile, output, arguments.json)
+            recording.check()
     return exit_code
+
+
+def _import_report() -> None:
+    import profiler.report.profile  # noqa: F401
 
 
 def _check(arguments: argparse.Namespace, argv: list[str]) -> None:
@@ -138,7 +146,11 @@ def _output(arguments: argparse.Namespace, beside_command: bool) -> Iterator[IO[
 
 
 def _record(
-    arguments: argparse.Namespace, contract: Contract, argv: list[str], log: RecordLog | None
+    arguments: argparse.Namespace,
+    contract: Contract,
+    argv: list[str],
+    log: RecordLog | None,
+    compiler: Compiler,
 ) -> tuple[Recording, int]:
     """Let what is profiled happen; what was recorded, and the exit code."""
     from profiler.bpf.filter import ScopeFilter
@@ -147,7 +159,9 @@ def _record(
 
     scope_filter = ScopeFilter(comm=arguments.comm, cgroup=arguments.cgroup)
     host_wide = not argv and arguments.pid is None
-    with ProfileSession(contract, host_wide=host_wide, scope_filter=scope_filter) as session:
+    with ProfileSession(
+        contract, host_wide=host_wide, scope_filter=scope_filter, compiler=compiler
+    ) as session:
         recording = Recording(
             session, contract, lambda: _pids(arguments, argv), [log] if log else []
         )

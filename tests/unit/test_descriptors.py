@@ -23,17 +23,17 @@ def open_now() -> list[str]:
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[loader._Compiler, socket.socket]]:
+def ends() -> Iterator[tuple[loader.Compiler, socket.socket]]:
     """The receiving side of a compiler that was never started, and its end of the socket."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    receiving = object.__new__(loader._Compiler)
+    receiving = object.__new__(loader.Compiler)
     receiving._connection = ours
     with ours, its:
         yield receiving, its
 
 
 def test_more_descriptors_than_a_message_takes(
-    ends: tuple[loader._Compiler, socket.socket],
+    ends: tuple[loader.Compiler, socket.socket],
 ) -> None:
     receiving, its = ends
     sent = {f"event{number}": its.fileno() for number in range(MANY)}
@@ -56,7 +56,7 @@ def test_more_descriptors_than_a_message_takes(
 
 
 def test_descriptors_for_which_there_is_no_room_are_a_sentence(
-    ends: tuple[loader._Compiler, socket.socket],
+    ends: tuple[loader.Compiler, socket.socket],
 ) -> None:
     receiving, its = ends
     compiler.give(its, "map", {str(number): its.fileno() for number in range(100)})
@@ -82,7 +82,7 @@ def test_descriptors_for_which_there_is_no_room_are_a_sentence(
     ],
 )
 def test_failures_are_sentences(
-    ends: tuple[loader._Compiler, socket.socket], failure: str, about: str, sentence: str
+    ends: tuple[loader.Compiler, socket.socket], failure: str, about: str, sentence: str
 ) -> None:
     receiving, its = ends
     receiving._chatter = io.BytesIO()
@@ -125,7 +125,7 @@ def test_attachments_are_closed_when_no_process_can_be_had(monkeypatch: pytest.M
 
 
 def test_a_compiler_that_ends_without_a_word(
-    ends: tuple[loader._Compiler, socket.socket],
+    ends: tuple[loader.Compiler, socket.socket],
 ) -> None:
     receiving, its = ends
     receiving.ask({"files": []})
