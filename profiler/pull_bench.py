@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from contracts.evaluate import evaluate
 from contracts.model import Contract
@@ -24,12 +25,22 @@ from profiler.pull.workers import WorkerPool
 from profiler.report.findings import findings_document
 from profiler.session import ProfileSession
 from profiler.settle import settle_dirty_limit
+from profiler.why.block_devices import devices_of
+from profiler.why.causes import WhyInputs, split
 from sysctl.host.host import Host
 from sysctl.host.mounts import words_of
-from sysctl.host.sysctls import read_thresholds, read_writeback
+from sysctl.host.sysctls import (
+    dirtyable_bytes,
+    read_dirtied_bytes,
+    read_thresholds,
+    read_writeback,
+)
 from sysctl.host.system import HostError
-from sysctl.results import Observation
+from sysctl.results import Observation, TracePoint
 from sysctl.setting import Setting
+
+#: Points of a pull's course that are kept.
+TRACE_POINTS = 250
 
 
 @dataclass
@@ -70,18 +81,26 @@ class PullBench:
             wanted = read_writeback(self.host.system)
             limit_bytes = settle_dirty_limit(self.host, self.limits, wanted).limit_bytes
             thresholds = read_thresholds(self.host.system)
+            dirtyable = dirtyable_bytes(self.host.system)
+            dirtied_before = read_dirtied_bytes(self.host.system)
             self.say("pulling")
             measured = self._pull(folder, durable)
+            dirtied = read_dirtied_bytes(self.host.system) - dirtied_before
             self._check_unchanged(wanted)
+        why = measured.why
         return Observation(
             return_s=measured.return_seconds,
             durable_s=measured.durable_seconds,
             stall_share=measured.stalled_share or 0.0,
-            peak_dirty_bytes=_peak_dirty_bytes(measured),
+            peak_dirty_bytes=why.timeline.peak_added_bytes if why and why.timeline else 0,
             thresholds=thresholds,
             limit_bytes=limit_bytes,
             bytes=measured.result.bytes,
             objects=measured.result.objects,
+            dirtyable_bytes=dirtyable,
+            others_dirtied_bytes=max(0, dirtied - measured.result.bytes),
+            **_of_writes(why),
+            trace=self._trace(why),
             findings=self._findings(measured),
         )
 
@@ -110,16 +129,37 @@ class PullBench:
         if changed:
             raise HostError(f"another program changed {', '.join(changed)} during the trial")
 
+    def _trace(self, why: WhyInputs | None) -> tuple[TracePoint, ...]:
+        """The pull's course, thinned out; empty where the destination has no disk of its own."""
+        timeline = why.timeline if why else None
+        names = {device.name for device in devices_of((str(self.destination),))}
+        at = [i for i, name in enumerate(timeline.devices) if name in names] if timeline else []
+        if timeline is None or not at:
+            return ()
+        step = -(-len(timeline.samples) // TRACE_POINTS)
+        first = timeline.first.devices[at[0]].written_bytes
+        return tuple(
+            TracePoint(
+                sample.time_ns / 1e9, sample.held_bytes, sample.devices[at[0]].written_bytes - first
+            )
+            for sample in timeline.samples[::step]
+        )
+
     def _findings(self, measured: PullMeasurement) -> tuple[dict[str, object], ...]:
         if measured.snapshot is None:
             return ()
         return tuple(findings_document(evaluate(self.contract, measured.snapshot.stats)))
 
 
-def _peak_dirty_bytes(measured: PullMeasurement) -> int:
-    """What a power loss would have taken of this pull; 0 without a session to watch it."""
-    timeline = measured.why.timeline if measured.why else None
-    return timeline.peak_added_bytes if timeline else 0
+def _of_writes(why: WhyInputs | None) -> dict[str, Any]:
+    """Percentiles and causes of the contract's writes, as `Observation` has them."""
+    if why is None:
+        return {}
+    return {
+        "write_p50_ns": why.calls.percentile_ns(50),
+        "write_p99_ns": why.calls.percentile_ns(99),
+        "split_s": {part.cause.value: part.time_ns / 1e9 for part in split(why.calls)},
+    }
 
 
 class Instruments(ExitStack):

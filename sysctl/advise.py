@@ -22,7 +22,7 @@ from contracts.units import format_size
 from sysctl.evidence import Side, side_of, thresholds_of
 from sysctl.explain import MOUNT_OPTIONS, Reason, explain_sysctls
 from sysctl.knobs.mount import find, split_options
-from sysctl.results import CANDIDATE, CONFIRM, PRESENT, Observation, Results, Trial
+from sysctl.results import CANDIDATE, PRESENT, RECHECK, Observation, Results, Trial
 from sysctl.setting import Setting
 from sysctl.statistics import summarize
 
@@ -65,7 +65,7 @@ def advise(results: Results) -> Recommendation:
     chosen = choose(results)
     if chosen is None:
         return Recommendation(present, None, _no_change(results, present), (), results)
-    confirmed = [t for t in results.of_role(CONFIRM) if t.valid and t.setting == chosen.setting]
+    confirmed = [t for t in results.of_role(RECHECK) if t.valid and t.setting == chosen.setting]
     best = side_of(results, [chosen, *confirmed])
     if not confirmed or best is None:
         return Recommendation(present, None, _UNFINISHED, (), results)

@@ -22,7 +22,7 @@ from sysctl.setting import Setting
 from sysctl.writeback import Thresholds
 
 FORMAT = "writewise-results"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _FILE = FileKind(
     noun="results",
     max_bytes=64 * 2**20,
@@ -30,18 +30,37 @@ _FILE = FileKind(
 )
 _LARGEST = 2**63 - 1
 
+#: Roles: the present settings, alone or beside another; a setting of the search; one of its best,
+#: measured afresh beside the present settings before it is recommended.
 PRESENT = "present"
 CANDIDATE = "candidate"
-CONFIRM = "confirm"
+RECHECK = "recheck"
+
+
+@dataclass(frozen=True)
+class TracePoint:
+    """One moment of a pull, `time_s` after its start.
+
+    `held_bytes` are dirty or under write-back on the host, `written_bytes` what the destination's
+    disk has written since the start.
+    """
+
+    time_s: float
+    held_bytes: int
+    written_bytes: int
 
 
 @dataclass(frozen=True)
 class Observation:
     """What one pull showed. Times in s, sizes in bytes.
 
-    `stall_share` is the part of the workers' time that they waited in dirty throttling; `durable_s`
-    is None when the files were deleted before they reached the device. `findings` are the
-    contract's values (`profiler.report.findings`), for reading only.
+    `stall_share` is the part of the workers' time that they slept in dirty throttling; `durable_s`
+    is None when the files were deleted before they reached the device. `thresholds`, `limit_bytes`
+    and `dirtyable_bytes` are as the pull began. `write_p50_ns`, `write_p99_ns` and `split_s` (the
+    time in write calls by cause, `profiler.why.causes.Cause`) are of the contract's writes.
+    `others_dirtied_bytes` is what was dirtied meanwhile and was not of this pull. `trace` is the
+    pull's course, a few hundred points at most. `findings` are the contract's values
+    (`profiler.report.findings`), for reading only.
     """
 
     return_s: float
@@ -52,18 +71,31 @@ class Observation:
     limit_bytes: int
     bytes: int
     objects: int
+    dirtyable_bytes: int = 0
+    others_dirtied_bytes: int = 0
+    write_p50_ns: float = 0.0
+    write_p99_ns: float = 0.0
+    split_s: Mapping[str, float] = field(default_factory=dict)
+    trace: tuple[TracePoint, ...] = ()
     findings: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting, tried once. `problem` says why it has no valid observation; else it is empty."""
+    """One setting, tried once. `problem` says why it has no valid observation; else it is empty.
+
+    Trials of one `pair` ran next to each other, one of them under the present settings. A trial
+    that was stopped since it could no longer win has no observation and no problem: it took longer
+    than `stopped_s`.
+    """
 
     role: str
     setting: Setting
     started_at: str
     observation: Observation | None
     problem: str = ""
+    pair: int | None = None
+    stopped_s: float | None = None
 
     @property
     def valid(self) -> Observation | None:
@@ -123,13 +155,18 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def _trial_to_json(trial: Trial) -> dict[str, Any]:
-    observation = asdict(trial.observation) if trial.observation else None
+    observation = None
+    if trial.observation:
+        points = [[p.time_s, p.held_bytes, p.written_bytes] for p in trial.observation.trace]
+        observation = {**asdict(trial.observation), "trace": points}
     return {
         "role": trial.role,
         "setting": trial.setting.to_json(),
         "started_at": trial.started_at,
         "observation": observation,
         "problem": trial.problem,
+        "pair": trial.pair,
+        "stopped_s": trial.stopped_s,
     }
 
 
@@ -178,7 +215,7 @@ def _context(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _trial_from_json(data: Mapping[str, Any]) -> Trial:
-    if data["role"] not in (PRESENT, CANDIDATE, CONFIRM):
+    if data["role"] not in (PRESENT, CANDIDATE, RECHECK):
         raise ValueError(f"a trial of role {data['role']!r}")
     setting = Setting.from_json(data["setting"])
     unknown = [name for name in setting.values if name not in BY_NAME]
@@ -191,6 +228,8 @@ def _trial_from_json(data: Mapping[str, Any]) -> Trial:
         started_at=str(data["started_at"]),
         observation=_observation_from_json(observed) if observed else None,
         problem=str(data["problem"]),
+        pair=None if data["pair"] is None else _whole(data["pair"]),
+        stopped_s=None if data["stopped_s"] is None else _seconds(data["stopped_s"]),
     )
 
 
@@ -199,14 +238,30 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
     return Observation(
         return_s=_seconds(data["return_s"]),
         durable_s=None if durable is None else _seconds(durable),
-        stall_share=float(data["stall_share"]),
+        stall_share=_share_or_time(data["stall_share"]),
         peak_dirty_bytes=_whole(data["peak_dirty_bytes"]),
         thresholds=Thresholds(**{name: _whole(v) for name, v in data["thresholds"].items()}),
         limit_bytes=_whole(data["limit_bytes"]),
         bytes=_whole(data["bytes"]),
         objects=_whole(data["objects"]),
+        dirtyable_bytes=_whole(data["dirtyable_bytes"]),
+        others_dirtied_bytes=_whole(data["others_dirtied_bytes"]),
+        write_p50_ns=_share_or_time(data["write_p50_ns"]),
+        write_p99_ns=_share_or_time(data["write_p99_ns"]),
+        split_s={str(cause): _share_or_time(time) for cause, time in data["split_s"].items()},
+        trace=tuple(_point(*point) for point in data["trace"]),
         findings=tuple(data["findings"]),
     )
+
+
+def _point(time_s: float, held_bytes: int, written_bytes: int) -> TracePoint:
+    return TracePoint(_share_or_time(time_s), _whole(held_bytes), _whole(written_bytes))
+
+
+def _share_or_time(value: float) -> float:
+    if not 0 <= float(value) < _LARGEST:
+        raise ValueError(f"{value!r} is neither a share nor a time")
+    return float(value)
 
 
 def _seconds(value: float) -> float:

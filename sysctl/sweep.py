@@ -15,7 +15,7 @@ from typing import Protocol
 
 from contracts.errors import WritewiseError
 from sysctl.advise import choose
-from sysctl.results import CANDIDATE, CONFIRM, PRESENT, Observation, Results, Trial
+from sysctl.results import CANDIDATE, PRESENT, RECHECK, Observation, Results, Trial
 from sysctl.search import Strategy
 from sysctl.setting import Setting
 
@@ -48,7 +48,7 @@ def next_step(results: Results, strategy: Strategy, present: Setting) -> Step | 
     presents = len(results.of_role(PRESENT))
     tried = len(results.of_role(CANDIDATE))
     candidates_left = strategy.remaining(results.trials)
-    confirm = 0 if results.of_role(CONFIRM) else 1
+    confirm = 0 if results.of_role(RECHECK) else 1
     remaining = candidates_left + max(0, PRESENT_REPEATS - presents) + confirm - 1
     if presents == 0 or (presents == 1 and tried >= candidates_left):
         return Step(PRESENT, present, durable=presents == 0, remaining=remaining)
@@ -58,7 +58,7 @@ def next_step(results: Results, strategy: Strategy, present: Setting) -> Step | 
     if presents < PRESENT_REPEATS:
         return Step(PRESENT, present, durable=False, remaining=remaining)
     chosen = choose(results) if confirm else None
-    return Step(CONFIRM, chosen.setting, durable=True, remaining=0) if chosen else None
+    return Step(RECHECK, chosen.setting, durable=True, remaining=0) if chosen else None
 
 
 def run_sweep(

@@ -20,7 +20,7 @@ from contracts.units import counted, format_count, format_duration, format_secon
 from profiler.measured_pull import Phase
 from profiler.pull.results import Progress as PullProgress
 from profiler.report.progress import MovingLine
-from sysctl.results import CONFIRM, PRESENT, Observation, Results, Trial
+from sysctl.results import PRESENT, RECHECK, Observation, Results, Trial
 from sysctl.sweep import Step
 
 _FORMATS: Mapping[str, Callable[[float], str]] = {
@@ -144,7 +144,7 @@ def _minutes(seconds: float) -> str:
 
 def title_of(role: str, setting: str) -> str:
     """`present (dirty_ratio=20 …)`."""
-    return {PRESENT: f"present ({setting})", CONFIRM: f"again: {setting}"}.get(role, setting)
+    return {PRESENT: f"present ({setting})", RECHECK: f"again: {setting}"}.get(role, setting)
 
 
 def _trial_line(trial: Trial, seen: Observation) -> str:

@@ -77,11 +77,20 @@ def _order(present: Mapping[str, int], wanted: Mapping[str, int], dirtyable: int
 
 def read_thresholds(system: System) -> Thresholds:
     """What the kernel makes of the present settings, from /proc/vmstat."""
-    vmstat = dict(line.split() for line in system.read("/proc/vmstat").splitlines())
     return Thresholds(
-        background_bytes=int(vmstat["nr_dirty_background_threshold"]) * PAGE_BYTES,
-        dirty_bytes=int(vmstat["nr_dirty_threshold"]) * PAGE_BYTES,
+        background_bytes=_vmstat_bytes(system, "nr_dirty_background_threshold"),
+        dirty_bytes=_vmstat_bytes(system, "nr_dirty_threshold"),
     )
+
+
+def read_dirtied_bytes(system: System) -> int:
+    """What was dirtied on the host since it booted, a page each time anew."""
+    return _vmstat_bytes(system, "nr_dirtied")
+
+
+def _vmstat_bytes(system: System, name: str) -> int:
+    vmstat = dict(line.split() for line in system.read("/proc/vmstat").splitlines())
+    return int(vmstat[name]) * PAGE_BYTES
 
 
 def dirtyable_bytes(system: System) -> int:

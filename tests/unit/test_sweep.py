@@ -10,7 +10,7 @@ import pytest
 
 from contracts.errors import UsageError, WritewiseError
 from sysctl import results as results_module
-from sysctl.results import CANDIDATE, CONFIRM, PRESENT, load
+from sysctl.results import CANDIDATE, PRESENT, RECHECK, load
 from sysctl.search.grid import build_grid
 from sysctl.setting import Setting
 from tests.unit import sweeps
@@ -29,7 +29,7 @@ def test_present_settings_run_first_in_the_middle_and_last_and_the_best_is_confi
         PRESENT,
         *[CANDIDATE] * 3,
         PRESENT,
-        CONFIRM,
+        RECHECK,
     ]
     assert results.trials[-1].setting.values["vm.dirty_ratio"] == 80
     assert [t.observation.durable_s for t in results.trials if t.observation.durable_s] == [
@@ -83,7 +83,7 @@ def test_a_failed_trial_is_kept_with_its_reason_and_the_sweep_goes_on():
     results = sweep(seconds)
     problems = [trial.problem for trial in results.trials if trial.problem]
     assert problems == ["the endpoint is down"] * 2
-    assert roles(results)[-1] == CONFIRM
+    assert roles(results)[-1] == RECHECK
 
 
 def test_a_first_pull_that_fails_ends_the_sweep_with_its_reason():
