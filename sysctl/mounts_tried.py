@@ -1,0 +1,45 @@
+"""What the trials of a sweep say about mount options: only beside the present mount do they count.
+
+A mount option that is tried together with other sysctls may look good for their sake. So it is
+judged at the same sysctls with and without it, and counts where it was faster each time.
+"""
+
+from __future__ import annotations
+
+from sysctl.knobs.mount import split_options
+from sysctl.results import CANDIDATE, Results
+from sysctl.setting import Setting
+
+#: By how much a change of mount options must be faster, at every setting of the sysctls.
+MOUNT_GAIN = 0.05
+
+
+def changed_options(results: Results, setting: Setting) -> set[str]:
+    """The mount option words in which a setting differs from the present mount."""
+    if setting.mount_options is None:
+        return set()
+    present = set(results.context.get("mount_words", ()))
+    return present ^ set(split_options(setting.mount_options))
+
+
+def mount_ratios(results: Results, mount_options: str | None) -> list[float]:
+    """Times under `mount_options` divided by those under the present mount, at the same sysctls."""
+    unchanged: dict[object, float] = {}
+    changed: dict[object, float] = {}
+    for trial in results.of_role(CANDIDATE):
+        if trial.valid and not changed_options(results, trial.setting):
+            unchanged[trial.setting.sysctls] = trial.valid.return_s
+        elif trial.valid and trial.setting.mount_options == mount_options:
+            changed[trial.setting.sysctls] = trial.valid.return_s
+    return [time / unchanged[sysctls] for sysctls, time in changed.items() if sysctls in unchanged]
+
+
+def is_worth_its_mount(results: Results, setting: Setting) -> bool:
+    """Whether nothing speaks against the setting's mount options.
+
+    True where the mount is the present one, or where no sysctls were tried both with and without.
+    """
+    if not changed_options(results, setting):
+        return True
+    ratios = mount_ratios(results, setting.mount_options)
+    return not ratios or max(ratios) < 1 - MOUNT_GAIN

@@ -1,0 +1,120 @@
+"""The price of a setting: bytes at risk, time until they are durable, mount options changed.
+
+Bytes at risk are those that a power loss would take: dirty or under write-back. Where a pull ran
+under the setting they are the most that was seen; else the bound that the kernel keeps, the dirty
+threshold (`domain_dirty_limits()`, mm/page-writeback.c, as of Linux 6.18), or the whole burst where
+that is smaller.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+from contracts.units import format_seconds, format_size
+from sysctl.evidence import thresholds_of
+from sysctl.mounts_tried import changed_options
+from sysctl.results import Results
+from sysctl.setting import Setting
+
+#: Prices that differ by less are the same: a peak is seen by samples, and a device's rate varies.
+SAME_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a setting costs; `is_measured` is of `at_risk_bytes`, else they are the bound.
+
+    `ceiling_bytes` is the dirty threshold, which a larger burst may reach; `durable_s` is None
+    where no trial waited for the device.
+    """
+
+    at_risk_bytes: int
+    is_measured: bool
+    ceiling_bytes: int
+    durable_s: float | None
+    changed_options: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a person is ready to pay; None is no limit."""
+
+    max_at_risk_bytes: int | None = None
+    max_durable_s: float | None = None
+
+    def objection(self, price: Price) -> str:
+        """Why a setting of this price is out of the question; empty when it is not."""
+        allowed, durable_s = self.max_at_risk_bytes, self.max_durable_s
+        if allowed is not None and price.at_risk_bytes > allowed:
+            seen = "" if price.is_measured else "up to "
+            at_risk = format_size(price.at_risk_bytes)
+            return f"{seen}{at_risk} at risk, more than {format_size(allowed)}"
+        if durable_s is None:
+            return ""
+        if price.durable_s is None:
+            return "its time to durable was not measured"
+        if price.durable_s <= durable_s:
+            return ""
+        return (
+            f"durable after {format_seconds(price.durable_s)}, later than "
+            f"{format_seconds(durable_s)}"
+        )
+
+
+def price_of(results: Results, setting: Setting) -> Price:
+    """The price of a setting, from its valid trials, or the bound where it has none."""
+    seen = [t.valid for t in results.trials if t.valid and t.setting == setting]
+    durable = [each.durable_s for each in seen if each.durable_s is not None]
+    ceiling_bytes = thresholds_of(results, setting).dirty_bytes
+    bound_bytes = min(ceiling_bytes, burst_bytes(results) or ceiling_bytes)
+    return Price(
+        at_risk_bytes=max((each.peak_dirty_bytes for each in seen), default=bound_bytes),
+        is_measured=bool(seen),
+        ceiling_bytes=ceiling_bytes,
+        durable_s=statistics.median(durable) if durable else None,
+        changed_options=len(changed_options(results, setting)),
+    )
+
+
+def burst_bytes(results: Results) -> int:
+    """How much one pull of the sweep brought; 0 where no trial is valid."""
+    return next((t.valid.bytes for t in results.trials if t.valid), 0)
+
+
+_Measure = Callable[[Price], Optional[float]]
+
+#: What makes one setting cheaper than another, the weightiest first, and what counts as the same.
+CRITERIA: tuple[tuple[_Measure, float], ...] = (
+    (lambda price: price.at_risk_bytes, SAME_SHARE),
+    (lambda price: price.durable_s, SAME_SHARE),
+    (lambda price: price.changed_options, 0.0),
+    (lambda price: price.ceiling_bytes, 0.0),
+)
+
+
+def cheapest(prices: Mapping[Setting, Price]) -> list[Setting]:
+    """The settings that no other is cheaper than, in the order given; by one criterion at a time.
+
+    At each criterion those within its tolerance of the lowest stay in; one of which it is not
+    known stays in too.
+    """
+    left = list(prices)
+    for measure, tolerance in CRITERIA:
+        left = _lowest(left, {setting: measure(prices[setting]) for setting in left}, tolerance)
+    return left
+
+
+def _lowest(
+    settings: Sequence[Setting], values: Mapping[Setting, float | None], tolerance: float
+) -> list[Setting]:
+    known = [value for value in values.values() if value is not None]
+    reach = min(known, default=0.0) * (1 + tolerance)
+    kept: list[Setting] = []
+    for setting in settings:
+        value = values[setting]
+        if value is None or value <= reach:
+            kept.append(setting)
+    return kept
