@@ -22,6 +22,7 @@ setup(
         "psutil>=5.9",
         "pyyaml>=6.0",
         "rich>=13.0",
+        "scipy>=1.9",  # intervals; imported late
     ],
     # Bounded above, so that every machine formats and checks alike; all run on Python 3.9.
     extras_require={

@@ -1,13 +1,19 @@
-"""What the repeated runs of one setting show together: one side of a comparison."""
+"""What the runs of settings show together: one side of a comparison, and paired comparisons.
+
+A comparison rests on pairs alone: runs of a setting and of the present ones next to each other in
+time, so that what drifts (memory, the volume, the network) is the same for both.
+"""
 
 from __future__ import annotations
 
+import enum
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sysctl.results import PRESENT, Observation, Results, Trial
+from sysctl.results import PRESENT, RECHECK, Observation, Results, Trial
 from sysctl.setting import Setting, replace_values
-from sysctl.statistics import Repeats, summarize
+from sysctl.statistics import Interval, Repeats, noise_floor, ratio_interval, summarize
 from sysctl.writeback import Thresholds, effective_thresholds
 
 
@@ -46,3 +52,70 @@ def thresholds_of(results: Results, setting: Setting) -> Thresholds:
     present = results.of_role(PRESENT)
     values = replace_values(present[0].setting.values if present else {}, setting.values)
     return effective_thresholds(values, results.context["dirtyable_bytes"])
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs next to each other: under the present settings, and under another."""
+
+    present: Observation
+    other: Observation
+
+    @property
+    def ratio(self) -> float:
+        """The other's time to return divided by the present one's: below 1 it is faster."""
+        return self.other.return_s / self.present.return_s
+
+
+class Verdict(str, enum.Enum):
+    """What the pairs let one say of a setting beside the present ones."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "not distinguishable"
+    UNKNOWN = "too few pairs"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A setting against the present ones: the ratio of times to return (below 1 is faster).
+
+    `interval` is None without a single pair. `noise_floor` is a part: two runs of the present
+    settings typically differ by it.
+    """
+
+    interval: Interval | None
+    noise_floor: float
+    verdict: Verdict
+
+
+def pairs_of(results: Results, setting: Setting) -> list[Pair]:
+    """The pairs of a setting that are valid on both sides, in the order in which they ran."""
+    present = {t.pair: t.valid for t in results.of_role(PRESENT) if t.valid}
+    others = [t for t in results.of_role(RECHECK) if t.setting == setting and t.pair is not None]
+    sides = [(present.get(trial.pair), trial.valid) for trial in others]
+    return [Pair(before, after) for before, after in sides if before and after]
+
+
+def compare(results: Results, setting: Setting) -> Comparison:
+    """Whether a setting is faster than the present ones.
+
+    It is where the interval excludes 1 and the median is further from 1 than the noise floor.
+    """
+    ratios = [pair.ratio for pair in pairs_of(results, setting)]
+    interval = ratio_interval(ratios) if ratios else None
+    floor = noise_floor_of(results)
+    return Comparison(interval, floor, _verdict(interval, floor))
+
+
+def _verdict(interval: Interval | None, floor: float) -> Verdict:
+    if interval is None or interval.count < 2:
+        return Verdict.UNKNOWN
+    if interval.includes(1.0) or abs(math.log(interval.estimate)) <= math.log1p(floor):
+        return Verdict.SAME
+    return Verdict.FASTER if interval.estimate < 1 else Verdict.SLOWER
+
+
+def noise_floor_of(results: Results) -> float:
+    """The noise floor of all valid runs of the present settings (`statistics.noise_floor`)."""
+    return noise_floor([t.valid.return_s for t in results.of_role(PRESENT) if t.valid])
