@@ -6,19 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sysctl.knobs.catalogue import check_device_values
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Sysctls as (name, value) pairs in order, and the mount options of the destination.
+    """Sysctls as (name, value) pairs in order, mount options and knobs of the destination.
 
     Of a ratio/bytes pair only one member is named. `mount_options` are the words asked for, None
-    when the mount is left as it is.
+    when the mount is left as it is. `device` has knobs of the destination's disk
+    (`sysctl.knobs.catalogue`) as (name, value) pairs; what it does not name is left as it is.
     """
 
     sysctls: tuple[tuple[str, int], ...]
     mount_options: str | None = None
+    device: tuple[tuple[str, str], ...] = ()
 
     @property
     def values(self) -> dict[str, int]:
@@ -26,15 +29,20 @@ class Setting:
         return dict(self.sysctls)
 
     def __str__(self) -> str:
-        """`dirty_ratio=40 dirty_background_ratio=5 mount=noatime`."""
+        """`dirty_ratio=40 dirty_background_ratio=5 queue/scheduler=none mount=noatime`."""
         words = [f"{name.partition('.')[2]}={value}" for name, value in self.sysctls]
+        words += [f"{name}={value}" for name, value in self.device]
         if self.mount_options is not None:
             words.append(f"mount={self.mount_options or 'defaults'}")
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
         """For the results file."""
-        return {"sysctls": self.values, "mount_options": self.mount_options}
+        return {
+            "sysctls": self.values,
+            "mount_options": self.mount_options,
+            "device": dict(self.device),
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Setting:
@@ -43,7 +51,9 @@ class Setting:
         if options is not None and not isinstance(options, str):
             raise TypeError("mount_options is neither text nor null")
         pairs = tuple((str(name), int(value)) for name, value in data["sysctls"].items())
-        return Setting(pairs, options)
+        device = {str(name): str(value) for name, value in data.get("device", {}).items()}
+        check_device_values(device)
+        return Setting(pairs, options, tuple(device.items()))
 
 
 def replace_values(present: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:

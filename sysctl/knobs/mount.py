@@ -24,6 +24,7 @@ class MountOption:
 
     Options of one `group` replace each other; `default` is the word of the group that means what
     the file system does without any. `note` says what is known of it, for the person who asks.
+    `wide` is the text that a wide sweep tries, empty for what is unsafe or can gain nothing.
     """
 
     name: str
@@ -33,6 +34,7 @@ class MountOption:
     group: str = ""
     default: str = ""
     risk: str = ""
+    wide: str = ""
 
 
 _BOTH = ("xfs", "ext4")
@@ -46,6 +48,7 @@ OPTIONS: tuple[MountOption, ...] = (
         group="atime",
         default="relatime",
         risk="programs that need access times (some mail readers, tmpwatch) do not see them",
+        wide="noatime",
     ),
     MountOption(
         "relatime",
@@ -79,6 +82,7 @@ OPTIONS: tuple[MountOption, ...] = (
         group="lazytime",
         default="nolazytime",
         risk="timestamps of the last day may be lost in a crash",
+        wide="lazytime",
     ),
     MountOption(
         "logbsize",
@@ -86,6 +90,7 @@ OPTIONS: tuple[MountOption, ...] = (
         Takes.FRESH_MOUNT,
         "size of an in-memory log buffer; a larger one helps loads that create many files",
         group="logbsize",
+        wide="logbsize=256k",
     ),
     MountOption(
         "logbufs", ("xfs",), Takes.FRESH_MOUNT, "number of log buffers; 8 is the default", "logbufs"
@@ -151,6 +156,7 @@ OPTIONS: tuple[MountOption, ...] = (
         group="commit",
         default="commit=5",
         risk="up to that many seconds of work are lost in a crash",
+        wide="commit=30",
     ),
     MountOption(
         "data",
@@ -193,6 +199,11 @@ OPTIONS: tuple[MountOption, ...] = (
     MountOption("nofail", _BOTH, Takes.NOTHING, "fstab policy: boot goes on without it"),
     MountOption("_netdev", _BOTH, Takes.NOTHING, "fstab policy: mounted after the network"),
 )
+
+
+def wide_texts(fstype: str) -> tuple[str, ...]:
+    """The mount option texts that a wide sweep tries on `fstype`, each alone."""
+    return tuple(o.wide for o in OPTIONS if o.wide and fstype in o.filesystems)
 
 
 def find(word: str, fstype: str) -> MountOption | None:

@@ -14,7 +14,8 @@ class SysctlKnob:
     """One sysctl: its range, the kernel's default, what it does and what it costs.
 
     `counterpart` is the sysctl that the kernel zeroes when this one is written (ratio and bytes of
-    one threshold); of such a pair only the non-zero member means anything.
+    one threshold); of such a pair only the non-zero member means anything. `wide` are the values
+    that a wide sweep tries one at a time, beside the thresholds, which it combines.
     """
 
     name: str
@@ -25,6 +26,8 @@ class SysctlKnob:
     what: str
     risk: str
     counterpart: str | None = None
+    takes: str = "at once"
+    wide: tuple[int, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -83,6 +86,8 @@ KNOBS: tuple[SysctlKnob, ...] = (
         kernel_default=3000,
         what="age at which dirty pages become eligible for periodic write-back",
         risk="data stays in memory only for longer",
+        takes="from the flusher's next round on",
+        wide=(500, 3000),
     ),
     SysctlKnob(
         name="vm.dirty_writeback_centisecs",
@@ -92,6 +97,8 @@ KNOBS: tuple[SysctlKnob, ...] = (
         kernel_default=500,
         what="how often the flusher wakes up; 0 turns periodic write-back off",
         risk="data stays in memory only for longer, at 0 without end",
+        takes="from the flusher's next round on",
+        wide=(100, 500),
     ),
 )
 
