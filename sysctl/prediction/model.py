@@ -1,0 +1,89 @@
+"""The model of a pull on a host: two rates, an amount of memory, and what they mean elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from contracts.units import format_size
+from sysctl.prediction.simulation import Burst, Course, simulate
+from sysctl.setting import replace_values
+from sysctl.writeback import Thresholds, effective_thresholds
+
+#: Memory or a burst that differs from the measured one by more than this factor is extrapolated.
+FAR = 2.0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a pull would take. Times in s; `peak_dirty_bytes` are dirty or under write-back.
+
+    `extrapolates` says in words why this is less certain than the benchmark's figures; else empty.
+    """
+
+    return_s: float
+    durable_s: float
+    peak_dirty_bytes: int
+    extrapolates: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """A pull of `burst_bytes` with `dirtyable_bytes` of memory, as the present runs showed it.
+
+    The pull brings `source_bytes_per_s` while nothing makes it wait, `flushed_bytes_per_s` while
+    the device writes at the same time, and `start_s` pass before its first byte and after its last.
+    The device writes `device_bytes_per_s`. `seen_bytes` is how much was held at most while writers
+    were not made to wait. `present` are the sysctls in force, which a setting leaves as they are.
+    """
+
+    present: Mapping[str, int]
+    burst_bytes: int
+    dirtyable_bytes: int
+    source_bytes_per_s: float
+    flushed_bytes_per_s: float
+    device_bytes_per_s: float
+    start_s: float
+    seen_bytes: int
+
+    def predict(
+        self,
+        values: Mapping[str, int],
+        *,
+        burst_bytes: int | None = None,
+        dirtyable_bytes: int | None = None,
+    ) -> Prediction:
+        """What the pull would take under sysctl `values`, with another size or memory if given."""
+        size_bytes = self.burst_bytes if burst_bytes is None else burst_bytes
+        memory_bytes = self.dirtyable_bytes if dirtyable_bytes is None else dirtyable_bytes
+        thresholds = effective_thresholds(replace_values(self.present, values), memory_bytes)
+        course = self._course(size_bytes, thresholds)
+        reasons = self._reasons(size_bytes, memory_bytes, course)
+        return Prediction(
+            return_s=course.return_s,
+            durable_s=course.return_s + course.held_bytes / self.device_bytes_per_s,
+            peak_dirty_bytes=round(course.peak_bytes),
+            extrapolates="; ".join(reasons),
+        )
+
+    def _course(self, size_bytes: int, thresholds: Thresholds) -> Course:
+        burst = Burst(size_bytes, self.start_s, self.source_bytes_per_s, self.flushed_bytes_per_s)
+        return simulate(burst, thresholds, self.device_bytes_per_s)
+
+    def _reasons(self, size_bytes: int, memory_bytes: int, course: Course) -> list[str]:
+        reasons = []
+        for noun, asked, measured in (
+            ("memory", memory_bytes, self.dirtyable_bytes),
+            ("the burst", size_bytes, self.burst_bytes),
+        ):
+            if not measured / FAR <= asked <= measured * FAR:
+                reasons.append(f"{noun} is {_times(asked / measured)} what was measured")
+        if course.peak_bytes > self.seen_bytes * FAR:
+            reasons.append(
+                f"the source was seen without waits up to {format_size(self.seen_bytes)} only"
+            )
+        return reasons
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f} times" if ratio >= 1 else f"{ratio:.0%} of"
