@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Union
 
-from sysctl.host import mounts
+from sysctl.host import devices, mounts
 from sysctl.host.mount_table import is_below, mount_at
 from sysctl.host.sysctls import read_sysctl, write_sysctl, write_writeback
 from sysctl.host.system import HostError, System, host_errors
@@ -53,6 +53,30 @@ class SysctlOriginal:
 
     def __str__(self) -> str:
         return f"{self.name} = {self.value}"
+
+
+@dataclass(frozen=True)
+class DeviceOriginals:
+    """The knobs of one disk before a change (`sysctl.host.devices.Disk`), by attribute."""
+
+    kind: ClassVar[str] = "device-attributes"
+    name: str
+    number: str
+    sequence: str
+    values: Mapping[str, str]
+
+    @property
+    def disk(self) -> devices.Disk:
+        """The disk that they are of."""
+        return devices.Disk(self.name, self.number, self.sequence)
+
+    def undo(self, system: System) -> None:
+        """Write the originals back, if it is still this disk: its name may be another's by now."""
+        if devices.is_there(system, self.disk):
+            devices.write_kept(system, self.disk, self.values)
+
+    def __str__(self) -> str:
+        return f"{self.name}: " + ", ".join(f"{name} = {v}" for name, v in self.values.items())
 
 
 @dataclass(frozen=True)
@@ -220,6 +244,7 @@ def _signal(pid: int, number: int) -> None:
 Change = Union[
     WritebackOriginals,
     SysctlOriginal,
+    DeviceOriginals,
     MountOriginal,
     NewMount,
     LoopDevice,
@@ -232,6 +257,7 @@ Change = Union[
 KINDS: tuple[type[Change], ...] = (
     WritebackOriginals,
     SysctlOriginal,
+    DeviceOriginals,
     MountOriginal,
     NewMount,
     LoopDevice,

@@ -15,14 +15,16 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from contracts.errors import WritewiseError
-from sysctl.host import mounts, sysctls
+from sysctl.host import devices, mounts, sysctls
 from sysctl.host.changes import (
     TRIAL_PREFIX,
     Change,
     ChildProcess,
     DeviceCap,
+    DeviceOriginals,
     GroupController,
     LoopDevice,
     MountOriginal,
@@ -39,6 +41,9 @@ from sysctl.host.lock import exclusive_lock
 from sysctl.host.mount_table import Mount, mount_at
 from sysctl.host.signals import signals_held_back
 from sysctl.host.system import HostError, System, host_errors
+from sysctl.setting import replace_values
+
+T = TypeVar("T")
 
 STATE_DIRECTORY = Path("/var/lib/writewise")
 
@@ -97,6 +102,26 @@ class Host:
             self._record(WritebackOriginals(sysctls.read_writeback(self.system)))
         sysctls.write_writeback(self.system, values)
 
+    def replace_writeback(self, values: Mapping[str, int]) -> None:
+        """As `set_writeback`, and what is not named is as before the first change."""
+        originals = next(self._pending_of(WritebackOriginals), None)
+        before = originals.values if originals else sysctls.read_writeback(self.system)
+        self.set_writeback(replace_values(before, values))
+
+    def set_device(self, disk: devices.Disk, values: Mapping[str, str]) -> None:
+        """Set knobs of the destination's disk; what is not named is as before the first change.
+
+        To be called after `set_writeback`, as some are shares of the dirty threshold. Raises
+        HostError when a value is refused or did not take.
+        """
+        originals = next((o for o in self._pending_of(DeviceOriginals) if o.disk == disk), None)
+        if originals:
+            originals.undo(self.system)
+        elif values:
+            kept = devices.kept_values(self.system, disk)
+            self._record(DeviceOriginals(disk.name, disk.number, disk.sequence, kept))
+        devices.write_values(self.system, disk, values)
+
     def set_sysctl(self, name: str, value: int) -> int:
         """Set one other sysctl; returns what the kernel made of it (a pool may grant less)."""
         if not self._is_recorded(kind=SysctlOriginal.kind, name=name):
@@ -128,8 +153,11 @@ class Host:
             self._original_of(target).undo(self.system)
 
     def _original_of(self, target: str) -> MountOriginal:
+        return next(c for c in self._pending_of(MountOriginal) if c.target == target)
+
+    def _pending_of(self, kind: type[T]) -> Iterator[T]:
         changes = (from_json(entry.change) for entry in self._journal.pending())
-        return next(c for c in changes if isinstance(c, MountOriginal) and c.target == target)
+        return (change for change in changes if isinstance(change, kind))
 
     def make_directory(self, path: Path) -> None:
         """A new folder (0700) that goes again with everything in it."""

@@ -1,17 +1,19 @@
-"""Which mount options the running kernel takes: tried on a scratch volume, never on the user's.
+"""What the running kernel takes: mount options, tried on a scratch volume, and a disk's knobs.
 
-Versions are not compared: a small image on a loop device is mounted with each option, and the mount
-table is read back, since XFS accepts some options and ignores them.
+Versions are not compared. A small image on a loop device is mounted with each option, and the mount
+table is read back, since XFS accepts some options and ignores them. What a disk takes depends on
+its driver, so that is tried on the destination's own, for a moment, journaled and taken back.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sysctl.host import mounts
+from sysctl.host.devices import Disk
 from sysctl.host.host import Host
 from sysctl.host.system import HostError
 from sysctl.knobs.mount import Takes, find
@@ -28,6 +30,42 @@ class OptionVerdict:
     word: str
     usable: bool
     reason: str
+
+
+@dataclass(frozen=True)
+class DeviceVerdict:
+    """Whether a trial can use a value of a disk's knob; `reason` says why not, else empty."""
+
+    name: str
+    value: str
+    reason: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether it was taken and read back."""
+        return not self.reason
+
+
+def judge_device_values(
+    host: Host, disk: Disk, values: Mapping[str, Sequence[str]]
+) -> list[DeviceVerdict]:
+    """Set each value alone for a moment, and tell which this disk takes under this kernel."""
+    return [
+        DeviceVerdict(name, value, _refusal(host, disk, name, value))
+        for name, chosen in values.items()
+        for value in chosen
+    ]
+
+
+def _refusal(host: Host, disk: Disk, name: str, value: str) -> str:
+    if not host.system.exists(disk.path(name)):
+        return "this kernel does not have it for this disk"
+    try:
+        with host.temporary():
+            host.set_device(disk, {name: value})
+    except HostError as error:
+        return f"this disk does not take it: {error.message}"
+    return ""
 
 
 def make_file_system(host: Host, fstype: str, device: str) -> None:

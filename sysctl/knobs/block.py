@@ -55,6 +55,7 @@ QUEUE_KNOBS: tuple[DeviceKnob, ...] = (
         maximum=10**7,
         kernel_default="2000, on rotating disks 75000",
         what="read latency for whose sake write-back is held back; 0 never holds it back",
+        takes="at once; the kernel no longer picks a value of its own until the disk is gone",
         risk="reads wait longer while data is written back",
         wide=("0", "75000"),
     ),
