@@ -10,6 +10,7 @@ from profiler.cli import (
     demo,
     doctor,
     lab,
+    predict,
     profile,
     pull,
     rollback,
@@ -17,6 +18,6 @@ from profiler.cli import (
 )
 
 ALL: tuple[ModuleType, ...] = (
-    *(doctor, demo, profile, pull, sweep, advise, rollback),
+    *(doctor, demo, profile, pull, sweep, advise, predict, rollback),
     *(contract, lab),
 )

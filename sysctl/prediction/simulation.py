@@ -11,6 +11,7 @@ other writer.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sysctl.writeback import Thresholds
 
@@ -82,6 +83,7 @@ class _Throttle:
         self._balanced = balanced
 
 
+@lru_cache(maxsize=4096)
 def simulate(burst: Burst, thresholds: Thresholds, device_bytes_per_s: float) -> Course:
     """Run the burst to its return."""
     throttle = _Throttle(thresholds, device_bytes_per_s)

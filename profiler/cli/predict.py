@@ -1,0 +1,162 @@
+"""Predict a pull under other settings, with other memory or of another size, from a sweep.
+
+The prediction rests on the runs of the present settings alone, so a sweep that was stopped after
+them will do. It says where it goes beyond what was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+
+if TYPE_CHECKING:
+    from profiler.report.prediction import Asked, Line
+    from sysctl.prediction.model import Model
+    from sysctl.results import Results
+    from sysctl.setting import Setting
+
+NAME = "predict"
+HELP = "predict a pull under settings, memory or of a size that were not measured"
+
+_KNOBS = (*DIRTY_PAIR, *BACKGROUND_PAIR)
+#: (dirty_ratio, dirty_background_ratio) shown when no setting is asked for, and what they are.
+_SHOWN = (
+    (20, 10, "kernel default"),
+    (30, 20, "case study"),
+    (40, 10, ""),
+    (60, 10, ""),
+    (80, 10, ""),
+    (80, 40, ""),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The results, the other pull, and the settings."""
+    from profiler.cli import argument_types as types
+
+    parser.add_argument("results", metavar="RESULTS.json", type=Path)
+    parser.add_argument(
+        "--memory", metavar="SIZE", type=types.size, help="available when the pull begins, 8GiB"
+    )
+    parser.add_argument("--burst", metavar="SIZE", type=types.size, help="of the pull, 3GiB")
+    for name in _KNOBS:
+        parser.add_argument(
+            BY_NAME[name].flag,
+            metavar="N,N…",
+            type=types.integers,
+            dest=name,
+            help=f"{BY_NAME[name].what}, in {BY_NAME[name].unit}".replace("%", "%%"),
+        )
+    parser.add_argument("--json", action="store_true", help="print a JSON document")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Fit, predict, print."""
+    import json
+
+    from rich.console import Console
+
+    from profiler.report.prediction import Asked, predictions_document, print_predictions
+    from sysctl.prediction.fit import fit
+    from sysctl.results import load
+
+    results = load(arguments.results)
+    model = fit(results)
+    asked = Asked(
+        burst_bytes=_positive("--burst", arguments.burst) or model.burst_bytes,
+        dirtyable_bytes=_dirtyable(results, model, _positive("--memory", arguments.memory)),
+    )
+    lines = _lines(arguments, results, model, asked)
+    if arguments.json:
+        print(json.dumps(predictions_document(lines, model, asked), indent=2))
+    else:
+        print_predictions(lines, model, asked, Console())
+    return 0
+
+
+def _positive(flag: str, size_bytes: int | None) -> int | None:
+    from contracts.errors import UsageError
+
+    if size_bytes == 0:
+        raise UsageError(f"{flag} must be more than 0")
+    return size_bytes
+
+
+def _dirtyable(results: Results, model: Model, memory_bytes: int | None) -> int:
+    """What of that memory the ratios are a percentage of: the same share as on the host swept."""
+    if memory_bytes is None:
+        return model.dirtyable_bytes
+    available_bytes = int(results.context["available_bytes"])
+    return memory_bytes * model.dirtyable_bytes // max(1, available_bytes)
+
+
+def _lines(
+    arguments: argparse.Namespace, results: Results, model: Model, asked: Asked
+) -> list[Line]:
+    from profiler.report.prediction import Line
+
+    is_same = (asked.burst_bytes, asked.dirtyable_bytes) == (
+        model.burst_bytes,
+        model.dirtyable_bytes,
+    )
+    return [
+        Line(
+            label,
+            setting,
+            model.predict(
+                setting.values,
+                burst_bytes=asked.burst_bytes,
+                dirtyable_bytes=asked.dirtyable_bytes,
+            ),
+            _measured_s(results, setting) if is_same else None,
+        )
+        for setting, label in _settings(arguments, results, asked).items()
+    ]
+
+
+def _settings(arguments: argparse.Namespace, results: Results, asked: Asked) -> dict[Setting, str]:
+    """The settings to show, the present ones first, each with what it is known as."""
+    from sysctl.results import PRESENT
+    from sysctl.setting import Setting
+
+    present = results.of_role(PRESENT)[0].setting
+    shown = {present: "present"}
+    values = {name: getattr(arguments, name) for name in _KNOBS if getattr(arguments, name)}
+    if values:
+        for setting in _asked_for(values, present, asked.dirtyable_bytes):
+            shown.setdefault(setting, "")
+        return shown
+    for dirty, background, label in _SHOWN:
+        pairs = ((DIRTY_PAIR[0], dirty), (BACKGROUND_PAIR[0], background))
+        if dict(pairs).items() <= present.values.items():
+            shown[present] = f"present, {label}" if label else "present"
+        else:
+            shown[Setting(pairs)] = label
+    return shown
+
+
+def _asked_for(
+    values: dict[str, tuple[int, ...]], present: Setting, dirtyable_bytes: int
+) -> Iterator[Setting]:
+    """All combinations that the kernel takes as they are written. Raises UsageError without any."""
+    from contracts.errors import UsageError
+    from profiler.cli.sweep import check_ranges
+    from sysctl.search.grid import build_grid
+
+    check_ranges(values)
+    grid, left_out = build_grid(values, (), present, dirtyable_bytes)
+    if not grid.candidates:
+        raise UsageError(f"there is no valid setting: {left_out[0].what}: {left_out[0].why}")
+    yield from grid.candidates
+
+
+def _measured_s(results: Results, setting: Setting) -> float | None:
+    import statistics
+
+    trials = [trial.valid for trial in results.trials if trial.setting == setting]
+    times_s = [seen.return_s for seen in trials if seen]
+    return statistics.median(times_s) if times_s else None

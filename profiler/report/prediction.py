@@ -1,0 +1,121 @@
+"""A prediction for the terminal and as a document for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from contracts.text import printable
+from contracts.units import format_rate, format_seconds, format_size
+from sysctl.prediction.model import Model, Prediction
+from sysctl.setting import Setting
+
+
+@dataclass(frozen=True)
+class Line:
+    """A setting, what it is known as (`present`), its prediction, and its measured return if any.
+
+    `measured_s` is the median of the valid runs, given only where the same pull was predicted.
+    """
+
+    label: str
+    setting: Setting
+    prediction: Prediction
+    measured_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The pull that was predicted: its size and the memory that can be dirtied, in bytes."""
+
+    burst_bytes: int
+    dirtyable_bytes: int
+
+
+def print_predictions(lines: Sequence[Line], model: Model, asked: Asked, console: Console) -> None:
+    """Print what is predicted, from what, and where that goes beyond what was measured."""
+    console.print(
+        f"A pull of {format_size(asked.burst_bytes)} with {format_size(asked.dirtyable_bytes)} of "
+        "dirtyable memory:",
+        soft_wrap=True,
+    )
+    notes = list(dict.fromkeys(filter(None, (line.prediction.extrapolates for line in lines))))
+    console.print(_table(lines, notes))
+    for number, note in enumerate(notes, 1):
+        console.print(Text(printable(f"[{number}] extrapolated: {note}"), "yellow"), soft_wrap=True)
+    for sentence in _sources(model):
+        console.print(sentence, soft_wrap=True)
+
+
+def _table(lines: Sequence[Line], notes: Sequence[str]) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("setting")
+    columns = ["return", "durable", "peak dirty"]
+    if any(line.measured_s is not None for line in lines):
+        columns.append("measured")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("")
+    for line in lines:
+        cells = [*_figures(line.prediction), _measured(line)][: len(columns)]
+        table.add_row(Text(printable(str(line.setting))), *cells, _remark(line, notes))
+    return table
+
+
+def _figures(prediction: Prediction) -> tuple[str, ...]:
+    return (
+        format_seconds(prediction.return_s),
+        format_seconds(prediction.durable_s),
+        format_size(prediction.peak_dirty_bytes),
+    )
+
+
+def _measured(line: Line) -> str:
+    return "" if line.measured_s is None else format_seconds(line.measured_s)
+
+
+def _remark(line: Line, notes: Sequence[str]) -> Text:
+    note = line.prediction.extrapolates
+    return Text(" ".join(filter(None, (line.label, f"[{notes.index(note) + 1}]" if note else ""))))
+
+
+def _sources(model: Model) -> list[str]:
+    """From what the figures are."""
+    return [
+        f"From the runs of the present settings: {format_size(model.burst_bytes)} with "
+        f"{format_size(model.dirtyable_bytes)} of dirtyable memory. The source brought "
+        f"{format_rate(model.source_bytes_per_s)}, {format_rate(model.flushed_bytes_per_s)} while "
+        f"the device wrote, and the device wrote {format_rate(model.device_bytes_per_s)}.",
+    ]
+
+
+def predictions_document(lines: Sequence[Line], model: Model, asked: Asked) -> dict[str, object]:
+    """The same as plain data; seconds, bytes and rates are in the names."""
+    return {
+        "burst_bytes": asked.burst_bytes,
+        "dirtyable_bytes": asked.dirtyable_bytes,
+        "model": {
+            "burst_bytes": model.burst_bytes,
+            "dirtyable_bytes": model.dirtyable_bytes,
+            "source_bytes_per_s": model.source_bytes_per_s,
+            "flushed_bytes_per_s": model.flushed_bytes_per_s,
+            "device_bytes_per_s": model.device_bytes_per_s,
+        },
+        "settings": [
+            {
+                "label": line.label,
+                **line.setting.to_json(),
+                "return_seconds": line.prediction.return_s,
+                "durable_seconds": line.prediction.durable_s,
+                "peak_dirty_bytes": line.prediction.peak_dirty_bytes,
+                "extrapolates": line.prediction.extrapolates,
+                "measured_return_seconds": line.measured_s,
+            }
+            for line in lines
+        ],
+    }
