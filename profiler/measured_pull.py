@@ -87,18 +87,20 @@ def measure_pull(
     keep: bool = True,
     verify: Verify = Verify.CHECKSUM,
     on_phase: OnPhase | None = None,
+    stop_after_s: float | None = None,
 ) -> PullMeasurement:
     """Pull `plan` to `destination`, wait for the device if `durable`, verify, publish if `keep`.
 
     `session` is entered already and counts the pool's workers from here on; one session and one
     pool serve any number of pulls. Without `keep` the files are deleted at the end, which also
-    discards what of them is still dirty. Raises PullError; nothing unpublished is left behind.
+    discards what of them is still dirty. Raises PullError, PullStoppedError when the pull takes
+    longer than `stop_after_s`; nothing unpublished is left behind.
     """
     show = on_phase or _show_nothing
     with destination.stage(plan) as staging:
         pool.start()
         with _watched(session, pool) as watch:
-            result = pool.run(staging, lambda progress: show(Phase.PULL, progress))
+            result = pool.run(staging, lambda progress: show(Phase.PULL, progress), stop_after_s)
             snapshot = session.snapshot() if session is not None else None
         why = watch.inputs(snapshot) if watch and snapshot else None
         worker_count = len(pool.pids)

@@ -1,7 +1,6 @@
 """The bench of a sweep: a setting put in force on the host, and a pull measured under it.
 
-A trial, in this order: apply and read back → let the volume drain → settle the dirty limit →
-drop clean caches → pull → delete, which also discards what is still dirty.
+The order of a trial, and when it counts, is told in `sysctl/protocol.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from contracts.model import Contract
 from profiler.bpf.probes.dirty_limit import DirtyLimitReader
 from profiler.measured_pull import OnPhase, PullMeasurement, Verify, measure_pull
 from profiler.pull.destination import Destination
-from profiler.pull.errors import PullError
+from profiler.pull.errors import PullError, PullStoppedError
 from profiler.pull.source import Plan
 from profiler.pull.workers import WorkerPool
 from profiler.report.findings import findings_document
@@ -27,6 +26,7 @@ from profiler.session import ProfileSession
 from profiler.settle import settle_dirty_limit
 from profiler.why.block_devices import devices_of
 from profiler.why.causes import WhyInputs, split
+from sysctl.host.devices import Disk
 from sysctl.host.host import Host
 from sysctl.host.mounts import words_of
 from sysctl.host.sysctls import (
@@ -38,6 +38,7 @@ from sysctl.host.sysctls import (
 from sysctl.host.system import HostError
 from sysctl.results import Observation, TracePoint
 from sysctl.setting import Setting
+from sysctl.sweep import StoppedEarly
 
 #: Points of a pull's course that are kept.
 TRACE_POINTS = 250
@@ -48,6 +49,7 @@ class PullBench:
     """Implements `sysctl.sweep.Bench` by real pulls. `say` tells what a trial is doing.
 
     `deleting` is entered while a trial's files are deleted (`profiler/lab/lab.py`, uncapped).
+    `disk` holds the destination; None where it is not on one disk, whose knobs could be set.
     """
 
     host: Host
@@ -61,6 +63,7 @@ class PullBench:
     say: Callable[[str], None]
     on_phase: OnPhase
     deleting: Callable[[], AbstractContextManager[None]] = nullcontext
+    disk: Disk | None = None
 
     def apply(self, setting: Setting) -> None:
         """See `Bench`."""
@@ -68,9 +71,13 @@ class PullBench:
             self.host.restore_mount_options(self.mount_target)
         else:
             self.host.set_mount_options(self.mount_target, words_of(setting.mount_options))
-        self.host.set_writeback(setting.values)
+        self.host.replace_writeback(setting.values)
+        if self.disk is not None:
+            self.host.set_device(self.disk, dict(setting.device))
+        elif setting.device:
+            raise HostError(f"{self.destination} is not on one disk whose knobs can be set")
 
-    def measure(self, *, durable: bool) -> Observation:
+    def measure(self, *, durable: bool, stop_after_s: float | None = None) -> Observation:
         """See `Bench`."""
         with self.host.temporary():
             token = secrets.token_hex(6)
@@ -84,7 +91,7 @@ class PullBench:
             dirtyable = dirtyable_bytes(self.host.system)
             dirtied_before = read_dirtied_bytes(self.host.system)
             self.say("pulling")
-            measured = self._pull(folder, durable)
+            measured = self._pull(folder, durable, stop_after_s)
             dirtied = read_dirtied_bytes(self.host.system) - dirtied_before
             self._check_unchanged(wanted)
         why = measured.why
@@ -104,17 +111,21 @@ class PullBench:
             findings=self._findings(measured),
         )
 
-    def _pull(self, folder: Path, durable: bool) -> PullMeasurement:
-        measured = measure_pull(
-            self.pool,
-            self.plan,
-            Destination(folder, self.deleting),
-            self.session,
-            durable=durable,
-            keep=False,
-            verify=Verify.CHECKSUM if durable else Verify.SIZE,
-            on_phase=self.on_phase,
-        )
+    def _pull(self, folder: Path, durable: bool, stop_after_s: float | None) -> PullMeasurement:
+        try:
+            measured = measure_pull(
+                self.pool,
+                self.plan,
+                Destination(folder, self.deleting),
+                self.session,
+                durable=durable,
+                keep=False,
+                verify=Verify.CHECKSUM if durable else Verify.SIZE,
+                on_phase=self.on_phase,
+                stop_after_s=stop_after_s,
+            )
+        except PullStoppedError as stopped:
+            raise StoppedEarly from stopped
         if measured.failures:
             first = measured.failures[0]
             raise PullError(

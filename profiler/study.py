@@ -32,9 +32,9 @@ from sysctl.host.system import System
 from sysctl.knobs.mount import is_tunable
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.results import LeftOut, Results, Trial, load
-from sysctl.search.grid import Grid, build_grid
+from sysctl.search.grid import build_grid
 from sysctl.setting import Setting
-from sysctl.sweep import Step, run_sweep
+from sysctl.sweep import Step, SweepPlan, remaining, run_sweep
 
 LOCK_NAME = "sweep"
 #: What of the circumstances may differ where a sweep is resumed; memory may by `_MEMORY_DRIFT`.
@@ -88,8 +88,7 @@ class Study:
     """What is known before the first trial."""
 
     results: Results
-    grid: Grid
-    present: Setting
+    sweep_plan: SweepPlan
     mount: Mount
     plan: Plan = field(repr=False)
 
@@ -109,7 +108,7 @@ def run_study(request: StudyRequest, view: View) -> Results:
             view.recovered(host.recovered)
         study = _prepare(request, host, destination, plan)
         study.results.save(request.output)  # already now: it may not be writable
-        view.planned(study.results, study.grid.remaining(study.results.trials))
+        view.planned(study.results, remaining(study.results, study.sweep_plan))
         try:
             _measure(request, host, destination, study, view)
         finally:
@@ -147,7 +146,7 @@ def _prepare(request: StudyRequest, host: Host, destination: Path, plan: Plan) -
         results = _resumed(request.output, space, context)
     else:
         results = Results(context, space, refused + left_out)
-    return Study(results, grid, present, mount, plan)
+    return Study(results, SweepPlan(present, grid), mount, plan)
 
 
 def _present(request: StudyRequest, system: System) -> Setting:
@@ -243,7 +242,7 @@ def _measure(
         view.trial(trial)
 
     with _bench(request, host, destination, study, view) as bench:
-        run_sweep(study.results, study.grid, study.present, bench, on_step=view.step, on_trial=keep)
+        run_sweep(study.results, study.sweep_plan, bench, on_step=view.step, on_trial=keep)
 
 
 def _deleting(destination: Path) -> Callable[[], AbstractContextManager[None]]:

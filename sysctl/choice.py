@@ -7,10 +7,11 @@ fresh pairs that follow. From the search alone, and so the same however often it
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
-from sysctl.evidence import thresholds_of
-from sysctl.knobs.mount import split_options
-from sysctl.results import CANDIDATE, PRESENT, Observation, Results, Trial
+from sysctl.mounts_tried import is_worth_its_mount
+from sysctl.price import cheapest, price_of
+from sysctl.results import CANDIDATE, PRESENT, Results
 from sysctl.setting import Setting
 from sysctl.statistics import noise_floor
 
@@ -24,22 +25,21 @@ NEAR_BEST = 0.10
 def finalists(results: Results) -> list[Setting]:
     """At most `MAX_FINALISTS` settings to recheck, the preferred one first; none without a gain.
 
-    The cheapest of those near the fastest, the fastest itself, and the second cheapest.
+    Of those near the fastest the cheapest, the fastest itself, and the second cheapest.
     """
-    alone = search_times(results)
-    floor = noise_floor(alone)
-    tried = [(t.valid, t) for t in results.of_role(CANDIDATE) if t.valid]
-    if not alone or not tried:
+    searched = replace(results, trials=[t for t in results.trials if t.pair is None])
+    times_s = _times_of_candidates(searched)
+    present_s = search_times(searched)
+    if not present_s or not times_s:
         return []
-    fastest_s = min(seen.return_s for seen, _ in tried)
-    if statistics.median(alone) / fastest_s <= 1 + max(floor, MIN_GAIN):
+    floor, fastest_s = noise_floor(present_s), min(times_s.values())
+    if statistics.median(present_s) / fastest_s <= 1 + max(floor, MIN_GAIN):
         return []
-    reach_s = min(fastest_s * (1 + max(floor, NEAR_BEST)), statistics.median(alone))
-    near = [pair for pair in tried if pair[0].return_s <= reach_s]
-    cheapest = sorted(near, key=lambda pair: _cost(results, pair[1], pair[0]))
-    fastest = min(near, key=lambda pair: pair[0].return_s)
-    ranked = [cheapest[0], fastest, *cheapest[1:]]
-    return list(dict.fromkeys(trial.setting for _, trial in ranked))[:MAX_FINALISTS]
+    reach_s = min(fastest_s * (1 + max(floor, NEAR_BEST)), statistics.median(present_s))
+    near = [setting for setting, time_s in times_s.items() if time_s <= reach_s]
+    by_price = _by_price(searched, near)
+    ranked = [by_price[0], min(near, key=times_s.__getitem__), *by_price[1:]]
+    return list(dict.fromkeys(ranked))[:MAX_FINALISTS]
 
 
 def search_times(results: Results) -> list[float]:
@@ -48,20 +48,19 @@ def search_times(results: Results) -> list[float]:
     return [seen.return_s for seen in alone if seen]
 
 
-def _cost(results: Results, trial: Trial, seen: Observation) -> tuple[int, int, int, float]:
-    """What a setting costs: bytes at risk, then mount options changed, then time."""
-    thresholds = thresholds_of(results, trial.setting)
-    return (
-        thresholds.dirty_bytes,
-        thresholds.background_bytes,
-        len(_changed_options(results, trial.setting)),
-        seen.return_s,
-    )
+def _times_of_candidates(results: Results) -> dict[Setting, float]:
+    """The valid candidates' times to return (s), without those whose mount options do not help."""
+    tried = ((trial.setting, trial.valid) for trial in results.of_role(CANDIDATE))
+    valid = {setting: seen.return_s for setting, seen in tried if seen}
+    return {s: time_s for s, time_s in valid.items() if is_worth_its_mount(results, s)}
 
 
-def _changed_options(results: Results, setting: Setting) -> set[str]:
-    """The mount option words in which a setting differs from the present mount."""
-    if setting.mount_options is None:
-        return set()
-    present = set(results.context.get("mount_words", ()))
-    return present ^ set(split_options(setting.mount_options))
+def _by_price(results: Results, settings: list[Setting]) -> list[Setting]:
+    """The cheapest first."""
+    prices = {setting: price_of(results, setting) for setting in settings}
+    ranked: list[Setting] = []
+    while prices:
+        chosen = cheapest(prices)[0]
+        ranked.append(chosen)
+        del prices[chosen]
+    return ranked

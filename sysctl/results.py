@@ -58,7 +58,8 @@ class Observation:
     is None when the files were deleted before they reached the device. `thresholds`, `limit_bytes`
     and `dirtyable_bytes` are as the pull began. `write_p50_ns`, `write_p99_ns` and `split_s` (the
     time in write calls by cause, `profiler.why.causes.Cause`) are of the contract's writes.
-    `others_dirtied_bytes` is what was dirtied meanwhile and was not of this pull. `trace` is the
+    `others_dirtied_bytes` is what was dirtied meanwhile and was not of this pull,
+    `device_read_bytes` what was read from the destination's disk (None: not known). `trace` is the
     pull's course, a few hundred points at most. `findings` are the contract's values
     (`profiler.report.findings`), for reading only.
     """
@@ -73,6 +74,7 @@ class Observation:
     objects: int
     dirtyable_bytes: int = 0
     others_dirtied_bytes: int = 0
+    device_read_bytes: int | None = None
     write_p50_ns: float = 0.0
     write_p99_ns: float = 0.0
     split_s: Mapping[str, float] = field(default_factory=dict)
@@ -86,7 +88,7 @@ class Trial:
 
     Trials of one `pair` ran next to each other, one of them under the present settings. A trial
     that was stopped since it could no longer win has no observation and no problem: it took longer
-    than `stopped_s`.
+    than `stopped_s`. `elapsed_s` is what all of it took, settling and deleting included.
     """
 
     role: str
@@ -96,6 +98,7 @@ class Trial:
     problem: str = ""
     pair: int | None = None
     stopped_s: float | None = None
+    elapsed_s: float = 0.0
 
     @property
     def valid(self) -> Observation | None:
@@ -167,6 +170,7 @@ def _trial_to_json(trial: Trial) -> dict[str, Any]:
         "problem": trial.problem,
         "pair": trial.pair,
         "stopped_s": trial.stopped_s,
+        "elapsed_s": trial.elapsed_s,
     }
 
 
@@ -230,11 +234,12 @@ def _trial_from_json(data: Mapping[str, Any]) -> Trial:
         problem=str(data["problem"]),
         pair=None if data["pair"] is None else _whole(data["pair"]),
         stopped_s=None if data["stopped_s"] is None else _seconds(data["stopped_s"]),
+        elapsed_s=_share_or_time(data.get("elapsed_s", 0.0)),
     )
 
 
 def _observation_from_json(data: Mapping[str, Any]) -> Observation:
-    durable = data["durable_s"]
+    durable, read_bytes = data["durable_s"], data.get("device_read_bytes")
     return Observation(
         return_s=_seconds(data["return_s"]),
         durable_s=None if durable is None else _seconds(durable),
@@ -246,6 +251,7 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
         objects=_whole(data["objects"]),
         dirtyable_bytes=_whole(data["dirtyable_bytes"]),
         others_dirtied_bytes=_whole(data["others_dirtied_bytes"]),
+        device_read_bytes=None if read_bytes is None else _whole(read_bytes),
         write_p50_ns=_share_or_time(data["write_p50_ns"]),
         write_p99_ns=_share_or_time(data["write_p99_ns"]),
         split_s={str(cause): _share_or_time(time) for cause, time in data["split_s"].items()},

@@ -1,26 +1,48 @@
-"""The sweep: the present settings first, in the middle and last, every candidate between.
+"""The sweep: the noise floor first, then a search, then a recheck of its best in pairs.
 
-At the end what the advisor would choose is run once more, so that it is not chosen by luck.
+1. Floor: the present settings twice, so that it is known how much two equal runs differ; the first
+   also waits for the device.
+2. Search: the strategy's candidates, each measured once and stopped when it can no longer win; in
+   a long search the present settings in between, so that a drift is seen.
+3. Recheck (`sysctl/recheck.py`): the finalists in fresh pairs with the present settings.
 
-What a trial does to the host and how it measures is the bench's (`profiler/pull_bench.py`); this
-module decides what comes next and keeps the results, so it runs in tests without root.
+What a trial does to the host and how it measures is the bench's (`profiler/pull_bench.py`), when it
+counts is the protocol's (`sysctl/protocol.py`); this module decides what comes next and keeps the
+results, so it runs in tests without root.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Protocol
 
 from contracts.errors import WritewiseError
-from sysctl.advise import choose
+from sysctl import recheck
+from sysctl.budget import Budget
+from sysctl.protocol import (
+    ATTEMPTS,
+    candidates_since_present,
+    concluded,
+    invalid_reason,
+    stop_after_s,
+    to_repeat,
+    valid_present,
+)
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, Observation, Results, Trial
 from sysctl.search import Strategy
 from sysctl.setting import Setting
 
-#: How often the present settings are measured: first, in the middle, last.
-PRESENT_REPEATS = 3
+#: Runs of the present settings before the search.
+FLOOR_RUNS = 2
+#: In a long search the present settings run again after so many candidates.
+GUARD_EVERY = 8
+
+
+class StoppedEarly(Exception):  # noqa: N818 - not an error: the trial could no longer win
+    """A pull took longer than it was given."""
 
 
 class Bench(Protocol):
@@ -29,8 +51,20 @@ class Bench(Protocol):
     def apply(self, setting: Setting) -> None:
         """Put the setting in force on the host and read it back."""
 
-    def measure(self, *, durable: bool) -> Observation:
-        """Settle, pull once, delete what was pulled. `durable`: also wait for the device."""
+    def measure(self, *, durable: bool, stop_after_s: float | None = None) -> Observation:
+        """Settle, pull once, delete what was pulled. `durable`: also wait for the device.
+
+        Raises StoppedEarly, all deleted too, when the pull takes longer than `stop_after_s`.
+        """
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What is to be tried beside the present settings, and what that may cost."""
+
+    present: Setting
+    strategy: Strategy
+    budget: Budget = field(default_factory=Budget)
 
 
 @dataclass(frozen=True)
@@ -41,58 +75,134 @@ class Step:
     setting: Setting
     durable: bool
     remaining: int
+    pair: int | None = None
+    stop_after_s: float | None = None
 
 
-def next_step(results: Results, strategy: Strategy, present: Setting) -> Step | None:
+def next_step(results: Results, plan: SweepPlan) -> Step | None:
     """What to try next, from the results alone: a resumed sweep goes on where it stopped."""
-    presents = len(results.of_role(PRESENT))
-    tried = len(results.of_role(CANDIDATE))
-    candidates_left = strategy.remaining(results.trials)
-    confirm = 0 if results.of_role(RECHECK) else 1
-    remaining = candidates_left + max(0, PRESENT_REPEATS - presents) + confirm - 1
-    if presents == 0 or (presents == 1 and tried >= candidates_left):
-        return Step(PRESENT, present, durable=presents == 0, remaining=remaining)
-    setting = strategy.next_setting(results.trials)
-    if setting is not None:
-        return Step(CANDIDATE, setting, durable=False, remaining=remaining)
-    if presents < PRESENT_REPEATS:
-        return Step(PRESENT, present, durable=False, remaining=remaining)
-    chosen = choose(results) if confirm else None
-    return Step(RECHECK, chosen.setting, durable=True, remaining=0) if chosen else None
+    failed = to_repeat(results.trials)
+    if failed is not None:
+        return _step(results, plan, failed.role, failed.setting, failed.pair)
+    if not recheck.has_begun(results):
+        found = _floor_or_candidate(results, plan)
+        if found is not None:
+            return _step(results, plan, *found, None)
+    run = recheck.next_run(results, plan.present, plan.budget)
+    return _step(results, plan, run.role, run.setting, run.pair) if run else None
+
+
+def _floor_or_candidate(results: Results, plan: SweepPlan) -> tuple[str, Setting] | None:
+    """The role and the setting of the next run before the recheck; None when its time has come."""
+    ended = concluded(results.trials)
+    if sum(trial.role == PRESENT for trial in ended) < FLOOR_RUNS or not valid_present(results):
+        return PRESENT, plan.present
+    if not plan.budget.affords(results, [CANDIDATE, *recheck.minimum(results)], syncs=1):
+        return None
+    setting = plan.strategy.next_setting(results.trials)
+    if setting is None:
+        return None
+    if candidates_since_present(results.trials) >= GUARD_EVERY:
+        return PRESENT, plan.present
+    return CANDIDATE, setting
+
+
+def _step(results: Results, plan: SweepPlan, role: str, setting: Setting, pair: int | None) -> Step:
+    """The step with what follows from the results: whether it waits for the device, its limit."""
+    return Step(
+        role,
+        setting,
+        durable=_is_durable(results, plan, role, setting),
+        remaining=remaining(results, plan) - 1,
+        pair=pair,
+        stop_after_s=stop_after_s(results) if role == CANDIDATE else None,
+    )
+
+
+def _is_durable(results: Results, plan: SweepPlan, role: str, setting: Setting) -> bool:
+    """Once for the present settings, once for the preferred finalist: it takes long."""
+    if role == RECHECK:
+        chosen = recheck.affordable_finalists(results, plan.budget)
+        role_fits = chosen[:1] == [setting]
+    else:
+        role_fits = role == PRESENT
+    measured = (t.valid for t in results.trials if t.setting == setting and t.role == role)
+    return role_fits and not any(seen and seen.durable_s is not None for seen in measured)
+
+
+def remaining(results: Results, plan: SweepPlan) -> int:
+    """How many trials are still to come, as far as is known: pairs may be added at the end."""
+    run = recheck.next_run(results, plan.present, plan.budget)
+    if recheck.has_begun(results):
+        if run is None:
+            return 0
+        blocks_left = max(0, recheck.MIN_PAIRS - 1 - run.pair)
+        size = len(recheck.affordable_finalists(results, plan.budget)) + 1
+        return run.block_left + 1 + blocks_left * size
+    floor = max(0, FLOOR_RUNS - len(results.of_role(PRESENT)))
+    search = plan.strategy.remaining(results.trials)
+    expected = floor + search + search // GUARD_EVERY + len(recheck.minimum(results))
+    most = plan.budget.trials
+    return expected if most is None else min(expected, most - len(results.trials))
 
 
 def run_sweep(
     results: Results,
-    strategy: Strategy,
-    present: Setting,
+    plan: SweepPlan,
     bench: Bench,
     *,
     on_step: Callable[[Step], None],
     on_trial: Callable[[Trial], None],
+    clock_s: Callable[[], float] = time.monotonic,
 ) -> None:
     """Try everything that is left to try. `on_trial` keeps the results after each trial.
 
-    A trial that fails is kept with its reason and the sweep goes on; without one valid measurement
-    of the present settings there is nothing to compare with, so that failure is raised.
+    A trial that fails is kept with its reason, repeated, and the sweep goes on; without one valid
+    run of the present settings there is nothing to compare with, so that failure is raised.
     """
+    failures = 0
     while True:
-        step = next_step(results, strategy, present)
+        step = next_step(results, plan)
         if step is None:
             return
         on_step(step)
-        trial = run_trial(bench, step)
-        if step.role == PRESENT and not results.of_role(PRESENT) and trial.problem:
-            raise WritewiseError(f"the pull under the present settings failed: {trial.problem}")
+        trial = run_trial(bench, step, results, clock_s)
         results.trials.append(trial)
         on_trial(trial)
+        failures = failures + 1 if trial.problem else 0
+        if failures == ATTEMPTS and not valid_present(results):
+            del results.trials[-ATTEMPTS:]
+            raise WritewiseError(
+                f"no valid pull under the present settings in {ATTEMPTS} attempts: {trial.problem}",
+                "mend the cause, or wait until the host is quieter, and sweep again",
+            )
 
 
-def run_trial(bench: Bench, step: Step) -> Trial:
-    """Carry out one trial; a failure becomes its `problem`."""
+def run_trial(
+    bench: Bench,
+    step: Step,
+    before: Results | None = None,
+    clock_s: Callable[[], float] = time.monotonic,
+) -> Trial:
+    """Carry out one trial; a failure becomes its `problem`, also one beside the runs `before`."""
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    began_s = clock_s()
+    observation, problem, stopped_s = None, "", None
     try:
         bench.apply(step.setting)
-        observation = bench.measure(durable=step.durable)
+        observation = bench.measure(durable=step.durable, stop_after_s=step.stop_after_s)
+        problem = invalid_reason(observation, step.setting, valid_present(before) if before else ())
+    except StoppedEarly:
+        stopped_s = step.stop_after_s
     except WritewiseError as error:
-        return Trial(step.role, step.setting, started_at, None, error.message)
-    return Trial(step.role, step.setting, started_at, observation)
+        problem = error.message
+    return Trial(
+        role=step.role,
+        setting=step.setting,
+        started_at=started_at,
+        observation=observation,
+        problem=problem,
+        pair=step.pair,
+        stopped_s=stopped_s,
+        elapsed_s=clock_s() - began_s,
+    )

@@ -27,6 +27,13 @@ class PullError(WritewiseError):
     """A pull that cannot start or go on."""
 
 
+class PullStoppedError(PullError):
+    """A pull that took longer than it was given: its workers live on, its files are gone."""
+
+    def __init__(self, stop_after_s: float) -> None:
+        super().__init__(f"the pull was stopped after {stop_after_s:.1f} s")
+
+
 @dataclass(frozen=True)
 class Explanation:
     """One sentence, what to do next, and whether other objects of the pull may still succeed."""

@@ -26,6 +26,8 @@ from profiler.pull.verification import verify
 
 #: Per worker in the shared array: bytes, then objects done. Each slot has one writer.
 COUNTERS = 2
+#: After the workers' slots, one that the parent writes: not 0 when they are to stop.
+STOP = 1
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class Outcome:
     problem: Explanation | None = None
 
 
+class Stopped(Exception):  # noqa: N818 - not an error: the parent wants no more of the job
+    """The parent has told the workers to stop."""
+
+
 class Counter:
     """A worker's two slots in the shared array: read by the parent at any time, without a lock."""
 
@@ -69,8 +75,10 @@ class Counter:
         self._counters, self._first = counters, worker * COUNTERS
 
     def add_bytes(self, amount: int) -> None:
-        """Count bytes (negative when they must be fetched again)."""
+        """Count bytes (negative when they must be fetched again). Raises Stopped."""
         self._counters[self._first] += amount
+        if self._counters[-STOP]:
+            raise Stopped
 
     def add_object(self) -> None:
         """Count an object."""

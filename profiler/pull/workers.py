@@ -29,11 +29,12 @@ from contracts.text import printable
 from profiler.pull.access import S3Access
 from profiler.pull.client import Boto3Client, PullClient
 from profiler.pull.destination import Staging
-from profiler.pull.errors import Explanation, PullError
+from profiler.pull.errors import Explanation, PullError, PullStoppedError
 from profiler.pull.results import Failure, OnProgress, Progress, PullResult, Verification
 from profiler.pull.settings import TransferSettings
 from profiler.pull.worker import (
     COUNTERS,
+    STOP,
     Counter,
     DownloadJob,
     Job,
@@ -47,6 +48,7 @@ _TICK_S = 0.1
 _MAX_WORKERS = 1024  # beyond the cores of any instance, and below what harms
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 1.0
+_STOP_TIMEOUT_S = 0.8
 
 
 class WorkerDiedError(PullError):
@@ -87,7 +89,7 @@ class WorkerPool:
         self._make_client = functools.partial(client_class, access, settings)
         self._worker_count = _check_count(worker_count)
         self._counters: ctypes.Array[ctypes.c_int64] = RawArray(
-            ctypes.c_int64, COUNTERS * self._worker_count
+            ctypes.c_int64, COUNTERS * self._worker_count + STOP
         )
         self._workers: list[_Worker] = []
 
@@ -154,17 +156,23 @@ class WorkerPool:
 
     # -- runs ------------------------------------------------------------------------------------
 
-    def run(self, staging: Staging, on_progress: OnProgress | None = None) -> PullResult:
+    def run(
+        self,
+        staging: Staging,
+        on_progress: OnProgress | None = None,
+        stop_after_s: float | None = None,
+    ) -> PullResult:
         """Fetch every object of the staging's plan into its part file.
 
         What fails for one object's sake is in the result. Raises PullError for what concerns all
-        of them (credentials, network, a full destination, a dead worker).
+        of them (credentials, network, a full destination, a dead worker), and PullStoppedError
+        when it takes longer than `stop_after_s`: no worker writes any more then.
         """
         self.start()
         numbers = range(len(staging.plan.objects))
         jobs = [DownloadJob(**_job_fields(staging, number)) for number in numbers]
         started_ns = time.monotonic_ns()
-        outcomes = self._distribute(jobs, on_progress)
+        outcomes = self._distribute(jobs, on_progress, stop_after_s)
         arrived = [outcome for outcome in outcomes if outcome.problem is None]
         last_ns = max((outcome.finished_ns for outcome in outcomes), default=started_ns)
         return PullResult(
@@ -198,8 +206,14 @@ class WorkerPool:
         methods = Tally(outcome.method for outcome in outcomes if outcome.problem is None)
         return Verification(methods, _failures(outcomes), time.monotonic() - started_s)
 
-    def _distribute(self, jobs: Sequence[Job], on_progress: OnProgress | None) -> list[Outcome]:
+    def _distribute(
+        self,
+        jobs: Sequence[Job],
+        on_progress: OnProgress | None,
+        stop_after_s: float | None = None,
+    ) -> list[Outcome]:
         """Hand a job to every worker, and the next to each that answers; all answers."""
+        began_s = time.monotonic()
         waiting, idle = deque(jobs), deque(self._workers)
         busy: dict[object, _Worker] = {}
         outcomes: list[Outcome] = []
@@ -216,10 +230,29 @@ class WorkerPool:
                     idle.append(worker)
                 if on_progress:
                     on_progress(progress())
+                if busy and stop_after_s is not None and time.monotonic() - began_s > stop_after_s:
+                    self._stop(list(busy.values()))
+                    raise PullStoppedError(stop_after_s)
+        except PullStoppedError:
+            raise  # the workers are idle, or gone
         except BaseException:  # Ctrl-C too: nothing may write to the destination after this
             self.kill()
             raise
         return outcomes
+
+    def _stop(self, busy: list[_Worker]) -> None:
+        """Make the workers give their jobs up; those that do not in time are ended, and all."""
+        self._counters[-STOP] = 1
+        deadline_s = time.monotonic() + _STOP_TIMEOUT_S
+        while busy:
+            left_s = deadline_s - time.monotonic()
+            ready = wait([worker.connection for worker in busy], max(0.0, left_s))
+            if not ready:
+                self.kill()
+                return
+            for worker in [each for each in busy if each.connection in ready]:
+                _receive(worker)
+                busy.remove(worker)
 
     def _progress_of(self, jobs: Sequence[Job]) -> Callable[[], Progress]:
         """A function that reads the counters, which start at 0 for these jobs."""
@@ -228,7 +261,10 @@ class WorkerPool:
         total_bytes = sum(job.remote.size_bytes for job in jobs)
 
         def read() -> Progress:
-            done_bytes, done_objects = sum(counters[::COUNTERS]), sum(counters[1::COUNTERS])
+            done_bytes, done_objects = (
+                sum(counters[:-STOP:COUNTERS]),
+                sum(counters[1:-STOP:COUNTERS]),
+            )
             elapsed_s = time.monotonic() - started_s
             return Progress(done_bytes, done_objects, total_bytes, len(jobs), elapsed_s)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from contracts.errors import WritewiseError
+from sysctl.budget import Budget
 from sysctl.results import Observation, Results
 from sysctl.search.grid import build_grid
 from sysctl.setting import Setting
-from sysctl.sweep import run_sweep
+from sysctl.sweep import StoppedEarly, SweepPlan, run_sweep
 from sysctl.writeback import effective_thresholds
 
 GIB = 2**30
@@ -29,53 +32,84 @@ CONTEXT = {
 }
 
 
-class MadeUpBench:
-    """`seconds(setting, run)` gives a time, or raises WritewiseError."""
-
-    def __init__(self, seconds, dirtyable_bytes=4 * GIB):
-        self.seconds = seconds
-        self.dirtyable_bytes = dirtyable_bytes
-        self.applied = []
-
-    def apply(self, setting):
-        self.applied.append(setting)
-
-    def measure(self, *, durable):
-        setting = self.applied[-1]
-        seconds = self.seconds(setting, self.applied.count(setting))
-        thresholds = effective_thresholds(setting.values, self.dirtyable_bytes)
-        return Observation(
-            return_s=seconds,
-            durable_s=31.5 if durable else None,
-            stall_share=max(0.0, 1 - 3.3 / seconds),
-            peak_dirty_bytes=int(1.7 * GIB),
-            thresholds=thresholds,
-            limit_bytes=thresholds.dirty_bytes,
-            bytes=40 * 48 * 2**20,
-            objects=40,
-        )
-
-
 def by_ratio(setting, run):
     """Like the lab: 20 → 19 s, 40 → 8.7 s, 60 → 3.8 s, 80 → 3.3 s, a little slower each run."""
     times = {20: 19.0, 40: 8.7, 60: 3.8, 80: 3.3}
     return times[setting.values["vm.dirty_ratio"]] + 0.05 * run
 
 
+class MadeUpBench:
+    """`seconds(setting, run)` gives a time, or raises WritewiseError; `changed(**)` more than that.
+
+    `changed(setting, run)` gives fields of the observation that are not as they should be.
+    """
+
+    def __init__(self, seconds=by_ratio, changed=lambda setting, run: {}, dirtyable_bytes=4 * GIB):
+        self.seconds = seconds
+        self.changed = changed
+        self.dirtyable_bytes = dirtyable_bytes
+        self.applied = []
+        self.now_s = 0.0
+
+    def apply(self, setting):
+        self.applied.append(setting)
+
+    def measure(self, *, durable, stop_after_s=None):
+        setting, run = self.applied[-1], self.applied.count(self.applied[-1])
+        self.now_s += 2.0
+        seconds = self.seconds(setting, run)
+        if stop_after_s is not None and seconds > stop_after_s:
+            self.now_s += stop_after_s
+            raise StoppedEarly
+        self.now_s += 31.5 if durable else seconds
+        return Observation(
+            **{**self._observed(seconds, setting, durable), **self.changed(setting, run)}
+        )
+
+    def _observed(self, seconds, setting, durable):
+        thresholds = effective_thresholds(setting.values, self.dirtyable_bytes)
+        return {
+            "return_s": seconds,
+            "durable_s": 31.5 if durable else None,
+            "stall_share": max(0.0, 1 - 3.3 / seconds),
+            "peak_dirty_bytes": int(1.7 * GIB),
+            "thresholds": thresholds,
+            "limit_bytes": thresholds.dirty_bytes,
+            "bytes": 40 * 48 * 2**20,
+            "objects": 40,
+            "dirtyable_bytes": self.dirtyable_bytes,
+        }
+
+
 def sweep(
-    seconds=by_ratio, ratios=(40, 60, 80), backgrounds=(5, 10), mount_options=(), results=None
+    seconds=by_ratio,
+    ratios=(40, 60, 80),
+    backgrounds=(5, 10),
+    mount_options=(),
+    results=None,
+    budget=None,
+    bench=None,
+    at_most=None,
 ):
+    """A sweep of the grid to its end, or until there are `at_most` trials (as if killed then)."""
     values = {"vm.dirty_ratio": ratios, "vm.dirty_background_ratio": backgrounds}
     grid, left_out = build_grid(values, mount_options, PRESENT, 4 * GIB)
     results = results or Results(dict(CONTEXT), {}, left_out)
-    run_sweep(
-        results,
-        grid,
-        PRESENT,
-        MadeUpBench(seconds),
-        on_step=lambda step: None,
-        on_trial=lambda trial: None,
-    )
+    bench = bench or MadeUpBench(seconds)
+
+    def on_trial(trial):
+        if len(results.trials) == at_most:
+            raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        run_sweep(
+            results,
+            SweepPlan(PRESENT, grid, budget or Budget()),
+            bench,
+            on_step=lambda step: None,
+            on_trial=on_trial,
+            clock_s=lambda: bench.now_s,
+        )
     return results
 
 

@@ -1,0 +1,146 @@
+"""The trial protocol: what a trial is, when it counts, when it is repeated, when it is stopped.
+
+A trial, in this order (`profiler/pull_bench.py`): journal → apply → read back → wait for dirty
+pages and write-back to drain and for the kernel's dirty limit to settle → drop clean caches →
+pull → time to return, time to durable, percentiles and causes of the writes, peak dirty bytes →
+delete.
+
+It is *invalid*, with its reason kept and printed, when
+
+- a value does not read back as it was set, before or after the pull;
+- an object failed;
+- the memory that may be dirty differs by more than `MAX_MEMORY_CHANGE` from the first run's;
+- others dirtied more than `MAX_OTHERS_SHARE` of the pull meanwhile;
+- the disk wrote more than `MAX_RATE_LOSS` slower than under the present settings: a volume out of
+  credits (EBS gp2, st1, or the instance's own bucket) is another volume.
+
+An invalid trial is repeated at once, `ATTEMPTS` times in all, and never ends the study. A candidate
+that takes longer than the best so far could excuse is stopped: it is no observation and no failure.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from contracts.units import format_rate, format_size
+from sysctl.choice import search_times
+from sysctl.results import CANDIDATE, PRESENT, RECHECK, Observation, Results, Trial
+from sysctl.setting import Setting
+from sysctl.statistics import noise_floor
+
+ATTEMPTS = 3
+MAX_MEMORY_CHANGE = 0.10
+MAX_OTHERS_SHARE = 0.05
+#: So much is dirtied on every host at any time (logs, a shell): it is no other writer, however
+#: small the pull.
+OTHERS_SLACK_BYTES = 8 * 2**20
+MAX_RATE_LOSS = 0.25
+#: A candidate may take so much longer than the best so far, or so many noise floors.
+STOP_MARGIN = 0.5
+_STOP_FLOORS = 3
+#: Write-back has begun in earnest so long after the background threshold was passed, and a rate
+#: over a shorter time than `_MIN_RATE_S` says nothing.
+_RAMP_S = 0.5
+_MIN_RATE_S = 1.5
+
+
+def invalid_reason(seen: Observation, setting: Setting, present: Sequence[Observation]) -> str:
+    """Why a pull that went well does not count beside the valid `present` runs; empty if it does.
+
+    The disk's rate is not judged where `setting` changes knobs of the disk: they may be the cause.
+    """
+    reasons = (
+        _others_wrote(seen),
+        _memory_moved(seen, present),
+        "" if setting.device else _device_throttled(seen, present),
+    )
+    return next((reason for reason in reasons if reason), "")
+
+
+def _others_wrote(seen: Observation) -> str:
+    allowed = max(MAX_OTHERS_SHARE * seen.bytes, OTHERS_SLACK_BYTES)
+    if seen.others_dirtied_bytes <= allowed:
+        return ""
+    share = seen.others_dirtied_bytes / seen.bytes if seen.bytes else 1.0
+    return (
+        f"other programs dirtied {format_size(seen.others_dirtied_bytes)} meanwhile, "
+        f"{share:.0%} of the pull"
+    )
+
+
+def _memory_moved(seen: Observation, present: Sequence[Observation]) -> str:
+    before = present[0].dirtyable_bytes if present else 0
+    if not before or abs(seen.dirtyable_bytes - before) <= MAX_MEMORY_CHANGE * before:
+        return ""
+    return (
+        f"the memory that may be dirty moved from {format_size(before)} to "
+        f"{format_size(seen.dirtyable_bytes)}"
+    )
+
+
+def _device_throttled(seen: Observation, present: Sequence[Observation]) -> str:
+    rates = [rate for rate in map(writeback_rate_bytes_per_s, present) if rate]
+    rate = writeback_rate_bytes_per_s(seen)
+    if rate is None or not rates or rate >= (1 - MAX_RATE_LOSS) * statistics.median(rates):
+        return ""
+    return (
+        f"the disk wrote {format_rate(rate)}, but {format_rate(statistics.median(rates))} under "
+        "the present settings: the volume or the instance may be out of credits"
+    )
+
+
+def writeback_rate_bytes_per_s(seen: Observation) -> float | None:
+    """What the destination's disk wrote while the kernel wrote back in the background.
+
+    From half a second after the background threshold was passed to the end of the pull; None where
+    that was shorter than 1.5 s, or where the pull has no course.
+    """
+    above = [p for p in seen.trace if p.held_bytes > seen.thresholds.background_bytes]
+    steady = [point for point in above if point.time_s >= above[0].time_s + _RAMP_S]
+    if not steady or steady[-1].time_s - steady[0].time_s < _MIN_RATE_S:
+        return None
+    first, last = steady[0], steady[-1]
+    return (last.written_bytes - first.written_bytes) / (last.time_s - first.time_s)
+
+
+def stop_after_s(results: Results) -> float | None:
+    """The time to return from which a candidate can no longer win; None before any run."""
+    runs = [t for t in results.trials if t.role != RECHECK and t.pair is None and t.valid]
+    times = [t.valid.return_s for t in runs if t.valid]
+    if not times:
+        return None
+    margin = max(STOP_MARGIN, _STOP_FLOORS * noise_floor(search_times(results)))
+    return min(times) * (1 + margin)
+
+
+def concluded(trials: Sequence[Trial]) -> list[Trial]:
+    """Of each run the trial that ended it: the valid or stopped one, or the last failed attempt."""
+    ended, failures = [], 0
+    for trial in trials:
+        failures = failures + 1 if trial.problem else 0
+        if failures in (0, ATTEMPTS):
+            ended.append(trial)
+            failures = 0
+    return ended
+
+
+def to_repeat(trials: Sequence[Trial]) -> Trial | None:
+    """The last trial, if it failed and may be tried again."""
+    ended = concluded(trials)
+    return trials[-1] if trials and (not ended or ended[-1] is not trials[-1]) else None
+
+
+def valid_present(results: Results) -> list[Observation]:
+    """The valid runs of the present settings, in the order in which they ran."""
+    return [trial.valid for trial in results.of_role(PRESENT) if trial.valid]
+
+
+def candidates_since_present(trials: Sequence[Trial]) -> int:
+    """How many runs of candidates have ended since the present settings were last measured."""
+    count = 0
+    for trial in reversed(concluded(trials)):
+        if trial.role != CANDIDATE:
+            return count
+        count += 1
+    return count
