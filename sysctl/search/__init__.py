@@ -1,6 +1,6 @@
 """Search strategies: which setting to try next.
 
-A strategy is one file with one class, and a line in `STRATEGIES` once there is more than one.
+A strategy is one file with one class that is made from candidates, and a line in `strategies.py`.
 """
 
 from __future__ import annotations

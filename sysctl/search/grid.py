@@ -1,8 +1,8 @@
 """Grid search: every valid combination of the values asked for, in an order that saves settling.
 
 The kernel's dirty limit rises at once and falls slowly (`domain_update_dirty_limit()`), so
-thresholds are tried from the smallest to the largest, mount options one after the other within
-each.
+thresholds are tried from the smallest to the largest, what else is combined with them one after
+the other within each.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.results import CANDIDATE, LeftOut, Trial
 from sysctl.setting import Setting, invalid_reason, replace_values, threshold_bytes
 
+_NO_DEVICE: Mapping[str, Sequence[str]] = {}
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -24,15 +26,17 @@ class Grid:
 
     def next_setting(self, done: Sequence[Trial]) -> Setting | None:
         """The first candidate that was not tried."""
-        return next(iter(self._left(done)), None)
+        return next(iter(untried(self.candidates, done)), None)
 
     def remaining(self, done: Sequence[Trial]) -> int:
         """How many candidates were not tried."""
-        return len(self._left(done))
+        return len(untried(self.candidates, done))
 
-    def _left(self, done: Sequence[Trial]) -> list[Setting]:
-        tried = {trial.setting for trial in done if trial.role == CANDIDATE}
-        return [setting for setting in self.candidates if setting not in tried]
+
+def untried(candidates: Sequence[Setting], done: Sequence[Trial]) -> list[Setting]:
+    """Those that no trial of the search was of, in their order."""
+    tried = {trial.setting for trial in done if trial.role == CANDIDATE}
+    return [setting for setting in candidates if setting not in tried]
 
 
 def build_grid(
@@ -40,23 +44,25 @@ def build_grid(
     mount_options: Sequence[str],
     present: Setting,
     dirtyable_bytes: int,
+    device: Mapping[str, Sequence[str]] = _NO_DEVICE,
 ) -> tuple[Grid, list[LeftOut]]:
-    """All combinations of sysctl `values` and `mount_options`, without those that cannot be.
+    """All combinations of sysctl `values`, `mount_options` and knobs of the `device`.
 
-    `dirtyable_bytes` is what the ratios are a percentage of. A sysctl that is not in `values` stays
-    as in `present`. Returns the grid and what was left out of it, with the reason.
+    Without those that cannot be. `dirtyable_bytes` is what the ratios are a percentage of. A sysctl
+    that is not in `values` stays as in `present`. Returns the grid and what was left out of it,
+    with the reason.
     """
-    options_tried: Sequence[str | None] = mount_options or (None,)
+    beside = list(_beside_sysctls(mount_options, device))
     candidates: list[Setting] = []
     left_out: list[LeftOut] = []
     for combination in itertools.product(*values.values()):
         chosen = dict(zip(values, combination))
+        sysctls = tuple(chosen.items())
         why = invalid_reason(replace_values(present.values, chosen), dirtyable_bytes)
-        settings = [_setting(chosen, options) for options in options_tried]
         if why:
-            left_out.append(LeftOut(str(_setting(chosen, None)), why))
+            left_out.append(LeftOut(str(Setting(sysctls)), why))
         else:
-            candidates += settings
+            candidates += [Setting(sysctls, options, knobs) for options, knobs in beside]
 
     def rank(setting: Setting) -> tuple[int, int, tuple[int, ...]]:
         complete = replace_values(present.values, setting.values)
@@ -69,5 +75,10 @@ def build_grid(
     return Grid(tuple(sorted(dict.fromkeys(candidates), key=rank))), left_out
 
 
-def _setting(values: Mapping[str, int], mount_options: str | None) -> Setting:
-    return Setting(tuple(values.items()), mount_options)
+def _beside_sysctls(
+    mount_options: Sequence[str], device: Mapping[str, Sequence[str]]
+) -> itertools.product[tuple[str | None, tuple[tuple[str, str], ...]]]:
+    """Every text of mount options with every combination of the disk's knobs."""
+    texts: Sequence[str | None] = mount_options or (None,)
+    knobs = (tuple(zip(device, chosen)) for chosen in itertools.product(*device.values()))
+    return itertools.product(texts, list(knobs))

@@ -1,0 +1,153 @@
+"""Bayesian search: Optuna's TPE over the candidates, told anew from the results each time.
+
+Numbers are axes by their rank among the values asked for, so that TPE knows which lie next to each
+other; mount options and names are choices. Optuna is an extra (`bayes`), imported late.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+from contracts.errors import RequirementError
+from sysctl.results import CANDIDATE, Trial
+from sysctl.search.grid import untried
+from sysctl.setting import Setting
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+MAX_TRIALS = 12
+#: Trials before TPE has a say; its own default of 10 is a whole sweep here.
+STARTUP_TRIALS = 4
+#: It may propose what was tried or what cannot be; so often it is asked for something else.
+_MAX_ASKED = 64
+
+Value = Union[int, str]
+Coordinates = tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True)
+class BayesSearch:
+    """At most `max_trials` of the candidates; the same results and seed give the same proposal.
+
+    Raises RequirementError where Optuna is not installed.
+    """
+
+    candidates: tuple[Setting, ...]
+    seed: int = 0
+    max_trials: int = MAX_TRIALS
+
+    def __post_init__(self) -> None:
+        if importlib.util.find_spec("optuna") is None:
+            raise RequirementError(
+                "the strategy bayes needs Optuna, which is not installed",
+                "install it with `tools/setup bayes`, or by pip as writewise[bayes]; "
+                "the strategies model, grid and random need nothing more",
+            )
+
+    def next_setting(self, done: Sequence[Trial]) -> Setting | None:
+        """What TPE expects most of, or None when enough was tried."""
+        left = untried(self.candidates, done)
+        if not left or not self.remaining(done):
+            return None
+        axes = _axes(self.candidates)
+        by_coordinates = {coordinates(setting, axes): setting for setting in left}
+        study = self._study(done, axes)
+        for _ in range(_MAX_ASKED):
+            trial = study.ask(_distributions(axes))
+            setting = by_coordinates.get(_of_parameters(trial.params, axes))
+            if setting is not None:
+                return setting
+        return random.Random(self.seed + len(done)).choice(left)  # noqa: S311
+
+    def remaining(self, done: Sequence[Trial]) -> int:
+        """How many candidates are still to come."""
+        left = len(untried(self.candidates, done))
+        tried = len(self.candidates) - left
+        return max(0, min(self.max_trials - tried, left))
+
+    def _study(self, done: Sequence[Trial], axes: Mapping[str, Sequence[Value]]) -> Study:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        known = set(self.candidates)
+        told = [t for t in done if t.role == CANDIDATE and t.setting in known]
+        sampler = optuna.samplers.TPESampler(
+            seed=self.seed + len(told), n_startup_trials=STARTUP_TRIALS
+        )
+        study = optuna.create_study(sampler=sampler)
+        study.add_trials([frozen for t in told for frozen in _told(t, axes)])
+        return study
+
+
+def _told(trial: Trial, axes: Mapping[str, Sequence[Value]]) -> list[FrozenTrial]:
+    """A trial as Optuna knows it: one stopped early was worse than all that ended; none failed."""
+    from optuna.trial import TrialState, create_trial
+
+    where: dict[str, Any] = {
+        "params": _parameters(trial.setting, axes),
+        "distributions": _distributions(axes),
+    }
+    if trial.valid:
+        return [create_trial(value=trial.valid.return_s, **where)]
+    if trial.stopped_s is not None:
+        reported = {0: trial.stopped_s}
+        return [create_trial(state=TrialState.PRUNED, intermediate_values=reported, **where)]
+    return []
+
+
+def _named(setting: Setting) -> dict[str, Value]:
+    """What a setting names, by knob; numbers as numbers."""
+    words = {name: int(text) if text.isdigit() else text for name, text in setting.device}
+    mount = {} if setting.mount_options is None else {"mount options": setting.mount_options}
+    return {**setting.values, **words, **mount}
+
+
+def _axes(candidates: Sequence[Setting]) -> dict[str, tuple[Value, ...]]:
+    """The values of each knob in which candidates differ, in order; names in the order tried."""
+    named = [_named(setting) for setting in candidates]
+    names = dict.fromkeys(name for values in named for name in values)
+    axes = {name: tuple(dict.fromkeys(v[name] for v in named if name in v)) for name in names}
+    return {name: _ordered(values) for name, values in axes.items() if len(values) > 1}
+
+
+def _ordered(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    numbers = [value for value in values if isinstance(value, int)]
+    return tuple(sorted(numbers)) if len(numbers) == len(values) else values
+
+
+def coordinates(setting: Setting, axes: Mapping[str, Sequence[Value]]) -> Coordinates:
+    """Where a setting lies on the axes."""
+    named = _named(setting)
+    return tuple((name, named[name]) for name in axes)
+
+
+def _distributions(axes: Mapping[str, Sequence[Value]]) -> dict[str, BaseDistribution]:
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    return {
+        name: IntDistribution(0, len(values) - 1)
+        if isinstance(values[0], int)
+        else CategoricalDistribution(list(values))
+        for name, values in axes.items()
+    }
+
+
+def _parameters(setting: Setting, axes: Mapping[str, Sequence[Value]]) -> dict[str, Value]:
+    return {
+        name: list(axes[name]).index(value) if isinstance(axes[name][0], int) else value
+        for name, value in coordinates(setting, axes)
+    }
+
+
+def _of_parameters(parameters: Mapping[str, Any], axes: Mapping[str, Sequence[Value]]) -> Any:
+    return tuple(
+        (name, values[parameters[name]] if isinstance(values[0], int) else parameters[name])
+        for name, values in axes.items()
+    )

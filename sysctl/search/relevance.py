@@ -1,0 +1,71 @@
+"""Which knobs the present runs say cannot matter, so that no trial is spent on them.
+
+A knob is left out only where what it acts on did not take part: no writer slept in dirty
+throttling, none waited for the device, nothing was read. All else is for the trials to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from contracts.units import format_size
+from sysctl.knobs.bdi import BDI_KNOBS
+from sysctl.knobs.block import NR_REQUESTS, READ_AHEAD, SCHEDULER, WBT
+from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+from sysctl.results import PRESENT, Observation, Trial
+
+#: Shares of time below these are as good as none.
+MIN_SHARE = 0.02
+#: `profiler.why.causes.Cause.DEVICE`, by its name in the results.
+_DEVICE_WAIT = "waiting for the device"
+
+_THRESHOLDS = (*DIRTY_PAIR, *BACKGROUND_PAIR, *(knob.name for knob in BDI_KNOBS))
+_QUEUE = (SCHEDULER, NR_REQUESTS, WBT)
+
+
+def skip_reason(name: str, present: Observation) -> str:
+    """Why no value of a knob can make this pull return sooner; empty when one may.
+
+    `name` is a sysctl's or a disk's knob, `present` what a run of the present settings showed.
+    """
+    if name == READ_AHEAD and present.device_read_bytes is not None:
+        return _no_reads(present.device_read_bytes, present.bytes)
+    if name not in (*_THRESHOLDS, *_QUEUE) or not _is_unthrottled(present):
+        return ""
+    said = f"writers slept in dirty throttling for {present.stall_share:.1%} of their time"
+    if name in _THRESHOLDS:
+        peak, freerun = present.peak_dirty_bytes, present.thresholds.freerun_bytes
+        return (
+            f"{said}: at most {format_size(peak)} were dirty, and they are made to wait from "
+            f"{format_size(freerun)} on"
+        )
+    waited = _device_share(present)
+    if waited is None or waited >= MIN_SHARE:
+        return ""
+    return f"{said} and waited for the device for {waited:.1%}"
+
+
+def _no_reads(read_bytes: int, pulled_bytes: int) -> str:
+    if read_bytes >= MIN_SHARE * pulled_bytes:
+        return ""
+    return (
+        f"{format_size(read_bytes)} were read from the disk while {format_size(pulled_bytes)}"
+        + (" were pulled")
+    )
+
+
+def _is_unthrottled(present: Observation) -> bool:
+    below = present.peak_dirty_bytes < present.thresholds.freerun_bytes
+    return present.stall_share < MIN_SHARE and below
+
+
+def _device_share(present: Observation) -> float | None:
+    """The part of the time in write calls that went into waiting for the device."""
+    whole = sum(present.split_s.values())
+    return present.split_s.get(_DEVICE_WAIT, 0.0) / whole if whole else None
+
+
+def most_throttled(done: Sequence[Trial]) -> Observation | None:
+    """Of the valid present runs the one with the most throttling: it speaks for all of them."""
+    seen = [t.valid for t in done if t.role == PRESENT and t.valid]
+    return max(seen, key=lambda observation: observation.stall_share, default=None)

@@ -1,0 +1,129 @@
+"""A search in two stages: the core strategy, then other knobs one at a time.
+
+The product of all knobs would take days; one knob at a time around the best of the core tells which
+of them do anything here. Knobs that the present runs say cannot matter are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sysctl.knobs.catalogue import DEVICE_KNOBS
+from sysctl.knobs.mount import wide_texts
+from sysctl.knobs.vm import KNOBS
+from sysctl.results import CANDIDATE, PRESENT, LeftOut, Trial
+from sysctl.search import Strategy
+from sysctl.search.relevance import most_throttled, skip_reason
+from sysctl.setting import Setting
+
+#: The name of a variation of the mount; others are named by their sysctl or knob.
+MOUNT = "mount options"
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One knob with one value, `name` and `value` as text."""
+
+    name: str
+    value: str
+
+    def of(self, setting: Setting) -> Setting:
+        """The setting with this one knob changed."""
+        if self.name == MOUNT:
+            return Setting(setting.sysctls, self.value, setting.device)
+        if self.name in _SYSCTLS:
+            values = {**setting.values, self.name: int(self.value)}
+            return Setting(tuple(values.items()), setting.mount_options, setting.device)
+        knobs = {**dict(setting.device), self.name: self.value}
+        return Setting(setting.sysctls, setting.mount_options, tuple(knobs.items()))
+
+    def is_in(self, setting: Setting) -> bool:
+        """Whether the setting has this value."""
+        return self.of(setting) == setting
+
+
+_SYSCTLS = tuple(knob.name for knob in KNOBS)
+
+
+@dataclass(frozen=True)
+class StagedSearch:
+    """Implements `Strategy`. `variations` come last, around the fastest so far.
+
+    `core_names` are the knobs that the core may be spared for: those that nobody asked for. The
+    core is left out when the present runs say of every one of them that it cannot matter.
+    """
+
+    core: Strategy
+    core_names: tuple[str, ...] = ()
+    variations: tuple[Variation, ...] = ()
+
+    def next_setting(self, done: Sequence[Trial]) -> Setting | None:
+        """The core's next setting; when it has none, the next variation."""
+        setting = None
+        if not self._is_core_left_out(done):
+            setting = self.core.next_setting(self._of_core(done))
+        return setting or next(iter(self._varied(done)), None)
+
+    def remaining(self, done: Sequence[Trial]) -> int:
+        """How many settings are still to come, as far as is known."""
+        core = 0 if self._is_core_left_out(done) else self.core.remaining(self._of_core(done))
+        return core + len(self._varied(done))
+
+    def left_out(self, done: Sequence[Trial]) -> list[LeftOut]:
+        """The knobs that are not tried, and what in the present runs speaks against them."""
+        names = dict.fromkeys(variation.name for variation in self.variations)
+        if self._is_core_left_out(done):
+            names = {**dict.fromkeys(self.core_names), **names}
+        reasons = {name: self._skip_reason(name, done) for name in names}
+        return [LeftOut(name, why) for name, why in reasons.items() if why]
+
+    def _skip_reason(self, name: str, done: Sequence[Trial]) -> str:
+        present = most_throttled(done)
+        return skip_reason(name, present) if present else ""
+
+    def _is_core_left_out(self, done: Sequence[Trial]) -> bool:
+        return bool(self.core_names) and all(self._skip_reason(n, done) for n in self.core_names)
+
+    def _is_varied(self, setting: Setting) -> bool:
+        return any(variation.is_in(setting) for variation in self.variations)
+
+    def _of_core(self, done: Sequence[Trial]) -> list[Trial]:
+        return [t for t in done if t.role != CANDIDATE or not self._is_varied(t.setting)]
+
+    def _varied(self, done: Sequence[Trial]) -> list[Setting]:
+        """The best setting of the core with one knob changed, for each that was not tried yet."""
+        tried = [trial.setting for trial in done if trial.role == CANDIDATE]
+        best = _fastest([t for t in self._of_core(done) if t.role in (PRESENT, CANDIDATE)])
+        return [
+            variation.of(best)
+            for variation in self.variations
+            if best is not None
+            and not any(variation.is_in(setting) for setting in tried)
+            and not self._skip_reason(variation.name, done)
+        ]
+
+
+def _fastest(trials: Sequence[Trial]) -> Setting | None:
+    timed = [(trial.valid.return_s, trial.setting) for trial in trials if trial.valid]
+    return min(timed, key=lambda pair: pair[0])[1] if timed else None
+
+
+def wide_variations(
+    present: Mapping[str, int], disk: Mapping[str, str], fstype: str, mount_words: Sequence[str]
+) -> tuple[Variation, ...]:
+    """What a wide sweep tries beside the thresholds: each knob's `wide` values but the present one.
+
+    `present` are the sysctls in force, `disk` the knobs that the destination's disk has with their
+    values (empty: none), `mount_words` the tunable options that the mount has.
+    """
+    sysctls = [(k.name, str(v)) for k in KNOBS for v in k.wide if present.get(k.name) != v]
+    knobs = [
+        (knob.name, value)
+        for knob in DEVICE_KNOBS
+        if knob.name in disk
+        for value in knob.wide
+        if value != disk[knob.name]
+    ]
+    mounts = [(MOUNT, text) for text in wide_texts(fstype) if text not in mount_words]
+    return tuple(Variation(name, value) for name, value in (*sysctls, *knobs, *mounts))
