@@ -1,60 +1,115 @@
 """From results to a recommendation: what to change, why, what it gains and what it risks.
 
-The rule, so that it can be argued with:
+The rule, so that it can be argued with (`docs/advice.md`):
 
-1. A candidate counts only if it returned faster than *every* run of the present settings (of which
-   there must be two or more), by more than these differed among themselves, and by 5 % or more.
-   Otherwise: no change recommended.
-2. A change of mount options counts only if it was faster at *every* setting of the sysctls at which
-   it was tried beside the present mount, by more than chance (`MOUNT_GAIN`).
-3. Among the candidates within `NEAR_BEST` of the fastest (or within the present settings' own
-   spread, if that is wider) the one that leaves least data in memory wins, then the one that
-   changes fewest mount options: speed that cannot be told apart is not paid for in risk.
-4. The chosen one is run once more and must beat every present run again.
+1. A setting counts only if it was measured again in pairs with the present settings, the 95 %
+   interval of its ratio excludes 1, and its gain is above the noise floor (`sysctl.evidence`).
+2. One that costs more than the limits allow is out of the question.
+3. The fastest of the rest, and those that cannot be told from it: their intervals overlap, and
+   they are at most `NEAR_BEST` or the noise floor slower.
+4. The cheapest of these is recommended (`sysctl.price`): speed that cannot be told apart is not
+   paid for in risk.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.errors import UsageError
-from contracts.units import format_size
-from sysctl.evidence import Side, side_of, thresholds_of
-from sysctl.explain import MOUNT_OPTIONS, Reason, explain_sysctls
-from sysctl.knobs.mount import find, split_options
-from sysctl.results import CANDIDATE, PRESENT, RECHECK, Observation, Results, Trial
-from sysctl.setting import Setting
-from sysctl.statistics import summarize
+from contracts.units import counted, format_seconds
+from sysctl.cases import (
+    NO_STALL,
+    Case,
+    Finding,
+    beyond_memory,
+    no_difference,
+    noise,
+    writers_do_not_wait,
+)
+from sysctl.choice import finalists
+from sysctl.evidence import Comparison, Side, Verdict, compare, noise_floor_of, side_of
+from sysctl.explain import Reason, explain_device, explain_mounts, explain_sysctls
+from sysctl.forms import Form, forms_of
+from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+from sysctl.mounts_tried import is_worth_its_mount
+from sysctl.price import Limits, Price, cheapest, price_of
+from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
+from sysctl.setting import Setting, replace_values
+from sysctl.statistics import Interval
+from sysctl.tradeoff import TradeOff, trade_off
 
-NEAR_BEST = 0.10
-MOUNT_GAIN = 0.05
-MIN_GAIN = 0.05
+#: A setting that is slower by no more may be as fast, if its interval does not say otherwise.
+NEAR_BEST = 0.05
 MIN_PRESENT_RUNS = 2
 _UNFINISHED = (
-    "No change recommended yet: the sweep was not finished, so its best setting was not run a "
-    "second time; go on with `writewise sweep … --resume`."
+    "the sweep was not finished: its best setting was not measured again beside the present ones, "
+    "two pairs at least; go on with `writewise sweep … --resume`, or with a larger --budget."
 )
-#: Below this share of their time writers may be said not to wait at all.
-_NO_STALL = 0.02
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """A faster setting that the limits exclude, why, and the share of the present time it took."""
+
+    setting: Setting
+    why: str
+    ratio: float
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """`best` is None when no change is recommended; `verdict` says it in a sentence either way."""
+    """`best` is None when no change is recommended; `verdict` says it in a sentence either way.
 
-    present: Side
-    best: Side | None
+    `comparison` and `price` are of `best`, `present_price` of the present settings; `noise_floor`
+    is a part of the time (`sysctl.evidence`). `excluded` are
+    faster settings beyond the limits; `notes` are sentences that hold beside the verdict.
+    """
+
+    case: Case
     verdict: str
-    reasons: tuple[Reason, ...]
+    present: Side
+    present_price: Price
+    trade_off: TradeOff
     results: Results
+    best: Side | None = None
+    comparison: Comparison | None = None
+    noise_floor: float = 0.0
+    price: Price | None = None
+    reasons: tuple[Reason, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def forms(self) -> tuple[Form, Form] | None:
+        """The recommended thresholds as ratios and as bytes; None where none is recommended."""
+        if self.best is None or not set(self.best.setting.values) & {*DIRTY_PAIR, *BACKGROUND_PAIR}:
+            return None
+        values = replace_values(self.present.setting.values, self.best.setting.values)
+        return forms_of(values, self.best.thresholds, self.results.context["dirtyable_bytes"])
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of the recommended setting's time as a part of the present one's."""
+        return self.comparison.interval if self.comparison else None
 
     @property
     def speedup(self) -> float:
-        """Present time to return divided by the recommended one; 1 without a change."""
-        return self.present.return_s.median / self.best.return_s.median if self.best else 1.0
+        """How many times faster the recommended setting is, by the pairs; 1 without a change."""
+        return 1 / self.interval.estimate if self.interval else 1.0
 
 
-def advise(results: Results) -> Recommendation:
+@dataclass(frozen=True)
+class _Faster:
+    """A setting that the pairs show to be faster, with its interval and its price."""
+
+    setting: Setting
+    comparison: Comparison
+    interval: Interval
+    price: Price
+
+
+def advise(results: Results, limits: Limits | None = None) -> Recommendation:
     """Recommend a change, or none. Raises UsageError when there is nothing to compare."""
     present = side_of(results, results.of_role(PRESENT))
     if present is None:
@@ -62,127 +117,153 @@ def advise(results: Results) -> Recommendation:
             "the results hold no valid run of the present settings, so nothing can be compared",
             "run the sweep again, or go on with --resume",
         )
-    chosen = choose(results)
-    if chosen is None:
-        return Recommendation(present, None, _no_change(results, present), (), results)
-    confirmed = [t for t in results.of_role(RECHECK) if t.valid and t.setting == chosen.setting]
-    best = side_of(results, [chosen, *confirmed])
-    if not confirmed or best is None:
-        return Recommendation(present, None, _UNFINISHED, (), results)
-    if best.return_s.largest >= present.return_s.smallest:
-        return Recommendation(present, None, _not_confirmed(chosen, present), (), results)
-    speedup = present.return_s.median / best.return_s.median
-    verdict = f"{speedup:.1f}× faster: {best.return_s.median:.1f} s instead of "
-    verdict += f"{present.return_s.median:.1f} s"
+    rechecked = dict.fromkeys(trial.setting for trial in results.of_role(RECHECK))
+    comparisons = {setting: compare(results, setting) for setting in rechecked}
+    allowed, excluded = _sort_out(results, comparisons, limits or Limits())
+    if not allowed:
+        finding = _why_none(
+            results, present, list(comparisons.values()), excluded, limits or Limits()
+        )
+        return _none(results, present, finding, excluded)
+    return _change(results, present, _choose(allowed), excluded)
+
+
+def _sort_out(
+    results: Results, comparisons: Mapping[Setting, Comparison], limits: Limits
+) -> tuple[list[_Faster], tuple[Excluded, ...]]:
+    """Rules 1 and 2: the settings that are faster, and those of them that cost too much."""
+    faster = [
+        _Faster(setting, comparison, comparison.interval, price_of(results, setting))
+        for setting, comparison in comparisons.items()
+        if comparison.verdict is Verdict.FASTER and comparison.interval
+    ]
+    proven = [each for each in faster if is_worth_its_mount(results, each.setting)]
+    objections = [(each, limits.objection(each.price)) for each in proven or faster]
+    excluded = [
+        Excluded(each.setting, why, each.interval.estimate) for each, why in objections if why
+    ]
+    return [each for each, why in objections if not why], tuple(excluded)
+
+
+def _choose(faster: Sequence[_Faster]) -> _Faster:
+    """Rules 3 and 4."""
+    fastest = min(faster, key=lambda each: each.interval.estimate)
+    reach = fastest.interval.estimate * (1 + max(NEAR_BEST, fastest.comparison.noise_floor))
+    near = {
+        each.setting: each.price
+        for each in faster
+        if each.interval.low <= fastest.interval.high and each.interval.estimate <= reach
+    }
+    kept = cheapest(near)
+    left = [each for each in faster if each.setting in kept]
+    return min(left, key=lambda each: each.interval.estimate)
+
+
+def _why_none(
+    results: Results,
+    present: Side,
+    comparisons: Sequence[Comparison],
+    excluded: Sequence[Excluded],
+    limits: Limits,
+) -> Finding:
+    """The case that explains best why nothing is recommended."""
+    if excluded:
+        return Finding(Case.NOT_WITHIN_LIMITS, _not_within(results, excluded, limits))
+    if present.return_s.count < MIN_PRESENT_RUNS:
+        return Finding(Case.UNFINISHED, _UNFINISHED)
+    is_told = any(each.verdict is not Verdict.UNKNOWN for each in comparisons)
+    return (
+        writers_do_not_wait(results, present)
+        or noise(results, comparisons)
+        or (Finding(Case.UNFINISHED, _UNFINISHED) if finalists(results) and not is_told else None)
+        or beyond_memory(results, present.observation)
+        or no_difference(results, present, comparisons)
+    )
+
+
+def _not_within(results: Results, excluded: Sequence[Excluded], limits: Limits) -> str:
+    """What the limits exclude, and the best of the search that they do not."""
+    sentence = f"every setting that is faster costs too much. {_exclusions(excluded)}"
+    seen = [
+        (trial.valid.return_s, trial.setting)
+        for trial in results.of_role(CANDIDATE)
+        if trial.valid and not limits.objection(price_of(results, trial.setting))
+    ]
+    if not seen:
+        return sentence
+    fastest_s, setting = min(seen, key=lambda pair: pair[0])
+    return (
+        f"{sentence} Of those that do not, {setting} was fastest, {format_seconds(fastest_s)} in "
+        "one run: sweep its values alone to have it measured in pairs."
+    )
+
+
+def _exclusions(excluded: Sequence[Excluded]) -> str:
+    """`dirty_ratio=80 would take 19 % of the present time: 1.70 GiB at risk, more than 1 GiB.`"""
+    return " ".join(
+        f"{each.setting} takes {each.ratio:.0%} of the present settings' time: {each.why}."
+        for each in excluded
+    )
+
+
+def _none(
+    results: Results, present: Side, finding: Finding, excluded: tuple[Excluded, ...]
+) -> Recommendation:
+    return Recommendation(
+        case=finding.case,
+        verdict=f"No change recommended: {finding.sentence}",
+        present=present,
+        present_price=price_of(results, present.setting),
+        trade_off=trade_off(results, None),
+        results=results,
+        noise_floor=noise_floor_of(results),
+        excluded=excluded,
+    )
+
+
+def _change(
+    results: Results, present: Side, chosen: _Faster, excluded: tuple[Excluded, ...]
+) -> Recommendation:
+    trials = [trial for trial in results.trials if trial.setting == chosen.setting]
+    best = side_of(results, [trial for trial in trials if trial.role == RECHECK])
+    if best is None:
+        raise AssertionError("a setting that was compared has valid runs")
     reasons = (
-        *explain_sysctls(results, present, best),
+        *explain_sysctls(results, present, best, chosen.comparison),
+        *explain_device(present.setting, best.setting, chosen.comparison),
         *explain_mounts(results, chosen.setting),
     )
-    return Recommendation(present, best, verdict, reasons, results)
-
-
-def choose(results: Results) -> Trial | None:
-    """The candidate that rules 1 to 3 pick, or None."""
-    times = [t.valid.return_s for t in results.of_role(PRESENT) if t.valid]
-    timed = [(t.valid, t) for t in results.of_role(CANDIDATE) if t.valid]
-    timed = [pair for pair in timed if _is_worth_its_mount(results, pair[1])]
-    if len(times) < MIN_PRESENT_RUNS or not timed:
-        return None
-    present = summarize(times)
-    fastest_s = min(observation.return_s for observation, _ in timed)
-    gain_s = present.median - fastest_s
-    if fastest_s >= present.smallest or gain_s <= max(present.spread, MIN_GAIN * present.median):
-        return None
-    reach_s = fastest_s * (1 + max(NEAR_BEST, present.relative_spread))
-    near = [pair for pair in timed if pair[0].return_s <= min(reach_s, present.smallest)]
-    return min(near, key=lambda pair: _cost(results, pair[1], pair[0]))[1]
-
-
-def _is_worth_its_mount(results: Results, trial: Trial) -> bool:
-    """Rule 2; a mount that was never tried beside the present one cannot be told from it."""
-    if not changed_options(results, trial.setting):
-        return True
-    ratios = mount_ratios(results, trial.setting.mount_options)
-    return not ratios or max(ratios) < 1 - MOUNT_GAIN
-
-
-def mount_ratios(results: Results, mount_options: str | None) -> list[float]:
-    """Times under `mount_options` divided by those under the present mount, at the same sysctls."""
-    unchanged: dict[object, float] = {}
-    changed: dict[object, float] = {}
-    for trial in results.of_role(CANDIDATE):
-        if trial.valid and not changed_options(results, trial.setting):
-            unchanged[trial.setting.sysctls] = trial.valid.return_s
-        elif trial.valid and trial.setting.mount_options == mount_options:
-            changed[trial.setting.sysctls] = trial.valid.return_s
-    return [time / unchanged[sysctls] for sysctls, time in changed.items() if sysctls in unchanged]
-
-
-def _cost(results: Results, trial: Trial, seen: Observation) -> tuple[int, int, int, float]:
-    """What a setting costs: bytes at risk, then mount options changed, then time."""
-    thresholds = thresholds_of(results, trial.setting)
-    return (
-        thresholds.dirty_bytes,
-        thresholds.background_bytes,
-        len(changed_options(results, trial.setting)),
-        seen.return_s,
+    return Recommendation(
+        case=Case.CHANGE,
+        verdict=_verdict(present, best, chosen.interval),
+        present=present,
+        present_price=price_of(results, present.setting),
+        trade_off=trade_off(results, chosen.setting),
+        results=results,
+        best=best,
+        comparison=chosen.comparison,
+        noise_floor=chosen.comparison.noise_floor,
+        price=chosen.price,
+        reasons=reasons,
+        excluded=excluded,
+        notes=tuple(_notes(results, best, excluded)),
     )
 
 
-def changed_options(results: Results, setting: Setting) -> set[str]:
-    """The mount option words in which a setting differs from the present mount."""
-    if setting.mount_options is None:
-        return set()
-    present = set(results.context.get("mount_words", ()))
-    return present ^ set(split_options(setting.mount_options))
-
-
-def explain_mounts(results: Results, chosen: Setting) -> list[Reason]:
-    """A reason for each mount option text that was tried beside the present mount."""
-    texts = [t.setting for t in results.of_role(CANDIDATE) if changed_options(results, t.setting)]
-    reasons = []
-    for text in dict.fromkeys(setting.mount_options or "" for setting in texts):
-        action = "set" if text == chosen.mount_options else "leave out"
-        ratios = mount_ratios(results, text)
-        why = "was not tried beside the present mount"
-        if ratios:
-            why = f"time with it {min(ratios):.2f} to {max(ratios):.2f} of that without"
-        words = [find(word, str(results.context.get("fstype"))) for word in split_options(text)]
-        known = [option for option in words if option]
-        why = "; ".join([why, *(f"{option.name}: {option.note}" for option in known)])
-        risk = "; ".join(option.risk for option in known if option.risk)
-        shown = text or "defaults"
-        reasons.append(Reason(MOUNT_OPTIONS, shown, action, why, risk if action == "set" else ""))
-    return reasons
-
-
-def _no_change(results: Results, present: Side) -> str:
-    repeats, seen, fastest_s = present.return_s, present.observation, _fastest_s(results)
-    if repeats.count < MIN_PRESENT_RUNS:
-        return _UNFINISHED
-    if fastest_s is None:
-        return "No change recommended: no other setting could be measured."
-    freerun_bytes = present.thresholds.freerun_bytes
-    if seen.stall_share < _NO_STALL and seen.peak_dirty_bytes < freerun_bytes:
-        return (
-            "No change recommended: writers never waited. At most "
-            f"{format_size(seen.peak_dirty_bytes)} were dirty, and they are made to wait from "
-            f"{format_size(freerun_bytes)} on, so no write-back setting can help."
-        )
+def _verdict(present: Side, best: Side, interval: Interval) -> str:
+    """`5.4× faster (95 % interval 5.1× to 5.7×, 4 pairs): 3.60 s instead of 19.5 s`."""
     return (
-        f"No change recommended: the best of the settings tried took {fastest_s:.1f} s, which the "
-        f"present settings' own runs ({repeats.smallest:.1f} to {repeats.largest:.1f} s) do not "
-        "let one tell from chance."
+        f"{1 / interval.estimate:.1f}× faster (95 % interval {1 / interval.high:.1f}× to "
+        f"{1 / interval.low:.1f}×, {counted(interval.count, 'pair')}): "
+        f"{format_seconds(best.return_s.median)} instead of "
+        f"{format_seconds(present.return_s.median)}"
     )
 
 
-def _not_confirmed(chosen: Trial, present: Side) -> str:
-    return (
-        f"No change recommended: {chosen.setting} was fast once, but not when it was run again "
-        f"({present.return_s.smallest:.1f} s is the present settings' fastest run)."
-    )
-
-
-def _fastest_s(results: Results) -> float | None:
-    times = [t.valid.return_s for t in results.of_role(CANDIDATE) if t.valid]
-    return min(times, default=None)
+def _notes(results: Results, best: Side, excluded: Sequence[Excluded]) -> list[str]:
+    """What remains to be said beside a recommended change."""
+    notes = [f"Excluded by your limits: {_exclusions(excluded)}"] if excluded else []
+    if best.observation.stall_share >= NO_STALL:
+        rest = beyond_memory(results, best.observation)
+        notes += [f"More is not to be had: {rest.sentence}"] if rest else []
+    return notes

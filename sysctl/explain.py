@@ -1,65 +1,169 @@
-"""Why a recommended value is what it is."""
+"""Why a recommended value is what it is, from this host's figures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from contracts.units import format_size
-from sysctl.evidence import Side
+from contracts.units import counted, format_seconds, format_size
+from sysctl.evidence import Comparison, Side
+from sysctl.knobs.catalogue import DEVICE_BY_NAME
+from sysctl.knobs.mount import MountOption, find, split_options
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+from sysctl.mounts_tried import changed_options, mount_ratios
 from sysctl.results import CANDIDATE, Results
 from sysctl.setting import Setting
 
 #: The name of a reason that is about mount options; of others it is a sysctl's.
 MOUNT_OPTIONS = "mount options"
+SET, KEEP, LEAVE_OUT = "set", "keep", "leave out"
 
 
 @dataclass(frozen=True)
 class Reason:
     """A sysctl's value or a text of mount options: to `set`, to `keep` or to `leave out`, and why.
 
-    `risk` is what the change may cost, empty when nothing is known or nothing changes.
+    `before` is what it replaces, empty when nothing changes; `mechanism` what the value does here,
+    `effect` what was measured. `risk` is what the change may cost and `undo` when to take it back,
+    both empty where nothing is known or nothing changes.
     """
 
     name: str
     value: str
     action: str
-    why: str
+    before: str = ""
+    mechanism: str = ""
+    effect: str = ""
     risk: str = ""
+    undo: str = ""
+
+    @property
+    def why(self) -> str:
+        """Mechanism and effect in one line."""
+        return "; ".join(part for part in (self.mechanism, self.effect) if part)
 
 
-def explain_sysctls(results: Results, present: Side, best: Side) -> tuple[Reason, ...]:
-    """A reason for each sysctl of the best setting: what it does here, and what others measured."""
-    reasons = []
-    for name, value in best.setting.sysctls:
-        is_new = present.setting.values.get(name) != value
-        effect = _effect(name, present if is_new else best, best)
-        parts = (effect, _others(results, best.setting, name))
-        why = "; ".join(part for part in parts if part)
-        risk = BY_NAME[name].risk if is_new else ""
-        reasons.append(Reason(name, str(value), "set" if is_new else "keep", why, risk))
-    return tuple(reasons)
+def explain_sysctls(
+    results: Results, present: Side, best: Side, comparison: Comparison
+) -> tuple[Reason, ...]:
+    """A reason for each sysctl of the best setting."""
+    return tuple(_explain(results, present, best, comparison, name) for name in best.setting.values)
 
 
-def _effect(name: str, before: Side, after: Side) -> str:
-    """What the value does to this pull."""
-    old, new = before.thresholds, after.thresholds
+def _explain(
+    results: Results, present: Side, best: Side, comparison: Comparison, name: str
+) -> Reason:
+    value = best.setting.values[name]
+    others = _others(results, best.setting, name)
+    if present.setting.values.get(name) == value:
+        effect = others or "not changed, since the combination is what was measured"
+        return Reason(name, str(value), KEEP, "", _now(name, best), effect)
+    effect = "; ".join(part for part in (together(comparison), others) if part)
+    return Reason(
+        name=name,
+        value=str(value),
+        action=SET,
+        before=_before(present.setting, name),
+        mechanism=_change(name, present, best),
+        effect=effect,
+        risk=BY_NAME[name].risk if _is_riskier(name, present, best) else "",
+        undo=_undo(name, best),
+    )
+
+
+def together(comparison: Comparison) -> str:
+    """The measured effect of the whole setting: the time that is left, and its interval."""
+    interval = comparison.interval
+    if interval is None:
+        return ""
+    return (
+        f"all values together left {interval.estimate:.0%} of the time (95 % interval "
+        f"{interval.low:.0%} to {interval.high:.0%}, {counted(interval.count, 'pair')})"
+    )
+
+
+def explain_device(present: Setting, best: Setting, comparison: Comparison) -> list[Reason]:
+    """A reason for each knob of the destination's disk that the best setting changes."""
+    before = dict(present.device)
+    return [
+        Reason(
+            name=name,
+            value=value,
+            action=SET,
+            before=before.get(name, "as found"),
+            mechanism=DEVICE_BY_NAME[name].what,
+            effect=together(comparison),
+            risk=DEVICE_BY_NAME[name].risk,
+            undo="when the volume is replaced by one of another kind; lasts until a restart only, "
+            "since no file is written for it yet",
+        )
+        for name, value in best.device
+        if before.get(name) != value
+    ]
+
+
+def _before(present: Setting, name: str) -> str:
+    """What the value replaces: of a ratio/bytes pair the member in force."""
+    counterpart = BY_NAME[name].counterpart
+    if name in present.values:
+        return str(present.values[name])
+    if counterpart in present.values:
+        return f"{counterpart} = {present.values[str(counterpart)]}"
+    return ""
+
+
+def _change(name: str, present: Side, best: Side) -> str:
+    """What the value does to this pull, in figures of before and now."""
+    old, new = present.thresholds, best.thresholds
     if name in BACKGROUND_PAIR:
-        changed = f" ({format_size(old.background_bytes)} before)" if old is not new else ""
-        return f"write-back starts at {format_size(new.background_bytes)} of dirty pages{changed}"
+        return (
+            f"write-back starts at {format_size(new.background_bytes)} of dirty pages instead of "
+            f"{format_size(old.background_bytes)}"
+        )
     if name not in DIRTY_PAIR:
         return BY_NAME[name].what
-    share = f"{after.observation.stall_share:.0%}"
-    if before is after:
-        return (
-            f"writers wait from {format_size(new.freerun_bytes)} of dirty pages on, "
-            f"{share} of their time"
-        )
     return (
         f"writers had to wait from {format_size(old.freerun_bytes)} of dirty pages on, "
-        f"{before.observation.stall_share:.0%} of their time; now from "
-        f"{format_size(new.freerun_bytes)}, {share} of it"
+        f"{_stall(present)} of their time; now from {format_size(new.freerun_bytes)}, "
+        f"{_stall(best)} of it"
     )
+
+
+def _now(name: str, best: Side) -> str:
+    """The same for a value that stays."""
+    if name in BACKGROUND_PAIR:
+        return (
+            f"write-back starts at {format_size(best.thresholds.background_bytes)} of dirty pages"
+        )
+    if name not in DIRTY_PAIR:
+        return BY_NAME[name].what
+    freerun = format_size(best.thresholds.freerun_bytes)
+    return f"writers wait from {freerun} of dirty pages on, {_stall(best)} of their time"
+
+
+def _stall(side: Side) -> str:
+    return f"{side.observation.stall_share:.0%}"
+
+
+def _is_riskier(name: str, present: Side, best: Side) -> bool:
+    """A lowered threshold leaves less in memory; of other sysctls the value itself decides."""
+    old, new = present.thresholds, best.thresholds
+    if name in DIRTY_PAIR:
+        return new.dirty_bytes > old.dirty_bytes
+    if name in BACKGROUND_PAIR:
+        return new.background_bytes > old.background_bytes
+    return best.setting.values[name] > present.setting.values.get(name, 0)
+
+
+def _undo(name: str, best: Side) -> str:
+    peak = format_size(best.observation.peak_dirty_bytes)
+    if name in DIRTY_PAIR:
+        return (
+            f"when what is written cannot be fetched again, or when programs come to need the "
+            f"{peak} of memory that it holds"
+        )
+    if name in BACKGROUND_PAIR:
+        return f"when {DIRTY_PAIR[0]} or {DIRTY_PAIR[1]} is: the two were measured together"
+    return "when data must be on the device sooner than this leaves it in memory"
 
 
 def _others(results: Results, chosen: Setting, name: str) -> str:
@@ -71,9 +175,41 @@ def _others(results: Results, chosen: Setting, name: str) -> str:
     }
     if len(times) < 2:
         return ""
-    shown = ", ".join(f"{value}: {seconds:.1f} s" for value, seconds in sorted(times.items()))
+    shown = ", ".join(f"{value}: {format_seconds(time)}" for value, time in sorted(times.items()))
     return f"with only this value changed it took {shown}"
 
 
 def _without(setting: Setting, name: str) -> tuple[object, ...]:
-    return (*(pair for pair in setting.sysctls if pair[0] != name), setting.mount_options)
+    others = {other: value for other, value in setting.values.items() if other != name}
+    rest = (setting.mount_options, setting.device)
+    return (name in setting.values, tuple(sorted(others.items())), rest)
+
+
+def explain_mounts(results: Results, chosen: Setting) -> list[Reason]:
+    """A reason for each mount option text that was tried and is not the present mount."""
+    tried = [t.setting for t in results.of_role(CANDIDATE) if changed_options(results, t.setting)]
+    texts = dict.fromkeys(setting.mount_options or "" for setting in tried)
+    return [_explain_mount(results, text, is_set=text == chosen.mount_options) for text in texts]
+
+
+def _explain_mount(results: Results, text: str, *, is_set: bool) -> Reason:
+    words = [find(word, str(results.context.get("fstype"))) for word in split_options(text)]
+    known = [option for option in words if option]
+    ratios = mount_ratios(results, text)
+    effect = "was not tried beside the present mount"
+    if ratios:
+        effect = f"time with it {min(ratios):.2f} to {max(ratios):.2f} of that without"
+    return Reason(
+        name=MOUNT_OPTIONS,
+        value=text or "defaults",
+        action=SET if is_set else LEAVE_OUT,
+        before=",".join(results.context.get("mount_words", ())) or "defaults" if is_set else "",
+        mechanism="; ".join(f"{option.name}: {option.note}" for option in known),
+        effect=effect,
+        risk=_mount_risk(known) if is_set else "",
+        undo="when that risk is none to take, by mounting with the old ones" if is_set else "",
+    )
+
+
+def _mount_risk(options: list[MountOption]) -> str:
+    return "; ".join(option.risk for option in options if option.risk)

@@ -24,14 +24,15 @@ def changed_options(results: Results, setting: Setting) -> set[str]:
 
 def mount_ratios(results: Results, mount_options: str | None) -> list[float]:
     """Times under `mount_options` divided by those under the present mount, at the same sysctls."""
-    unchanged: dict[object, float] = {}
-    changed: dict[object, float] = {}
+    without: dict[object, float] = {}
+    with_them: dict[object, float] = {}
     for trial in results.of_role(CANDIDATE):
+        rest = (trial.setting.sysctls, trial.setting.device)
         if trial.valid and not changed_options(results, trial.setting):
-            unchanged[trial.setting.sysctls] = trial.valid.return_s
+            without[rest] = trial.valid.return_s
         elif trial.valid and trial.setting.mount_options == mount_options:
-            changed[trial.setting.sysctls] = trial.valid.return_s
-    return [time / unchanged[sysctls] for sysctls, time in changed.items() if sysctls in unchanged]
+            with_them[rest] = trial.valid.return_s
+    return [time / without[rest] for rest, time in with_them.items() if rest in without]
 
 
 def is_worth_its_mount(results: Results, setting: Setting) -> bool:

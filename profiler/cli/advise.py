@@ -1,4 +1,8 @@
-"""Recommend settings from a sweep's results, with reasons, and write them down as files."""
+"""Recommend settings from a sweep's results, with reasons, and write them down as files.
+
+The cheapest setting is recommended among those that cannot be told from the fastest, and none where
+the evidence does not carry it: docs/advice.md.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,26 @@ if TYPE_CHECKING:
 
 NAME = "advise"
 HELP = "recommend settings from a sweep's results and write the sysctl.d snippet"
+_NS_PER_S = 10**9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The results, and where the files go."""
+    """The results, what may be paid, and where the files go."""
+    from profiler.cli import argument_types as types
+
     parser.add_argument("results", metavar="RESULTS.json", type=Path)
+    parser.add_argument(
+        "--max-at-risk",
+        metavar="SIZE",
+        type=types.size,
+        help="at most so much written data in memory only, such as 1GiB",
+    )
+    parser.add_argument(
+        "--max-durable",
+        metavar="TIME",
+        type=types.duration,
+        help="all on the device after so long at the latest, such as 60s",
+    )
     parser.add_argument(
         "--output-directory", metavar="DIR", type=Path, default=Path(), help="default: here"
     )
@@ -30,13 +49,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     from profiler.report.advice import advice_document, print_advice
     from sysctl.advise import advise
+    from sysctl.price import Limits
     from sysctl.results import load
 
-    recommendation = advise(load(arguments.results))
+    durable_ns = arguments.max_durable
+    limits = Limits(arguments.max_at_risk, durable_ns / _NS_PER_S if durable_ns else None)
+    recommendation = advise(load(arguments.results), limits)
+    lines = group_lines_here(recommendation)
     if arguments.json:
-        print(json.dumps(advice_document(recommendation), indent=2))
+        print(json.dumps(advice_document(recommendation, lines), indent=2))
     else:
-        print_advice(recommendation, Console())
+        print_advice(recommendation, Console(), lines)
     if recommendation.best is not None:
         for path in write_files(recommendation, arguments.output_directory):
             if not arguments.json:
@@ -44,8 +67,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def group_lines_here(recommendation: Recommendation) -> list[str]:
+    """What the memory limit of this process's control group means; empty where there is none."""
+    from sysctl.group_advice import group_lines
+    from sysctl.host.memory_group import memory_group
+    from sysctl.host.system import System
+
+    group = memory_group(System())
+    return group_lines(recommendation, group) if group else []
+
+
 def write_files(recommendation: Recommendation, folder: Path) -> list[Path]:
-    """Write the sysctl.d snippet and the fstab line to `folder`; the paths. Raises UsageError."""
+    """Write the sysctl.d snippets and the fstab line to `folder`; the paths. Raises UsageError."""
     from contracts.errors import UsageError
     from sysctl.render import fstab, sysctl_d
     from sysctl.results import write_atomically
@@ -58,6 +91,10 @@ def write_files(recommendation: Recommendation, folder: Path) -> list[Path]:
         folder / sysctl_d.FILE_NAME: sysctl_d.render(recommendation),
         folder / fstab.FILE_NAME: fstab.render(recommendation),
     }
+    other = sysctl_d.other_form(recommendation)
+    if other is not None:
+        text = sysctl_d.render(recommendation, other)
+        texts[folder / sysctl_d.other_file_name(other)] = text
     for path, text in texts.items():
         write_atomically(path, text)
     return list(texts)

@@ -29,6 +29,7 @@ def evidence(recommendation: Recommendation) -> list[str]:
         f"to {context.get('destination', '?')} ({context.get('fstype', '?')}).",
         f"  present      {_side(recommendation.present)}",
         f"  recommended  {_side(best)}",
+        f"{recommendation.verdict}.",
     ]
 
 

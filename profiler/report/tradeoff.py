@@ -1,0 +1,122 @@
+"""Return time against bytes at risk, as a table and as a plot of letters that needs no colour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from contracts.text import printable
+from contracts.units import counted, format_seconds, format_size
+from sysctl.mounts_tried import changed_options
+from sysctl.results import Results
+from sysctl.setting import Setting
+from sysctl.tradeoff import (
+    CASE_STUDY_NAME,
+    DEFAULT_NAME,
+    PRESENT_NAME,
+    RECOMMENDED_NAME,
+    Point,
+    TradeOff,
+)
+
+#: Letters of the well-known points, the most telling last: it is drawn over the others.
+_LETTERS = {DEFAULT_NAME: "D", CASE_STUDY_NAME: "C", PRESENT_NAME: "P", RECOMMENDED_NAME: "R"}
+_ORDINARY = "·"
+_WIDTH_MAX, _HEIGHT = 100, 16
+_TICKS = 4
+#: Where the terminal's encoding has no box drawing.
+_ASCII = str.maketrans("┌┐└┘┤├┬┴─│·", "++++++++-|.")
+
+
+def print_trade_off(trade_off: TradeOff, results: Results, console: Console) -> None:
+    """The table, the plot if there is something to compare, and what could not be predicted."""
+    console.print(trade_off_table(trade_off, results))
+    if len(trade_off.points) > 1:
+        console.print()
+        text = plot(trade_off.points, min(console.width, _WIDTH_MAX))
+        is_ascii = console.options.ascii_only
+        console.print(Text(text.translate(_ASCII) if is_ascii else text), no_wrap=True)
+    for line in trade_off.missing:
+        console.print(Text(printable(line), style="dim"), soft_wrap=True)
+
+
+def trade_off_table(trade_off: TradeOff, results: Results) -> Table:
+    """A row for each telling point."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("setting", overflow="fold")
+    for title in ("returns", "at risk", "durable"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("from", no_wrap=True)
+    for point in trade_off.telling:
+        table.add_row(*_cells(point, results), style="bold" if _is_recommended(point) else "")
+    return table
+
+
+def _cells(point: Point, results: Results) -> tuple[str, ...]:
+    lines = [", ".join(point.names), setting_text(point.setting, results)]
+    if point.note:
+        lines.append(f"extrapolated: {point.note}")
+    return (
+        letter(point),
+        "\n".join(printable(line) for line in lines if line),
+        format_seconds(point.return_s),
+        format_size(point.at_risk_bytes),
+        "" if point.durable_s is None else format_seconds(point.durable_s),
+        counted(point.runs, "run") if point.is_measured else "predicted",
+    )
+
+
+def _is_recommended(point: Point) -> bool:
+    return RECOMMENDED_NAME in point.names
+
+
+def setting_text(setting: Setting, results: Results) -> str:
+    """The setting, its mount options only where they differ from the present mount."""
+    is_changed = changed_options(results, setting)
+    return str(setting if is_changed else replace(setting, mount_options=None))
+
+
+def letter(point: Point) -> str:
+    """Its mark in the plot: a small letter is predicted."""
+    letters = [mark for name, mark in _LETTERS.items() if name in point.names]
+    if not letters:
+        return _ORDINARY
+    return letters[-1] if point.is_measured else letters[-1].lower()
+
+
+def plot(points: Sequence[Point], width: int) -> str:
+    """The points as letters, `width` columns wide; time upwards, bytes at risk to the right."""
+    import plotext
+
+    figure = plotext.figure
+    figure.clear()
+    figure.plot_size(width, _HEIGHT)
+    for point in sorted(points, key=_prominence):
+        at = ([point.at_risk_bytes], [point.return_s])
+        figure.draw(figure.signal(*at, marker=letter(point)))
+    _scale(figure.ruler("x"), [point.at_risk_bytes for point in points], format_size)
+    _scale(figure.ruler("y"), [point.return_s for point in points], format_seconds)
+    figure.label("bytes at risk", "x")
+    figure.label("time to return", "y")
+    text = plotext.uncolorize(figure.build().string())
+    figure.clear()
+    return "\n".join(line.rstrip() for line in str(text).splitlines())
+
+
+def _prominence(point: Point) -> int:
+    letters = [_ORDINARY, *_LETTERS.values()]
+    return letters.index(letter(point).upper())
+
+
+def _scale(ruler: object, values: Sequence[float], show: Callable[[float], str]) -> None:
+    """From 0 to a little above the largest value, with ticks in units."""
+    top = max(values) * 1.05 or 1.0
+    ticks = [top * step / _TICKS for step in range(_TICKS + 1)]
+    ruler.lim(0, top)  # type: ignore[attr-defined]
+    ruler.ticks(ticks, [show(tick) if tick else "0" for tick in ticks])  # type: ignore[attr-defined]

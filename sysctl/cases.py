@@ -1,0 +1,236 @@
+"""What the evidence says where a change of settings does not help, or not enough: the honest cases.
+
+Each is a pure function from measured figures to a sentence, or None where the case is another one.
+The shares are of the time that the pull's workers had: run time × workers, since boto3 writes with
+one thread per worker.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from contracts.errors import UsageError
+from contracts.units import counted, format_rate, format_seconds, format_size
+from sysctl.evidence import Comparison, Side
+from sysctl.prediction.fit import fit
+from sysctl.prediction.model import Model
+from sysctl.results import CANDIDATE, Observation, Results
+from sysctl.statistics import Interval
+
+#: Below this share of their time writers may be said not to wait at all.
+NO_STALL = 0.02
+#: From this share on a wait in write calls is worth a sentence.
+_MUCH = 0.10
+_THROTTLING = "dirty throttling"
+#: Causes of `profiler.why.causes.Cause` that more room for dirty pages does not shorten.
+_OTHER_WAITS: Mapping[str, str] = {
+    "waiting for the device": "for the device",
+    "other sleeping": "for locks, the journal or memory",
+    "waiting for a CPU": "for a CPU",
+}
+#: Objects of that mean size make a pull one of many operations rather than of many bytes.
+SMALL_OBJECT_BYTES = 2**20
+#: From so many invalid trials, or so much between runs alike, or so wide an interval on is noise.
+_NOISY_TRIALS, _NOISY_FLOOR, _WIDE_INTERVAL = 0.25, 0.10, 1.5
+
+
+class Case(str, enum.Enum):
+    """What a sweep came to; the value is its name in JSON."""
+
+    CHANGE = "change recommended"
+    NOTHING_TO_GAIN = "writers do not wait"
+    OTHER_WAITS = "writers wait for something else"
+    BEYOND_MEMORY = "burst beyond memory"
+    NOISE = "too noisy to tell"
+    NO_DIFFERENCE = "no difference"
+    NOT_WITHIN_LIMITS = "nothing within the limits"
+    UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A case and the sentence that says it with this host's figures."""
+
+    case: Case
+    sentence: str
+
+
+def writers_do_not_wait(results: Results, present: Side) -> Finding | None:
+    """The source is the bottleneck (or the volume's operations), not dirty throttling."""
+    seen = present.observation
+    if seen.stall_share >= NO_STALL:
+        return None
+    return _other_waits(results, seen) or _nothing_to_gain(present)
+
+
+def _nothing_to_gain(present: Side) -> Finding:
+    seen, freerun_bytes = present.observation, present.thresholds.freerun_bytes
+    brought = format_rate(seen.bytes / seen.return_s)
+    if seen.peak_dirty_bytes < freerun_bytes:
+        sentence = (
+            f"writers never waited: the source brought {brought}, of which at most "
+            f"{format_size(seen.peak_dirty_bytes)} were dirty at a time, and writers are made to "
+            f"wait from {format_size(freerun_bytes)} on; no write-back setting can help."
+        )
+    else:
+        sentence = (
+            f"writers slept {seen.stall_share:.1%} of their time in dirty throttling, and a "
+            f"write-back setting can save no more than that of {format_seconds(seen.return_s)}; "
+            f"the source brought {brought}."
+        )
+    return Finding(Case.NOTHING_TO_GAIN, f"{sentence}{_kept_up(present)}{_operations(seen)}")
+
+
+def _kept_up(present: Side) -> str:
+    """That the device is faster than the source, where it was seen to be."""
+    if present.durable_s is None or present.durable_s > 1.1 * present.return_s.largest:
+        return ""
+    return (
+        f" All was on the device {format_seconds(present.durable_s)} after the start: it is as "
+        "fast as the source."
+    )
+
+
+def _other_waits(results: Results, seen: Observation) -> Finding | None:
+    """The longest other wait in write calls, if it is a tenth of the workers' time or more."""
+    available_s = seen.return_s * _workers(results)
+    waits = {cause: seen.split_s.get(cause, 0.0) / available_s for cause in _OTHER_WAITS}
+    cause = max(waits, key=lambda name: waits[name])
+    throttled = seen.split_s.get(_THROTTLING, 0.0) / available_s
+    if waits[cause] < max(_MUCH, throttled):
+        return None
+    sentence = (
+        f"writers waited {waits[cause]:.0%} of their time {_OTHER_WAITS[cause]} and "
+        f"{throttled:.1%} in dirty throttling, the only wait that write-back settings shorten."
+    )
+    return Finding(Case.OTHER_WAITS, f"{sentence}{_operations(seen)}")
+
+
+def _operations(seen: Observation) -> str:
+    """What a pull of small objects asks of a volume."""
+    if not seen.objects or seen.bytes / seen.objects >= SMALL_OBJECT_BYTES:
+        return ""
+    return (
+        f" The {counted(seen.objects, 'object')} have {format_size(seen.bytes / seen.objects)} "
+        f"each, {seen.objects / seen.return_s:.0f} of them arrived per second: such a pull asks a "
+        "volume for operations (IOPS) rather than for throughput."
+    )
+
+
+def _workers(results: Results) -> int:
+    """How many workers pulled; 1 where the results do not say it in a number."""
+    workers = results.context.get("workers")
+    return workers if isinstance(workers, int) and workers > 0 else 1
+
+
+def model_of(results: Results) -> Model | None:
+    """The model of the present settings' runs; None where they do not suffice for one."""
+    try:
+        return fit(results)
+    except UsageError:
+        return None
+
+
+def beyond_memory(results: Results, seen: Observation) -> Finding | None:
+    """The burst needs more dirty memory than there is, so its rest waits for the device.
+
+    To return at the source's rate S a burst of N needs N·(1 - W/S) of dirty memory beside a device
+    of rate W (`docs/writeback.md`); with memory M instead the device needs S·(1 - M/N).
+    """
+    model = model_of(results)
+    if model is None or seen.stall_share < NO_STALL:
+        return None
+    source, device = model.source_bytes_per_s, model.device_bytes_per_s
+    burst, memory = model.burst_bytes, model.dirtyable_bytes
+    needed = burst * (1 - device / source)
+    if needed <= memory:
+        return None
+    rate = source * (1 - memory / burst)
+    return Finding(
+        Case.BEYOND_MEMORY,
+        f"the burst of {format_size(burst)} is beyond this host's memory: it would return at the "
+        f"source's {format_rate(source)} only with {format_size(needed)} of it dirty, and "
+        f"{format_size(memory)} can be; the rest waits for the device's {format_rate(device)}. "
+        f"What would help: a volume that writes {format_rate(rate)}, "
+        f"{rate / device:.1f} times as fast, to return after "
+        f"{format_seconds(burst / source)}; or an instance with as much memory.",
+    )
+
+
+def noise(results: Results, comparisons: Sequence[Comparison]) -> Finding | None:
+    """Runs alike differ too much, or too many trials are invalid, to tell settings apart."""
+    signs = [*_invalid(results), *_restless(comparisons), *_wide(comparisons)]
+    if not signs:
+        return None
+    sentence = (
+        f"{'; '.join(signs)}: what else this host, its volume or the network does hides what the "
+        "settings do. Sweep again when it is quieter, or with a larger --budget."
+    )
+    return Finding(Case.NOISE, sentence)
+
+
+def _invalid(results: Results) -> list[str]:
+    problems = [trial.problem for trial in results.trials if trial.problem]
+    if not problems or len(problems) < _NOISY_TRIALS * len(results.trials):
+        return []
+    reason, times = Counter(problems).most_common(1)[0]
+    often = f"{times} times: " if times > 1 else ""
+    return [f"{len(problems)} of {len(results.trials)} trials were invalid ({often}{reason})"]
+
+
+def _restless(comparisons: Sequence[Comparison]) -> list[str]:
+    floor = max((comparison.noise_floor for comparison in comparisons), default=0.0)
+    return (
+        [f"two runs of the present settings differ by {floor:.0%}"] if floor > _NOISY_FLOOR else []
+    )
+
+
+def _wide(comparisons: Sequence[Comparison]) -> list[str]:
+    """The narrowest interval, if even that is wide and includes 1."""
+    intervals = [c.interval for c in comparisons if c.interval and c.interval.count > 1]
+    if not intervals:
+        return []
+    narrowest = min(intervals, key=lambda interval: interval.high / max(interval.low, 1e-9))
+    is_wide = narrowest.high > _WIDE_INTERVAL * narrowest.low
+    if not is_wide or not narrowest.includes(1.0):
+        return []
+    return [
+        f"after {counted(narrowest.count, 'pair')} the ratio to the present settings' time lies "
+        f"anywhere from {narrowest.low:.2f} to {narrowest.high:.2f}"
+    ]
+
+
+def no_difference(results: Results, present: Side, comparisons: Sequence[Comparison]) -> Finding:
+    """Nothing that was tried is faster by more than chance."""
+    intervals = [c.interval for c in comparisons if c.interval and c.interval.count > 1]
+    floor = max((c.noise_floor for c in comparisons), default=0.0)
+    if intervals:
+        best = min(intervals, key=lambda interval: interval.estimate)
+        return Finding(Case.NO_DIFFERENCE, _within_chance(best, floor))
+    times_s = [t.valid.return_s for t in results.of_role(CANDIDATE) if t.valid]
+    if not times_s:
+        why = next((t.problem for t in results.of_role(CANDIDATE) if t.problem), "")
+        return Finding(Case.NO_DIFFERENCE, f"no other setting could be measured. {why}".rstrip())
+    sentence = (
+        f"the best of the settings tried took {format_seconds(min(times_s))}, the present ones "
+        f"{format_seconds(present.return_s.smallest)} to {format_seconds(present.return_s.largest)}"
+        ": no gain that is worth measuring again."
+    )
+    return Finding(Case.NO_DIFFERENCE, sentence)
+
+
+def _within_chance(best: Interval, floor: float) -> str:
+    pairs = counted(best.count, "pair")
+    shown = f"{best.estimate:.2f} of the present settings' time ({pairs}, 95 % interval "
+    shown += f"{best.low:.2f} to {best.high:.2f})"
+    if best.includes(1.0):
+        return f"the best of the settings measured again took {shown}, which includes 1."
+    if best.estimate > 1:
+        return f"the best of the settings measured again took {shown}: it is slower."
+    return (
+        f"the best of the settings measured again took {shown}; two runs of the present settings "
+        f"differ by {floor:.1%} among themselves, so that is no gain."
+    )

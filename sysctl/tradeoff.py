@@ -1,0 +1,133 @@
+"""What return time costs in bytes at risk: every setting of a sweep, and some that are well known.
+
+A setting that was not measured is predicted from the present settings' runs (`sysctl.prediction`),
+and said to be.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from contracts.errors import UsageError
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+from sysctl.mounts_tried import changed_options
+from sysctl.price import price_of
+from sysctl.results import PRESENT, Results
+from sysctl.setting import Setting, replace_values
+
+PRESENT_NAME = "present"
+DEFAULT_NAME = "kernel default"
+CASE_STUDY_NAME = "case study 30/20"
+RECOMMENDED_NAME = "recommended"
+_DIRTY, _BACKGROUND = DIRTY_PAIR[0], BACKGROUND_PAIR[0]
+#: Settings that people ask about, by name.
+WELL_KNOWN: Mapping[str, Mapping[str, int]] = {
+    DEFAULT_NAME: {name: BY_NAME[name].kernel_default for name in (_DIRTY, _BACKGROUND)},
+    CASE_STUDY_NAME: {_DIRTY: 30, _BACKGROUND: 20},
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A setting's time to return (s), the bytes at risk and the time to durable (s, or None).
+
+    `names` are what it is known by, none for an ordinary candidate. `runs` is how many valid
+    trials the time is the median of, 0 where it is predicted; `note` is what a prediction says
+    of itself.
+    """
+
+    setting: Setting
+    names: tuple[str, ...]
+    return_s: float
+    at_risk_bytes: int
+    durable_s: float | None
+    runs: int
+    note: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a pull ran under it."""
+        return self.runs > 0
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """The points from the fewest bytes at risk on; `missing` says what could not be predicted."""
+
+    points: tuple[Point, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def telling(self) -> tuple[Point, ...]:
+        """Those with a name, and those that no other beats in both time and bytes at risk."""
+        return tuple(point for point in self.points if point.names or not self._is_beaten(point))
+
+    def _is_beaten(self, point: Point) -> bool:
+        def beats(other: Point) -> bool:
+            mine = (point.return_s, point.at_risk_bytes)
+            its = (other.return_s, other.at_risk_bytes)
+            return its != mine and its[0] <= mine[0] and its[1] <= mine[1]
+
+        return any(beats(other) for other in self.points)
+
+
+def trade_off(results: Results, recommended: Setting | None) -> TradeOff:
+    """Every measured setting, and the well-known ones measured or predicted."""
+    present = next(trial.setting for trial in results.of_role(PRESENT))
+    settings = dict.fromkeys(trial.setting for trial in results.trials if trial.valid)
+    points = [_measured(results, present, setting, recommended) for setting in settings]
+    known = {name for point in points for name in point.names}
+    absent = {name: values for name, values in WELL_KNOWN.items() if name not in known}
+    predicted, missing = _predict(results, present, absent)
+    ordered = sorted([*points, *predicted], key=lambda p: (p.at_risk_bytes, p.return_s))
+    return TradeOff(tuple(ordered), missing)
+
+
+def _measured(
+    results: Results, present: Setting, setting: Setting, recommended: Setting | None
+) -> Point:
+    seen = [t.valid for t in results.trials if t.valid and t.setting == setting]
+    price = price_of(results, setting)
+    names = {PRESENT_NAME: setting == present, RECOMMENDED_NAME: setting == recommended}
+    if not changed_options(results, setting):
+        own = replace_values(present.values, setting.values)
+        for name, values in WELL_KNOWN.items():
+            names[name] = replace_values(present.values, values) == own
+    return Point(
+        setting=setting,
+        names=tuple(name for name, is_it in names.items() if is_it),
+        return_s=statistics.median(each.return_s for each in seen),
+        at_risk_bytes=price.at_risk_bytes,
+        durable_s=price.durable_s,
+        runs=len(seen),
+    )
+
+
+def _predict(
+    results: Results, present: Setting, wanted: Mapping[str, Mapping[str, int]]
+) -> tuple[Sequence[Point], tuple[str, ...]]:
+    if not wanted:
+        return [], ()
+    from sysctl.prediction.fit import fit
+
+    try:
+        model = fit(results)
+    except UsageError as error:
+        return [], tuple(f"{name}: neither measured nor predicted, {error}" for name in wanted)
+    points = []
+    for name, values in wanted.items():
+        told = model.predict(replace_values(present.values, values))
+        points.append(
+            Point(
+                setting=Setting(tuple(values.items())),
+                names=(name,),
+                return_s=told.return_s,
+                at_risk_bytes=int(told.peak_dirty_bytes),
+                durable_s=told.durable_s,
+                runs=0,
+                note=told.extrapolates,
+            )
+        )
+    return points, ()
