@@ -25,6 +25,7 @@ from sysctl.cases import (
     beyond_memory,
     no_difference,
     noise,
+    nothing_measured,
     writers_do_not_wait,
 )
 from sysctl.choice import finalists
@@ -171,14 +172,23 @@ def _why_none(
         return Finding(Case.NOT_WITHIN_LIMITS, _not_within(results, excluded, limits))
     if present.return_s.count < MIN_PRESENT_RUNS:
         return Finding(Case.UNFINISHED, _UNFINISHED)
-    is_told = any(each.verdict is not Verdict.UNKNOWN for each in comparisons)
     return (
         writers_do_not_wait(results, present)
+        or nothing_measured(results)
         or noise(results, comparisons)
-        or (Finding(Case.UNFINISHED, _UNFINISHED) if finalists(results) and not is_told else None)
+        or _unfinished(results, comparisons)
         or beyond_memory(results, present.observation)
         or no_difference(results, present, comparisons)
     )
+
+
+def _unfinished(results: Results, comparisons: Sequence[Comparison]) -> Finding | None:
+    """The search has not begun, or what it found worth measuring again was not, twice at least."""
+    is_told = any(each.verdict is not Verdict.UNKNOWN for each in comparisons)
+    is_searched = bool(results.of_role(CANDIDATE))
+    if is_searched and (is_told or not finalists(results)):
+        return None
+    return Finding(Case.UNFINISHED, _UNFINISHED)
 
 
 def _not_within(results: Results, excluded: Sequence[Excluded], limits: Limits) -> str:

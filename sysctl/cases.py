@@ -44,6 +44,7 @@ class Case(str, enum.Enum):
     NOTHING_TO_GAIN = "writers do not wait"
     OTHER_WAITS = "writers wait for something else"
     BEYOND_MEMORY = "burst beyond memory"
+    NOTHING_MEASURED = "nothing else could be measured"
     NOISE = "too noisy to tell"
     NO_DIFFERENCE = "no difference"
     NOT_WITHIN_LIMITS = "nothing within the limits"
@@ -160,6 +161,16 @@ def beyond_memory(results: Results, seen: Observation) -> Finding | None:
     )
 
 
+def nothing_measured(results: Results) -> Finding | None:
+    """Every other setting failed or was invalid."""
+    problems = [trial.problem for trial in results.of_role(CANDIDATE)]
+    if not problems or not all(problems):
+        return None
+    reason, times = Counter(problems).most_common(1)[0]
+    of = f"{times} of {counted(len(problems), 'trial')}"
+    return Finding(Case.NOTHING_MEASURED, f"no other setting could be measured ({of}: {reason}).")
+
+
 def noise(results: Results, comparisons: Sequence[Comparison]) -> Finding | None:
     """Runs alike differ too much, or too many trials are invalid, to tell settings apart."""
     signs = [*_invalid(results), *_restless(comparisons), *_wide(comparisons)]
@@ -211,11 +222,9 @@ def no_difference(results: Results, present: Side, comparisons: Sequence[Compari
         best = min(intervals, key=lambda interval: interval.estimate)
         return Finding(Case.NO_DIFFERENCE, _within_chance(best, floor))
     times_s = [t.valid.return_s for t in results.of_role(CANDIDATE) if t.valid]
-    if not times_s:
-        why = next((t.problem for t in results.of_role(CANDIDATE) if t.problem), "")
-        return Finding(Case.NO_DIFFERENCE, f"no other setting could be measured. {why}".rstrip())
+    took = f"took {format_seconds(min(times_s))}" if times_s else "were stopped as hopeless"
     sentence = (
-        f"the best of the settings tried took {format_seconds(min(times_s))}, the present ones "
+        f"the best of the settings tried {took}, the present ones "
         f"{format_seconds(present.return_s.smallest)} to {format_seconds(present.return_s.largest)}"
         ": no gain that is worth measuring again."
     )

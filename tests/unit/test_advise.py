@@ -1,70 +1,85 @@
-"""The recommendation and the files that it becomes."""
+"""The recommendation: which setting, and why none; from made-up results."""
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import pytest
 
 from contracts.errors import UsageError
-from sysctl.advise import advise, choose
+from sysctl.advise import advise
+from sysctl.cases import Case
+from sysctl.price import Limits
 from sysctl.render import fstab, sysctl_d
 from sysctl.results import Results
-from sysctl.writeback import Thresholds
-from tests.unit.sweeps import CONTEXT, by_ratio, failing, sweep
+from tests.unit.studies import Study, ratio
+from tests.unit.sweeps import CONTEXT, GIB, by_ratio, failing, sweep
+
+CHEAP, DEAR = ratio(40), ratio(80)
 
 
-def test_the_fastest_with_least_to_lose_is_recommended():
-    def seconds(setting, run):
-        ratio = setting.values["vm.dirty_ratio"]
-        return {20: 19.0, 40: 8.7, 60: 3.4, 80: 3.3}[ratio] + 0.01 * run
-
-    recommendation = advise(sweep(seconds))
-    assert recommendation.best.setting.values == {
-        "vm.dirty_ratio": 60,
-        "vm.dirty_background_ratio": 5,
-    }
+def test_the_verdict_is_of_the_pairs():
+    recommendation = advise(sweep())
+    assert recommendation.case is Case.CHANGE
+    assert recommendation.best.setting == DEAR
     assert recommendation.speedup == pytest.approx(19 / 3.4, rel=0.02)
-    assert [(r.name, r.action) for r in recommendation.reasons] == [
-        ("vm.dirty_ratio", "set"),
-        ("vm.dirty_background_ratio", "set"),
-    ]
-    assert "83% of their time" in recommendation.reasons[0].why
-    assert "40: 8.7 s, 60: 3.4 s, 80: 3.3 s" in recommendation.reasons[0].why
-    assert "crash" in recommendation.reasons[0].risk
+    assert recommendation.interval.count == 2
+    assert "5.6× faster (95 % interval 5.2× to 6.0×, 2 pairs)" in recommendation.verdict
 
 
-def test_speed_that_differs_is_worth_a_higher_threshold():
-    assert advise(sweep()).best.setting.values["vm.dirty_ratio"] == 80
+def test_of_settings_as_fast_the_one_that_leaves_least_in_memory_is_recommended():
+    study = Study().tried(DEAR, 4.0, peak_dirty_bytes=GIB * 17 // 10)
+    study.tried(CHEAP, 4.05, peak_dirty_bytes=GIB)
+    assert advise(study.results).best.setting == CHEAP
 
 
-def test_memory_that_drifts_makes_no_setting_look_cheaper():
-    """Of two settings as fast, the lower costs less, whatever the kernel made of it that run."""
-
-    def seconds(setting, run):
-        return 19.0 if setting.values["vm.dirty_ratio"] == 20 else 3.4
-
-    results = sweep(seconds, ratios=(80,), backgrounds=(5, 10))
-    for at, trial in enumerate(results.trials):
-        lower = Thresholds(2**28, 3 * 2**30)
-        if trial.setting.values["vm.dirty_background_ratio"] == 10 and trial.role != "present":
-            seen = dataclasses.replace(trial.observation, thresholds=lower)
-            results.trials[at] = dataclasses.replace(trial, observation=seen)
-    assert choose(results).setting.values["vm.dirty_background_ratio"] == 5
+def test_speed_that_differs_is_worth_its_price():
+    study = Study().tried(DEAR, 4.0, peak_dirty_bytes=GIB * 17 // 10)
+    study.tried(CHEAP, 5.0, peak_dirty_bytes=GIB)
+    assert advise(study.results).best.setting == DEAR
 
 
-def test_no_change_when_nothing_is_faster():
-    recommendation = advise(sweep(lambda setting, run: 10.0 + 0.1 * run))
+def test_a_wide_interval_does_not_make_a_slower_setting_as_good():
+    """By the intervals alone the cheap one could be as fast, but it took a third more each time."""
+    study = Study().candidate(DEAR, 4.0).recheck(DEAR, [3.8, 4.2], peak_dirty_bytes=2 * GIB)
+    study.candidate(CHEAP, 5.0).recheck(CHEAP, [5.0, 5.4], peak_dirty_bytes=GIB)
+    assert advise(study.results).best.setting == DEAR
+
+
+def test_peaks_that_sampling_alone_tells_apart_are_the_same_price():
+    """Then the lower ceiling wins: a larger pull has less to lose."""
+    study = Study().tried(DEAR, 4.0, peak_dirty_bytes=GIB)
+    study.tried(CHEAP, 4.0, peak_dirty_bytes=GIB * 103 // 100)
+    assert advise(study.results).best.setting == CHEAP
+
+
+def test_of_settings_at_the_same_risk_the_sooner_durable_one_is_recommended():
+    study = Study().tried(CHEAP, 4.0, durable_s=40.0)
+    study.tried(DEAR, 4.0, durable_s=30.0)
+    assert advise(study.results).best.setting == DEAR
+
+
+def test_of_settings_as_cheap_the_one_with_fewest_mount_options_is_recommended():
+    study = Study().tried(ratio(40, mount_options="noatime"), 4.0).tried(CHEAP, 4.0)
+    assert advise(study.results).best.setting == CHEAP
+
+
+@pytest.mark.parametrize(
+    ("times_s", "words"),
+    [
+        ([18.0, 21.0, 20.5], "which includes 1"),
+        ([19.6, 20.58, 19.6], "differ by 5.0% among themselves"),
+        ([30.0, 31.5, 30.2], "it is slower"),
+    ],
+)
+def test_no_change_without_a_gain_above_chance(times_s, words):
+    study = Study(present_s=(20.0, 21.0)).candidate(DEAR, 15.0)
+    recommendation = advise(study.recheck(DEAR, times_s, present_s=[20.0, 21.0, 20.0]).results)
+    assert recommendation.case is Case.NO_DIFFERENCE
     assert recommendation.best is None
-    assert recommendation.verdict.startswith("No change recommended")
+    assert recommendation.verdict.startswith("No change recommended: the best of the settings")
+    assert words in recommendation.verdict
     assert recommendation.speedup == 1
-
-
-def test_no_change_when_the_gain_is_within_the_present_settings_own_spread():
-    def seconds(setting, run):
-        return 8.0 + 2 * run if setting.values["vm.dirty_ratio"] == 20 else 9.0
-
-    assert advise(sweep(seconds)).best is None
 
 
 def test_no_change_when_the_best_is_not_fast_again():
@@ -74,7 +89,13 @@ def test_no_change_when_the_best_is_not_fast_again():
 
     recommendation = advise(sweep(seconds))
     assert recommendation.best is None
-    assert "again" in recommendation.verdict
+    assert "measured again" in recommendation.verdict
+
+
+def test_no_change_when_the_search_found_nothing_worth_measuring_again():
+    recommendation = advise(sweep(lambda setting, run: 10.0 + 0.1 * run))
+    assert recommendation.case is Case.NO_DIFFERENCE
+    assert "tried took 10.1 s, the present ones 10.1 s to 10.2 s" in recommendation.verdict
 
 
 def test_no_change_when_nothing_else_could_be_measured():
@@ -83,43 +104,92 @@ def test_no_change_when_nothing_else_could_be_measured():
             failing("refused")
         return 10.0
 
-    assert "could be measured" in advise(sweep(seconds)).verdict
+    recommendation = advise(sweep(seconds))
+    assert recommendation.case is Case.NOTHING_MEASURED
+    assert "(18 of 18 trials: refused)" in recommendation.verdict
 
 
-@pytest.mark.parametrize("kept", [2, 3, 4, 5, 8, 9])
+@pytest.mark.parametrize("kept", [1, 2, 3, 4, 5, 8, 9, 10])
 def test_an_unfinished_sweep_recommends_nothing(kept):
-    results = sweep()
-    del results.trials[kept:]
-    recommendation = advise(results)
-    assert recommendation.best is None
+    recommendation = advise(sweep(at_most=kept))
+    assert recommendation.case is Case.UNFINISHED
     assert "--resume" in recommendation.verdict
-
-
-def test_a_gain_of_less_than_5_percent_is_none():
-    def seconds(setting, run):
-        return 10.0 if setting.values["vm.dirty_ratio"] == 20 else 9.6
-
-    assert advise(sweep(seconds)).best is None
-
-
-def test_a_burst_that_never_waits_is_told_so():
-    def seconds(setting, run):
-        return 3.3
-
-    results = sweep(seconds)
-    quiet = [
-        dataclasses.replace(
-            t, observation=dataclasses.replace(t.observation, peak_dirty_bytes=2**26)
-        )
-        for t in results.trials
-    ]
-    results.trials[:] = quiet
-    assert "writers never waited. At most 64.0 MiB were dirty" in advise(results).verdict
 
 
 def test_without_a_valid_present_run_nothing_is_compared():
     with pytest.raises(UsageError, match="present settings"):
         advise(Results(dict(CONTEXT), {}))
+
+
+def two_prices():
+    study = Study().tried(DEAR, 4.0, peak_dirty_bytes=GIB * 17 // 10, durable_s=31.0)
+    return study.tried(CHEAP, 9.0, peak_dirty_bytes=GIB * 9 // 10, durable_s=33.0)
+
+
+def test_a_limit_excludes_and_says_what_that_costs():
+    recommendation = advise(two_prices().results, Limits(max_at_risk_bytes=GIB))
+    assert recommendation.best.setting == CHEAP
+    (excluded,) = recommendation.excluded
+    assert excluded.setting == DEAR
+    assert excluded.why == "1.70 GiB at risk, more than 1.00 GiB"
+    assert recommendation.notes[0].endswith(
+        "dirty_ratio=80 dirty_background_ratio=5 takes 20% of the present settings' time: "
+        "1.70 GiB at risk, more than 1.00 GiB."
+    )
+
+
+@pytest.mark.parametrize(("limit_s", "best"), [(32.0, DEAR), (30.0, None)])
+def test_a_limit_of_the_time_to_durable(limit_s, best):
+    recommendation = advise(two_prices().results, Limits(max_durable_s=limit_s))
+    assert (recommendation.best.setting if recommendation.best else None) == best
+    if best is None:
+        assert recommendation.case is Case.NOT_WITHIN_LIMITS
+        assert "durable after 31.0 s, later than 30.0 s" in recommendation.verdict
+
+
+def test_where_nothing_fits_the_limits_the_best_of_the_search_that_does_is_named():
+    study = Study().tried(DEAR, 4.0, peak_dirty_bytes=2 * GIB)
+    study.candidate(CHEAP, 9.0, peak_dirty_bytes=GIB // 2)
+    recommendation = advise(study.results, Limits(max_at_risk_bytes=GIB))
+    assert recommendation.case is Case.NOT_WITHIN_LIMITS
+    assert "dirty_ratio=40 dirty_background_ratio=5 was fastest, 9.00 s" in recommendation.verdict
+
+
+def test_a_time_to_durable_that_nobody_waited_for_is_within_no_limit():
+    study = Study().tried(DEAR, 4.0)
+    recommendation = advise(study.results, Limits(max_durable_s=60.0))
+    assert "its time to durable was not measured" in recommendation.verdict
+
+
+def test_a_reason_says_what_changed_why_what_it_did_what_it_risks_and_when_to_undo_it():
+    dirty, background = advise(sweep()).reasons
+    assert (dirty.name, dirty.value, dirty.before, dirty.action) == (
+        "vm.dirty_ratio",
+        "80",
+        "20",
+        "set",
+    )
+    assert "from 614 MiB of dirty pages on, 83% of their time; now from 1.70 GiB" in dirty.mechanism
+    assert "18% of the time (95 % interval 17% to 19%, 2 pairs)" in dirty.effect
+    assert "40: 8.75 s, 60: 3.85 s, 80: 3.35 s" in dirty.effect
+    assert "power loss" in dirty.risk
+    assert "1.70 GiB of memory" in dirty.undo
+    assert "starts at 205 MiB of dirty pages instead of 410 MiB" in background.mechanism
+    assert background.risk == "", "less is left in memory than before"
+
+
+def test_a_value_that_stays_is_kept_and_not_undone():
+    study = Study().tried(ratio(60, background=10), 4.0)
+    _, background = advise(study.results).reasons
+    assert (background.action, background.before, background.undo) == ("keep", "", "")
+    assert "not changed, since the combination is what was measured" in background.effect
+
+
+def test_a_knob_of_the_disk_has_its_reason_and_says_that_no_file_is_written():
+    setting = replace(DEAR, device=(("queue/nr_requests", "512"),))
+    reasons = advise(Study().tried(setting, 4.0).results).reasons
+    assert (reasons[-1].name, reasons[-1].value) == ("queue/nr_requests", "512")
+    assert "no file is written" in reasons[-1].undo
 
 
 def test_a_mount_option_that_makes_no_difference_is_not_recommended():
@@ -164,6 +234,7 @@ def settings_of(text):
 def test_the_snippet_holds_the_settings_the_evidence_and_the_undo():
     text = sysctl_d.render(advise(sweep()))
     assert settings_of(text) == {"vm.dirty_ratio": "80", "vm.dirty_background_ratio": "5"}
+    assert "95 % interval" in text
     assert "sysctl -w vm.dirty_ratio=20 vm.dirty_background_ratio=10" in text
     assert "s3://bucket/images" in text
     assert "3.20 GiB" in text
@@ -194,3 +265,17 @@ def test_a_mount_point_with_blanks_is_escaped_for_fstab():
     results.context["mount_target"] = "/my data\nnone /etc"
     line = fstab.render(advise(results)).splitlines()[-1]
     assert line.split(" ")[1] == "/my\\040data\\012none\\040/etc"
+
+
+def test_the_same_thresholds_are_written_as_bytes_too():
+    recommendation = advise(sweep())
+    other = sysctl_d.other_form(recommendation)
+    text = sysctl_d.render(recommendation, other)
+    assert sysctl_d.other_file_name(other) == "90-writewise-bytes.conf"
+    assert settings_of(text) == {
+        "vm.dirty_bytes": str(GIB * 16 // 5 // 4096 * 4096 + 4096),
+        "vm.dirty_background_bytes": str(GIB // 5 // 4096 * 4096 + 4096),
+    }
+    assert "sysctl -w vm.dirty_ratio=20 vm.dirty_background_ratio=10" in text
+    assert "use one of the two files, not both" in text
+    assert other.kind in sysctl_d.render(recommendation)

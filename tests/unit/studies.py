@@ -1,0 +1,80 @@
+"""Made-up results of sweeps, trial by trial, for what no bench would give: figures set by hand."""
+
+from __future__ import annotations
+
+import itertools
+
+from sysctl.results import CANDIDATE, PRESENT, RECHECK, Observation, Results, TracePoint, Trial
+from sysctl.setting import Setting
+from sysctl.writeback import effective_thresholds
+from tests.unit.sweeps import CONTEXT, GIB
+from tests.unit.sweeps import PRESENT as PRESENT_SETTING
+
+MIB = 2**20
+BURST = 40 * 48 * MIB
+
+
+def ratio(dirty, background=5, mount_options=None):
+    pairs = (("vm.dirty_ratio", dirty), ("vm.dirty_background_ratio", background))
+    return Setting(pairs, mount_options)
+
+
+def observed(return_s, setting=PRESENT_SETTING, **changes):
+    """An observation whose fields can all be given; a throttled pull on 4 GiB by default."""
+    fields = {
+        "return_s": return_s,
+        "durable_s": None,
+        "stall_share": 0.8,
+        "peak_dirty_bytes": GIB,
+        "thresholds": effective_thresholds(setting.values, 4 * GIB),
+        "limit_bytes": GIB,
+        "bytes": BURST,
+        "objects": 40,
+        "dirtyable_bytes": 4 * GIB,
+    }
+    return Observation(**{**fields, **changes})
+
+
+class Study:
+    """Results that grow by trials; present runs of 20 s unless something else is said."""
+
+    def __init__(self, present_s=(20.0, 20.1), context=None, **present):
+        self.present = present
+        self.results = Results({**CONTEXT, "workers": 2, **(context or {})}, {})
+        self.pairs = itertools.count()
+        for return_s in present_s:
+            self.add(PRESENT, PRESENT_SETTING, return_s, **present)
+
+    def add(self, role, setting, return_s, pair=None, problem="", **changes):
+        seen = None if problem else observed(return_s, setting, **changes)
+        trial = Trial(role, setting, "2026-11-21T10:00:00", seen, problem, pair)
+        self.results.trials.append(trial)
+        return self
+
+    def candidate(self, setting, return_s, **changes):
+        return self.add(CANDIDATE, setting, return_s, **changes)
+
+    def recheck(self, setting, return_s, present_s=None, **changes):
+        """A pair for each of `return_s`, beside present runs of `present_s` (20 s each)."""
+        for at, time_s in enumerate(return_s):
+            pair = next(self.pairs)
+            beside_s = present_s[at] if present_s else 20.0
+            self.add(PRESENT, PRESENT_SETTING, beside_s, pair, **self.present)
+            self.add(RECHECK, setting, time_s, pair, **changes)
+        return self
+
+    def tried(self, setting, return_s, **changes):
+        """A candidate that became a finalist: once in the search, then in three pairs."""
+        times = [return_s * factor for factor in (1.0, 1.01, 1.005)]
+        return self.candidate(setting, return_s, **changes).recheck(setting, times, **changes)
+
+
+def course(seen_s, source, device, freerun, end_s):
+    """A pull's course at constant rates: the source's until freerun is held, then the device's."""
+    points = []
+    for step in range(int(end_s / seen_s) + 1):
+        time_s = step * seen_s
+        written = device * time_s
+        held = min((source - device) * time_s, freerun * 1.2)
+        points.append(TracePoint(time_s, int(held), int(written)))
+    return tuple(points)
