@@ -1,4 +1,4 @@
-"""A search in two stages: the core strategy, then other knobs one at a time.
+"""A search in stages: what is always tried, the core strategy, then other knobs one at a time.
 
 The product of all knobs would take days; one knob at a time around the best of the core tells which
 of them do anything here. Knobs that the present runs say cannot matter are left out.
@@ -14,6 +14,7 @@ from sysctl.knobs.mount import wide_texts
 from sysctl.knobs.vm import KNOBS
 from sysctl.results import CANDIDATE, PRESENT, LeftOut, Trial
 from sysctl.search import Strategy
+from sysctl.search.grid import untried
 from sysctl.search.relevance import most_throttled, skip_reason
 from sysctl.setting import Setting
 
@@ -48,7 +49,7 @@ _SYSCTLS = tuple(knob.name for knob in KNOBS)
 
 @dataclass(frozen=True)
 class StagedSearch:
-    """Implements `Strategy`. `variations` come last, around the fastest so far.
+    """Implements `Strategy`. `always` comes first, `variations` last, around the fastest so far.
 
     `core_names` are the knobs that the core may be spared for: those that nobody asked for. The
     core is left out when the present runs say of every one of them that it cannot matter.
@@ -57,18 +58,19 @@ class StagedSearch:
     core: Strategy
     core_names: tuple[str, ...] = ()
     variations: tuple[Variation, ...] = ()
+    always: tuple[Setting, ...] = ()
 
     def next_setting(self, done: Sequence[Trial]) -> Setting | None:
-        """The core's next setting; when it has none, the next variation."""
-        setting = None
-        if not self._is_core_left_out(done):
+        """The next setting of the first stage that has one."""
+        setting = next(iter(untried(self.always, done)), None)
+        if setting is None and not self._is_core_left_out(done):
             setting = self.core.next_setting(self._of_core(done))
         return setting or next(iter(self._varied(done)), None)
 
     def remaining(self, done: Sequence[Trial]) -> int:
         """How many settings are still to come, as far as is known."""
         core = 0 if self._is_core_left_out(done) else self.core.remaining(self._of_core(done))
-        return core + len(self._varied(done))
+        return len(untried(self.always, done)) + core + len(self._varied(done))
 
     def left_out(self, done: Sequence[Trial]) -> list[LeftOut]:
         """The knobs that are not tried, and what in the present runs speaks against them."""
