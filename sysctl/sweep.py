@@ -33,6 +33,7 @@ from sysctl.protocol import (
 )
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, Observation, Results, Trial
 from sysctl.search import Strategy
+from sysctl.search.grid import untried
 from sysctl.setting import Setting
 
 #: Runs of the present settings before the search.
@@ -60,10 +61,11 @@ class Bench(Protocol):
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What is to be tried beside the present settings, and what that may cost."""
+    """What is to be tried: the present settings, those `always` tried, then the strategy's."""
 
     present: Setting
     strategy: Strategy
+    always: tuple[Setting, ...] = ()
     budget: Budget = field(default_factory=Budget)
 
 
@@ -99,7 +101,8 @@ def _floor_or_candidate(results: Results, plan: SweepPlan) -> tuple[str, Setting
         return PRESENT, plan.present
     if not plan.budget.affords(results, [CANDIDATE, *recheck.minimum(results)], syncs=1):
         return None
-    setting = plan.strategy.next_setting(results.trials)
+    first = next(iter(untried(plan.always, results.trials)), None)
+    setting = first or plan.strategy.next_setting(results.trials)
     if setting is None:
         return None
     if candidates_since_present(results.trials) >= GUARD_EVERY:
@@ -140,7 +143,8 @@ def remaining(results: Results, plan: SweepPlan) -> int:
         size = len(recheck.affordable_finalists(results, plan.budget)) + 1
         return run.block_left + 1 + blocks_left * size
     floor = max(0, FLOOR_RUNS - len(results.of_role(PRESENT)))
-    search = plan.strategy.remaining(results.trials)
+    always = len(untried(plan.always, results.trials))
+    search = always + plan.strategy.remaining(results.trials)
     expected = floor + search + search // GUARD_EVERY + len(recheck.minimum(results))
     most = plan.budget.trials
     return expected if most is None else min(expected, most - len(results.trials))

@@ -20,7 +20,7 @@ from contracts.units import counted, format_count, format_duration, format_secon
 from profiler.measured_pull import Phase
 from profiler.pull.results import Progress as PullProgress
 from profiler.report.progress import MovingLine
-from sysctl.results import PRESENT, RECHECK, Observation, Results, Trial
+from sysctl.results import PRESENT, RECHECK, LeftOut, Observation, Results, Trial
 from sysctl.sweep import Step
 
 _FORMATS: Mapping[str, Callable[[float], str]] = {
@@ -75,9 +75,13 @@ class SweepView:
     def planned(self, results: Results, trials: int) -> None:
         """See `View`."""
         for item in results.left_out:
-            self._line(f"left out: {item.what}: {item.why}", "yellow")
+            self.left_out(item)
         self._number = len(results.trials)
-        self._line(f"{counted(trials, 'setting')} to try, the present ones in between", "dim")
+        self._line(f"about {counted(trials, 'trial')}: present settings, search, recheck", "dim")
+
+    def left_out(self, item: LeftOut) -> None:
+        """See `View`."""
+        self._line(f"left out: {item.what}: {item.why}", "yellow")
 
     def step(self, step: Step) -> None:
         """See `View`."""
@@ -123,7 +127,7 @@ class SweepView:
         self._busy_s += self._clock() - self._started_s
         observation = trial.valid
         if observation is None:
-            self._line(f"{title_of(trial.role, str(trial.setting))}: {trial.problem}", "yellow")
+            self._line(*_without_observation(trial))
             return
         self._line(_trial_line(trial, observation))
         if trial.role == PRESENT and self._number == 1:
@@ -145,6 +149,14 @@ def _minutes(seconds: float) -> str:
 def title_of(role: str, setting: str) -> str:
     """`present (dirty_ratio=20 …)`."""
     return {PRESENT: f"present ({setting})", RECHECK: f"again: {setting}"}.get(role, setting)
+
+
+def _without_observation(trial: Trial) -> tuple[str, str]:
+    """The line of a trial that counts for nothing, or was stopped, and its style."""
+    title = title_of(trial.role, str(trial.setting))
+    if trial.stopped_s is not None:
+        return f">{trial.stopped_s:5.1f} s  {title} · stopped: it can no longer win", "dim"
+    return f"invalid: {title}: {trial.problem}", "yellow"
 
 
 def _trial_line(trial: Trial, seen: Observation) -> str:
