@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from contracts import units
 from contracts.text import quoted
+
+if TYPE_CHECKING:
+    from sysctl.budget import Budget
 
 T = TypeVar("T")
 
@@ -64,6 +67,32 @@ def _integers(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in words)
 
 
+def _budget(text: str) -> Budget:
+    from sysctl.budget import MIN_TRIALS, Budget
+
+    digits, is_time = text.removesuffix("min"), text.endswith("min")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 7 and int(digits)):
+        raise ValueError(f"{quoted(text)} is neither trials, such as 30, nor time, such as 20min")
+    if is_time:
+        return Budget(time_s=60.0 * int(digits))
+    if int(digits) < MIN_TRIALS:
+        raise ValueError(f"a comparison takes {MIN_TRIALS} trials at least")
+    return Budget(trials=int(digits))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    words = text.split(",")
+    if not all(words):
+        raise ValueError(f"{quoted(text)} is no list such as none,mq-deadline")
+    return tuple(words)
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 2**31):
+        raise ValueError(f"{quoted(text)} is no seed; they are 0 to {2**31 - 1}")
+    return int(text)
+
+
 #: Bytes: `48MiB`.
 size = _typed(units.parse_size_bytes)
 #: A count of at least 1: `40`, `10k`.
@@ -78,3 +107,9 @@ latency = _typed(units.parse_latency_ns)
 directory = _typed(_directory)
 #: Whole numbers with commas between: `10,20,40`.
 integers = _typed(_integers)
+#: Words with commas between: `none,mq-deadline`.
+words = _typed(_words)
+#: What decides an order that looks random: `7`.
+seed = _typed(_seed)
+#: What a sweep may cost: `30` trials or `20min`.
+budget = _typed(_budget)

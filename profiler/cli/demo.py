@@ -73,6 +73,7 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
     from profiler.pull.settings import TransferSettings
     from profiler.pull.source import parse_location
     from profiler.report.sweep_view import shown_sweep
+    from profiler.space import Space
     from profiler.study import StudyRequest, run_study
     from sysctl.host.system import System
 
@@ -87,8 +88,7 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
         transfer=TransferSettings(),
         contract=load_contract(None),
         output=output,
-        values=VALUES,
-        mount_options=MOUNT_OPTIONS,
+        space=Space(VALUES, mount_options=MOUNT_OPTIONS),
     )
     with shown_sweep(console) as view:
         return run_study(request, view)

@@ -144,7 +144,7 @@ def _asked_for(
 ) -> Iterator[Setting]:
     """All combinations that the kernel takes as they are written. Raises UsageError without any."""
     from contracts.errors import UsageError
-    from profiler.cli.sweep import check_ranges
+    from profiler.cli.space_arguments import check_ranges
     from sysctl.search.grid import build_grid
 
     check_ranges(values)

@@ -1,8 +1,8 @@
-"""Measure a pull under each combination of write-back settings and mount options.
+"""Measure a pull under other write-back settings and mount options, and recheck the best in pairs.
 
-The present settings are measured first, in the middle and last. Every change of the host is
-journaled before it is made and taken back at the end, on an error, on Ctrl-C and on SIGTERM; after
-SIGKILL the next sweep or `writewise rollback` takes it back.
+The present settings are measured first, and again beside each of the best. Every change of the host
+is journaled before it is made and taken back at the end, on an error, on Ctrl-C and on SIGTERM;
+after SIGKILL the next sweep or `writewise rollback` takes it back.
 """
 
 from __future__ import annotations
@@ -12,41 +12,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.cli.common import add_access_arguments, terminable
-from sysctl.knobs.vm import KNOBS
+from profiler.cli.space_arguments import add_space_arguments, space_of
 
 if TYPE_CHECKING:
     from profiler.study import StudyRequest
 
 NAME = "sweep"
-HELP = "measure a pull under each combination of write-back settings"
+HELP = "measure a pull under other write-back settings and recheck the best"
 
 DEFAULT_OUTPUT = Path("writewise-results.json")
-#: Swept when no sysctl is named.
-DEFAULT_VALUES = {"vm.dirty_ratio": (20, 40, 60, 80), "vm.dirty_background_ratio": (5, 10)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Source, destination, how to pull, and a flag for each sysctl."""
+    """Source, destination, how to pull, and a flag for each knob."""
     from profiler.cli import argument_types as types
 
     parser.add_argument("source", metavar="s3://BUCKET/PREFIX", help="a directory of keys, or one")
     parser.add_argument(
         "destination", metavar="DEST", type=types.directory, help="an existing directory"
     )
-    for knob in KNOBS:
-        parser.add_argument(
-            knob.flag,
-            metavar="N,N…",
-            type=types.integers,
-            dest=knob.name,
-            help=f"{knob.what}, in {knob.unit}".replace("%", "%%"),
-        )
+    add_space_arguments(parser)
     parser.add_argument(
-        "--mount-options",
-        metavar="OPTIONS",
-        nargs="+",
-        default=(),
-        help="texts such as noatime,logbsize=256k to try on DEST's own volume",
+        "--budget",
+        metavar="N|Nmin",
+        type=types.budget,
+        help="at most so many trials or minutes, the recheck included; default: no limit",
     )
     add_access_arguments(parser)
     parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
@@ -87,10 +77,8 @@ def _request(arguments: argparse.Namespace) -> StudyRequest:
     from profiler.pull.settings import parse_settings
     from profiler.pull.source import parse_location
     from profiler.study import StudyRequest
+    from sysctl.budget import Budget
 
-    asked = {knob.name: getattr(arguments, knob.name) for knob in KNOBS}
-    values = {name: chosen for name, chosen in asked.items() if chosen}
-    check_ranges(values)
     return StudyRequest(
         location=parse_location(arguments.source),
         destination=arguments.destination,
@@ -98,27 +86,8 @@ def _request(arguments: argparse.Namespace) -> StudyRequest:
         transfer=parse_settings(arguments.transfer),
         contract=load_contract_of_calls(arguments.contract),
         output=arguments.output,
-        values=values or (DEFAULT_VALUES if not arguments.mount_options else {}),
-        mount_options=arguments.mount_options,
+        space=space_of(arguments),
+        budget=arguments.budget or Budget(),
         workers=arguments.workers,
         resume=arguments.resume,
     )
-
-
-def check_ranges(values: dict[str, tuple[int, ...]]) -> None:
-    """Raise UsageError for a value out of its sysctl's range, or both members of a pair."""
-    from contracts.errors import UsageError
-    from sysctl.knobs.vm import BY_NAME
-
-    for name, chosen in values.items():
-        knob = BY_NAME[name]
-        wrong = [value for value in chosen if not knob.minimum <= value <= knob.maximum]
-        if wrong:
-            span = f"{knob.minimum} to {knob.maximum}"
-            raise UsageError(f"{knob.flag}: {wrong[0]} is out of range, use {span} ({knob.unit})")
-        if knob.counterpart in values:
-            other = BY_NAME[str(knob.counterpart)].flag
-            raise UsageError(
-                f"{knob.flag} and {other} set the same threshold: each zeroes the other",
-                "sweep one of them",
-            )

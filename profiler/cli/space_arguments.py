@@ -1,0 +1,116 @@
+"""The flags that say what a sweep tries, made from the knobs' own data."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
+from sysctl.knobs.vm import BY_NAME, KNOBS
+
+if TYPE_CHECKING:
+    from profiler.space import Space
+
+DEFAULT, WIDE = "default", "wide"
+#: As `sysctl.search.strategies.NAMES`, which takes longer to import than the help should.
+STRATEGIES = ("model", "grid", "random", "bayes")
+
+
+def add_space_arguments(parser: argparse.ArgumentParser) -> None:
+    """A flag for each knob, which of the others to try too, and how to search."""
+    from profiler.cli import argument_types as types
+
+    group = parser.add_argument_group("what to try", "without any: thresholds, by the model")
+    for knob in KNOBS:
+        group.add_argument(
+            knob.flag,
+            metavar="N,N…",
+            type=types.integers,
+            dest=knob.name,
+            help=f"{knob.what}, in {knob.unit}".replace("%", "%%"),
+        )
+    for of_disk in DEVICE_KNOBS:
+        group.add_argument(
+            of_disk.flag,
+            metavar="N,N…" if of_disk.maximum is not None else "NAME,NAME…",
+            type=types.words,
+            dest=of_disk.name,
+            help=f"of DEST's disk: {of_disk.what}; {of_disk.range}".replace("%", "%%"),
+        )
+    group.add_argument(
+        "--mount-options",
+        metavar="OPTIONS",
+        nargs="+",
+        default=(),
+        help="texts such as noatime,logbsize=256k to try on DEST's own volume",
+    )
+    group.add_argument(
+        "--space",
+        choices=(DEFAULT, WIDE),
+        default=DEFAULT,
+        help="wide: then also every other knob of the host, one at a time",
+    )
+    group.add_argument(
+        "--strategy",
+        choices=STRATEGIES,
+        help="how to search: model, or grid where values are named",
+    )
+    group.add_argument(
+        "--seed", metavar="N", type=types.seed, default=0, help="of random and bayes"
+    )
+
+
+def space_of(arguments: argparse.Namespace) -> Space:
+    """What the arguments ask for. Raises UsageError for values that no knob has."""
+    from profiler.space import Space
+
+    values: dict[str, tuple[int, ...]] = _named(arguments, list(BY_NAME))
+    device: dict[str, tuple[str, ...]] = _named(arguments, list(DEVICE_BY_NAME))
+    check_ranges(values)
+    check_device(device)
+    return Space(
+        values=values,
+        device=device,
+        mount_options=tuple(arguments.mount_options),
+        wide=arguments.space == WIDE,
+        strategy=arguments.strategy,
+        seed=arguments.seed,
+    )
+
+
+def _named(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    asked = {name: getattr(arguments, name) for name in names}
+    return {name: tuple(dict.fromkeys(chosen)) for name, chosen in asked.items() if chosen}
+
+
+def check_ranges(values: Mapping[str, Sequence[int]]) -> None:
+    """Raise UsageError for a value out of its sysctl's range, or both members of a pair."""
+    from contracts.errors import UsageError
+
+    for name, chosen in values.items():
+        knob = BY_NAME[name]
+        wrong = [value for value in chosen if not knob.minimum <= value <= knob.maximum]
+        if wrong:
+            span = f"{knob.minimum} to {knob.maximum}"
+            raise UsageError(f"{knob.flag}: {wrong[0]} is out of range, use {span} ({knob.unit})")
+        if knob.counterpart in values:
+            other = BY_NAME[str(knob.counterpart)].flag
+            raise UsageError(
+                f"{knob.flag} and {other} set the same threshold: each zeroes the other",
+                "sweep one of them",
+            )
+
+
+def check_device(values: Mapping[str, Sequence[str]]) -> None:
+    """Raise UsageError for a value that a knob of a disk cannot have, or two for one limit."""
+    from contracts.errors import UsageError
+
+    for name, chosen in values.items():
+        knob = DEVICE_BY_NAME[name]
+        refused = next((why for why in map(knob.refusal, chosen) if why), "")
+        if refused:
+            raise UsageError(f"{knob.flag}: {refused}")
+        if knob.counterpart in values:
+            other = DEVICE_BY_NAME[knob.counterpart].flag
+            raise UsageError(f"{knob.flag} and {other} set the same limit", "sweep one of them")
