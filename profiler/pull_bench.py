@@ -106,6 +106,7 @@ class PullBench:
             objects=measured.result.objects,
             dirtyable_bytes=dirtyable,
             others_dirtied_bytes=max(0, dirtied - measured.result.bytes),
+            device_read_bytes=self._read_bytes(why),
             **_of_writes(why),
             trace=self._trace(why),
             findings=self._findings(measured),
@@ -139,6 +140,12 @@ class PullBench:
         changed = [name for name, value in wanted.items() if present.get(name) != value]
         if changed:
             raise HostError(f"another program changed {', '.join(changed)} during the trial")
+
+    def _read_bytes(self, why: WhyInputs | None) -> int | None:
+        """What was read from the destination's disks meanwhile; None where it has none."""
+        names = {device.name for device in devices_of((str(self.destination),))}
+        found = [stats for device, stats in why.devices if device.name in names] if why else []
+        return sum(stats.reads.bytes for stats in found) if found else None
 
     def _trace(self, why: WhyInputs | None) -> tuple[TracePoint, ...]:
         """The pull's course, thinned out; empty where the destination has no disk of its own."""
