@@ -16,7 +16,8 @@ from contracts.model import CallType
 from profiler.cli import commands
 from profiler.cli.main import build_parser
 from profiler.session import SYSTEM_CALLS
-from sysctl.knobs.mount import OPTIONS
+from sysctl.knobs.catalogue import DEVICE_KNOBS
+from sysctl.knobs.mount import OPTIONS, wide_texts
 from sysctl.knobs.vm import KNOBS
 
 ROOT = Path(__file__).parents[2]
@@ -71,16 +72,38 @@ def test_every_command_is_in_the_docs():
 
 
 def knob_table():
-    rows = [
-        f"| `{k.name}` | {k.minimum} to {k.maximum} {k.unit} | {k.kernel_default} | "
-        f"{k.what} | {k.risk} |"
-        for k in KNOBS
-    ]
     return [
-        "| Sysctl | Range | Kernel default | What it sets | Risk of a higher value |",
-        "|---|---|---|---|---|",
-        *rows,
+        "| Sysctl | Range | Kernel default | What it sets | Risk of a higher value | Takes effect "
+        "|",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| `{k.name}` | {k.minimum} to {k.maximum} {k.unit} | {k.kernel_default} | "
+            f"{k.what} | {k.risk} | {k.takes} |"
+            for k in KNOBS
+        ),
+        "",
+        "Knobs of the destination's disk, where the kernel and the disk have them:",
+        "",
+        "| Knob | Flag | Range | Kernel default | What it sets | Risk | Takes effect |",
+        "|---|---|---|---|---|---|---|",
+        *(
+            f"| `{k.name}` | `{k.flag}` | {k.range} | {k.kernel_default} | {k.what} | {k.risk} | "
+            f"{k.takes} |"
+            for k in DEVICE_KNOBS
+        ),
+        "",
+        "Tried by `--space wide`, beside the thresholds, one at a time: "
+        + ", ".join(f"`{name}` {values}" for name, values in wide_values())
+        + ".",
     ]
+
+
+def wide_values():
+    knobs = [
+        (k.name, " and ".join(str(value) for value in k.wide)) for k in (*KNOBS, *DEVICE_KNOBS)
+    ]
+    texts = " and ".join(dict.fromkeys((*wide_texts("xfs"), *wide_texts("ext4"))))
+    return [*((name, values) for name, values in knobs if values), ("mount options", texts)]
 
 
 def mount_table():
