@@ -144,7 +144,7 @@ def beyond_memory(results: Results, seen: Observation) -> Finding | None:
     model = model_of(results)
     if model is None or seen.stall_share < NO_STALL:
         return None
-    source, device = model.source_bytes_per_s, model.device_bytes_per_s
+    source, device = model.flushed_bytes_per_s, model.device_bytes_per_s
     burst, memory = model.burst_bytes, model.dirtyable_bytes
     needed = burst * (1 - device / source)
     if needed <= memory:

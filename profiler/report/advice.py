@@ -58,10 +58,10 @@ def _comparison(recommendation: Recommendation) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("", no_wrap=True)
     sides = [(recommendation.present, recommendation.present_price)]
-    table.add_column("present", justify="right")
+    table.add_column("present", justify="right", overflow="fold")
     if recommendation.best is not None and recommendation.price is not None:
         sides.append((recommendation.best, recommendation.price))
-        table.add_column("recommended", justify="right", style="bold")
+        table.add_column("recommended", justify="right", overflow="fold", style="bold")
     for title, cells in _rows(recommendation, sides):
         table.add_row(title, *cells)
     return table

@@ -1,0 +1,159 @@
+"""The cases in which a change of settings does not help, each from made-up figures of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from profiler.why.causes import Cause
+from sysctl import cases
+from sysctl.advise import advise
+from sysctl.cases import Case
+from tests.unit.studies import BURST, MIB, Study, course, ratio
+from tests.unit.sweeps import GIB
+
+BETTER = ratio(80)
+
+
+def test_the_causes_are_those_of_the_profiler():
+    names = {cases._THROTTLING, *cases._OTHER_WAITS}
+    assert names < {cause.value for cause in Cause}
+
+
+def test_a_device_that_is_faster_than_the_source_leaves_nothing_to_gain():
+    study = Study(
+        stall_share=0.0,
+        peak_dirty_bytes=200 * MIB,
+        durable_s=20.6,
+        split_s={"on CPU": 1.2, "dirty throttling": 0.0},
+    )
+    recommendation = advise(study.candidate(BETTER, 20.0).results)
+    assert recommendation.case is Case.NOTHING_TO_GAIN
+    assert recommendation.verdict == (
+        "No change recommended: writers never waited: the source brought 96.0 MiB/s, of which at "
+        "most 200 MiB were dirty at a time, and writers are made to wait from 614 MiB on; no "
+        "write-back setting can help. All was on the device 20.6 s after the start: it is as fast "
+        "as the source."
+    )
+
+
+def test_the_little_that_throttling_took_bounds_the_gain():
+    study = Study(stall_share=0.012, peak_dirty_bytes=GIB, durable_s=31.0)
+    verdict = advise(study.results).verdict
+    assert "writers slept 1.2% of their time in dirty throttling" in verdict
+    assert "can save no more than that of 20.0 s" in verdict
+    assert "as fast as the source" not in verdict
+
+
+def test_small_files_on_a_volume_of_few_operations_wait_for_the_device_not_for_write_back():
+    study = Study(
+        stall_share=0.001,
+        bytes=4000 * 16 * 1024,
+        objects=4000,
+        peak_dirty_bytes=30 * MIB,
+        split_s={"waiting for the device": 24.8, "other sleeping": 6.0, "dirty throttling": 0.04},
+    )
+    recommendation = advise(study.candidate(BETTER, 20.0).results)
+    assert recommendation.case is Case.OTHER_WAITS
+    assert "writers waited 62% of their time for the device and 0.1%" in recommendation.verdict
+    assert "The 4,000 objects have 16.0 KiB each, 200 of them arrived per second" in (
+        recommendation.verdict
+    )
+    assert "operations (IOPS)" in recommendation.verdict
+
+
+def test_small_files_whose_time_is_not_in_write_calls_are_told_too():
+    study = Study(stall_share=0.0, bytes=4000 * 16 * 1024, objects=4000, peak_dirty_bytes=MIB)
+    assert "operations (IOPS)" in advise(study.results).verdict
+
+
+def test_throttled_writers_of_small_files_do_wait_for_write_back():
+    study = Study(stall_share=0.7, bytes=4000 * 16 * 1024, objects=4000)
+    assert "IOPS" not in advise(study.tried(BETTER, 19.9).results).verdict
+
+
+SOURCE, DEVICE = 600 * MIB, 60 * MIB
+
+
+def beyond_memory(burst_bytes):
+    """A pull at 600 MiB/s to a device of 60 MiB/s, from a host of 4 GiB."""
+    return Study(
+        present_s=(burst_bytes / DEVICE, burst_bytes / DEVICE),
+        bytes=burst_bytes,
+        durable_s=burst_bytes / DEVICE + 10,
+        stall_share=1 - DEVICE / SOURCE,
+        trace=course(0.05, SOURCE, DEVICE, 614 * MIB, 20.0),
+    )
+
+
+def test_a_burst_far_beyond_memory_is_told_what_volume_it_needs():
+    burst = 40 * GIB
+    study = beyond_memory(burst)
+    present_s = burst / DEVICE
+    study.candidate(BETTER, present_s * 0.93, bytes=burst)
+    times_s = [present_s * factor for factor in (0.98, 1.0, 1.01)]
+    study.recheck(BETTER, times_s, present_s=[present_s] * 3, bytes=burst)
+    recommendation = advise(study.results)
+    assert recommendation.case is Case.BEYOND_MEMORY
+    needed = 600 * (1 - 4 / 40)
+    assert "the burst of 40.0 GiB is beyond this host's memory" in recommendation.verdict
+    assert rate_in(recommendation.verdict, "a volume that writes ") == pytest.approx(
+        needed, rel=0.02
+    )
+    assert "to return after 6" in recommendation.verdict
+
+
+def rate_in(sentence, before):
+    """MiB/s behind some words."""
+    return float(sentence.partition(before)[2].split(" MiB/s")[0])
+
+
+def test_a_change_that_helps_a_little_says_what_would_help_more():
+    burst = 12 * GIB
+    present_s = burst / DEVICE
+    study = beyond_memory(burst).candidate(BETTER, present_s * 0.7, bytes=burst)
+    study.recheck(BETTER, [present_s * 0.7] * 3, present_s=[present_s] * 3, bytes=burst)
+    recommendation = advise(study.results)
+    assert recommendation.case is Case.CHANGE
+    assert "More is not to be had: the burst of 12.0 GiB is beyond" in recommendation.notes[0]
+
+
+def test_a_burst_that_fits_is_not_beyond_memory():
+    study = beyond_memory(BURST).tried(BETTER, 4.0)
+    recommendation = advise(study.results)
+    assert recommendation.case is Case.CHANGE
+    assert recommendation.notes == ()
+
+
+OTHERS = "others dirtied 212 MiB meanwhile, 11 % of the pull"
+
+
+def test_invalid_trials_make_a_noisy_neighbour():
+    study = Study().candidate(BETTER, 19.0)
+    for _ in range(3):
+        study.add("candidate", ratio(60), 0.0, problem=OTHERS)
+    recommendation = advise(study.results)
+    assert recommendation.case is Case.NOISE
+    assert f"3 of 6 trials were invalid (3 times: {OTHERS})" in recommendation.verdict
+    assert "larger --budget" in recommendation.verdict
+
+
+def test_present_runs_that_differ_much_make_noise():
+    study = Study(present_s=(15.0, 30.0)).candidate(BETTER, 14.0)
+    study.recheck(BETTER, [18.0, 24.0, 20.0], present_s=[16.0, 28.0, 22.0])
+    recommendation = advise(study.results)
+    assert recommendation.case is Case.NOISE
+    assert "two runs of the present settings differ by" in recommendation.verdict
+
+
+def test_a_wide_interval_that_includes_1_is_noise_and_a_narrow_one_no_difference():
+    wide = Study().candidate(BETTER, 10.0).recheck(BETTER, [10.0, 21.0, 26.0])
+    narrow = Study().candidate(BETTER, 10.0).recheck(BETTER, [19.8, 20.1, 20.2])
+    assert advise(wide.results).case is Case.NOISE
+    assert "after 3 pairs the ratio" in advise(wide.results).verdict
+    assert advise(narrow.results).case is Case.NO_DIFFERENCE
+
+
+def test_a_gain_that_stands_out_of_the_noise_is_recommended():
+    study = Study(present_s=(15.0, 30.0)).candidate(BETTER, 4.0)
+    study.recheck(BETTER, [4.0, 4.4, 4.1], present_s=[16.0, 28.0, 22.0])
+    assert advise(study.results).case is Case.CHANGE

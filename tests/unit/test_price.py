@@ -1,0 +1,141 @@
+"""Prices, limits, both forms of a threshold, and the points of the trade-off."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from sysctl.forms import forms_of
+from sysctl.price import Limits, Price, cheapest, price_of
+from sysctl.setting import Setting
+from sysctl.tradeoff import trade_off
+from sysctl.writeback import Thresholds, effective_thresholds
+from tests.unit.studies import BURST, MIB, Study, course, ratio
+from tests.unit.sweeps import GIB, PRESENT
+
+
+def test_bytes_at_risk_are_the_most_that_any_run_showed():
+    study = Study().candidate(ratio(80), 4.0, peak_dirty_bytes=GIB)
+    study.candidate(ratio(80), 4.0, peak_dirty_bytes=GIB + MIB, durable_s=30.0)
+    price = price_of(study.results, ratio(80))
+    assert (price.at_risk_bytes, price.is_measured) == (GIB + MIB, True)
+    assert price.durable_s == 30.0
+    assert price.ceiling_bytes == 80 * 4 * GIB // 100
+
+
+@pytest.mark.parametrize(("dirty", "bound"), [(80, BURST), (10, 10 * 4 * GIB // 100)])
+def test_of_a_setting_that_was_not_measured_they_are_the_bound(dirty, bound):
+    price = price_of(Study().results, ratio(dirty))
+    assert (price.at_risk_bytes, price.is_measured) == (bound, False)
+
+
+def price(**changes):
+    return dataclasses.replace(Price(GIB, True, 2 * GIB, 30.0, 0), **changes)
+
+
+@pytest.mark.parametrize(
+    ("worse", "is_worse"),
+    [
+        ({"at_risk_bytes": GIB * 11 // 10}, True),
+        ({"at_risk_bytes": GIB * 104 // 100}, False),
+        ({"durable_s": 40.0}, True),
+        ({"durable_s": 31.0}, False),
+        ({"durable_s": None}, False),
+        ({"changed_options": 1}, True),
+        ({"ceiling_bytes": 2 * GIB + 1}, True),
+    ],
+)
+def test_one_criterion_after_the_other_decides(worse, is_worse):
+    settings = [ratio(60), ratio(80)]
+    prices = dict(zip(settings, (price(**worse), price())))
+    assert cheapest(prices) == (settings[1:] if is_worse else settings)
+
+
+def test_a_weightier_criterion_outweighs_all_that_follow():
+    prices = {
+        ratio(60): price(at_risk_bytes=GIB // 2, durable_s=90.0, changed_options=9),
+        ratio(80): price(),
+    }
+    assert cheapest(prices) == [ratio(60)]
+
+
+def test_without_limits_nothing_is_objected_to():
+    assert Limits().objection(price(durable_s=None)) == ""
+    assert Limits(GIB, 30.0).objection(price()) == ""
+
+
+def test_a_bound_is_said_to_be_one():
+    objection = Limits(max_at_risk_bytes=GIB // 2).objection(price(is_measured=False))
+    assert objection == "up to 1.00 GiB at risk, more than 512 MiB"
+
+
+def test_ratios_become_whole_pages():
+    values = {"vm.dirty_ratio": 30, "vm.dirty_background_ratio": 20}
+    ratios, sizes = forms_of(values, effective_thresholds(values, 10**10), 10**10)
+    assert (ratios.values, ratios.is_measured) == (values, True)
+    assert not sizes.is_measured
+    assert {name: value % 4096 for name, value in sizes.values.items()} == {
+        "vm.dirty_bytes": 0,
+        "vm.dirty_background_bytes": 0,
+    }
+    assert 0 <= sizes.values["vm.dirty_bytes"] - 3 * 10**9 < 4096
+
+
+def test_bytes_become_the_nearest_percentages_if_there_are_any():
+    values = {"vm.dirty_bytes": 3 * GIB, "vm.dirty_background_bytes": GIB}
+    ratios, sizes = forms_of(values, Thresholds(GIB, 3 * GIB), 10 * GIB)
+    assert ratios.values == {"vm.dirty_ratio": 30, "vm.dirty_background_ratio": 10}
+    assert (sizes.values, sizes.is_measured) == (values, True)
+    none, _ = forms_of(values, Thresholds(GIB, 3 * GIB), 500 * GIB)
+    assert none.values == {}
+    assert none.note == "no whole percentage comes near 3.00 GiB: 1 % is 5.00 GiB on this host"
+
+
+def names_of(points):
+    return {name: point for point in points for name in point.names}
+
+
+def test_well_known_settings_that_were_measured_are_marked():
+    study = Study().tried(ratio(80), 4.0).candidate(ratio(30, background=20), 12.0)
+    points = names_of(trade_off(study.results, ratio(80)).points)
+    assert points["present"] is points["kernel default"], "the present ones are 20/10"
+    assert points["case study 30/20"].setting == ratio(30, background=20)
+    assert points["case study 30/20"].runs == 1
+    assert points["recommended"].setting == ratio(80)
+    assert points["recommended"].runs == 4
+
+
+def predictable():
+    trace = course(0.05, 600 * MIB, 60 * MIB, 614 * MIB, 15.0)
+    return Study(durable_s=31.0, trace=trace)
+
+
+def test_those_that_were_not_are_predicted_and_said_to_be():
+    found = trade_off(predictable().tried(ratio(80), 4.0).results, ratio(80))
+    point = names_of(found.points)["case study 30/20"]
+    assert found.missing == ()
+    assert not point.is_measured
+    assert 4.0 < point.return_s < 20.0
+    assert point.at_risk_bytes <= 30 * 4 * GIB // 100
+
+
+def test_what_cannot_be_predicted_is_missing_with_the_reason():
+    found = trade_off(Study().results, None)
+    assert "case study 30/20" not in names_of(found.points)
+    (missing,) = found.missing
+    assert missing.startswith("case study 30/20: neither measured nor predicted, ")
+
+
+def test_only_settings_that_no_other_beats_are_telling():
+    study = Study().candidate(ratio(40), 9.0, peak_dirty_bytes=GIB // 2)
+    study.candidate(ratio(60), 10.0, peak_dirty_bytes=GIB)
+    study.candidate(ratio(80), 4.0, peak_dirty_bytes=2 * GIB)
+    telling = [point.setting for point in trade_off(study.results, None).telling]
+    assert telling == [ratio(40), PRESENT, ratio(80)]
+
+
+def test_the_points_of_another_mount_are_not_the_well_known_settings():
+    words = Setting(PRESENT.sysctls, "noatime")
+    points = trade_off(Study().candidate(words, 19.0).results, None).points
+    assert [point.names for point in points if point.setting == words] == [()]

@@ -1,0 +1,148 @@
+"""What the recommendation looks like: 80 columns, without colour, in ASCII, as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from profiler.cli import advise as advise_command
+from profiler.report.advice import advice_document, print_advice
+from profiler.report.tradeoff import letter, plot, print_trade_off
+from sysctl.advise import advise
+from sysctl.setting import Setting
+from sysctl.tradeoff import Point
+from tests.unit.studies import MIB, Study, course, ratio
+from tests.unit.sweeps import GIB
+
+
+def printed(recommendation, width=80, encoding="utf-8", lines=()):
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding, errors="strict", newline="")
+    print_advice(recommendation, Console(file=file, width=width), lines)
+    file.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def predictable():
+    trace = course(0.05, 600 * MIB, 60 * MIB, 614 * MIB, 15.0)
+    study = Study(durable_s=31.0, trace=trace)
+    return advise(study.tried(ratio(80), 4.0, peak_dirty_bytes=2 * GIB).results)
+
+
+def test_the_report_tells_the_verdict_the_price_the_points_and_the_reasons():
+    text = printed(predictable(), lines=["a group governs"])
+    for words in (
+        "5.0× faster (95 % interval",
+        "Noise floor: two runs of the present settings typically differ by 0.0%.",
+        "takes up to 2.00 GiB of written data, 1.00 GiB before; with a larger pull up to 3.20 GiB",
+        "case study 30/20",
+        "predicted",
+        "bytes at risk",
+        "set       vm.dirty_ratio = 80 (before: 20)",
+        "undo: when what is written cannot be fetched again",
+        "as bytes  vm.dirty_bytes=3435974656",
+        "Bytes suit a fleet of nodes with different memory",
+        "a group governs",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_tables_and_plot_keep_to_the_width(width):
+    text = printed(predictable(), width)
+    drawn = [line for line in text.splitlines() if set(line) & set("│┤┬─")]
+    assert len(drawn) > 10
+    assert max(len(line.rstrip()) for line in drawn) <= width
+    assert "…" not in text
+
+
+def test_no_colour_where_there_is_no_terminal():
+    assert "\x1b" not in printed(predictable())
+
+
+def test_the_plot_needs_no_more_than_ascii():
+    console = Console(file=io.TextIOWrapper(io.BytesIO(), encoding="ascii"), width=80)
+    assert console.options.ascii_only
+    recommendation = predictable()
+    with console.capture() as captured:
+        print_trade_off(recommendation.trade_off, recommendation.results, console)
+    drawn = captured.get().partition("21.0 s")[2].partition("time to return")[0]
+    assert drawn.isascii()
+    assert "+" in drawn
+
+
+def point(return_s, at_risk_bytes, *names, runs=1):
+    return Point(Setting(()), names, return_s, at_risk_bytes, None, runs)
+
+
+def test_every_letter_is_where_its_point_is():
+    points = [
+        point(20.0, 0, "present"),
+        point(10.0, GIB, "case study 30/20", runs=0),
+        point(1.0, 2 * GIB, "recommended"),
+        point(15.0, GIB // 2),
+    ]
+    lines = plot(points, 80).splitlines()
+    found = {
+        mark: (lines.index(line), line.index(mark, 7))
+        for mark in "PcR·"
+        for line in lines[:-2]
+        if mark in line[7:]
+    }
+    assert [mark for mark, _ in sorted(found.items(), key=lambda at: at[1][0])] == list("P·cR")
+    assert [mark for mark, _ in sorted(found.items(), key=lambda at: at[1][1])] == list("P·cR")
+
+
+def test_the_recommended_point_covers_others_and_predictions_are_small():
+    same = [point(5.0, GIB, "recommended"), point(5.0, GIB), point(5.0, GIB, "kernel default")]
+    drawn = "".join(line[6:] for line in plot(same, 60).splitlines()[:-2])
+    assert "R" in drawn
+    assert "D" not in drawn
+    assert letter(point(1.0, 1, "present", "kernel default")) == "P"
+    assert letter(point(1.0, 1, "kernel default", runs=0)) == "d"
+
+
+@pytest.mark.parametrize("recommendation", [predictable, lambda: advise(Study().results)])
+def test_the_document_is_json_and_says_what_is_measured(recommendation):
+    found = recommendation()
+    document = json.loads(json.dumps(advice_document(found, ["a group"]), allow_nan=False))
+    assert document["change_recommended"] == (found.best is not None)
+    assert document["case"] == found.case.value
+    assert document["memory_group"] == ["a group"]
+    for item in document["trade_off"]:
+        assert item["is_measured"] == (item["runs"] > 0)
+    if found.best is None:
+        assert document["time_ratio"] is document["recommended"] is None
+    else:
+        assert document["time_ratio"]["low"] <= document["time_ratio"]["estimate"]
+        assert {form["kind"] for form in document["forms"]} == {"ratio", "bytes"}
+
+
+def run_command(tmp_path, *options):
+    results = Study().tried(ratio(80), 4.0, peak_dirty_bytes=2 * GIB).results
+    results.save(tmp_path / "results.json")
+    parser = argparse.ArgumentParser()
+    advise_command.add_arguments(parser)
+    words = [str(tmp_path / "results.json"), "--output-directory", str(tmp_path / "out"), *options]
+    return advise_command.run(parser.parse_args(words))
+
+
+def test_the_command_writes_both_forms_and_the_fstab_line(tmp_path, capsys):
+    assert run_command(tmp_path) == 0
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["90-writewise-bytes.conf", "90-writewise.conf", "fstab.writewise"]
+    assert f"wrote {tmp_path}/out/90-writewise-bytes.conf" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_changed"), [("--max-at-risk=3GiB", True), ("--max-at-risk=1GiB", False)]
+)
+def test_the_commands_limits_reach_the_advice(limit, is_changed, tmp_path, capsys):
+    assert run_command(tmp_path, "--json", limit) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["change_recommended"] is is_changed
+    assert (tmp_path / "out").exists() is is_changed
