@@ -11,6 +11,7 @@ from sysctl.results import PRESENT, Observation, Results, TracePoint
 
 #: A rate is taken from at least so many points of a course.
 _MIN_POINTS = 3
+_MIN_WRITTEN_POINTS = 10
 #: What has arrived before that part of the burst is the start of its connections, not its rate.
 _START_PART = 0.02
 
@@ -35,6 +36,7 @@ def fit(results: Results) -> Model:
         flushed_bytes_per_s=statistics.median(rate for _, rate, _ in sources),
         device_bytes_per_s=_device_bytes_per_s(runs),
         start_s=statistics.median(start for _, _, start in sources),
+        tail_bytes=_tail_bytes(results, runs[0]),
         seen_bytes=max(min(run.peak_dirty_bytes, run.thresholds.freerun_bytes) for run in runs),
     )
 
@@ -82,27 +84,48 @@ def _line(times_s: Sequence[float], amounts: Sequence[float]) -> tuple[float, fl
 
 
 def _device_bytes_per_s(runs: Sequence[Observation]) -> float:
-    rates = [rate for run in runs for rate in (_written_rate(run), _synced_rate(run)) if rate]
-    if not rates:
+    """How fast the device takes data, best told by a run that waited until it had taken all."""
+    synced = [rate for run in runs if (rate := _synced_rate(run))]
+    written = [rate for run in runs if (rate := _written_rate(run))]
+    if not synced and not written:
         raise UsageError(
             "the runs of the present settings do not show how fast the device writes",
             "sweep again: the first run waits until all is on the device",
         )
-    return statistics.median(rates)
+    return statistics.median(synced or written)
+
+
+def _synced_rate(run: Observation) -> float | None:
+    """From when it began to write until all was on it; None when nobody waited for that.
+
+    It never rests meanwhile: write-back goes on above the background threshold, and the wait for
+    the device begins at the return.
+    """
+    if run.durable_s is None:
+        return None
+    first = run.trace[0].held_bytes if run.trace else 0
+    background_bytes = run.thresholds.background_bytes
+    flushed_s = (p.time_s for p in run.trace if p.held_bytes - first > background_bytes)
+    began_s = min(next(flushed_s, run.return_s), run.return_s)
+    return run.bytes / (run.durable_s - began_s) if run.durable_s > began_s else None
 
 
 def _written_rate(run: Observation) -> float | None:
-    """The device's rate while writers had to wait for it; None when they did not, or not long."""
+    """Its rate while writers had to wait for it; None when they did not, or not long.
+
+    With the file system's own blocks: a few per cent more than the data.
+    """
     points = [p for p in run.trace if p.held_bytes > run.thresholds.freerun_bytes]
-    if len(points) < 10:
+    if len(points) < _MIN_WRITTEN_POINTS:
         return None
     rate, _ = _line([p.time_s for p in points], [p.written_bytes for p in points])
     return rate if rate > 0 else None
 
 
-def _synced_rate(run: Observation) -> float | None:
-    """Its rate from the return until all was on it; None when nobody waited for that."""
-    if run.durable_s is None or run.durable_s <= run.return_s or not run.trace:
-        return None
-    held = run.trace[-1].held_bytes - run.trace[0].held_bytes
-    return held / (run.durable_s - run.return_s) if held > 0 else None
+def _tail_bytes(results: Results, run: Observation) -> float:
+    """What is left on average when the first of the workers has nothing more to do.
+
+    Each is then anywhere in its last object: all of them but one lose half an object's time.
+    """
+    workers = min(int(results.context.get("workers") or 1), run.objects)
+    return (workers - 1) / 2 * run.bytes / max(1, run.objects)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contracts.units import format_size
+from sysctl.knobs.vm import BY_NAME
 from sysctl.prediction.simulation import Burst, Course, simulate
 from sysctl.setting import replace_values
-from sysctl.writeback import Thresholds, effective_thresholds
+from sysctl.writeback import effective_thresholds
 
 #: Memory or a burst that differs from the measured one by more than this factor is extrapolated.
 FAR = 2.0
@@ -44,6 +46,7 @@ class Model:
     flushed_bytes_per_s: float
     device_bytes_per_s: float
     start_s: float
+    tail_bytes: float
     seen_bytes: int
 
     def predict(
@@ -56,8 +59,7 @@ class Model:
         """What the pull would take under sysctl `values`, with another size or memory if given."""
         size_bytes = self.burst_bytes if burst_bytes is None else burst_bytes
         memory_bytes = self.dirtyable_bytes if dirtyable_bytes is None else dirtyable_bytes
-        thresholds = effective_thresholds(replace_values(self.present, values), memory_bytes)
-        course = self._course(size_bytes, thresholds)
+        course = self._course(replace_values(self.present, values), size_bytes, memory_bytes)
         reasons = self._reasons(size_bytes, memory_bytes, course)
         return Prediction(
             return_s=course.return_s,
@@ -66,9 +68,16 @@ class Model:
             extrapolates="; ".join(reasons),
         )
 
-    def _course(self, size_bytes: int, thresholds: Thresholds) -> Course:
-        burst = Burst(size_bytes, self.start_s, self.source_bytes_per_s, self.flushed_bytes_per_s)
-        return simulate(burst, thresholds, self.device_bytes_per_s)
+    def _course(self, values: Mapping[str, int], size_bytes: int, memory_bytes: int) -> Course:
+        burst = Burst(
+            size_bytes=size_bytes,
+            start_s=self.start_s,
+            source_bytes_per_s=self.source_bytes_per_s,
+            flushed_bytes_per_s=self.flushed_bytes_per_s,
+            tail_bytes=self.tail_bytes,
+        )
+        thresholds = effective_thresholds(values, memory_bytes)
+        return simulate(burst, thresholds, self.device_bytes_per_s, _flush_age_s(values))
 
     def _reasons(self, size_bytes: int, memory_bytes: int, course: Course) -> list[str]:
         reasons = []
@@ -83,6 +92,15 @@ class Model:
                 f"the source was seen without waits up to {format_size(self.seen_bytes)} only"
             )
         return reasons
+
+
+def _flush_age_s(values: Mapping[str, int]) -> float:
+    """The age at which the kernel's periodic write-back takes dirty pages: half a period late."""
+    expire, period = (
+        values.get(name, BY_NAME[name].kernel_default)
+        for name in ("vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs")
+    )
+    return (expire + period / 2) / 100 if period else math.inf
 
 
 def _times(ratio: float) -> str:

@@ -3,13 +3,14 @@
 One state, the bytes held (dirty or under write-back), between two rates: what the source brings
 and what the device writes. In between stands `balance_dirty_pages()` of the kernel's
 mm/page-writeback.c (as of Linux 6.18), of which this has, for all writers together: the freerun
-ceiling, the cubic `pos_ratio_polynom()`, the device's own control line of `wb_position_ratio()`,
-and the rate limit that `wb_update_dirty_ratelimit()` moves every 200 ms. Device and memory have no
-other writer.
+ceiling, the cubic `pos_ratio_polynom()`, the device's own line of `wb_position_ratio()`, and the
+rate limit that `wb_update_dirty_ratelimit()` moves every 200 ms. Device and memory have no other
+writer, and memory does not shrink meanwhile.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,9 +19,10 @@ from sysctl.writeback import Thresholds
 _STEP_S = 0.01
 #: `BANDWIDTH_INTERVAL`: how often the kernel moves the rate limit.
 _CONTROL_INTERVAL_S = 0.2
-#: With the rate limit steady for that long, what is left takes its bytes by the device's rate.
-_STEADY_S = 10.0
-_STEADY_PART = 0.02
+#: Writers that are as fast as the device to this part are so until the end: what is left beyond
+#: this time at its rate is skipped.
+_STEADY_PART = 0.01
+_STEADY_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -28,22 +30,29 @@ class Burst:
     """What is written: so many bytes, beginning `start_s` after the clock.
 
     `source_bytes_per_s` is its rate while nothing makes it wait, `flushed_bytes_per_s` the same
-    while the device writes at the same time, which takes CPU time and locks from it.
+    while the device writes at the same time, which takes CPU time and locks from it. The last
+    `tail_bytes` come at half the rate, as the writers do not end together.
     """
 
     size_bytes: float
     start_s: float
     source_bytes_per_s: float
     flushed_bytes_per_s: float
+    tail_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
 class Course:
-    """What came of it: the last byte was taken at `return_s`, and the most and the last held."""
+    """What came of it: when the last byte was taken, and the most and the last bytes held.
+
+    `flush_start_s` is when the device began to write, None when it did not before the return;
+    `throttled_s` how long writers could be made to wait.
+    """
 
     return_s: float
     peak_bytes: float
     held_bytes: float
+    flush_start_s: float | None
     throttled_s: float
 
 
@@ -51,10 +60,11 @@ class _Throttle:
     """The kernel's control of the writers' rate, in bytes/s of all writers together."""
 
     def __init__(self, thresholds: Thresholds, device_bytes_per_s: float) -> None:
-        self._limit = float(thresholds.dirty_bytes)
-        self._setpoint = (thresholds.freerun_bytes + self._limit) / 2
+        self._limit = float(max(1, thresholds.dirty_bytes))
+        self._setpoint = (min(thresholds.freerun_bytes, self._limit - 1) + self._limit) / 2
         self._device = device_bytes_per_s
         self._rate_limit = self._balanced = device_bytes_per_s
+        self._since_s = self._dirtied = 0.0
 
     def rate(self, held_bytes: float) -> float:
         """What the writers may write now: the rate limit times the position ratio."""
@@ -64,16 +74,21 @@ class _Throttle:
         if held >= self._limit:
             return 0.0
         ratio = 1 + ((self._setpoint - held) / (self._limit - self._setpoint)) ** 3
-        span = 8 * self._device  # wb_position_ratio() with one device: its threshold is the limit
-        left = self._setpoint + span - held
-        return max(0.0, ratio * max(left / span, 0.25))
+        span = 8 * self._device  # one device: its own threshold is the limit
+        return max(0.0, ratio * max((self._setpoint + span - held) / span, 0.25))
 
-    def adapt(self, held_bytes: float, dirtied_bytes_per_s: float) -> None:
-        """Move the rate limit, as after each control interval."""
-        allowed = self.rate(held_bytes)
-        balanced = allowed * self._device / max(dirtied_bytes_per_s, 1.0)
-        balanced = min(balanced, self._device)
-        if held_bytes < self._setpoint:
+    def after(self, step_s: float, taken_bytes: float, held_bytes: float) -> None:
+        """Tell what was written in a step; moves the rate limit after each control interval."""
+        self._since_s += step_s
+        self._dirtied += taken_bytes
+        if self._since_s >= _CONTROL_INTERVAL_S:
+            self._adapt(held_bytes, self._dirtied / self._since_s)
+            self._since_s = self._dirtied = 0.0
+
+    def _adapt(self, held: float, dirtied_bytes_per_s: float) -> None:
+        allowed = self.rate(held)
+        balanced = min(allowed * self._device / max(dirtied_bytes_per_s, 1.0), self._device)
+        if held < self._setpoint:
             step = max(0.0, min(self._balanced, balanced, allowed) - self._rate_limit)
         else:
             step = max(0.0, self._rate_limit - max(self._balanced, balanced, allowed))
@@ -83,33 +98,82 @@ class _Throttle:
         self._balanced = balanced
 
 
-@lru_cache(maxsize=4096)
-def simulate(burst: Burst, thresholds: Thresholds, device_bytes_per_s: float) -> Course:
-    """Run the burst to its return."""
-    throttle = _Throttle(thresholds, device_bytes_per_s)
-    time_s, held, left, peak, throttled_s = burst.start_s, 0.0, burst.size_bytes, 0.0, 0.0
-    since_control_s, dirtied = 0.0, 0.0
-    is_flushed = False
-    while left > 0:
-        source = burst.flushed_bytes_per_s if is_flushed else burst.source_bytes_per_s
-        is_throttled = held > thresholds.freerun_bytes
-        rate = min(source, throttle.rate(held)) if is_throttled else source
-        taken = min(rate * _STEP_S, left)
-        step_s = taken / rate if rate and taken == left else _STEP_S
-        left -= taken
-        held += taken
-        is_flushed = is_flushed or held > thresholds.background_bytes
-        if is_flushed:
-            held = max(0.0, held - device_bytes_per_s * step_s)
-        time_s += step_s
-        peak = max(peak, held)
-        if not is_throttled:
-            since_control_s, dirtied = 0.0, 0.0
-            continue
-        throttled_s += step_s
-        since_control_s += step_s
-        dirtied += taken
-        if since_control_s >= _CONTROL_INTERVAL_S:
-            throttle.adapt(held, dirtied / since_control_s)
-            since_control_s, dirtied = 0.0, 0.0
-    return Course(time_s, peak, held, throttled_s)
+class _Run:
+    """A burst on its way."""
+
+    def __init__(
+        self, burst: Burst, thresholds: Thresholds, device_bytes_per_s: float, age_s: float
+    ) -> None:
+        self._burst, self._at, self._device = burst, thresholds, device_bytes_per_s
+        self._flush_age_s = burst.start_s + age_s
+        self._throttle = _Throttle(thresholds, device_bytes_per_s)
+        self._time_s, self._left = burst.start_s, burst.size_bytes
+        self._held = self._peak = self._throttled_s = 0.0
+        self._flush_start_s: float | None = None
+
+    def course(self) -> Course:
+        while self._left > 1:
+            if self._held > self._at.freerun_bytes:
+                self._throttled_step()
+            else:
+                self._free_step()
+        return Course(self._time_s, self._peak, self._held, self._flush_start_s, self._throttled_s)
+
+    def _source(self) -> float:
+        flushed = self._flush_start_s is not None
+        rate = self._burst.flushed_bytes_per_s if flushed else self._burst.source_bytes_per_s
+        return rate / 2 if self._left <= self._burst.tail_bytes else rate
+
+    def _free_step(self) -> None:
+        """On to the next moment at which a rate changes."""
+        rate = self._source()
+        grows = rate - (self._device if self._flush_start_s is not None else 0.0)
+        steps = [self._left / rate]
+        if self._left > self._burst.tail_bytes:
+            steps.append((self._left - self._burst.tail_bytes) / rate)
+        if self._flush_start_s is None and self._time_s < self._flush_age_s:
+            steps.append(self._flush_age_s - self._time_s)
+        for threshold in (self._at.background_bytes, self._at.freerun_bytes):
+            if grows > 0 and self._held <= threshold:
+                steps.append((threshold - self._held) / grows)
+        self._advance(min(max(min(steps), _STEP_S), steps[0]), rate)
+
+    def _throttled_step(self) -> None:
+        allowed = self._throttle.rate(self._held)
+        rate = min(self._source(), allowed / 2 if self._left <= self._burst.tail_bytes else allowed)
+        if abs(rate / self._device - 1) < _STEADY_PART:
+            self._skip()
+        step_s = min(_STEP_S, self._left / rate) if rate else _STEP_S
+        self._throttled_s += step_s
+        self._advance(step_s, rate)
+        self._throttle.after(step_s, rate * step_s, self._held)
+
+    def _skip(self) -> None:
+        """Go through most of a long steady state at once; what is held stays as it is."""
+        skipped = max(0.0, self._left - self._burst.tail_bytes - self._device * _STEADY_S)
+        self._left -= skipped
+        self._time_s += skipped / self._device
+        self._throttled_s += skipped / self._device
+
+    def _advance(self, step_s: float, rate: float) -> None:
+        self._left -= rate * step_s
+        self._held += rate * step_s
+        if self._flush_start_s is not None:
+            self._held = max(0.0, self._held - self._device * step_s)
+        self._time_s += step_s
+        self._peak = max(self._peak, self._held)
+        is_due = self._held > self._at.background_bytes or self._time_s >= self._flush_age_s
+        if self._flush_start_s is None and is_due:
+            self._flush_start_s = self._time_s
+
+
+@lru_cache(maxsize=8192)
+def simulate(
+    burst: Burst, thresholds: Thresholds, device_bytes_per_s: float, flush_age_s: float = math.inf
+) -> Course:
+    """Run the burst to its return. All rates must be above 0.
+
+    The device begins to write above the background threshold, or when the first bytes are of
+    `flush_age_s`.
+    """
+    return _Run(burst, thresholds, device_bytes_per_s, flush_age_s).course()

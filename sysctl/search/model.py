@@ -17,7 +17,8 @@ from typing import Any
 from contracts.errors import UsageError
 from sysctl.prediction.fit import fit
 from sysctl.prediction.model import Model
-from sysctl.results import CANDIDATE, Results, Trial
+from sysctl.results import Results, Trial
+from sysctl.search.grid import untried
 from sysctl.setting import Setting, replace_values
 from sysctl.writeback import Thresholds, effective_thresholds
 
@@ -38,22 +39,22 @@ class ModelSearch:
 
     def next_setting(self, done: Sequence[Trial]) -> Setting | None:
         """The setting to measure next, or None when nothing better is to be expected."""
-        tried = {trial.setting for trial in done if trial.role == CANDIDATE}
-        left = [setting for setting in self.candidates if setting not in tried]
-        if not left or len(tried) >= self.max_trials:
+        left = untried(self.candidates, done)
+        tried = len(self.candidates) - len(left)
+        if not left or tried >= self.max_trials:
             return None
         try:
             model = fit(Results(dict(self.context), {}, trials=list(done)))
         except UsageError:
-            return self._unguided(len(tried), left)
+            return self._unguided(tried, left)
         return _Ranking(self.candidates, model, done).next_setting(left)
 
     def remaining(self, done: Sequence[Trial]) -> int:
         """How many candidates are still to come at most."""
         if self.next_setting(done) is None:
             return 0
-        tried = {trial.setting for trial in done if trial.role == CANDIDATE}
-        return min(self.max_trials, len(self.candidates)) - len(tried)
+        left = len(untried(self.candidates, done))
+        return min(left, self.max_trials - (len(self.candidates) - left))
 
     def _unguided(self, tried: int, left: Sequence[Setting]) -> Setting:
         """Without a model: spread evenly over the candidates, from the last one down."""
