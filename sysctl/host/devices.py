@@ -96,6 +96,15 @@ def present_values(system: System, disk: Disk) -> dict[str, str]:
     return dict(_readable(system, disk, names))
 
 
+def steady_values(system: System, disk: Disk) -> dict[str, str]:
+    """`present_values` without those that move with the dirty threshold, of which they are shares.
+
+    To tell whether the disk is as it was.
+    """
+    values = present_values(system, disk)
+    return {name: v for name, v in values.items() if not DEVICE_BY_NAME[name].is_rounded}
+
+
 def kept_values(system: System, disk: Disk) -> dict[str, str]:
     """What brings the disk back to how it is now, by attribute, exact as far as it can be."""
     kept: dict[str, str] = {}
