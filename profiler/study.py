@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from contracts.errors import UsageError
 from contracts.model import Contract
+from contracts.units import counted
 from profiler.lab import lab
 from profiler.measured_pull import Phase
 from profiler.pull.access import S3Access
@@ -23,31 +24,29 @@ from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, list_plan
 from profiler.pull.workers import WorkerPool
 from profiler.pull_bench import Instruments, PullBench
+from profiler.space import Place, Space, always_tried, make_search
+from sysctl.budget import Budget
+from sysctl.host.devices import Disk, disk_of, steady_values
 from sysctl.host.host import Host
 from sysctl.host.mount_table import Mount, is_below, mount_of
-from sysctl.host.mounts import check_sweepable, present_words, words_of
-from sysctl.host.probe import judge_options
+from sysctl.host.mounts import present_words
 from sysctl.host.sysctls import dirtyable_bytes, read_available_bytes, read_writeback
-from sysctl.host.system import System
+from sysctl.host.system import HostError, System
 from sysctl.knobs.mount import is_tunable
-from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
-from sysctl.results import LeftOut, Results, Trial, load
-from sysctl.search.grid import build_grid
-from sysctl.setting import Setting
+from sysctl.protocol import MAX_MEMORY_CHANGE
+from sysctl.results import PRESENT, LeftOut, Results, Trial, load
+from sysctl.search.staged import StagedSearch
 from sysctl.sweep import Step, SweepPlan, remaining, run_sweep
 
 LOCK_NAME = "sweep"
 #: What of the circumstances may differ where a sweep is resumed; memory may by `_MEMORY_DRIFT`.
 _MAY_DIFFER = ("started_at", "version", "available_bytes", "dirtyable_bytes")
-_MEMORY_DRIFT = 0.2
+_MEMORY_DRIFT = MAX_MEMORY_CHANGE
 
 
 @dataclass(frozen=True)
 class StudyRequest:
-    """What to sweep: source and destination, how to pull, and the values to combine.
-
-    `values` are by sysctl name; `mount_options` are option texts, empty to leave the mount alone.
-    """
+    """What to sweep: source and destination, how to pull, what to try and what it may cost."""
 
     location: Location
     destination: Path
@@ -55,8 +54,8 @@ class StudyRequest:
     transfer: TransferSettings
     contract: Contract
     output: Path
-    values: Mapping[str, Sequence[int]]
-    mount_options: Sequence[str] = ()
+    space: Space = field(default_factory=Space)
+    budget: Budget = field(default_factory=Budget)
     workers: int | None = None
     resume: bool = False
 
@@ -68,7 +67,10 @@ class View(Protocol):
         """An earlier run was killed, and this is what was restored after it."""
 
     def planned(self, results: Results, trials: int) -> None:
-        """What was left out is known, and how many trials are to come."""
+        """What was left out is known, and how many trials are to come, as far as known."""
+
+    def left_out(self, item: LeftOut) -> None:
+        """Something more is not tried."""
 
     def step(self, step: Step) -> None:
         """A trial begins."""
@@ -89,7 +91,9 @@ class Study:
 
     results: Results
     sweep_plan: SweepPlan
+    search: StagedSearch
     mount: Mount
+    disk: Disk | None
     plan: Plan = field(repr=False)
 
 
@@ -129,49 +133,28 @@ def _check_output(request: StudyRequest) -> None:
 
 def _prepare(request: StudyRequest, host: Host, destination: Path, plan: Plan) -> Study:
     mount = mount_of(host.system.mounts(), str(destination))
-    present = _present(request, host.system)
-    space = {
-        "sysctls": {name: list(values) for name, values in request.values.items()},
-        "mount_options": list(request.mount_options),
-    }
-    options, refused = _usable_options(request, host, mount, destination)
-    grid, left_out = build_grid(request.values, options, present, dirtyable_bytes(host.system))
-    if not grid.remaining([]):
-        raise UsageError(
-            "there is nothing to try: " + "; ".join(f"{i.what}: {i.why}" for i in left_out)
-        )
+    disk = _disk_of(host.system, mount)
+    present = request.space.present(read_writeback(host.system))
     context = _context(request, host.system, mount, plan)
     context["present"] = present.values
+    context["present_device"] = steady_values(host.system, disk) if disk else {}
+    place = Place(host, str(destination), mount, disk)
+    search, left_out = make_search(request.space, place, present, context)
+    space = request.space.to_json()
     if request.resume:
         results = _resumed(request.output, space, context)
     else:
-        results = Results(context, space, refused + left_out)
-    return Study(results, SweepPlan(present, grid), mount, plan)
+        results = Results(context, space, left_out)
+    always = always_tried(request.space, present)
+    sweep_plan = SweepPlan(present, search, always, request.budget)
+    return Study(results, sweep_plan, search, mount, disk, plan)
 
 
-def _present(request: StudyRequest, system: System) -> Setting:
-    """The thresholds in force, and the other sysctls that are swept."""
-    shown = {*DIRTY_PAIR, *BACKGROUND_PAIR, *request.values}
-    values = read_writeback(system)
-    return Setting(tuple((name, value) for name, value in values.items() if name in shown))
-
-
-def _usable_options(
-    request: StudyRequest, host: Host, mount: Mount, destination: Path
-) -> tuple[list[str], list[LeftOut]]:
-    """The option texts without the words that this kernel does not take, and those words."""
-    if not request.mount_options:
-        return [], []
-    texts = [words_of(text) for text in request.mount_options]
-    check_sweepable(host.system, str(destination))
-    words = dict.fromkeys(word for text in texts for word in text)
-    verdicts = {v.word: v for v in judge_options(host, mount.fstype, words)}
-    usable = [[w for w in text if verdicts[w].usable] for text in texts]
-    kept = [",".join(some) or "defaults" for some, text in zip(usable, texts) if some or not text]
-    refused = [
-        LeftOut(f"mount option {v.word}", v.reason) for v in verdicts.values() if not v.usable
-    ]
-    return list(dict.fromkeys(kept)), refused
+def _disk_of(system: System, mount: Mount) -> Disk | None:
+    try:
+        return disk_of(system, mount)
+    except HostError:
+        return None
 
 
 def _resumed(path: Path, space: Mapping[str, Any], context: Mapping[str, Any]) -> Results:
@@ -237,12 +220,37 @@ def _instance_type(system: System) -> str | None:
 def _measure(
     request: StudyRequest, host: Host, destination: Path, study: Study, view: View
 ) -> None:
+    def begin(step: Step) -> None:
+        if step.role != PRESENT:
+            _leave_out(study.results, study.search.left_out(study.results.trials), view)
+        view.step(step)
+
     def keep(trial: Trial) -> None:
         study.results.save(request.output)
         view.trial(trial)
 
     with _bench(request, host, destination, study, view) as bench:
-        run_sweep(study.results, study.sweep_plan, bench, on_step=view.step, on_trial=keep)
+        run_sweep(study.results, study.sweep_plan, bench, on_step=begin, on_trial=keep)
+    _leave_out(study.results, _not_reached(request, study), view)
+    study.results.save(request.output)
+
+
+def _leave_out(results: Results, items: Sequence[LeftOut], view: View) -> None:
+    """Keep and show what is not known to be left out yet."""
+    for item in items:
+        if item not in results.left_out:
+            results.left_out.append(item)
+            view.left_out(item)
+
+
+def _not_reached(request: StudyRequest, study: Study) -> list[LeftOut]:
+    """What the present runs ruled out, and what the budget did not reach."""
+    trials = study.results.trials
+    items = study.search.left_out(trials)
+    count = study.search.remaining(trials)
+    if request.budget.is_limited and count:
+        items.append(LeftOut(counted(count, "setting"), "the budget was used up before"))
+    return items
 
 
 def _deleting(destination: Path) -> Callable[[], AbstractContextManager[None]]:
@@ -270,4 +278,5 @@ def _bench(
             say=view.doing,
             on_phase=view.phase,
             deleting=_deleting(destination),
+            disk=study.disk,
         )

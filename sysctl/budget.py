@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from sysctl.results import CANDIDATE, PRESENT, Results
 
+#: The present settings twice, one candidate, and twice the two of them beside each other.
+MIN_TRIALS = 7
+
 
 @dataclass(frozen=True)
 class Budget:

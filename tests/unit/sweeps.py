@@ -104,7 +104,7 @@ def sweep(
     with contextlib.suppress(KeyboardInterrupt):
         run_sweep(
             results,
-            SweepPlan(PRESENT, grid, budget or Budget()),
+            SweepPlan(PRESENT, grid, budget=budget or Budget()),
             bench,
             on_step=lambda step: None,
             on_trial=on_trial,

@@ -1,0 +1,157 @@
+"""When a trial counts, when it is repeated and when it is stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from contracts.errors import WritewiseError
+from sysctl.protocol import concluded, invalid_reason, stop_after_s, writeback_rate_bytes_per_s
+from sysctl.results import CANDIDATE, PRESENT, Results, TracePoint, Trial
+from sysctl.setting import Setting
+from sysctl.sweep import Step as SweepStep
+from sysctl.sweep import StoppedEarly, run_trial
+from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench, failing, sweep
+from tests.unit.sweeps import PRESENT as NOW
+
+MIB = 2**20
+CANDIDATE_SETTING = Setting((("vm.dirty_ratio", 60), ("vm.dirty_background_ratio", 5)))
+
+
+def seen(rate=60 * MIB, seconds=6.0, held_bytes=GIB, **fields):
+    """A pull whose disk wrote at `rate` all the time."""
+    bench = MadeUpBench(lambda setting, run: seconds)
+    bench.apply(NOW)
+    times_s = [at / 20 for at in range(int(seconds * 20) + 1)]
+    trace = tuple(TracePoint(at_s, held_bytes, int(rate * at_s)) for at_s in times_s)
+    return replace(bench.measure(durable=False), **{"trace": trace, **fields})
+
+
+def test_a_pull_like_the_present_one_counts():
+    assert invalid_reason(seen(), CANDIDATE_SETTING, [seen()]) == ""
+    assert invalid_reason(seen(), NOW, []) == ""
+
+
+@pytest.mark.parametrize(
+    ("factor", "is_invalid"), [(0.5, True), (0.74, True), (0.76, False), (1.5, False)]
+)
+def test_a_disk_out_of_credits_makes_a_trial_invalid(factor, is_invalid):
+    reason = invalid_reason(seen(rate=factor * 60 * MIB), CANDIDATE_SETTING, [seen(), seen()])
+    assert bool(reason) is is_invalid
+    assert not reason or "out of credits" in reason
+    assert not reason or "60.0 MiB/s under the present settings" in reason
+
+
+@pytest.mark.parametrize(
+    "course",
+    [{"held_bytes": 64 * MIB}, {"seconds": 1.4}, {"trace": ()}],
+    ids=["never above background", "too short", "no course"],
+)
+def test_a_rate_that_is_not_known_is_not_judged(course):
+    slow = seen(**{"rate": MIB, **course})
+    assert writeback_rate_bytes_per_s(slow) is None
+    assert invalid_reason(slow, CANDIDATE_SETTING, [seen()]) == ""
+
+
+def test_the_time_before_write_back_is_no_part_of_its_rate():
+    calm = [TracePoint(at / 20, 0, 0) for at in range(100)]
+    busy = [TracePoint(5 + at / 20, GIB, int(60 * MIB * at / 20)) for at in range(100)]
+    rate = writeback_rate_bytes_per_s(replace(seen(), trace=(*calm, *busy)))
+    assert rate == pytest.approx(60 * MIB, rel=0.01)
+
+
+def test_a_knob_of_the_disk_may_be_why_it_writes_slower():
+    setting = replace(CANDIDATE_SETTING, device=(("queue/nr_requests", "4"),))
+    assert invalid_reason(seen(rate=20 * MIB), setting, [seen()]) == ""
+
+
+@pytest.mark.parametrize(("share", "is_invalid"), [(0.89, True), (0.91, False), (1.11, True)])
+def test_memory_that_moved_makes_a_trial_invalid(share, is_invalid):
+    reason = invalid_reason(
+        seen(dirtyable_bytes=int(share * 4 * GIB)), CANDIDATE_SETTING, [seen(), seen()]
+    )
+    assert ("moved from 4.00 GiB" in reason) is is_invalid
+
+
+def test_memory_is_compared_with_the_first_run_so_that_no_drift_adds_up():
+    drifting = [seen(dirtyable_bytes=int(part * 4 * GIB)) for part in (1.0, 0.95, 0.91)]
+    assert "moved" in invalid_reason(
+        seen(dirtyable_bytes=int(0.87 * 4 * GIB)), CANDIDATE_SETTING, drifting
+    )
+
+
+@pytest.mark.parametrize(("share", "is_invalid"), [(0.06, True), (0.04, False)])
+def test_another_writer_makes_a_trial_invalid(share, is_invalid):
+    pulled = 40 * 48 * MIB
+    reason = invalid_reason(
+        seen(others_dirtied_bytes=int(share * pulled)), CANDIDATE_SETTING, [seen()]
+    )
+    assert bool(reason) is is_invalid
+    assert not reason or "115 MiB meanwhile, 6% of the pull" in reason
+
+
+def test_what_every_host_writes_is_no_other_writer_for_a_small_pull():
+    assert invalid_reason(seen(bytes=32 * MIB, others_dirtied_bytes=7 * MIB), NOW, []) == ""
+    assert invalid_reason(seen(bytes=32 * MIB, others_dirtied_bytes=9 * MIB), NOW, []) != ""
+
+
+def test_an_invalid_trial_keeps_its_observation_for_the_reader_alone():
+    bench = MadeUpBench(changed=lambda setting, run: {"others_dirtied_bytes": GIB})
+    trial = run_trial(bench, SweepStep(PRESENT, NOW, False, 0), Results(dict(CONTEXT), {}))
+    assert trial.observation.others_dirtied_bytes == GIB
+    assert trial.valid is None
+    assert "other programs dirtied 1.00 GiB" in trial.problem
+
+
+def test_a_stopped_trial_is_neither_an_observation_nor_a_failure():
+    step = SweepStep(CANDIDATE, CANDIDATE_SETTING, False, 0, stop_after_s=2.5)
+    trial = run_trial(MadeUpBench(), step)
+    assert (trial.observation, trial.problem, trial.stopped_s) == (None, "", 2.5)
+
+
+def test_a_present_run_is_never_given_a_limit():
+    limits = []
+
+    class Recorded(MadeUpBench):
+        def measure(self, *, durable, stop_after_s=None):
+            limits.append((self.applied[-1] == NOW, stop_after_s))
+            return super().measure(durable=durable, stop_after_s=stop_after_s)
+
+    sweep(bench=Recorded(), at_most=8)
+    assert {limit for is_present, limit in limits if is_present} == {None}
+    assert all(limit for is_present, limit in limits if not is_present)
+
+
+def test_a_candidate_may_take_half_as_long_again_as_the_best():
+    assert stop_after_s(Results(dict(CONTEXT), {})) is None
+    assert stop_after_s(sweep(at_most=2)) == pytest.approx(1.5 * 19.05)
+    assert stop_after_s(sweep(at_most=6)) == pytest.approx(1.5 * 3.85)
+
+
+def test_a_noisy_host_gives_candidates_more_time():
+    noisy = sweep(lambda setting, run: {1: 10.0, 2: 14.0}[run], at_most=2)
+    assert stop_after_s(noisy) == pytest.approx(10.0 * (1 + 3 * 0.4))
+
+
+def failed(times):
+    trial = Trial(CANDIDATE, CANDIDATE_SETTING, "", None, "made up")
+    return [trial] * times
+
+
+def test_three_failures_conclude_a_run_and_a_fourth_begins_another():
+    assert [len(concluded(failed(count))) for count in range(8)] == [0, 0, 0, 1, 1, 1, 2, 2]
+
+
+def test_what_the_bench_does_not_expect_is_not_swallowed():
+    def broken(setting, run):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_trial(MadeUpBench(broken), SweepStep(PRESENT, NOW, False, 0))
+    with pytest.raises(StoppedEarly):
+        bench = MadeUpBench()
+        bench.apply(NOW)
+        bench.measure(durable=False, stop_after_s=1.0)
+    with pytest.raises(WritewiseError):
+        failing("reason")

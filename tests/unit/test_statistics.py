@@ -1,0 +1,91 @@
+"""Intervals and the noise floor: against tables, against exact coverage, and at their edges."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from sysctl.statistics import noise_floor, ratio_interval
+
+
+def test_students_interval_is_that_of_the_tables():
+    """Two ratios: t(0.975, 1) = 12.706 times the half difference of the logarithms."""
+    interval = ratio_interval([0.5, 0.6])
+    centre, half = (math.log(0.5) + math.log(0.6)) / 2, (math.log(0.6) - math.log(0.5)) / 2
+    assert interval.low == pytest.approx(math.exp(centre - 12.7062 * half), rel=1e-4)
+    assert interval.high == pytest.approx(math.exp(centre + 12.7062 * half), rel=1e-4)
+    assert (interval.estimate, interval.count) == (0.55, 2)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_students_interval_covers_the_truth_in_95_of_100(count):
+    assert covered(count) == pytest.approx(0.95, abs=0.035)
+
+
+def test_the_bootstraps_interval_covers_the_truth_in_more_than_9_of_10():
+    """So few values have no exact percentile interval; its end points are not Student's either."""
+    assert covered(6, repeats=30) > 0.85
+
+
+def covered(count, repeats=400):
+    """How often the interval holds the true ratio 0.5, for a noise of 5 %, seeded."""
+    draw = random.Random(count)
+    intervals = (
+        ratio_interval([0.5 * math.exp(draw.gauss(0, 0.05)) for _ in range(count)])
+        for _ in range(repeats)
+    )
+    return sum(interval.includes(0.5) for interval in intervals) / repeats
+
+
+@pytest.mark.parametrize("count", range(2, 12))
+def test_the_estimate_is_within_its_interval_and_it_is_the_same_each_time(count):
+    draw = random.Random(count)
+    ratios = [draw.lognormvariate(0, 0.3) for _ in range(count)]
+    interval = ratio_interval(ratios)
+    assert interval.low <= interval.estimate <= interval.high
+    assert interval == ratio_interval(list(ratios))
+
+
+def test_one_disturbed_pair_of_many_hardly_moves_the_bootstraps_interval():
+    calm = ratio_interval([0.50, 0.51, 0.49, 0.50, 0.52, 0.48, 0.50, 0.51])
+    disturbed = ratio_interval([0.50, 0.51, 0.49, 0.50, 0.52, 0.48, 0.50, 5.0])
+    assert disturbed.high < 1
+    assert disturbed.estimate == pytest.approx(calm.estimate, rel=0.02)
+
+
+def test_a_single_ratio_rules_nothing_out():
+    interval = ratio_interval([0.2])
+    assert (interval.low, interval.high) == (0.0, math.inf)
+    assert interval.includes(1.0)
+
+
+@pytest.mark.parametrize("count", [3, 7])
+def test_equal_ratios_have_an_interval_of_no_width(count):
+    interval = ratio_interval([0.25] * count)
+    assert interval.low == pytest.approx(0.25)
+    assert interval.high == pytest.approx(0.25)
+
+
+def test_ratios_that_differ_beyond_reason_have_a_finite_interval():
+    interval = ratio_interval([1e-9, 1e9])
+    assert 0 < interval.low < interval.high < math.inf
+
+
+@pytest.mark.parametrize("ratios", [[], [0.0], [-1.0], [math.inf], [math.nan]])
+def test_what_is_no_ratio_is_refused(ratios):
+    with pytest.raises(ValueError, match="ratios"):
+        ratio_interval(ratios)
+
+
+@pytest.mark.parametrize(
+    ("times", "floor"),
+    [([], 0.0), ([7.0], 0.0), ([10.0, 11.0], 0.1), ([11.0, 10.0], 0.1), ([5.0] * 4, 0.0)],
+)
+def test_the_noise_floor_is_by_how_much_two_runs_differ(times, floor):
+    assert noise_floor(times) == pytest.approx(floor)
+
+
+def test_one_disturbed_run_of_many_does_not_make_the_noise_floor():
+    assert noise_floor([10.0, 10.1, 9.9, 10.0, 10.1, 15.0]) < 0.03
