@@ -6,7 +6,7 @@ of them do anything here. Knobs that the present runs say cannot matter are left
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sysctl.knobs.catalogue import DEVICE_KNOBS
@@ -51,7 +51,7 @@ _SYSCTLS = tuple(knob.name for knob in KNOBS)
 class StagedSearch:
     """Implements `Strategy`. `always` comes first, `variations` last, around the fastest so far.
 
-    `core_names` are the knobs that the core may be spared for: those that nobody asked for. The
+    No variation may be of a knob that the core varies. `core_names` are the knobs that the core may be spared for: those that nobody asked for. The
     core is left out when the present runs say of every one of them that it cannot matter.
     """
 
@@ -112,20 +112,26 @@ def _fastest(trials: Sequence[Trial]) -> Setting | None:
 
 
 def wide_variations(
-    present: Mapping[str, int], disk: Mapping[str, str], fstype: str, mount_words: Sequence[str]
+    present: Mapping[str, int],
+    disk: Mapping[str, str],
+    fstype: str,
+    mount_words: Sequence[str],
+    named: Collection[str] = (),
 ) -> tuple[Variation, ...]:
     """What a wide sweep tries beside the thresholds: each knob's `wide` values but the present one.
 
     `present` are the sysctls in force, `disk` the knobs that the destination's disk has with their
-    values (empty: none), `mount_words` the tunable options that the mount has.
+    values (empty: none), `mount_words` the tunable options that the mount has. `named` are the
+    knobs that the core combines already (`MOUNT` for mount options): these are not varied.
     """
     sysctls = [(k.name, str(v)) for k in KNOBS for v in k.wide if present.get(k.name) != v]
     knobs = [
         (knob.name, value)
         for knob in DEVICE_KNOBS
-        if knob.name in disk
+        if knob.name in disk and knob.counterpart not in named
         for value in knob.wide
         if value != disk[knob.name]
     ]
     mounts = [(MOUNT, text) for text in wide_texts(fstype) if text not in mount_words]
-    return tuple(Variation(name, value) for name, value in (*sysctls, *knobs, *mounts))
+    every = (*sysctls, *knobs, *mounts)
+    return tuple(Variation(name, value) for name, value in every if name not in named)

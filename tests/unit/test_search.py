@@ -279,3 +279,10 @@ def test_a_wide_sweep_takes_what_the_host_has_but_for_what_is_in_force():
         "mount options=lazytime",
         "mount options=logbsize=256k",
     ]
+
+
+def test_what_the_core_combines_is_not_varied_too():
+    disk = {"queue/nr_requests": "128", "bdi/max_ratio": "100", "bdi/strict_limit": "0"}
+    named = ("vm.dirty_expire_centisecs", "queue/nr_requests", "bdi/max_bytes", MOUNT)
+    names = [v.name for v in wide_variations({}, disk, "ext4", (), named)]
+    assert names == ["vm.dirty_writeback_centisecs"] * 2 + ["bdi/strict_limit"]
