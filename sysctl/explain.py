@@ -76,8 +76,8 @@ def together(comparison: Comparison) -> str:
     if interval is None:
         return ""
     return (
-        f"all values together left {interval.estimate:.0%} of the time (95 % interval "
-        f"{interval.low:.0%} to {interval.high:.0%}, {counted(interval.count, 'pair')})"
+        f"all values together left {interval.estimate:.1%} of the time (95 % interval "
+        f"{interval.low:.1%} to {interval.high:.1%}, {counted(interval.count, 'pair')})"
     )
 
 

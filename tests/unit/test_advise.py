@@ -170,7 +170,7 @@ def test_a_reason_says_what_changed_why_what_it_did_what_it_risks_and_when_to_un
         "set",
     )
     assert "from 614 MiB of dirty pages on, 83% of their time; now from 1.70 GiB" in dirty.mechanism
-    assert "18% of the time (95 % interval 17% to 19%, 2 pairs)" in dirty.effect
+    assert "17.9% of the time (95 % interval 16.6% to 19.3%, 2 pairs)" in dirty.effect
     assert "40: 8.75 s, 60: 3.85 s, 80: 3.35 s" in dirty.effect
     assert "power loss" in dirty.risk
     assert "1.70 GiB of memory" in dirty.undo
