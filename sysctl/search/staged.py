@@ -51,8 +51,9 @@ _SYSCTLS = tuple(knob.name for knob in KNOBS)
 class StagedSearch:
     """Implements `Strategy`. `always` comes first, `variations` last, around the fastest so far.
 
-    No variation may be of a knob that the core varies. `core_names` are the knobs that the core may be spared for: those that nobody asked for. The
-    core is left out when the present runs say of every one of them that it cannot matter.
+    No variation may be of a knob that the core varies. `core_names` are the knobs that the core may
+    be spared for: those that nobody asked for. The core is left out when the present runs say of
+    every one of them that it cannot matter.
     """
 
     core: Strategy
