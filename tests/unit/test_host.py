@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sysctl.host import changes, sysctls
 from sysctl.host.changes import NewPath, WritebackOriginals
+from sysctl.host.host import Host
 from sysctl.host.journal import Journal, JournalError, private_directory
 from sysctl.host.lock import LockedError, exclusive_lock
 from sysctl.host.mount_table import is_below, mount_of, parse_mountinfo
@@ -233,6 +234,25 @@ def test_only_the_member_of_a_pair_that_means_something_is_kept(tmp_path):
     sysctls.write_writeback(host, {"vm.dirty_ratio": 40, "vm.dirty_background_ratio": 5})
     sysctls.write_writeback(host, originals)
     assert sysctls.read_writeback(host) == originals
+
+
+def test_what_a_setting_does_not_name_goes_back_to_before_the_first_change(tmp_path):
+    system = FakeHost(tmp_path)
+    system._put("/proc/sys/kernel/random/boot_id", "boot-1")
+    before = sysctls.read_writeback(system)
+    host = Host(tmp_path / "state", "sweep", system)
+    host.replace_writeback({"vm.dirty_expire_centisecs": 500, "vm.dirty_ratio": 40})
+    host.replace_writeback({"vm.dirty_bytes": 2**30, "vm.dirty_background_bytes": 2**28})
+    assert sysctls.read_writeback(system) == {
+        "vm.dirty_bytes": 2**30,
+        "vm.dirty_background_bytes": 2**28,
+        "vm.dirty_expire_centisecs": 3000,
+        "vm.dirty_writeback_centisecs": 500,
+    }
+    host.replace_writeback({})
+    assert sysctls.read_writeback(system) == before
+    host.replace_writeback({"vm.dirty_ratio": 40})
+    assert host.restore() and sysctls.read_writeback(system) == before
 
 
 def test_a_background_threshold_of_0_comes_back(tmp_path):
