@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sysctl.results import CANDIDATE, PRESENT, Results
+from sysctl.results import CANDIDATE, PRESENT, Results, Trial
 
 #: The present settings twice, one candidate, and twice the two of them beside each other.
 MIN_TRIALS = 7
@@ -38,13 +38,24 @@ class Budget:
 
 
 def _typical_s(results: Results, role: str) -> float:
-    """What a run of that role takes: the median of those so far; a recheck is as a candidate."""
+    """What a run of that role takes that does not wait for the device: the median so far.
+
+    A recheck takes what a candidate took; before any candidate, what the present settings took.
+    """
     kind = PRESENT if role == PRESENT else CANDIDATE
-    fitting = [t.elapsed_s for t in results.of_role(kind) if not t.problem]
-    return statistics.median(fitting or [t.elapsed_s for t in results.trials] or [0.0])
+    fitting = [t for t in results.of_role(kind) if not t.problem] or results.trials
+    return statistics.median(map(_without_sync_s, fitting)) if fitting else 0.0
+
+
+def _without_sync_s(trial: Trial) -> float:
+    seen = trial.observation
+    if seen is None or seen.durable_s is None:
+        return trial.elapsed_s
+    return trial.elapsed_s - (seen.durable_s - seen.return_s)
 
 
 def _sync_s(results: Results) -> float:
-    """What waiting for the device adds to a pull that returns at once."""
+    """What waiting for the device adds to a typical candidate."""
     durable = [t.valid.durable_s for t in results.trials if t.valid]
-    return max((seconds for seconds in durable if seconds is not None), default=0.0)
+    longest_s = max((seconds for seconds in durable if seconds is not None), default=0.0)
+    return max(0.0, longest_s - _typical_s(results, CANDIDATE))

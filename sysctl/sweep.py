@@ -135,8 +135,8 @@ def _is_durable(results: Results, plan: SweepPlan, role: str, setting: Setting) 
 
 def remaining(results: Results, plan: SweepPlan) -> int:
     """How many trials are still to come, as far as is known: pairs may be added at the end."""
-    run = recheck.next_run(results, plan.present, plan.budget)
     if recheck.has_begun(results):
+        run = recheck.next_run(results, plan.present, plan.budget)
         if run is None:
             return 0
         blocks_left = max(0, recheck.MIN_PAIRS - 1 - run.pair)

@@ -88,6 +88,7 @@ def sweep(
     mount_options=(),
     results=None,
     budget=None,
+    always=(),
     bench=None,
     at_most=None,
 ):
@@ -104,7 +105,7 @@ def sweep(
     with contextlib.suppress(KeyboardInterrupt):
         run_sweep(
             results,
-            SweepPlan(PRESENT, grid, budget=budget or Budget()),
+            SweepPlan(PRESENT, grid, always, budget or Budget()),
             bench,
             on_step=lambda step: None,
             on_trial=on_trial,

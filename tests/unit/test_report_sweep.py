@@ -17,7 +17,7 @@ from profiler.pull.results import Progress
 from profiler.report.advice import print_advice
 from profiler.report.sweep_view import SweepView, _minutes, sweep_bar
 from sysctl.advise import advise
-from sysctl.results import CANDIDATE, Results, Trial
+from sysctl.results import CANDIDATE, LeftOut, Results, Trial
 from sysctl.setting import Setting
 from sysctl.sweep import Step
 from tests.unit.sweeps import PRESENT, sweep
@@ -95,10 +95,27 @@ def test_a_resumed_sweep_counts_on_but_times_only_its_own_trials():
     shown.try_for(10, remaining=7)
     shown.view.step(Step(CANDIDATE, SETTING, durable=False, remaining=6))
     text = shown.file.getvalue()
-    assert "1 setting to try" in text
+    assert "about 1 trial" in text
     assert "trial 5 of 12: dirty_ratio=40" in text
     assert "trial 6 of 12: dirty_ratio=40" in text
     assert "about 1 min 10 s left" in text
+
+
+def test_a_trial_that_was_stopped_is_no_failure():
+    shown = Shown()
+    shown.view.trial(Trial(CANDIDATE, SETTING, "", None, stopped_s=5.4))
+    assert ">  5.4 s  dirty_ratio=40" in shown.file.getvalue()
+    assert "stopped: it can no longer win" in shown.file.getvalue()
+
+
+def test_an_invalid_trial_tells_its_reason_and_a_setting_left_out_too():
+    shown = Shown()
+    shown.view.trial(Trial(CANDIDATE, SETTING, "", sweep().trials[0].observation, "memory moved"))
+    shown.view.left_out(LeftOut("queue/read_ahead_kb", "nothing was read"))
+    lines = shown.file.getvalue().splitlines()
+    assert lines[0].startswith("invalid: dirty_ratio=40")
+    assert lines[0].endswith("memory moved")
+    assert lines[1] == "left out: queue/read_ahead_kb: nothing was read"
 
 
 def test_a_trial_tells_the_stalled_share():

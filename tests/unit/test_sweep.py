@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import UsageError, WritewiseError
+from sysctl import recheck
 from sysctl import results as results_module
-from sysctl.results import CANDIDATE, PRESENT, RECHECK, load
+from sysctl.budget import MIN_TRIALS, Budget
+from sysctl.evidence import Verdict, compare, pairs_of
+from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results, load
 from sysctl.search.grid import build_grid
 from sysctl.setting import Setting
 from tests.unit import sweeps
@@ -21,20 +24,119 @@ def roles(results):
     return [trial.role for trial in results.trials]
 
 
-def test_present_settings_run_first_in_the_middle_and_last_and_the_best_is_confirmed():
+def blocks(results):
+    """By pair: P for the present settings, else the dirty and the background ratio."""
+    found = {}
+    for trial in results.trials:
+        if trial.pair is not None and not trial.problem:
+            name = "P" if trial.role == PRESENT else tuple(trial.setting.values.values())
+            found.setdefault(trial.pair, []).append(name)
+    return list(found.values())
+
+
+def test_the_floor_first_then_the_search_then_the_best_beside_the_present_settings():
     results = sweep()
-    assert roles(results) == [
-        PRESENT,
-        *[CANDIDATE] * 3,
-        PRESENT,
-        *[CANDIDATE] * 3,
-        PRESENT,
-        RECHECK,
+    assert roles(results)[:8] == [PRESENT, PRESENT, *[CANDIDATE] * 6]
+    assert blocks(results) == [["P", (80, 5), (80, 10)], [(80, 10), (80, 5), "P"]]
+
+
+def test_each_side_waits_for_the_device_once():
+    durable = [t for t in sweep().trials if t.observation.durable_s]
+    assert [(t.role, t.setting.values["vm.dirty_ratio"]) for t in durable] == [
+        (PRESENT, 20),
+        (RECHECK, 80),
     ]
-    assert results.trials[-1].setting.values["vm.dirty_ratio"] == 80
-    assert [t.observation.durable_s for t in results.trials if t.observation.durable_s] == [
-        31.5
-    ] * 2
+
+
+def test_in_a_long_search_the_present_settings_run_in_between():
+    results = sweep(ratios=(30, 40, 50, 60, 70, 80), seconds=lambda setting, run: 10.0)
+    assert roles(results)[2:] == [*[CANDIDATE] * 8, PRESENT, *[CANDIDATE] * 4]
+
+
+def test_without_a_gain_nothing_is_rechecked():
+    results = sweep(lambda setting, run: 10.0 - 0.01 * run)
+    assert RECHECK not in roles(results)
+
+
+def test_a_gain_within_the_noise_of_the_present_settings_is_not_rechecked():
+    def seconds(setting, run):
+        return {1: 10.0, 2: 14.0}[run] if setting == sweeps.PRESENT else 9.0
+
+    assert RECHECK not in roles(sweep(seconds))
+
+
+def test_pairs_that_do_not_decide_are_followed_by_more_until_they_do():
+    """The gain is 20 %, and the candidate's runs differ by 25 %: two pairs cannot tell."""
+    times = {1: 8.0, 2: 7.0, 3: 9.0, 4: 8.0, 5: 7.5, 6: 8.5, 7: 8.0}
+
+    def seconds(setting, run):
+        return 10.0 + 0.01 * run if setting == sweeps.PRESENT else times[run]
+
+    results = sweep(seconds, ratios=(40,), backgrounds=(5,))
+    [setting] = {t.setting for t in results.of_role(RECHECK)}
+    assert 2 < len(pairs_of(results, setting)) <= recheck.MAX_PAIRS
+    assert compare(results, setting).verdict is Verdict.FASTER
+    assert blocks(results)[2:4] == [["P", (40, 5)], [(40, 5), "P"]]
+
+
+def test_only_finalists_that_are_open_go_on():
+    """One of two is 10 times faster each time, the other now faster, now slower."""
+
+    def seconds(setting, run):
+        if setting == sweeps.PRESENT:
+            return 10.0
+        if setting.values["vm.dirty_background_ratio"] == 5 or run == 1:
+            return 1.0
+        return 20.0 if run % 2 else 5.0
+
+    later = blocks(sweep(seconds, ratios=(40,)))[2:]
+    assert later
+    assert {name for block in later for name in block} == {"P", (40, 10)}
+
+
+def test_a_budget_gives_more_pairs_where_they_do_not_decide():
+    def seconds(setting, run):
+        if setting == sweeps.PRESENT:
+            return 10.0
+        return 8.0 if run == 1 else (13.0 if run % 2 else 7.0)
+
+    without = len(blocks(sweep(seconds, ratios=(40,), backgrounds=(5,))))
+    asked = sweep(seconds, ratios=(40,), backgrounds=(5,), budget=Budget(trials=31))
+    assert without == recheck.MAX_PAIRS
+    assert len(blocks(asked)) == 14
+    assert len(asked.trials) == 31
+
+
+@pytest.mark.parametrize("trials", range(MIN_TRIALS, 16))
+def test_a_budget_of_trials_is_kept_and_always_ends_in_a_comparison(trials):
+    results = sweep(budget=Budget(trials=trials), ratios=(80, 60, 40))
+    assert len(results.trials) <= trials
+    finalist = results.of_role(RECHECK)[0].setting
+    assert len(pairs_of(results, finalist)) == recheck.MIN_PAIRS
+
+
+def test_a_budget_of_minutes_is_kept():
+    bench = sweeps.MadeUpBench()
+    results = sweep(bench=bench, budget=Budget(time_s=180.0))
+    assert bench.now_s == sum(trial.elapsed_s for trial in results.trials) <= 180.0
+    assert len(pairs_of(results, results.of_role(RECHECK)[0].setting)) == recheck.MIN_PAIRS
+
+
+def test_the_kernels_default_is_tried_first_and_once():
+    default = Setting((("vm.dirty_ratio", 40), ("vm.dirty_background_ratio", 10)))
+    results = sweep(always=(default,))
+    tried = [t.setting for t in results.of_role(CANDIDATE)]
+    assert tried[0] == default
+    assert tried.count(default) == 1
+
+
+def test_a_candidate_that_can_no_longer_win_is_stopped():
+    def seconds(setting, run):
+        return 50.0 if setting.values["vm.dirty_ratio"] == 60 else by_ratio(setting, run)
+
+    stopped = [t for t in sweep(seconds).trials if t.stopped_s]
+    assert [t.setting.values["vm.dirty_ratio"] for t in stopped] == [60, 60]
+    assert [t.stopped_s for t in stopped] == [pytest.approx(1.5 * 8.75)] * 2
 
 
 def test_candidates_go_from_the_smallest_threshold_to_the_largest():
@@ -62,19 +164,35 @@ def test_bytes_are_compared_with_a_ratio_that_stays():
     assert len(left_out) == 1
 
 
-@pytest.mark.parametrize("stopped_after", range(10))
-def test_resume_goes_on_where_it_stopped(tmp_path, stopped_after):
-    whole = sweep()
-    part = sweep()
-    del part.trials[stopped_after:]
+@pytest.mark.parametrize("killed_after", range(22))
+def test_resume_after_a_kill_at_any_trial_goes_on_as_if_nothing_had_happened(
+    tmp_path, killed_after
+):
+    """Each setting's first run fails and its second is disturbed, so repeats are resumed too."""
+
+    def key(results):
+        return [(t.role, t.setting, t.pair, t.problem, t.stopped_s) for t in results.trials]
+
+    whole, bench = sweep(bench=flaky_bench()), flaky_bench()
+    part = sweep(bench=bench, at_most=killed_after) if killed_after else Results(whole.context, {})
     part.save(tmp_path / "r.json")
-    resumed = sweep(results=load(tmp_path / "r.json"))
-    assert [(t.role, t.setting) for t in resumed.trials] == [
-        (t.role, t.setting) for t in whole.trials
-    ]
+    resumed = sweep(results=load(tmp_path / "r.json"), bench=bench)
+    assert len(whole.trials) > 22
+    assert key(resumed) == key(whole)
 
 
-def test_a_failed_trial_is_kept_with_its_reason_and_the_sweep_goes_on():
+def flaky_bench():
+    def seconds(setting, run):
+        if run == 1:
+            failing("the endpoint is down")
+        return by_ratio(setting, run)
+
+    return sweeps.MadeUpBench(
+        seconds, lambda setting, run: {"others_dirtied_bytes": GIB if run == 2 else 0}
+    )
+
+
+def test_a_failed_trial_is_repeated_and_kept_with_its_reason_and_the_sweep_goes_on():
     def seconds(setting, run):
         if setting.values["vm.dirty_ratio"] == 60:
             failing("the endpoint is down")
@@ -82,13 +200,68 @@ def test_a_failed_trial_is_kept_with_its_reason_and_the_sweep_goes_on():
 
     results = sweep(seconds)
     problems = [trial.problem for trial in results.trials if trial.problem]
-    assert problems == ["the endpoint is down"] * 2
-    assert roles(results)[-1] == RECHECK
+    assert problems == ["the endpoint is down"] * 6
+    assert blocks(results) == [["P", (80, 5), (80, 10)], [(80, 10), (80, 5), "P"]]
 
 
-def test_a_first_pull_that_fails_ends_the_sweep_with_its_reason():
-    with pytest.raises(WritewiseError, match=r"present settings failed: no such bucket"):
-        sweep(lambda setting, run: failing("no such bucket"))
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_trial_that_fails_at_first_counts_when_it_is_repeated(failures):
+    failed = []
+
+    def seconds(setting, run):
+        if run <= failures:
+            failed.append(setting)
+            failing("disturbed")
+        return by_ratio(setting, run)
+
+    results = sweep(seconds)
+    assert len([t for t in results.trials if t.problem]) == 7 * failures == len(failed)
+    assert len([t for t in results.of_role(CANDIDATE) if t.valid]) == 6
+    assert blocks(results) == [["P", (80, 5), (80, 10)], [(80, 10), (80, 5), "P"]]
+
+
+def test_a_side_that_fails_in_the_recheck_loses_its_pair_alone():
+    def seconds(setting, run):
+        if setting == sweeps.PRESENT and run in (3, 4, 5):
+            failing("disturbed")
+        return by_ratio(setting, run)
+
+    results = sweep(seconds, ratios=(80,), backgrounds=(5,))
+    [setting] = {t.setting for t in results.of_role(RECHECK)}
+    assert [len(block) for block in blocks(results)] == [1, 2, 2]
+    assert len(pairs_of(results, setting)) == 2
+
+
+def test_invalid_trials_are_no_evidence():
+    """Another writer disturbs the first run of every setting."""
+
+    def changed(setting, run):
+        return {"others_dirtied_bytes": GIB if run == 1 else 0}
+
+    results = sweep(bench=sweeps.MadeUpBench(changed=changed))
+    invalid = [t for t in results.trials if t.problem]
+    assert len(invalid) == 7
+    assert all("other programs dirtied 1.00 GiB" in t.problem for t in invalid)
+    assert all(t.observation and not t.valid for t in invalid)
+
+
+def test_without_a_valid_present_run_the_sweep_ends_with_its_reason_and_keeps_no_trial():
+    results = Results(dict(sweeps.CONTEXT), {})
+    with pytest.raises(WritewiseError, match=r"present settings in 3 attempts: no such bucket"):
+        sweep(lambda setting, run: failing("no such bucket"), results=results)
+    assert results.trials == []
+
+
+def test_later_failures_of_the_present_settings_end_no_sweep():
+    def seconds(setting, run):
+        if setting == sweeps.PRESENT and run > 1:
+            failing("disturbed")
+        return by_ratio(setting, run)
+
+    results = sweep(seconds)
+    assert len([t for t in results.of_role(CANDIDATE) if t.valid]) == 6
+    [finalist, *_] = [t.setting for t in results.of_role(RECHECK)]
+    assert compare(results, finalist).verdict is Verdict.UNKNOWN
 
 
 def test_results_come_back_from_the_file_as_they_were(tmp_path):
