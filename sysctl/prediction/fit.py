@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from contracts.errors import UsageError
 from sysctl.prediction.model import Model
+from sysctl.prediction.simulation import Burst, simulate
 from sysctl.results import PRESENT, Observation, Results, TracePoint
 
 #: A rate is taken from at least so many points of a course.
@@ -27,18 +29,55 @@ def fit(results: Results) -> Model:
             "the results hold no valid run of the present settings, so nothing can be predicted",
             "run the sweep again, or go on with --resume",
         )
-    sources = [_source(run) for run in runs]
+    device_bytes_per_s = _device_bytes_per_s(runs)
+    workers = int(results.context.get("workers") or 1)
+    bursts = [_burst(run, workers) for run in runs]
+    parts = [_rate_limit_part(run, each, device_bytes_per_s) for run, each in zip(runs, bursts)]
     return Model(
         present=results.of_role(PRESENT)[0].setting.values,
-        burst_bytes=runs[0].bytes,
+        burst=Burst(
+            size_bytes=runs[0].bytes,
+            start_s=statistics.median(burst.start_s for burst in bursts),
+            source_bytes_per_s=statistics.median(b.source_bytes_per_s for b in bursts),
+            flushed_bytes_per_s=statistics.median(b.flushed_bytes_per_s for b in bursts),
+            tail_bytes=bursts[0].tail_bytes,
+            writers=bursts[0].writers,
+            rate_limit_part=statistics.median(parts),
+        ),
         dirtyable_bytes=round(statistics.median(run.dirtyable_bytes for run in runs)),
-        source_bytes_per_s=statistics.median(rate for rate, _, _ in sources),
-        flushed_bytes_per_s=statistics.median(rate for _, rate, _ in sources),
-        device_bytes_per_s=_device_bytes_per_s(runs),
-        start_s=statistics.median(start for _, _, start in sources),
-        tail_bytes=_tail_bytes(results, runs[0]),
+        device_bytes_per_s=device_bytes_per_s,
         seen_bytes=max(min(run.peak_dirty_bytes, run.thresholds.freerun_bytes) for run in runs),
     )
+
+
+def _burst(run: Observation, workers: int) -> Burst:
+    """The burst that a run was, as far as waits for the device do not decide."""
+    writers = max(1, min(workers, run.objects))
+    rate, flushed, start_s = _source(run)
+    return Burst(
+        size_bytes=run.bytes,
+        start_s=start_s,
+        source_bytes_per_s=rate,
+        flushed_bytes_per_s=flushed,
+        # Each writer is anywhere in its last object when the first of them has nothing to do.
+        tail_bytes=(writers - 1) / 2 * run.bytes / max(1, run.objects),
+        writers=writers,
+        rate_limit_part=1 / writers,
+    )
+
+
+def _rate_limit_part(run: Observation, burst: Burst, device_bytes_per_s: float) -> float:
+    """What a writer's rate limit was at first, by which the simulated run returns as it did.
+
+    In balance the writers share the device's rate; at most each may write as fast as it.
+    """
+
+    def miss_s(part: float) -> float:
+        begun = replace(burst, rate_limit_part=part)
+        return abs(simulate(begun, run.thresholds, device_bytes_per_s).return_s - run.return_s)
+
+    least = 1 / burst.writers
+    return min((least + (1 - least) * step / 10 for step in range(11)), key=miss_s)
 
 
 def _source(run: Observation) -> tuple[float, float, float]:
@@ -120,12 +159,3 @@ def _written_rate(run: Observation) -> float | None:
         return None
     rate, _ = _line([p.time_s for p in points], [p.written_bytes for p in points])
     return rate if rate > 0 else None
-
-
-def _tail_bytes(results: Results, run: Observation) -> float:
-    """What is left on average when the first of the workers has nothing more to do.
-
-    Each is then anywhere in its last object: all of them but one lose half an object's time.
-    """
-    workers = min(int(results.context.get("workers") or 1), run.objects)
-    return (workers - 1) / 2 * run.bytes / max(1, run.objects)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from contracts.units import format_size
 from sysctl.knobs.vm import BY_NAME
@@ -31,23 +31,32 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Model:
-    """A pull of `burst_bytes` with `dirtyable_bytes` of memory, as the present runs showed it.
+    """A pull with `dirtyable_bytes` of memory to a device, as the present runs showed it.
 
-    The pull brings `source_bytes_per_s` while nothing makes it wait, `flushed_bytes_per_s` while
-    the device writes at the same time, and `start_s` pass before its first byte and after its last.
-    The device writes `device_bytes_per_s`. `seen_bytes` is how much was held at most while writers
+    The device takes `device_bytes_per_s`. `seen_bytes` is how much was held at most while writers
     were not made to wait. `present` are the sysctls in force, which a setting leaves as they are.
     """
 
     present: Mapping[str, int]
-    burst_bytes: int
+    burst: Burst
     dirtyable_bytes: int
-    source_bytes_per_s: float
-    flushed_bytes_per_s: float
     device_bytes_per_s: float
-    start_s: float
-    tail_bytes: float
     seen_bytes: int
+
+    @property
+    def burst_bytes(self) -> int:
+        """The size of the pull that was measured."""
+        return round(self.burst.size_bytes)
+
+    @property
+    def source_bytes_per_s(self) -> float:
+        """How fast data comes while nothing makes the writers wait."""
+        return self.burst.source_bytes_per_s
+
+    @property
+    def flushed_bytes_per_s(self) -> float:
+        """The same while the device writes."""
+        return self.burst.flushed_bytes_per_s
 
     def predict(
         self,
@@ -69,13 +78,7 @@ class Model:
         )
 
     def _course(self, values: Mapping[str, int], size_bytes: int, memory_bytes: int) -> Course:
-        burst = Burst(
-            size_bytes=size_bytes,
-            start_s=self.start_s,
-            source_bytes_per_s=self.source_bytes_per_s,
-            flushed_bytes_per_s=self.flushed_bytes_per_s,
-            tail_bytes=self.tail_bytes,
-        )
+        burst = replace(self.burst, size_bytes=size_bytes)
         thresholds = effective_thresholds(values, memory_bytes)
         return simulate(burst, thresholds, self.device_bytes_per_s, _flush_age_s(values))
 

@@ -4,8 +4,8 @@ One state, the bytes held (dirty or under write-back), between two rates: what t
 and what the device writes. In between stands `balance_dirty_pages()` of the kernel's
 mm/page-writeback.c (as of Linux 6.18), of which this has, for all writers together: the freerun
 ceiling, the cubic `pos_ratio_polynom()`, the device's own line of `wb_position_ratio()`, and the
-rate limit that `wb_update_dirty_ratelimit()` moves every 200 ms. Device and memory have no other
-writer, and memory does not shrink meanwhile.
+rate limit of a writer that `wb_update_dirty_ratelimit()` moves every 200 ms. Device and memory have
+no other writer, and memory does not shrink meanwhile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class Burst:
 
     `source_bytes_per_s` is its rate while nothing makes it wait, `flushed_bytes_per_s` the same
     while the device writes at the same time, which takes CPU time and locks from it. The last
-    `tail_bytes` come at half the rate, as the writers do not end together.
+    `tail_bytes` are written by half of the `writers`, since these do not end together. A writer's
+    rate limit is at first `rate_limit_part` of the device's rate: the kernel keeps it from what was
+    written before.
     """
 
     size_bytes: float
@@ -39,6 +41,8 @@ class Burst:
     source_bytes_per_s: float
     flushed_bytes_per_s: float
     tail_bytes: float = 0.0
+    writers: int = 1
+    rate_limit_part: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -57,17 +61,17 @@ class Course:
 
 
 class _Throttle:
-    """The kernel's control of the writers' rate, in bytes/s of all writers together."""
+    """The kernel's control of the writers: each may write as much per second."""
 
-    def __init__(self, thresholds: Thresholds, device_bytes_per_s: float) -> None:
+    def __init__(self, burst: Burst, thresholds: Thresholds, device_bytes_per_s: float) -> None:
         self._limit = float(max(1, thresholds.dirty_bytes))
         self._setpoint = (min(thresholds.freerun_bytes, self._limit - 1) + self._limit) / 2
         self._device = device_bytes_per_s
-        self._rate_limit = self._balanced = device_bytes_per_s
+        self._rate_limit = self._balanced = device_bytes_per_s * burst.rate_limit_part
         self._since_s = self._dirtied = 0.0
 
     def rate(self, held_bytes: float) -> float:
-        """What the writers may write now: the rate limit times the position ratio."""
+        """What a writer may write now: the rate limit times the position ratio, in bytes/s."""
         return self._rate_limit * self._position_ratio(held_bytes)
 
     def _position_ratio(self, held: float) -> float:
@@ -106,7 +110,7 @@ class _Run:
     ) -> None:
         self._burst, self._at, self._device = burst, thresholds, device_bytes_per_s
         self._flush_age_s = burst.start_s + age_s
-        self._throttle = _Throttle(thresholds, device_bytes_per_s)
+        self._throttle = _Throttle(burst, thresholds, device_bytes_per_s)
         self._time_s, self._left = burst.start_s, burst.size_bytes
         self._held = self._peak = self._throttled_s = 0.0
         self._flush_start_s: float | None = None
@@ -139,14 +143,17 @@ class _Run:
         self._advance(min(max(min(steps), _STEP_S), steps[0]), rate)
 
     def _throttled_step(self) -> None:
-        allowed = self._throttle.rate(self._held)
-        rate = min(self._source(), allowed / 2 if self._left <= self._burst.tail_bytes else allowed)
+        rate = min(self._source(), self._active_writers() * self._throttle.rate(self._held))
         if abs(rate / self._device - 1) < _STEADY_PART:
             self._skip()
         step_s = min(_STEP_S, self._left / rate) if rate else _STEP_S
         self._throttled_s += step_s
         self._advance(step_s, rate)
         self._throttle.after(step_s, rate * step_s, self._held)
+
+    def _active_writers(self) -> float:
+        writers = self._burst.writers
+        return max(1.0, writers / 2) if self._left <= self._burst.tail_bytes else writers
 
     def _skip(self) -> None:
         """Go through most of a long steady state at once; what is held stays as it is."""
