@@ -33,6 +33,7 @@ from sysctl.evidence import Comparison, Side, Verdict, compare, noise_floor_of, 
 from sysctl.explain import Reason, explain_device, explain_mounts, explain_sysctls
 from sysctl.forms import Form, forms_of
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+from sysctl.knobs_tried import is_worth_its_knobs
 from sysctl.mounts_tried import is_worth_its_mount
 from sysctl.price import Limits, Price, cheapest, price_of
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
@@ -138,7 +139,11 @@ def _sort_out(
         for setting, comparison in comparisons.items()
         if comparison.verdict is Verdict.FASTER and comparison.interval
     ]
-    proven = [each for each in faster if is_worth_its_mount(results, each.setting)]
+    proven = [
+        each
+        for each in faster
+        if is_worth_its_mount(results, each.setting) and is_worth_its_knobs(results, each.setting)
+    ]
     objections = [(each, limits.objection(each.price)) for each in proven or faster]
     excluded = [
         Excluded(each.setting, why, each.interval.estimate) for each, why in objections if why

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import replace
 
+from sysctl.knobs_tried import is_worth_its_knobs
 from sysctl.mounts_tried import is_worth_its_mount
 from sysctl.price import cheapest, price_of
 from sysctl.results import CANDIDATE, PRESENT, Results
@@ -49,10 +50,14 @@ def search_times(results: Results) -> list[float]:
 
 
 def _times_of_candidates(results: Results) -> dict[Setting, float]:
-    """The valid candidates' times to return (s), without those whose mount options do not help."""
+    """The valid candidates' times to return (s), without those of which a part does not help."""
     tried = ((trial.setting, trial.valid) for trial in results.of_role(CANDIDATE))
     valid = {setting: seen.return_s for setting, seen in tried if seen}
-    return {s: time_s for s, time_s in valid.items() if is_worth_its_mount(results, s)}
+    return {
+        setting: time_s
+        for setting, time_s in valid.items()
+        if is_worth_its_mount(results, setting) and is_worth_its_knobs(results, setting)
+    }
 
 
 def _by_price(results: Results, settings: list[Setting]) -> list[Setting]:

@@ -1,4 +1,4 @@
-"""The price of a setting: bytes at risk, time until they are durable, mount options changed.
+"""The price of a setting: bytes at risk, time until they are durable, what else it changes.
 
 Bytes at risk are those that a power loss would take: dirty or under write-back. Where a pull ran
 under the setting they are the most that was seen; else the bound that the kernel keeps, the dirty
@@ -15,6 +15,7 @@ from typing import Optional
 
 from contracts.units import format_seconds, format_size
 from sysctl.evidence import thresholds_of
+from sysctl.knobs_tried import changed_knobs
 from sysctl.mounts_tried import changed_options
 from sysctl.results import Results
 from sysctl.setting import Setting
@@ -28,7 +29,8 @@ class Price:
     """What a setting costs; `is_measured` is of `at_risk_bytes`, else they are the bound.
 
     `ceiling_bytes` is the dirty threshold, which a larger burst may reach; `durable_s` is None
-    where no trial waited for the device.
+    where no trial waited for the device. `changed_options` counts the mount options and the knobs
+    beside the thresholds that it changes.
     """
 
     at_risk_bytes: int
@@ -75,7 +77,8 @@ def price_of(results: Results, setting: Setting) -> Price:
         is_measured=bool(seen),
         ceiling_bytes=ceiling_bytes,
         durable_s=statistics.median(durable) if durable else None,
-        changed_options=len(changed_options(results, setting)),
+        changed_options=len(changed_options(results, setting))
+        + len(changed_knobs(results, setting)),
     )
 
 
