@@ -17,7 +17,7 @@ from profiler.lab.s3_server import S3Server
 from profiler.measured_pull import measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
-from profiler.pull.errors import PullError
+from profiler.pull.errors import PullError, PullStoppedError
 from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, list_plan
@@ -152,6 +152,52 @@ def test_an_interrupt_ends_the_workers_within_a_second_and_leaves_nothing(
         assert time.monotonic() - interrupted_s[0] < 1
         assert not [pid for pid in pids if is_running(pid)]
     assert list(destination.iterdir()) == []
+
+
+@pytest.mark.parametrize("stop_after_s", [0.0, 0.5, 1.2])
+def test_a_pull_is_stopped_within_a_second_and_its_workers_live_on(
+    slow_server: S3Server, plan: Plan, destination: Path, stop_after_s: float
+) -> None:
+    with pool_for(slow_server.endpoint_url) as pool:
+        pids = pool.pids
+        began_s = time.monotonic()
+        with pytest.raises(PullStoppedError, match="stopped after"):
+            measure_pull(pool, plan, Destination(destination), None, stop_after_s=stop_after_s)
+        assert time.monotonic() - began_s < stop_after_s + 1
+        assert list(destination.iterdir()) == []
+        assert pool.pids == pids
+        measured = measure_pull(pool, plan, Destination(destination), None)
+        assert pool.pids == pids
+    assert measured.result.objects == OBJECTS
+    assert measured.failures == ()
+
+
+def test_a_pull_that_is_in_time_is_not_stopped(
+    pool: WorkerPool, plan: Plan, destination: Path
+) -> None:
+    measured = measure_pull(pool, plan, Destination(destination), None, stop_after_s=60.0)
+    assert measured.result.objects == OBJECTS
+
+
+def test_workers_that_hang_are_ended_when_the_pull_is_stopped(
+    plan: Plan, destination: Path, tmp_path: Path
+) -> None:
+    """The server takes 30 s to its first byte: no worker can hear that it is to stop."""
+    (tmp_path / BUCKET / "in").mkdir(parents=True)
+    for number in range(OBJECTS):
+        (tmp_path / BUCKET / "in" / f"{number}").write_bytes(b"x" * SIZE_BYTES)
+    with (
+        S3Server(tmp_path, first_byte_latency_s=30.0, rate_bytes_per_s=None) as server,
+        pool_for(server.endpoint_url) as pool,
+    ):
+        pids, began_s = pool.pids, time.monotonic()
+        with pytest.raises(PullStoppedError):
+            measure_pull(pool, plan, Destination(destination), None, stop_after_s=0.3)
+        assert time.monotonic() - began_s < 1.5
+        assert not [pid for pid in pids if is_running(pid)]
+        assert list(destination.iterdir()) == []
+        pool.start()
+        assert len(pool.pids) == 2
 
 
 CHILD = """
