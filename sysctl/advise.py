@@ -245,7 +245,7 @@ def _change(
         raise AssertionError("a setting that was compared has valid runs")
     reasons = (
         *explain_sysctls(results, present, best, chosen.comparison),
-        *explain_device(present.setting, best.setting, chosen.comparison),
+        *explain_device(results, best.setting, chosen.comparison),
         *explain_mounts(results, chosen.setting),
     )
     return Recommendation(

@@ -81,9 +81,9 @@ def together(comparison: Comparison) -> str:
     )
 
 
-def explain_device(present: Setting, best: Setting, comparison: Comparison) -> list[Reason]:
+def explain_device(results: Results, best: Setting, comparison: Comparison) -> list[Reason]:
     """A reason for each knob of the destination's disk that the best setting changes."""
-    before = dict(present.device)
+    before = results.context.get("present_device", {})
     return [
         Reason(
             name=name,

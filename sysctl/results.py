@@ -215,6 +215,9 @@ def _context(data: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("available_bytes", "dirtyable_bytes"):
         context[key] = _whole(context[key])
     context["fstype"] = str(context["fstype"])
+    if "present_device" in context:
+        device = context["present_device"].items()
+        context["present_device"] = {str(name): str(value) for name, value in device}
     return context
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sysctl.choice import finalists
+from sysctl.evidence import Comparison, Verdict
+from sysctl.explain import explain_device
 from sysctl.knobs_tried import changed_knobs, is_worth_its_knobs, knob_ratios
 from sysctl.price import price_of
 from sysctl.results import CANDIDATE, PRESENT, Observation, Results, Trial
 from sysctl.setting import Setting
+from sysctl.statistics import Interval
 from sysctl.writeback import Thresholds
 from tests.unit.sweeps import CONTEXT
 
@@ -74,3 +77,12 @@ def test_a_knob_that_was_not_tried_without_is_not_judged():
     results.trials.append(trial(alone, 5.0))
     assert knob_ratios(results, alone) == []
     assert is_worth_its_knobs(results, alone)
+
+
+def test_the_reason_of_a_knob_of_the_disk_names_what_it_replaces_and_that_no_file_keeps_it():
+    results = results_of(deep=3.0)
+    results.context["present_device"] = {"queue/nr_requests": "1023"}
+    faster = Comparison(Interval(0.16, 0.15, 0.17, 2), 0.01, Verdict.FASTER)
+    (reason,) = explain_device(results, DEEP, faster)
+    assert (reason.before, reason.value) == ("1023", "64")
+    assert "until a restart only" in reason.undo
