@@ -146,6 +146,8 @@ def _is_written(system: System, disk: Disk, attribute: str, value: str) -> bool:
 
 def write_values(system: System, disk: Disk, values: Mapping[str, str]) -> None:
     """Set knobs, the scheduler first, and read each back. Raises HostError."""
+    if values and not is_there(system, disk):
+        raise HostError(f"{disk.name} is not the disk any more that it was when the sweep began")
     for knob in DEVICE_KNOBS:
         if knob.name in values:
             _check_scheduler(system, disk, knob.name, values[knob.name])

@@ -201,3 +201,6 @@ def test_a_disk_of_the_same_name_is_told_apart(tmp_path):
     assert devices.is_there(system, disk)
     system.put("/sys/block/nvme1n1/diskseq", "12")
     assert not devices.is_there(system, disk)
+    with pytest.raises(HostError, match="not the disk any more"):
+        devices.write_values(system, disk, {"queue/nr_requests": "64"})
+    assert system.read("/sys/block/nvme1n1/queue/nr_requests") == "1023"
