@@ -7,6 +7,7 @@ import pytest
 from profiler.space import Place, Space, make_search
 from sysctl.host.devices import disk_of, kept_values, present_values, read_attribute
 from sysctl.host.host import Host
+from sysctl.host.mount_table import mount_at
 from sysctl.host.probe import make_file_system
 from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
@@ -18,7 +19,6 @@ SYSTEM = System()
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
-    before = read_writeback(SYSTEM)
     with Host.exclusive("lab", "volume") as lab:
         lab.make_directory(lab.directory / "volume")
         lab.make_sparse_file(lab.directory / "image", 32 * 2**20)
@@ -26,13 +26,13 @@ def place(tmp_path, monkeypatch):
         make_file_system(lab, "ext4", device)
         mount = lab.mount(device, lab.directory / "volume", "ext4")
         disk = disk_of(SYSTEM, mount)
-        kept, table = kept_values(SYSTEM, disk), {m.target: m.all_options for m in SYSTEM.mounts()}
+        kept = kept_values(SYSTEM, disk)
         with Host.exclusive("sweep", "test") as host:
             yield Place(host, mount.target, mount, disk)
             assert host.pending() == []
         assert kept_values(SYSTEM, disk) == kept
-        assert {m.target: m.all_options for m in SYSTEM.mounts()} == table
-    assert read_writeback(SYSTEM) == before
+        assert mount_at(SYSTEM.mounts(), mount.target) == mount
+        assert [m for m in SYSTEM.mounts() if "/state/probe-" in m.target] == []
 
 
 def search_of(space, place):
