@@ -40,9 +40,9 @@ MAX_RATE_LOSS = 0.25
 STOP_MARGIN = 0.5
 _STOP_FLOORS = 3
 #: Write-back has begun in earnest so long after the background threshold was passed, and a rate
-#: over a shorter time than `_MIN_RATE_S` says nothing.
+#: over a shorter time than `_MIN_RATE_S` says nothing: of equal pulls some are a fifth lower then.
 _RAMP_S = 0.5
-_MIN_RATE_S = 1.5
+_MIN_RATE_S = 2.0
 
 
 def invalid_reason(seen: Observation, setting: Setting, present: Sequence[Observation]) -> str:
@@ -94,7 +94,7 @@ def writeback_rate_bytes_per_s(seen: Observation) -> float | None:
     """What the destination's disk wrote while the kernel wrote back in the background.
 
     From half a second after the background threshold was passed to the end of the pull; None where
-    that was shorter than 1.5 s, or where the pull has no course.
+    that was shorter than 2 s, or where the pull has no course.
     """
     above = [p for p in seen.trace if p.held_bytes > seen.thresholds.background_bytes]
     steady = [point for point in above if point.time_s >= above[0].time_s + _RAMP_S]

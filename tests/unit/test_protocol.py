@@ -45,7 +45,7 @@ def test_a_disk_out_of_credits_makes_a_trial_invalid(factor, is_invalid):
 
 @pytest.mark.parametrize(
     "course",
-    [{"held_bytes": 64 * MIB}, {"seconds": 1.4}, {"trace": ()}],
+    [{"held_bytes": 64 * MIB}, {"seconds": 2.4}, {"trace": ()}],
     ids=["never above background", "too short", "no course"],
 )
 def test_a_rate_that_is_not_known_is_not_judged(course):
