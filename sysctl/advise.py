@@ -3,7 +3,8 @@
 The rule, so that it can be argued with (`docs/advice.md`):
 
 1. A setting counts only if it was measured again in pairs with the present settings, the 95 %
-   interval of its ratio excludes 1, and its gain is above the noise floor (`sysctl.evidence`).
+   interval of its ratio excludes 1, and its gain is above the noise floor (`sysctl.evidence`) and
+   above `MIN_GAIN`.
 2. One that costs more than the limits allow is out of the question.
 3. The fastest of the rest, and those that cannot be told from it: their intervals overlap, and
    they are at most `NEAR_BEST` or the noise floor slower.
@@ -28,7 +29,7 @@ from sysctl.cases import (
     nothing_measured,
     writers_do_not_wait,
 )
-from sysctl.choice import finalists
+from sysctl.choice import MIN_GAIN, finalists
 from sysctl.evidence import Comparison, Side, Verdict, compare, noise_floor_of, side_of
 from sysctl.explain import Reason, explain_device, explain_mounts, explain_sysctls
 from sysctl.forms import Form, forms_of
@@ -137,7 +138,9 @@ def _sort_out(
     faster = [
         _Faster(setting, comparison, comparison.interval, price_of(results, setting))
         for setting, comparison in comparisons.items()
-        if comparison.verdict is Verdict.FASTER and comparison.interval
+        if comparison.verdict is Verdict.FASTER
+        and comparison.interval
+        and comparison.interval.estimate * (1 + MIN_GAIN) <= 1
     ]
     proven = [
         each

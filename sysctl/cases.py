@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from contracts.errors import UsageError
 from contracts.units import counted, format_rate, format_seconds, format_size
+from sysctl.choice import MIN_GAIN
 from sysctl.evidence import Comparison, Side
 from sysctl.prediction.fit import fit
 from sysctl.prediction.model import Model
@@ -239,6 +240,11 @@ def _within_chance(best: Interval, floor: float) -> str:
         return f"the best of the settings measured again took {shown}, which includes 1."
     if best.estimate > 1:
         return f"the best of the settings measured again took {shown}: it is slower."
+    if 1 / best.estimate > 1 + floor:
+        return (
+            f"the best of the settings measured again took {shown}: a gain, but one of less than "
+            f"{MIN_GAIN:.0%} is not worth a change."
+        )
     return (
         f"the best of the settings measured again took {shown}; two runs of the present settings "
         f"differ by {floor:.1%} among themselves, so that is no gain."

@@ -82,6 +82,13 @@ def test_no_change_without_a_gain_above_chance(times_s, words):
     assert recommendation.speedup == 1
 
 
+def test_a_gain_that_is_certain_and_small_is_not_worth_a_change():
+    study = Study().candidate(DEAR, 15.0).recheck(DEAR, [19.5, 19.52, 19.5])
+    recommendation = advise(study.results)
+    assert recommendation.case is Case.NO_DIFFERENCE
+    assert "less than 5% is not worth a change" in recommendation.verdict
+
+
 def test_no_change_when_the_best_is_not_fast_again():
     def seconds(setting, run):
         lucky = setting.values["vm.dirty_ratio"] == 80 and run == 1
