@@ -24,9 +24,9 @@ NEAR_BEST = 0.10
 
 
 def finalists(results: Results) -> list[Setting]:
-    """At most `MAX_FINALISTS` settings to recheck, the preferred one first; none without a gain.
+    """At most `MAX_FINALISTS` settings to recheck, the cheapest first; none without a gain.
 
-    Of those near the fastest the cheapest, the fastest itself, and the second cheapest.
+    Of those near the fastest the ones of which no cheaper one was as fast; the last is the fastest.
     """
     searched = replace(results, trials=[t for t in results.trials if t.pair is None])
     times_s = _times_of_candidates(searched)
@@ -38,9 +38,11 @@ def finalists(results: Results) -> list[Setting]:
         return []
     reach_s = min(fastest_s * (1 + max(floor, NEAR_BEST)), statistics.median(present_s))
     near = [setting for setting, time_s in times_s.items() if time_s <= reach_s]
-    by_price = _by_price(searched, near)
-    ranked = [by_price[0], min(near, key=times_s.__getitem__), *by_price[1:]]
-    return list(dict.fromkeys(ranked))[:MAX_FINALISTS]
+    front: list[Setting] = []
+    for setting in _by_price(searched, near):
+        if not front or times_s[setting] < times_s[front[-1]]:
+            front.append(setting)
+    return list(dict.fromkeys([*front[: MAX_FINALISTS - 1], front[-1]]))
 
 
 def search_times(results: Results) -> list[float]:

@@ -1,0 +1,60 @@
+"""Which candidates are measured again."""
+
+from __future__ import annotations
+
+from sysctl.choice import finalists
+from tests.unit.studies import Study, ratio
+
+MIB = 2**20
+
+
+def study(*candidates, present_s=(20.0, 20.2)):
+    """Candidates as (dirty ratio, time to return in s, peak of dirty MiB)."""
+    made = Study(present_s)
+    for dirty, return_s, peak in candidates:
+        made.add("candidate", ratio(dirty), return_s, peak_dirty_bytes=peak * MIB)
+    return made.results
+
+
+def test_one_that_is_both_cheapest_and_fastest_is_the_only_one():
+    assert finalists(study((40, 4.0, 800), (60, 4.1, 900), (80, 4.2, 1000))) == [ratio(40)]
+
+
+def test_one_that_costs_more_must_have_been_faster():
+    tried = study((30, 9.0, 600), (40, 4.2, 800), (50, 4.3, 900), (60, 4.1, 1000), (80, 4.0, 1200))
+    assert finalists(tried) == [ratio(40), ratio(60), ratio(80)]
+
+
+def test_of_many_the_cheapest_two_and_the_fastest_stay():
+    tried = study(*((dirty, 4.4 - dirty / 200, 10 * dirty) for dirty in (30, 40, 50, 60, 70)))
+    assert finalists(tried) == [ratio(30), ratio(40), ratio(70)]
+
+
+def test_what_is_much_slower_than_the_fastest_is_none_however_cheap():
+    assert finalists(study((30, 4.5, 100), (80, 4.0, 1200))) == [ratio(80)]
+
+
+def test_on_a_noisy_host_more_may_be_as_fast():
+    tried = study((30, 4.5, 100), (80, 4.0, 1200), present_s=(20.0, 24.0))
+    assert finalists(tried) == [ratio(30), ratio(80)]
+
+
+def test_a_gain_below_five_percent_or_the_noise_floor_has_no_finalists():
+    assert finalists(study((80, 19.3, 900))) == []
+    assert finalists(study((80, 17.0, 900), present_s=(18.0, 22.0))) == []
+
+
+def test_without_a_run_of_either_side_there_are_none():
+    assert finalists(study()) == []
+    assert finalists(study((80, 4.0, 900), present_s=())) == []
+
+
+def test_the_recheck_does_not_change_the_finalists():
+    tried = study((40, 4.2, 800), (80, 4.0, 1200))
+    before = finalists(tried)
+    again = Study(())
+    again.results = tried
+    for pair in range(2):
+        again.add("present", again.results.trials[0].setting, 5.0, pair=pair)
+        again.add("recheck", ratio(40), 9.0, pair=pair)
+    assert finalists(again.results) == before == [ratio(40), ratio(80)]
