@@ -83,13 +83,14 @@ def together(comparison: Comparison) -> str:
 
 def explain_device(results: Results, best: Setting, comparison: Comparison) -> list[Reason]:
     """A reason for each knob of the destination's disk that the best setting changes."""
-    before = results.context.get("present_device", {})
+    found = results.context.get("present_device")
+    before = found if isinstance(found, dict) else {}
     return [
         Reason(
             name=name,
             value=value,
             action=SET,
-            before=before.get(name, "as found"),
+            before=str(before.get(name, "as found")),
             mechanism=DEVICE_BY_NAME[name].what,
             effect=together(comparison),
             risk=DEVICE_BY_NAME[name].risk,
