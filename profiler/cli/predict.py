@@ -90,8 +90,8 @@ def _dirtyable(results: Results, model: Model, memory_bytes: int | None) -> int:
     """What of that memory the ratios are a percentage of: the same share as on the host swept."""
     if memory_bytes is None:
         return model.dirtyable_bytes
-    available_bytes = int(results.context["available_bytes"])
-    return memory_bytes * model.dirtyable_bytes // max(1, available_bytes)
+    context = results.context
+    return int(memory_bytes * context["dirtyable_bytes"] // max(1, context["available_bytes"]))
 
 
 def _lines(

@@ -60,11 +60,17 @@ def _table(lines: Sequence[Line], notes: Sequence[str]) -> Table:
         columns.append("measured")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for line in lines:
         cells = [*_figures(line.prediction), _measured(line)][: len(columns)]
-        table.add_row(Text(printable(str(line.setting))), *cells, _remark(line, notes))
+        table.add_row(_name(line), *cells, _mark(line, notes))
     return table
+
+
+def _name(line: Line) -> Text:
+    """What the setting is known as, if it is, and what it sets, a word a line."""
+    words = printable(str(line.setting)).replace(" ", "\n")
+    return Text.assemble((f"{line.label}\n", "bold"), words) if line.label else Text(words)
 
 
 def _figures(prediction: Prediction) -> tuple[str, ...]:
@@ -79,9 +85,10 @@ def _measured(line: Line) -> str:
     return "" if line.measured_s is None else format_seconds(line.measured_s)
 
 
-def _remark(line: Line, notes: Sequence[str]) -> Text:
+def _mark(line: Line, notes: Sequence[str]) -> Text:
+    """The number of its note."""
     note = line.prediction.extrapolates
-    return Text(" ".join(filter(None, (line.label, f"[{notes.index(note) + 1}]" if note else ""))))
+    return Text(f"[{notes.index(note) + 1}]" if note else "")
 
 
 def _sources(model: Model) -> list[str]:

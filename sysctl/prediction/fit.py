@@ -11,9 +11,12 @@ from sysctl.prediction.model import Model
 from sysctl.prediction.simulation import Burst, simulate
 from sysctl.results import PRESENT, Observation, Results, TracePoint
 
-#: A rate is taken from at least so many points of a course.
-_MIN_POINTS = 3
-_MIN_WRITTEN_POINTS = 10
+#: What is told of writers that wait is told by at least so many points of a course.
+_MIN_POINTS = 10
+#: A rate is told by windows of so long.
+_WINDOW_S = 0.4
+#: The kernel's rate limit shows for so long after writers were first made to wait.
+_ADAPTING_S = 5.0
 #: What has arrived before that part of the burst is the start of its connections, not its rate.
 _START_PART = 0.02
 
@@ -29,9 +32,9 @@ def fit(results: Results) -> Model:
             "the results hold no valid run of the present settings, so nothing can be predicted",
             "run the sweep again, or go on with --resume",
         )
-    device_bytes_per_s = _device_bytes_per_s(runs)
     workers = int(results.context.get("workers") or 1)
     bursts = [_burst(run, workers) for run in runs]
+    device_bytes_per_s = _device_bytes_per_s(runs, bursts)
     parts = [_rate_limit_part(run, each, device_bytes_per_s) for run, each in zip(runs, bursts)]
     return Model(
         present=results.of_role(PRESENT)[0].setting.values,
@@ -42,7 +45,7 @@ def fit(results: Results) -> Model:
             flushed_bytes_per_s=statistics.median(b.flushed_bytes_per_s for b in bursts),
             tail_bytes=bursts[0].tail_bytes,
             writers=bursts[0].writers,
-            rate_limit_part=statistics.median(parts),
+            rate_limit_part=statistics.median(known) if (known := [p for p in parts if p]) else 1.0,
         ),
         dirtyable_bytes=round(statistics.median(run.dirtyable_bytes for run in runs)),
         device_bytes_per_s=device_bytes_per_s,
@@ -66,65 +69,85 @@ def _burst(run: Observation, workers: int) -> Burst:
     )
 
 
-def _rate_limit_part(run: Observation, burst: Burst, device_bytes_per_s: float) -> float:
-    """What a writer's rate limit was at first, by which the simulated run returns as it did.
+def _rate_limit_part(run: Observation, burst: Burst, device_bytes_per_s: float) -> float | None:
+    """What a writer's rate limit was at first: that by which the simulation takes as long.
 
-    In balance the writers share the device's rate; at most each may write as fast as it.
+    From when writers could be made to wait, for `_ADAPTING_S`; None where they were not so long.
+    In balance writers share the device's rate; at most each is let write as fast as it.
     """
+    waiting = [p for p in run.trace if p.held_bytes > run.thresholds.freerun_bytes]
+    soon = [point for point in waiting if point.time_s <= waiting[0].time_s + _ADAPTING_S]
+    if len(soon) < _MIN_POINTS:
+        return None
+    begun, ended = _arrived(run, soon[0]), _arrived(run, soon[-1])
+    took_s = soon[-1].time_s - soon[0].time_s
 
     def miss_s(part: float) -> float:
-        begun = replace(burst, rate_limit_part=part)
-        return abs(simulate(begun, run.thresholds, device_bytes_per_s).return_s - run.return_s)
+        ends = (
+            replace(burst, size_bytes=b, tail_bytes=0.0, rate_limit_part=part)
+            for b in (begun, ended)
+        )
+        first, last = (simulate(end, run.thresholds, device_bytes_per_s).return_s for end in ends)
+        return abs(last - first - took_s)
 
     least = 1 / burst.writers
-    return min((least + (1 - least) * step / 10 for step in range(11)), key=miss_s)
+    return min((least + (1 - least) * step / 20 for step in range(21)), key=miss_s)
 
 
 def _source(run: Observation) -> tuple[float, float, float]:
-    """The source's rate before the device writes, the rate meanwhile, and the time before both."""
+    """The source's rate before the device writes, the rate meanwhile, and the time before both.
+
+    One rate for both where the device's part is too short to tell, or shows no loss.
+    """
     free = _until(run, run.thresholds.freerun_bytes)
-    alone = _until(run, run.thresholds.background_bytes)
-    if len(free) < _MIN_POINTS:
-        rate = run.bytes / (run.return_s * max(0.01, 1 - run.stall_share))
-        return rate, rate, 0.0
-    if len(alone) < _MIN_POINTS:
-        alone = free
-    rate, start_s = _line([point.time_s for point in alone], _arrived(run, alone))
-    both = free[len(alone) - 1 :]
-    flushed = rate
-    if len(both) >= _MIN_POINTS:
-        flushed, _ = _line([point.time_s for point in both], _arrived(run, both))
-    return rate, flushed, max(0.0, start_s)
+    rate = _rate(run, free)
+    if rate is None:
+        waited = run.bytes / (run.return_s * max(0.01, 1 - run.stall_share))
+        return waited, waited, 0.0
+    split = len(_until(run, run.thresholds.background_bytes))
+    first, second = _rate(run, free[:split]), _rate(run, free[max(0, split - 1) :])
+    if first is None or second is None or second >= first:
+        first = second = rate
+    begun_s = free[0].time_s - _arrived(run, free[0]) / first
+    return first, second, max(0.0, begun_s)
+
+
+def _rate(run: Observation, points: Sequence[TracePoint]) -> float | None:
+    """Bytes/s that arrived in that part of the course: the median of its windows.
+
+    The median, as another program takes the CPUs now and then. None for less than two windows.
+    """
+    rates, end = [], 0
+    for start, point in enumerate(points):
+        while end < len(points) and points[end].time_s < point.time_s + _WINDOW_S:
+            end += 1
+        if end == len(points):
+            break
+        took_s = points[end].time_s - point.time_s
+        rates.append((_arrived(run, points[end]) - _arrived(run, points[start])) / took_s)
+    is_long = rates and points[-1].time_s - points[0].time_s >= 2 * _WINDOW_S
+    return statistics.median(rates) if is_long and statistics.median(rates) > 0 else None
 
 
 def _until(run: Observation, held_bytes: int) -> list[TracePoint]:
     """The course from when the burst has begun until so much is held."""
     points: list[TracePoint] = []
-    first = run.trace[0].held_bytes if run.trace else 0
     for point in run.trace:
         if point.held_bytes > held_bytes:
             break
-        if point.held_bytes - first + point.written_bytes > _START_PART * run.bytes:
+        if _arrived(run, point) > _START_PART * run.bytes:
             points.append(point)
     return points
 
 
-def _arrived(run: Observation, points: Sequence[TracePoint]) -> list[float]:
-    first = run.trace[0].held_bytes
-    return [point.held_bytes - first + point.written_bytes for point in points]
+def _arrived(run: Observation, point: TracePoint) -> float:
+    """What the pull had written until then, on the device or not."""
+    return point.held_bytes - run.trace[0].held_bytes + point.written_bytes
 
 
-def _line(times_s: Sequence[float], amounts: Sequence[float]) -> tuple[float, float]:
-    """Least squares: the slope, and the time at which the amount was 0."""
-    centre_s, mean = statistics.mean(times_s), statistics.mean(amounts)
-    spread = sum((time_s - centre_s) ** 2 for time_s in times_s)
-    slope = sum((t - centre_s) * (a - mean) for t, a in zip(times_s, amounts)) / spread
-    return slope, centre_s - mean / slope
-
-
-def _device_bytes_per_s(runs: Sequence[Observation]) -> float:
+def _device_bytes_per_s(runs: Sequence[Observation], bursts: Sequence[Burst]) -> float:
     """How fast the device takes data, best told by a run that waited until it had taken all."""
-    synced = [rate for run in runs if (rate := _synced_rate(run))]
+    synced = [rate for run, burst in zip(runs, bursts) if (rate := _synced_rate(run, burst))]
     written = [rate for run in runs if (rate := _written_rate(run))]
     if not synced and not written:
         raise UsageError(
@@ -134,7 +157,7 @@ def _device_bytes_per_s(runs: Sequence[Observation]) -> float:
     return statistics.median(synced or written)
 
 
-def _synced_rate(run: Observation) -> float | None:
+def _synced_rate(run: Observation, burst: Burst) -> float | None:
     """From when it began to write until all was on it; None when nobody waited for that.
 
     It never rests meanwhile: write-back goes on above the background threshold, and the wait for
@@ -142,11 +165,9 @@ def _synced_rate(run: Observation) -> float | None:
     """
     if run.durable_s is None:
         return None
-    first = run.trace[0].held_bytes if run.trace else 0
-    background_bytes = run.thresholds.background_bytes
-    flushed_s = (p.time_s for p in run.trace if p.held_bytes - first > background_bytes)
-    began_s = min(next(flushed_s, run.return_s), run.return_s)
-    return run.bytes / (run.durable_s - began_s) if run.durable_s > began_s else None
+    began_s = burst.start_s + run.thresholds.background_bytes / burst.source_bytes_per_s
+    took_s = run.durable_s - min(began_s, run.return_s)
+    return run.bytes / took_s if took_s > 0 else None
 
 
 def _written_rate(run: Observation) -> float | None:
@@ -155,7 +176,7 @@ def _written_rate(run: Observation) -> float | None:
     With the file system's own blocks: a few per cent more than the data.
     """
     points = [p for p in run.trace if p.held_bytes > run.thresholds.freerun_bytes]
-    if len(points) < _MIN_WRITTEN_POINTS:
+    if len(points) < _MIN_POINTS:
         return None
-    rate, _ = _line([p.time_s for p in points], [p.written_bytes for p in points])
-    return rate if rate > 0 else None
+    written = points[-1].written_bytes - points[0].written_bytes
+    return written / (points[-1].time_s - points[0].time_s) if written else None

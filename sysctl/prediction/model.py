@@ -88,8 +88,9 @@ class Model:
             ("memory", memory_bytes, self.dirtyable_bytes),
             ("the burst", size_bytes, self.burst_bytes),
         ):
-            if not measured / FAR <= asked <= measured * FAR:
-                reasons.append(f"{noun} is {_times(asked / measured)} what was measured")
+            ratio = round(asked / max(1, measured), 1)
+            if not 1 / FAR <= ratio <= FAR:
+                reasons.append(f"{noun} is {ratio:g} times what was measured")
         if course.peak_bytes > self.seen_bytes * FAR:
             reasons.append(
                 f"the source was seen without waits up to {format_size(self.seen_bytes)} only"
@@ -104,7 +105,3 @@ def _flush_age_s(values: Mapping[str, int]) -> float:
         for name in ("vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs")
     )
     return (expire + period / 2) / 100 if period else math.inf
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.1f} times" if ratio >= 1 else f"{ratio:.0%} of"

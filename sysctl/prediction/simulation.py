@@ -19,10 +19,11 @@ from sysctl.writeback import Thresholds
 _STEP_S = 0.01
 #: `BANDWIDTH_INTERVAL`: how often the kernel moves the rate limit.
 _CONTROL_INTERVAL_S = 0.2
-#: Writers that are as fast as the device to this part are so until the end: what is left beyond
-#: this time at its rate is skipped.
+#: Writers that are as fast as the device to this part are so until the end, and on average those
+#: are that were throttled for so long: of what is left, only the last seconds are gone through.
 _STEADY_PART = 0.01
-_STEADY_S = 120.0
+_LONG_S = 300.0
+_LAST_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class _Run:
 
     def _throttled_step(self) -> None:
         rate = min(self._source(), self._active_writers() * self._throttle.rate(self._held))
-        if abs(rate / self._device - 1) < _STEADY_PART:
+        if abs(rate / self._device - 1) < _STEADY_PART or self._throttled_s > _LONG_S:
             self._skip()
         step_s = min(_STEP_S, self._left / rate) if rate else _STEP_S
         self._throttled_s += step_s
@@ -157,7 +158,7 @@ class _Run:
 
     def _skip(self) -> None:
         """Go through most of a long steady state at once; what is held stays as it is."""
-        skipped = max(0.0, self._left - self._burst.tail_bytes - self._device * _STEADY_S)
+        skipped = max(0.0, self._left - self._burst.tail_bytes - self._device * _LAST_S)
         self._left -= skipped
         self._time_s += skipped / self._device
         self._throttled_s += skipped / self._device

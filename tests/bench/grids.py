@@ -1,0 +1,37 @@
+"""The recorded grids that the benchmarks replay (`record_grid.py` made them)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sysctl.results import CANDIDATE, PRESENT, Results, Trial, load
+
+FOLDER = Path(__file__).parent / "data"
+#: By the lab's memory in MiB and the number of objects of 48 MiB; the second has most settings.
+NAMES = ("4096-24", "4096-40", "2560-40", "2560-24")
+#: The grid in which searches are compared: the one with most settings.
+WIDEST = "4096-40"
+
+
+def recorded(name: str) -> Results:
+    """One of `NAMES`."""
+    return load(FOLDER / f"grid-{name}.json")
+
+
+def title(results: Results) -> str:
+    """`1.88 GiB, 4.00 GiB dirtyable`."""
+    gib = 2**30
+    return (
+        f"{results.context['bytes'] / gib:.2f} GiB, "
+        f"{results.context['dirtyable_bytes'] / gib:.2f} GiB dirtyable"
+    )
+
+
+def candidates(results: Results) -> list[Trial]:
+    """Every valid candidate."""
+    return [trial for trial in results.of_role(CANDIDATE) if trial.valid]
+
+
+def present_only(results: Results) -> Results:
+    """The same results as if the sweep had been stopped after its present runs."""
+    return Results(results.context, {}, [], results.of_role(PRESENT))
