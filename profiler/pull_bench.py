@@ -39,6 +39,7 @@ from sysctl.host.system import HostError
 from sysctl.results import Observation, TracePoint
 from sysctl.setting import Setting
 from sysctl.sweep import StoppedEarly
+from sysctl.writeback import PAGE_BYTES
 
 #: Points of a pull's course that are kept.
 TRACE_POINTS = 250
@@ -105,7 +106,7 @@ class PullBench:
             bytes=measured.result.bytes,
             objects=measured.result.objects,
             dirtyable_bytes=dirtyable,
-            others_dirtied_bytes=max(0, dirtied - measured.result.bytes),
+            others_dirtied_bytes=max(0, dirtied - whole_pages_bytes(self.plan)),
             device_read_bytes=self._read_bytes(why),
             **_of_writes(why),
             trace=self._trace(why),
@@ -167,6 +168,11 @@ class PullBench:
         if measured.snapshot is None:
             return ()
         return tuple(findings_document(evaluate(self.contract, measured.snapshot.stats)))
+
+
+def whole_pages_bytes(plan: Plan) -> int:
+    """What a pull of the plan dirties itself: of each object whole pages, however small it is."""
+    return sum(-(-remote.size_bytes // PAGE_BYTES) * PAGE_BYTES for remote in plan.objects)
 
 
 def _of_writes(why: WhyInputs | None) -> dict[str, Any]:

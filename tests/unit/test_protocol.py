@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from contracts.errors import WritewiseError
+from profiler.pull.source import RemoteObject
+from profiler.pull_bench import whole_pages_bytes
 from sysctl.protocol import concluded, invalid_reason, stop_after_s, writeback_rate_bytes_per_s
 from sysctl.results import CANDIDATE, PRESENT, Results, TracePoint, Trial
 from sysctl.setting import Setting
 from sysctl.sweep import Step as SweepStep
 from sysctl.sweep import StoppedEarly, run_trial
+from sysctl.writeback import PAGE_BYTES
 from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench, failing, sweep
 from tests.unit.sweeps import PRESENT as NOW
 
@@ -94,6 +98,11 @@ def test_another_writer_makes_a_trial_invalid(share, is_invalid):
 def test_what_every_host_writes_is_no_other_writer_for_a_small_pull():
     assert invalid_reason(seen(bytes=32 * MIB, others_dirtied_bytes=7 * MIB), NOW, []) == ""
     assert invalid_reason(seen(bytes=32 * MIB, others_dirtied_bytes=9 * MIB), NOW, []) != ""
+
+
+def test_the_pages_of_small_objects_are_no_other_writers():
+    plan = SimpleNamespace(objects=[RemoteObject("a", "a", size, "") for size in (0, 1, 4096, 5000)])
+    assert whole_pages_bytes(plan) == (0 + 1 + 1 + 2) * PAGE_BYTES
 
 
 def test_an_invalid_trial_keeps_its_observation_for_the_reader_alone():
