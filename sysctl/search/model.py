@@ -3,7 +3,7 @@
 The model (`sysctl.prediction`) is fitted to the present runs and ranks the candidates; each one
 measured then corrects the prediction of those near it. What is tried is the cheapest of those
 within `NEAR_BEST` of the fastest, until that one has been measured; then its neighbours that may
-be as fast.
+be as fast. When those turn out slower than was promised, the largest thresholds are tried.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ MAX_TRIALS = 5
 NEAR_BEST = 0.02
 #: A neighbour is tried where its time is expected this near to the fastest.
 WORTH_TRYING = 0.10
+#: Where the fastest measured is this far above the fastest predicted, the model is doubted.
+DOUBTED = 0.15
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class _Ranking:
     def __init__(self, candidates: Sequence[Setting], model: Model, done: Sequence[Trial]) -> None:
         self._model = model
         self._places = _places(candidates)
-        measured = _measured_s(done, model)
+        self._measured = measured = _measured_s(done, model)
         self._errors = [
             (self._freerun_bytes(setting), math.log(time_s / self._predicted_s(setting)))
             for setting, time_s in measured.items()
@@ -77,7 +79,13 @@ class _Ranking:
         self._times_s = {s: measured.get(s) or self._corrected_s(s) for s in candidates}
 
     def next_setting(self, left: Sequence[Setting]) -> Setting | None:
-        """The cheapest of the fastest, or a neighbour of it that may be as fast."""
+        """The cheapest of the fastest, or a neighbour of it that may be as fast.
+
+        Once the model is doubted: what lets writers wait the least, which needs no model.
+        """
+        largest = max(self._times_s, key=self._cost)
+        if largest in left and self._is_doubted(left):
+            return largest
         best_s = min(self._times_s.values())
         good = self._within(best_s * (1 + NEAR_BEST))
         chosen = min(good, key=self._cost)
@@ -86,6 +94,13 @@ class _Ranking:
         worth = set(self._within(best_s * (1 + WORTH_TRYING)))
         near = [s for s in left if s in worth and self._are_neighbours(s, chosen)]
         return min(near, key=lambda setting: self._times_s[setting], default=None)
+
+    def _is_doubted(self, left: Sequence[Setting]) -> bool:
+        """Whether none of those tried is nearly as fast as the fastest was said to be."""
+        tried = set(self._measured).intersection(self._times_s).difference(left)
+        promised_s = min(map(self._predicted_s, self._times_s))
+        fastest_s = min((self._measured[setting] for setting in tried), default=promised_s)
+        return fastest_s > (1 + DOUBTED) * promised_s
 
     def _within(self, time_s: float) -> list[Setting]:
         return [setting for setting, expected_s in self._times_s.items() if expected_s <= time_s]
