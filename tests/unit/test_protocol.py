@@ -101,7 +101,8 @@ def test_what_every_host_writes_is_no_other_writer_for_a_small_pull():
 
 
 def test_the_pages_of_small_objects_are_no_other_writers():
-    plan = SimpleNamespace(objects=[RemoteObject("a", "a", size, "") for size in (0, 1, 4096, 5000)])
+    sizes = (0, 1, 4096, 5000)
+    plan = SimpleNamespace(objects=[RemoteObject("a", "a", size, "") for size in sizes])
     assert whole_pages_bytes(plan) == (0 + 1 + 1 + 2) * PAGE_BYTES
 
 
