@@ -27,12 +27,12 @@ setup(
     ],
     # Bounded above, so that every machine formats and checks alike; all run on Python 3.9.
     extras_require={
-        "bayes": ["optuna>=4.5,<6"],  # `sweep --strategy bayes`
+        "bayes": ["optuna>=5,<6"],  # `sweep --strategy bayes`
         "test": [
             "hypothesis>=6.140,<7",
             "jsonschema>=4.25,<5",
             "moto[s3,server]>=5.1,<6",
-            "optuna>=4.5,<6",
+            "optuna>=5,<6",
             "pyte>=0.8,<0.9",  # a terminal, to see what the live view leaves behind
             "pytest>=8.4,<9",
         ],

@@ -27,6 +27,8 @@ MAX_TRIALS = 12
 STARTUP_TRIALS = 4
 #: It may propose what was tried or what cannot be; so often it is asked for something else.
 _MAX_ASKED = 64
+#: Searches of neighbouring seeds would else draw the same, one trial later.
+_SEEDS_APART = 1_000_003
 
 Value = Union[int, str]
 Coordinates = tuple[tuple[str, Value], ...]
@@ -78,9 +80,8 @@ class BayesSearch:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         known = set(self.candidates)
         told = [t for t in done if t.role == CANDIDATE and t.setting in known]
-        sampler = optuna.samplers.TPESampler(
-            seed=self.seed + len(told), n_startup_trials=STARTUP_TRIALS
-        )
+        seed = (self.seed * _SEEDS_APART + len(told)) % 2**32  # NumPy's range
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
         study = optuna.create_study(sampler=sampler)
         study.add_trials([frozen for t in told for frozen in _told(t, axes)])
         return study

@@ -129,6 +129,11 @@ def test_a_seed_decides_the_random_order():
     assert all(len(order) == 12 for order in orders)
 
 
+@pytest.mark.parametrize("name", ["random", "bayes"])
+def test_the_largest_seed_that_the_command_line_takes_serves(name):
+    assert make_strategy(name, CANDIDATES, {}, 2**31 - 1).next_setting([]) in CANDIDATES
+
+
 def test_bayes_is_nearer_to_the_best_than_chance():
     """Over ten seeds: TPE's mean best of 15 trials against that of random draws."""
 
