@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import multiprocessing
 import os
 import signal
@@ -213,7 +214,7 @@ class WorkerPool:
         stop_after_s: float | None = None,
     ) -> list[Outcome]:
         """Hand a job to every worker, and the next to each that answers; all answers."""
-        began_s = time.monotonic()
+        began_s, limit_s = time.monotonic(), math.inf if stop_after_s is None else stop_after_s
         waiting, idle = deque(jobs), deque(self._workers)
         busy: dict[object, _Worker] = {}
         outcomes: list[Outcome] = []
@@ -230,9 +231,9 @@ class WorkerPool:
                     idle.append(worker)
                 if on_progress:
                     on_progress(progress())
-                if busy and stop_after_s is not None and time.monotonic() - began_s > stop_after_s:
+                if (waiting or busy) and time.monotonic() - began_s > limit_s:
                     self._stop(list(busy.values()))
-                    raise PullStoppedError(stop_after_s)
+                    raise PullStoppedError(limit_s)
         except PullStoppedError:
             raise  # the workers are idle, or gone
         except BaseException:  # Ctrl-C too: nothing may write to the destination after this

@@ -172,6 +172,23 @@ def test_a_pull_is_stopped_within_a_second_and_its_workers_live_on(
     assert measured.failures == ()
 
 
+def test_one_worker_with_many_small_objects_is_stopped_too(
+    destination: Path, tmp_path: Path
+) -> None:
+    """Its answers come faster than anyone looks whether it is late."""
+    (tmp_path / BUCKET / "in").mkdir(parents=True)
+    for number in range(200):
+        (tmp_path / BUCKET / "in" / f"{number}").write_bytes(b"x")
+    with S3Server(tmp_path, first_byte_latency_s=0.01, rate_bytes_per_s=None) as server:
+        plan = list_plan(S3Access(server.endpoint_url), Location(BUCKET, ""))
+        with pool_for(server.endpoint_url, workers=1) as pool:
+            began_s = time.monotonic()
+            with pytest.raises(PullStoppedError):
+                measure_pull(pool, plan, Destination(destination), None, stop_after_s=0.3)
+            assert time.monotonic() - began_s < 1.3
+    assert list(destination.iterdir()) == []
+
+
 def test_a_pull_that_is_in_time_is_not_stopped(
     pool: WorkerPool, plan: Plan, destination: Path
 ) -> None:
