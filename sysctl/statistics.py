@@ -75,7 +75,7 @@ def ratio_interval(ratios: Sequence[float]) -> Interval:
     return Interval(statistics.median(ratios), low, high, len(ratios))
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=1024)
 def _bounds(ratios: tuple[float, ...]) -> tuple[float, float]:
     if len(ratios) == 1:
         return 0.0, math.inf
