@@ -36,6 +36,7 @@ def fit(results: Results) -> Model:
     bursts = [_burst(run, workers) for run in runs]
     device_bytes_per_s = _device_bytes_per_s(runs, bursts)
     parts = [_rate_limit_part(run, each, device_bytes_per_s) for run, each in zip(runs, bursts)]
+    known = [part for part in parts[1:] or parts if part]  # the first is of a fresh volume
     return Model(
         present=results.of_role(PRESENT)[0].setting.values,
         burst=Burst(
@@ -45,7 +46,7 @@ def fit(results: Results) -> Model:
             flushed_bytes_per_s=statistics.median(b.flushed_bytes_per_s for b in bursts),
             tail_bytes=bursts[0].tail_bytes,
             writers=bursts[0].writers,
-            rate_limit_part=statistics.median(known) if (known := [p for p in parts if p]) else 1.0,
+            rate_limit_part=statistics.median(known) if known else 1.0,
         ),
         dirtyable_bytes=round(statistics.median(run.dirtyable_bytes for run in runs)),
         device_bytes_per_s=device_bytes_per_s,

@@ -1,9 +1,9 @@
 """How far the predicted times are from measured ones, over recorded grids of the lab.
 
 The model is fitted to the present runs of each grid alone, and told the memory that each trial
-began with. Beside it stands the noise: how far the
-present runs of one grid are apart. The last rows predict one grid from another's present runs, with
-other memory or a burst of another size. Needs no root: `python -m tests.bench.bench_prediction`.
+began with. Beside it stands the noise: how far the present runs of one grid are apart. The second
+table predicts one grid from another's present runs: other memory, another burst, or both. Needs no
+root: `python -m tests.bench.bench_prediction`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from itertools import permutations
 from statistics import median, quantiles
 
+from contracts.units import counted
 from sysctl.prediction.fit import fit
 from sysctl.prediction.model import Model, Prediction
 from sysctl.results import PRESENT, Observation, Results
 from tests.bench.figures import print_table
-from tests.bench.grids import NAMES, candidates, present_only, recorded, title
+from tests.bench.grids import NAMES, candidates, invalid_count, present_only, recorded, title
 
 MEDIAN_GOAL_PERCENT = 5
 NINETIETH_GOAL_PERCENT = 12
@@ -81,7 +82,8 @@ def main() -> None:
     print_table(header, own)
     for name in NAMES:
         print(
-            f"- {title(grids[name])}: present runs up to {noise_percent(grids[name]):.1f} % apart"
+            f"- {title(grids[name])}: present runs up to {noise_percent(grids[name]):.1f} % apart, "
+            f"{counted(invalid_count(grids[name]), 'trial')} left out: others wrote meanwhile"
         )
     every = [error for name in NAMES for error in return_errors(grids[name], models[name])]
     middle, ninetieth, _ = cells(every)
