@@ -8,7 +8,7 @@ root: `python -m tests.bench.bench_prediction`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from statistics import median, quantiles
 
@@ -89,6 +89,14 @@ def main() -> None:
     middle, ninetieth, _ = cells(every)
     print_goal("median", float(middle), MEDIAN_GOAL_PERCENT)
     print_goal("90th percentile", float(ninetieth), NINETIETH_GOAL_PERCENT)
+    if len(NAMES) > 1:
+        print_others(grids, models, header)
+
+
+def print_others(
+    grids: Mapping[str, Results], models: Mapping[str, Model], header: Sequence[str]
+) -> None:
+    """Each grid from the present runs of each other."""
     print("\nThe same from the present runs of another grid: another memory, another burst\n")
     others = [
         row(f"{title(grids[other])} from {title(grids[name])}", grids[other], models[name])
