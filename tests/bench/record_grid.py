@@ -32,6 +32,7 @@ from sysctl.host.mount_table import mount_of
 from sysctl.host.mounts import present_words
 from sysctl.host.sysctls import dirtyable_bytes, read_available_bytes, read_writeback
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+from sysctl.protocol import ATTEMPTS
 from sysctl.results import CANDIDATE, PRESENT, Results, Trial
 from sysctl.setting import Setting, invalid_reason
 from sysctl.sweep import Step, run_trial
@@ -41,9 +42,6 @@ BACKGROUND = (2, 5, 10, 20, 40)
 SEED = 1
 #: Of the candidates every one of so many also waits for the device.
 DURABLE_EVERY = 5
-#: What others may dirty meanwhile, as a part of the pull; and how often a trial is repeated.
-OTHERS_PART = 0.05
-REPEATS = 3
 
 
 def grid(dirty: tuple[int, ...], background: tuple[int, ...]) -> list[Setting]:
@@ -111,10 +109,9 @@ def bench_on(made: lab.Lab) -> Iterator[tuple[PullBench, dict[str, object]]]:
 
 def measured(bench: PullBench, step: Step) -> Trial:
     """A trial that nobody disturbed by writing, if there is one."""
-    for _ in range(REPEATS):
+    for _ in range(ATTEMPTS):
         trial = run_trial(bench, step)
-        seen = trial.observation
-        if seen and seen.others_dirtied_bytes <= OTHERS_PART * seen.bytes:
+        if not trial.problem:
             break
     return trial
 
