@@ -2,6 +2,7 @@
 
 What counts as slow: writers spent at least a twentieth of the run in write calls. What is named as
 the cause: the longest of the waits, if it is a tenth of that time or more; else it was the copying.
+Where write calls were not slow, dirty throttling of a twentieth of the run outside of them is.
 """
 
 from __future__ import annotations
@@ -54,6 +55,15 @@ class WhyInputs:
     timeline: Timeline | None = None
     devices: tuple[tuple[BlockDevice, DeviceStats], ...] = ()
 
+    @property
+    def is_throttled_elsewhere(self) -> bool:
+        """Whether the threads in scope slept for dirty throttling outside of the calls, and long.
+
+        Nearly all of it for stores to mapped files, whose page faults wait.
+        """
+        outside_ns = self.stall.total_ns - self.calls.throttled_ns
+        return outside_ns > max(self.calls.latency_total_ns, SLOW_SHARE * self.elapsed_ns)
+
 
 @dataclass(frozen=True)
 class Part:
@@ -81,7 +91,7 @@ def split(calls: CallStats) -> tuple[Part, ...]:
 def main_cause(why: WhyInputs) -> Cause | None:
     """What the writers spent most of their time on; None when the writes were not slow."""
     if not why.calls.count or why.calls.latency_total_ns < SLOW_SHARE * why.elapsed_ns:
-        return None
+        return Cause.THROTTLING if why.is_throttled_elsewhere else None
     longest = max(
         (part for part in split(why.calls) if part.cause in _WAITS), key=lambda part: part.time_ns
     )

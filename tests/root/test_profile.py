@@ -129,6 +129,17 @@ def test_signals_go_to_the_command_and_the_report_is_printed(
     assert "Lost: nothing" in report
 
 
+def test_what_a_shell_hands_over_reaches_the_command() -> None:
+    command = ["bash", "-c", '"$@" cat <(echo handed)', "-", *WRITEWISE, "--"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "handed\n", done.stderr
+
+
+def test_the_command_gets_no_descriptor_of_ours() -> None:
+    done = profile("--", "ls", "/proc/self/fd")
+    assert done.stdout.split() == ["0", "1", "2", "3"]  # the last is the directory
+
+
 def test_a_process_until_it_ends(contract: Path) -> None:
     shell = ["sh", "-c", 'read line; "$@"', "-", *map(str, dd(contract, 4))]
     with subprocess.Popen(shell, stdin=subprocess.PIPE, text=True) as target:
