@@ -132,6 +132,12 @@ class ProfileSession:
     def __exit__(self, *_: object) -> None:
         self._module.close()
 
+    @property
+    def sees_uring(self) -> bool:
+        """Whether requests to io_uring count, as far as the contract has calls of their types."""
+        wanted = {kind for slot in self._slots for kind in slot.call_types} & set(uring.CALL_TYPES)
+        return not wanted or self._module.has_map(uring.MAP)
+
     def device_counters(self) -> DeviceCounters | None:
         """What `devices` do, whoever asked for it; not to be read after the session's end."""
         if not self.devices:

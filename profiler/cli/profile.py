@@ -72,10 +72,12 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Profile and report; the command's exit code, or 0. Raises WritewiseError."""
     from profiler.bpf.loader import Compiler
+    from profiler.cli.common import terminable
 
     argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
     _check(arguments, argv)
-    with Compiler(meanwhile=_import_report) as compiler:  # first: what follows takes as long
+    # The compiler first: all that comes before it is asked takes as long as its start.
+    with terminable(), Compiler(meanwhile=_import_report) as compiler:
         from contracts.loading import load_contract
         from profiler.recording.timeframes import check_timeframe
         from profiler.requirements import NEEDED_BY, require

@@ -51,7 +51,12 @@ def explain(why: WhyInputs) -> Explanation:
         cause=cause,
         parts=split(why.calls),
         figures=(*_timeline_lines(why.timeline), *_device_lines(why)),
-        blind_spots=(*_mixed_lines(why), *_outside_lines(why), *_excess_lines(why)),
+        blind_spots=(
+            *_mixed_lines(why),
+            *_uring_lines(why),
+            *_outside_lines(why),
+            *_excess_lines(why),
+        ),
     )
 
 
@@ -193,7 +198,12 @@ def _timeline_lines(timeline: Timeline | None) -> list[str]:
 
 
 def _device_lines(why: WhyInputs) -> list[str]:
-    return [_device_line(why, device, stats) for device, stats in why.devices]
+    """Of the disks that were written to, or of the only one."""
+    return [
+        _device_line(why, device, stats)
+        for device, stats in why.devices
+        if stats.writes.count or len(why.devices) == 1
+    ]
 
 
 def _device_line(why: WhyInputs, device: BlockDevice, stats: DeviceStats) -> str:
@@ -226,6 +236,12 @@ def _mixed_lines(why: WhyInputs) -> list[str]:
     return [f"The split is of {types} together: the contract has no rule of writes alone."]
 
 
+def _uring_lines(why: WhyInputs) -> list[str]:
+    if why.sees_uring:
+        return []
+    return ["Requests to io_uring are not counted: this kernel does not tell them (before 6.3)."]
+
+
 def _outside_lines(why: WhyInputs) -> list[str]:
     """Throttling of the threads in scope that is in none of the calls."""
     outside_ns = why.stall.total_ns - why.calls.throttled_ns
@@ -233,8 +249,7 @@ def _outside_lines(why: WhyInputs) -> list[str]:
         return []
     return [
         f"Dirty throttling of {format_duration(outside_ns)} was outside the calls counted: "
-        "stores to mapped files, io_uring, copies within the kernel, writes that no rule covers, "
-        "or calls still in flight."
+        "stores to mapped files, io_uring, writes that no rule covers, or calls still in flight."
     ]
 
 
@@ -249,8 +264,7 @@ def _excess_lines(why: WhyInputs) -> list[str]:
     noun = "device" if len(bottom) == 1 else "devices"
     line = (
         f"The {noun} wrote {format_size(excess_bytes)} more than was counted: stores to mapped "
-        "files, io_uring, copies within the kernel, writes that no rule covers, other processes, "
-        "metadata or the journal"
+        "files, Linux AIO, writes that no rule covers, other processes, metadata or the journal"
     )
     before_bytes = why.timeline.first.held_bytes if why.timeline else 0
     if before_bytes < EXCESS_BYTES:

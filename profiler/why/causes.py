@@ -43,7 +43,8 @@ class WhyInputs:
     """What is known of a run.
 
     `calls` are the writes in scope (`profiler.why.write_calls`) and `call_types` what they are;
-    `writers` is how many threads made them, None if not known. `stall` is of all that the threads
+    `writers` is how many threads made them, None if not known; `sees_uring` whether requests to
+    io_uring are among the calls. `stall` is of all that the threads
     in scope did. `devices` are the disks that were written to, with what they did in the run.
     """
 
@@ -52,6 +53,7 @@ class WhyInputs:
     stall: StallStats
     call_types: tuple[CallType, ...] = (CallType.WRITE,)
     writers: int | None = None
+    sees_uring: bool = True
     timeline: Timeline | None = None
     devices: tuple[tuple[BlockDevice, DeviceStats], ...] = ()
 

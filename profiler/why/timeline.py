@@ -20,7 +20,7 @@ from profiler.recording.ticker import Beat, Ticker
 from sysctl.writeback import PAGE_BYTES, Thresholds
 
 INTERVAL_NS = 50_000_000
-MAX_SAMPLES = 6000
+MAX_SAMPLES = 12_000
 _NS_PER_S = 10**9
 _VMSTAT = ("nr_dirty", "nr_writeback", "nr_dirty_threshold", "nr_dirty_background_threshold")
 _VMSTAT_LINE = re.compile(rf"^({'|'.join(_VMSTAT)}) (\d+)$".encode(), re.MULTILINE)

@@ -113,6 +113,18 @@ def test_a_report_that_was_not_made_leaves_no_file(tmp_path: Path) -> None:
     assert not report.exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_end_before_anything_is_counted_leaves_no_report(number: int, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    process = start("--output", report, "--duration", "60s")
+    while not report.exists():
+        assert process.poll() is None
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert not report.exists()
+
+
 @pytest.mark.parametrize(
     ("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )

@@ -293,6 +293,18 @@ def test_the_document() -> None:
     assert why_document(change(calls=calls(0.1), stall=StallStats()))["cause"] is None
 
 
+def test_a_kernel_that_does_not_tell_of_io_uring_is_a_blind_spot() -> None:
+    (line,) = change(sees_uring=False).blind_spots
+    assert line.startswith("Requests to io_uring are not counted")
+
+
+def test_bytes_on_no_disk_do_not_hide_what_a_disk_wrote_in_excess() -> None:
+    wrote = DeviceStats(writes=RequestStats(count=9, bytes=300 * MIB))
+    some = dataclasses.replace(calls(16.0, throttled=15.2), unbacked_bytes=1820 * MIB)
+    (line,) = change(calls=some, devices=((DISK, wrote),)).blind_spots
+    assert line.startswith("The device wrote 200 MiB more than was counted")
+
+
 WRITE, BOTH, READ = (CallType.WRITE,), (CallType.READ, CallType.WRITE), (CallType.READ,)
 SMALL, LARGE, MIDDLE = SizeRange(0, 99), SizeRange(100, None), SizeRange(50, 150)
 
@@ -308,6 +320,8 @@ SMALL, LARGE, MIDDLE = SizeRange(0, 99), SizeRange(100, None), SizeRange(50, 150
         ([("/", WRITE, MIDDLE, 4), ("/", WRITE, LARGE, 5)], 5, WRITE),
         ([("/", WRITE, SizeRange(), 4), ("/", BOTH, SizeRange(), 9)], 4, WRITE),
         ([("/", BOTH, SizeRange(), 9), ("/", READ, SizeRange(), 5)], 9, BOTH),
+        ([("/a", BOTH, SizeRange(), 9), ("/b", WRITE, SizeRange(), 0)], 9, BOTH),
+        ([("/a", BOTH, SizeRange(), 9), ("/b", WRITE, SizeRange(), 5)], 14, BOTH),
         ([("/", READ, SizeRange(), 5)], 0, ()),
         ([], 0, ()),
     ],

@@ -141,6 +141,7 @@ static __always_inline int leave(struct config *config, struct thread *thread, l
     if (!thread->entered && returned > 0)
         lose(config, CALLS_WITHOUT_ENTRY);
     thread->entered = 0;
+    thread->pausing = 0; /* announced, and not taken by a write that must not wait (RWF_NOWAIT) */
     if (!thread->slots)
         return 0;
     slots = thread->slots;

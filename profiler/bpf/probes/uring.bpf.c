@@ -80,7 +80,8 @@ TRACEPOINT_PROBE(io_uring, io_uring_submit_req) {
     }
     call.slots = slots;
     call.unbacked = slots >> 32 & 1;
-    call.epoch = config->epoch; /* its thread is no writer, that did not wait */
+    if (uring_requests.lookup(&request))
+        tally->closed++; /* the end of the last one there was not seen, and told as such */
     call.start_ns = bpf_ktime_get_ns();
     if (uring_requests.update(&request, &call))
         lose(config, CALLS_NOT_RECORDED);
@@ -96,11 +97,23 @@ TRACEPOINT_PROBE(io_uring, io_uring_complete) {
 
     if (!config || !call)
         return 0;
+    call->epoch = config->epoch; /* its thread is no writer, that did not wait */
     call->waits_ns[ASYNCHRONOUS] = end_ns - call->start_ns;
     leave(config, call, args->res, end_ns);
     uring_requests.delete(&request);
     return 0;
 }
+
+#ifdef USE_uring_handed_on
+/* A write that would have had to pause was handed to a worker: the announced sleep is not taken. */
+int uring_handed_on(void *unused) {
+    struct thread *thread = current_thread();
+
+    if (thread)
+        thread->pausing = 0;
+    return 0;
+}
+#endif
 
 #ifdef USE_uring_overflow
 /* The queue of completions is full: the end of some request, of which this does not tell. */
