@@ -221,7 +221,8 @@ def _trials(path):
 
 
 def test_a_second_sweep_is_told_who_holds_the_lock(present, tmp_path):
-    with running(present, tmp_path / "results.json") as process:
+    many = ("--dirty-ratio", ",".join(map(str, range(30, 90, 3))))
+    with running(present, tmp_path / "results.json", *many) as process:
         second = writewise(*arguments(present, tmp_path / "other.json"))
         rollback = writewise("rollback")
         process.send_signal(signal.SIGTERM)
