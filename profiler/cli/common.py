@@ -41,7 +41,8 @@ def terminable(numbers: Sequence[signal.Signals] = _SIGNALS) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is _end:  # else one came: none may tear what is left to do
+                signal.signal(number, handler)
 
 
 def _end(number: int, _: FrameType | None) -> None:
