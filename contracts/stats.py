@@ -46,7 +46,8 @@ class CallStats:
     The total latency is split by cause: `throttled_ns` asleep for dirty throttling,
     `device_wait_ns` waiting for block I/O, `sleeping_ns` asleep for another reason (inode or
     journal locks, memory), `queued_ns` ready and waiting for a CPU, `asynchronous_ns` in the hands
-    of io_uring while the thread did other things, `on_cpu_ns` the rest.
+    of io_uring while the thread did other things, `on_cpu_ns` the rest. `unbacked_bytes` of the
+    bytes are of files on no disk: tmpfs, and devices such as /dev/null.
     """
 
     count: int = 0
@@ -56,11 +57,17 @@ class CallStats:
     latency_min_ns: int = 0
     latency_max_ns: int = 0
     buckets: tuple[int, ...] = ()
+    unbacked_bytes: int = 0
     throttled_ns: int = 0
     device_wait_ns: int = 0
     sleeping_ns: int = 0
     queued_ns: int = 0
     asynchronous_ns: int = 0
+
+    @property
+    def backed_bytes(self) -> int:
+        """The bytes of files on a disk."""
+        return self.bytes - self.unbacked_bytes
 
     @property
     def on_cpu_ns(self) -> int:
@@ -104,6 +111,7 @@ def merge(parts: Sequence[CallStats]) -> CallStats:
         sleeping_ns=sum(part.sleeping_ns for part in parts),
         queued_ns=sum(part.queued_ns for part in parts),
         asynchronous_ns=sum(part.asynchronous_ns for part in parts),
+        unbacked_bytes=sum(part.unbacked_bytes for part in parts),
     )
 
 

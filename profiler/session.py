@@ -132,6 +132,12 @@ class ProfileSession:
     def __exit__(self, *_: object) -> None:
         self._module.close()
 
+    @property
+    def sees_uring(self) -> bool:
+        """Whether requests to io_uring count, as far as the contract has calls of their types."""
+        wanted = {kind for slot in self._slots for kind in slot.call_types} & set(uring.CALL_TYPES)
+        return not wanted or self._module.has_map(uring.MAP)
+
     def device_counters(self) -> DeviceCounters | None:
         """What `devices` do, whoever asked for it; not to be read after the session's end."""
         if not self.devices:
@@ -273,7 +279,7 @@ class ProfileSession:
                 raise
             message = f"more than {self._max_threads} threads would have to be followed"
             raise WritewiseError(message, "profile one process, or the host as a whole") from None
-        if inserted and not Path(f"/proc/{tid}").exists():
+        if inserted and not _is_alive(tid):
             self._module.remove("threads", key)  # it ended; its id may go to another's thread
             return False
         return inserted
@@ -310,6 +316,15 @@ def _threads_below(pid: int) -> list[int]:
         with contextlib.suppress(OSError):
             threads += [int(name) for name in os.listdir(f"/proc/{process}/task")]  # noqa: PTH208
     return threads
+
+
+def _is_alive(tid: int) -> bool:
+    """Whether a thread may still do something: one that is only waited for has ended."""
+    try:
+        status = Path(f"/proc/{tid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 def _thread_id() -> int:

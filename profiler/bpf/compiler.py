@@ -89,10 +89,17 @@ def compile_and_attach(bcc: Any, request: Mapping[str, Any]) -> Any:
     return bpf
 
 
-def part_from_mounts_of_others() -> None:
-    """What is mounted from here on, nobody else sees, and it ends with this process."""
-    system_call("unshare", _CLONE_NEWNS)
-    system_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+def part_from_mounts_of_others() -> FailureError | None:
+    """See to it that what is mounted from here on nobody else sees, and ends with this process.
+
+    Returns why not: a container that forbids it, or a root that is no mount point, as in a chroot.
+    """
+    try:
+        system_call("unshare", _CLONE_NEWNS)
+        system_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    except FailureError as failure:
+        return failure
+    return None
 
 
 def shorten_kallsyms() -> None:
@@ -106,13 +113,15 @@ def shorten_kallsyms() -> None:
         system_call("mount", short, b"/proc/kallsyms", None, _MS_BIND, None)
 
 
-def see_tracefs() -> None:
-    """Mount tracefs if need be.
+def see_tracefs(failure: FailureError | None) -> None:
+    """Mount tracefs if need be; `failure` is why others would see that.
 
     We look for it here, where nobody sees: to look into debugfs has the kernel mount tracefs.
     """
     if any((path / "events").is_dir() for path in TRACEFS_OF_BCC):
         return
+    if failure is not None:
+        raise failure
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     system_call("mount", b"tracefs", os.fsencode(TRACEFS), b"tracefs", flags, None)
 
@@ -178,9 +187,10 @@ def by_text(descriptors: Mapping[bytes, Any]) -> dict[str, Any]:
 def serve(connection: socket.socket) -> Any:
     """The BCC module that was asked for."""
     try:
-        part_from_mounts_of_others()
-        see_tracefs()
-        shorten_kallsyms()
+        failure = part_from_mounts_of_others()
+        see_tracefs(failure)
+        if failure is None:
+            shorten_kallsyms()
         bcc = bcc_class()  # while the request is still being made
         warm_up(bcc, connection)
     finally:

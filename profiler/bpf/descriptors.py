@@ -61,6 +61,7 @@ def _start_closer(gate: int, kept: Collection[int]) -> None:
     try:
         if os.fork() == 0:  # it has no parent that would have to wait for it
             os.setsid()
+            os.chdir("/")  # it must not keep a volume from being unmounted
             for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
                 if int(name) not in kept:
                     with contextlib.suppress(OSError):  # the one that listed them

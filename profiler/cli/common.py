@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -28,20 +28,21 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @contextlib.contextmanager
-def terminable() -> Iterator[None]:
+def terminable(numbers: Sequence[signal.Signals] = _SIGNALS) -> Iterator[None]:
     """SIGTERM and SIGHUP (a lost connection) end what runs in the context as Ctrl-C does.
 
     The first signal begins the end; later ones are ignored, so that none can tear the restore. The
     exit code is the one that a shell reports for the signal. What is ignored already (nohup) stays
     so.
     """
-    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, _end) for number in heard}
     try:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is _end:  # else one came: none may tear what is left to do
+                signal.signal(number, handler)
 
 
 def _end(number: int, _: FrameType | None) -> None:

@@ -19,6 +19,7 @@ from contracts.text import printable
 from profiler.cli import commands
 
 INTERRUPTED_EXIT_CODE = 130
+_STDOUT, _STDERR = 1, 2
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -63,6 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     With WRITEWISE_TRACEBACK set an error of our own making is raised as it is.
     """
+    _prepare_streams()
     try:
         parser = build_parser()
         words = sys.argv[1:] if argv is None else argv
@@ -88,6 +90,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         hint = "please report it, with what WRITEWISE_TRACEBACK=1 in the environment prints"
         return _tell(f"this is a bug: {type(error).__name__}: {error}", hint)
+
+
+def _prepare_streams() -> None:
+    """Stand in for streams that are closed, and print what the terminal cannot show as `?`."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for name, number, mode in (("stdout", _STDOUT, "w"), ("stderr", _STDERR, "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
 
 
 def _tell(message: str, hint: str = "", exit_code: int = 1) -> int:

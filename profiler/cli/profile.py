@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -30,6 +31,8 @@ NAME = "profile"
 HELP = "count and time the calls of a command, a process or the host under a contract"
 
 _STDOUT, _STDERR = 1, 2
+#: They end the command in order even before anything is counted; Ctrl-C does by itself.
+_ENDS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,10 +75,15 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Profile and report; the command's exit code, or 0. Raises WritewiseError."""
     from profiler.bpf.loader import Compiler
+    from profiler.cli.common import terminable
 
     argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
     _check(arguments, argv)
-    with Compiler(meanwhile=_import_report) as compiler:  # first: what follows takes as long
+    # The compiler first: all that comes before it is asked takes as long as its start.
+    with (
+        terminable((signal.SIGTERM, signal.SIGHUP)),
+        Compiler(meanwhile=_import_report) as compiler,
+    ):
         from contracts.loading import load_contract
         from profiler.recording.timeframes import check_timeframe
         from profiler.requirements import NEEDED_BY, require

@@ -22,6 +22,7 @@ def open_to_append(path: str, is_ours: Callable[[str], bool]) -> IO[str]:
     An existing one must be a regular file with one name, owned by this user or root, writable by
     no others, and empty or with a first line of which `is_ours` holds. A symlink as its last part
     is not followed; one in a directory on the way can at worst lead to another file of this kind.
+    A last line that was not finished is taken away.
     Raises UsageError.
     """
     try:
@@ -33,6 +34,7 @@ def open_to_append(path: str, is_ours: Callable[[str], bool]) -> IO[str]:
     if problem:
         os.close(descriptor)
         raise _refused(path, problem)
+    _cut_unfinished_line(descriptor)
     return open(descriptor, "a", encoding="utf-8", errors="backslashreplace", buffering=1)  # noqa: PTH123
 
 
@@ -56,6 +58,15 @@ def _problem(status: os.stat_result) -> str:
 def _content_problem(descriptor: int, is_ours: Callable[[str], bool]) -> str:
     head = os.pread(descriptor, _FIRST_LINE_BYTES, 0).decode(errors="replace")
     return "" if not head or is_ours(head.split("\n")[0]) else "what is in it is no such log"
+
+
+def _cut_unfinished_line(descriptor: int) -> None:
+    """Take away what a full disk or a kill has left of a last line: nothing can be added to it."""
+    size_bytes = os.fstat(descriptor).st_size
+    start = max(0, size_bytes - _FIRST_LINE_BYTES)
+    unfinished_bytes = len(os.pread(descriptor, _FIRST_LINE_BYTES, start).rpartition(b"\n")[2])
+    if unfinished_bytes:
+        os.ftruncate(descriptor, size_bytes - unfinished_bytes)
 
 
 def _refused(path: str, reason: str) -> UsageError:

@@ -48,14 +48,12 @@ def run_command(
 
 
 def _start(command: Sequence[str], stdout_fd: int | None, mask: Iterable[int]) -> int:
-    """The pid of the command, which has our streams and no other descriptor of ours.
+    """The pid of the command, which has what we were given (our streams, a shell's `<(…)`) and no
+    descriptor of our own: Python and the loader make those that are not inherited.
 
     By posix_spawn, which gives it a mask of its own: signals are blocked here before it can be
     there, so that none is taken without knowing who sent it.
     """
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
-        with contextlib.suppress(OSError):  # the one that lists
-            os.set_inheritable(int(name), int(name) <= _STDERR)
     onto_stdout = [] if stdout_fd is None else [(os.POSIX_SPAWN_DUP2, stdout_fd, _STDOUT)]
     try:
         return os.posix_spawnp(

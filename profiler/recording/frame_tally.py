@@ -24,6 +24,16 @@ class RuleTally:
     largest: float | None = None
 
 
+@dataclass(frozen=True)
+class Violations:
+    """A frame with violations, without what was counted in it: label and value of what led."""
+
+    number: int
+    start_ns: int
+    elapsed_ns: int
+    led: tuple[tuple[str, float | None], ...]
+
+
 class FrameTally:
     """Counts the frames that it is given; a consumer of `Timeframes`.
 
@@ -35,7 +45,7 @@ class FrameTally:
         self._max_kept = max_kept
         self.count = 0
         self.rules: tuple[RuleTally, ...] = ()
-        self.kept: list[Frame] = []
+        self.kept: list[Violations] = []
         self.left_out = 0
 
     def __call__(self, frame: Frame) -> None:
@@ -46,7 +56,9 @@ class FrameTally:
         if not frame.leading:
             return
         if len(self.kept) < self._max_kept:
-            self.kept.append(frame)
+            led = tuple((finding.rule.label, finding.value) for finding in frame.leading)
+            elapsed_ns = frame.snapshot.elapsed_ns
+            self.kept.append(Violations(frame.number, frame.start_ns, elapsed_ns, led))
         else:
             self.left_out += 1
 

@@ -10,6 +10,7 @@ from typing import IO
 
 from contracts.errors import UsageError, WritewiseError
 from contracts.text import printable
+from sysctl.host.signals import signals_held_back
 
 
 @contextlib.contextmanager
@@ -19,20 +20,24 @@ def new_file(path: str) -> Iterator[IO[str]]:
     The file is made at the beginning, and taken away if the context raises. Raises UsageError when
     it cannot be made, WritewiseError when it cannot be written.
     """
-    try:  # O_EXCL follows no symlink
-        file = open(path, "x", encoding="utf-8")  # noqa: PTH123, SIM115
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = getattr(error, "strerror", None) or str(error)
-        message = f"cannot write {printable(path)}: {reason}"
-        raise UsageError(message, "name a new file in a directory that exists") from None
-    try:
+    with contextlib.ExitStack() as on_failure:
+        with signals_held_back():
+            file = _make(path)
+            on_failure.callback(os.unlink, path)
         with file:
             report = io.StringIO()
             yield report
             _save(report.getvalue(), file)
-    except BaseException:
-        os.unlink(path)  # noqa: PTH108
-        raise
+        on_failure.pop_all()
+
+
+def _make(path: str) -> IO[str]:
+    try:  # O_EXCL follows no symlink
+        return open(path, "x", encoding="utf-8")  # noqa: PTH123
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"cannot write {printable(path)}: {reason}"
+        raise UsageError(message, "name a new file in a directory that exists") from None
 
 
 def _save(text: str, file: IO[str]) -> None:

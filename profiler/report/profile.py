@@ -17,9 +17,8 @@ from contracts.model import CallType
 from contracts.stats import CallStats
 from contracts.text import printable
 from contracts.units import counted, exact_latency
-from profiler.recording.frame_tally import FrameTally, RuleTally
+from profiler.recording.frame_tally import FrameTally, RuleTally, Violations
 from profiler.recording.recording import Profile
-from profiler.recording.timeframes import Frame
 from profiler.report.findings import findings_document, print_findings
 from profiler.report.snapshot import snapshot_document, snapshot_lines
 from profiler.report.timeline import timeline_document
@@ -120,12 +119,10 @@ def _frames_document(frames: FrameTally, findings: tuple[Finding, ...]) -> dict[
     }
 
 
-def _frame_document(frame: Frame) -> dict[str, object]:
+def _frame_document(frame: Violations) -> dict[str, object]:
     return {
         "number": frame.number,
         "start_ns": frame.start_ns,
-        "elapsed_ns": frame.snapshot.elapsed_ns,
-        "rules": [
-            {"label": finding.rule.label, "value": finding.value} for finding in frame.leading
-        ],
+        "elapsed_ns": frame.elapsed_ns,
+        "rules": [{"label": label, "value": value} for label, value in frame.led],
     }

@@ -16,6 +16,7 @@ _REASONS = {
     "calls_overwritten": ("call", "still open when the thread began another"),
     "paths_too_deep": ("call", "on files too many directories deep"),
     "paths_not_read": ("call", "whose path could not be read"),
+    "uring_ends_unseen": ("request", "to io_uring, of whose end the kernel does not tell"),
     "aio_requests": ("request", "to Linux AIO, of whose end the kernel does not tell"),
     "probe_runs_missed": ("probe run", "left out by the kernel"),
 }

@@ -16,7 +16,7 @@ from contracts.text import printable
 from contracts.units import counted, format_count, format_duration, format_rate, format_size
 from contracts.vocabulary import call_types_text
 from profiler.why.block_devices import BlockDevice, bottom_devices
-from profiler.why.causes import SLOW_SHARE, Cause, Part, WhyInputs, main_cause, split
+from profiler.why.causes import Cause, Part, WhyInputs, main_cause, split
 from profiler.why.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -51,7 +51,12 @@ def explain(why: WhyInputs) -> Explanation:
         cause=cause,
         parts=split(why.calls),
         figures=(*_timeline_lines(why.timeline), *_device_lines(why)),
-        blind_spots=(*_mixed_lines(why), *_outside_lines(why), *_excess_lines(why)),
+        blind_spots=(
+            *_mixed_lines(why),
+            *_uring_lines(why),
+            *_outside_lines(why),
+            *_excess_lines(why),
+        ),
     )
 
 
@@ -93,14 +98,21 @@ def why_document(explanation: Explanation) -> dict[str, object]:
 def _sentence(why: WhyInputs, cause: Cause | None) -> str:
     if CallType.WRITE not in why.call_types:
         return "No rule of the contract counts writes, so there is none to explain."
+    if why.is_throttled_elsewhere and cause is Cause.THROTTLING:
+        stalled, elapsed = (format_duration(ns) for ns in (why.stall.total_ns, why.elapsed_ns))
+        return (
+            f"Threads were stalled {stalled} (all together, in {elapsed}) by dirty throttling "
+            f"outside of the calls counted, as stores to mapped files are: {_burst(why)}."
+        )
     if not why.calls.count:
         return "No write was counted, so there is none to explain."
     if cause is None:
-        spent = _spent(why, why.calls.latency_total_ns)
-        return f"Writes were not slow: {_who(why, 'writers')} spent {spent} in them."
-    spent = _spent(why, {part.cause: part.time_ns for part in split(why.calls)}[cause])
-    who = _who(why, "Writers")
-    return {
+        spent = format_duration(why.calls.latency_total_ns)
+        together = f"all together, of {format_duration(why.elapsed_ns)}"
+        return f"Writes were not slow: {_who(why, 'writers')} spent {spent} in them, {together}."
+    parts = {part.cause: part for part in split(why.calls)}
+    spent, who = _spent(why, parts[cause].time_ns), _who(why, "Writers")
+    sentence = {
         Cause.THROTTLING: f"{who} were stalled {spent} by dirty throttling: {_burst(why)}.",
         Cause.DEVICE: f"{who} waited {spent} for the device: they write through to it (O_SYNC, "
         "O_DSYNC, O_DIRECT), or blocks had to be read before they could be changed.",
@@ -114,6 +126,10 @@ def _sentence(why: WhyInputs, cause: Cause | None) -> str:
         Cause.ON_CPU: f"{who} spent {spent} on a CPU in write calls, mostly copying: "
         "nothing held them up.",
     }[cause]
+    copying = parts[Cause.ON_CPU]
+    if cause is Cause.ON_CPU or copying.share <= parts[cause].share:
+        return sentence
+    return f"{sentence} More of the time, {copying.share:.0%}, was on a CPU, mostly copying."
 
 
 def _who(why: WhyInputs, noun: str) -> str:
@@ -123,20 +139,21 @@ def _who(why: WhyInputs, noun: str) -> str:
 
 
 def _spent(why: WhyInputs, spent_ns: int) -> str:
-    """`15.2 of 18.6 s`; by all threads together where no time to compare it with is known.
+    """`15.2 of 18.6 s`, the length of the run; of several writers, of their time in write calls.
 
-    Many writers that do little may as well have come one after the other.
+    Whether several wrote at the same time or one after the other is not known.
     """
-    total_ns, available_ns = why.calls.latency_total_ns, (why.writers or 0) * why.elapsed_ns
-    spent, elapsed = format_duration(spent_ns), format_duration(why.elapsed_ns)
-    if why.writers != 1 and total_ns < SLOW_SHARE * available_ns:
-        available_ns = 0
-    if total_ns > available_ns * _TOLERANCE:
-        return f"{spent} (all threads together, in {elapsed})"
-    number, _, unit = spent.partition(" ")
-    whole = format_duration(available_ns)
-    ratio = f"{number if whole.endswith(f' {unit}') else spent} of {whole}"
-    return ratio if why.writers == 1 else f"{ratio} ({format_count(why.writers or 0)} × {elapsed})"
+    if why.writers == 1 and why.calls.latency_total_ns <= why.elapsed_ns * _TOLERANCE:
+        return _part_of(spent_ns, why.elapsed_ns)
+    spent = _part_of(spent_ns, why.calls.latency_total_ns)
+    return f"{spent} in write calls (of all threads, in {format_duration(why.elapsed_ns)})"
+
+
+def _part_of(part_ns: int, whole_ns: int) -> str:
+    """`15.2 of 18.6 s`, `138 of 365 ms`, `900 ms of 1.2 s`."""
+    part, whole = format_duration(part_ns), format_duration(whole_ns)
+    number, _, unit = part.partition(" ")
+    return f"{number if whole.endswith(f' {unit}') else part} of {whole}"
 
 
 def _burst(why: WhyInputs) -> str:
@@ -155,10 +172,11 @@ def _burst(why: WhyInputs) -> str:
     ceiling = format_size(timeline.crossing.thresholds.freerun_bytes)
     if timeline.crossing.time_ns == timeline.first.time_ns:
         return f"dirty memory was above the freerun ceiling of {ceiling} from the start"
-    return (
-        f"the burst of {format_size(why.calls.bytes)} passed the freerun ceiling of {ceiling} "
-        f"after {format_duration(timeline.crossing.time_ns)}"
-    )
+    burst = f"the burst of {format_size(why.calls.backed_bytes)}"
+    if why.is_throttled_elsewhere:
+        burst = "dirty memory"
+    after = format_duration(timeline.crossing.time_ns)
+    return f"{burst} passed the freerun ceiling of {ceiling} after {after}"
 
 
 def _timeline_lines(timeline: Timeline | None) -> list[str]:
@@ -180,7 +198,12 @@ def _timeline_lines(timeline: Timeline | None) -> list[str]:
 
 
 def _device_lines(why: WhyInputs) -> list[str]:
-    return [_device_line(why, device, stats) for device, stats in why.devices]
+    """Of the disks that were written to, or of the only one."""
+    return [
+        _device_line(why, device, stats)
+        for device, stats in why.devices
+        if stats.writes.count or len(why.devices) == 1
+    ]
 
 
 def _device_line(why: WhyInputs, device: BlockDevice, stats: DeviceStats) -> str:
@@ -213,6 +236,12 @@ def _mixed_lines(why: WhyInputs) -> list[str]:
     return [f"The split is of {types} together: the contract has no rule of writes alone."]
 
 
+def _uring_lines(why: WhyInputs) -> list[str]:
+    if why.sees_uring:
+        return []
+    return ["Requests to io_uring are not counted: this kernel does not tell them (before 6.3)."]
+
+
 def _outside_lines(why: WhyInputs) -> list[str]:
     """Throttling of the threads in scope that is in none of the calls."""
     outside_ns = why.stall.total_ns - why.calls.throttled_ns
@@ -220,8 +249,7 @@ def _outside_lines(why: WhyInputs) -> list[str]:
         return []
     return [
         f"Dirty throttling of {format_duration(outside_ns)} was outside the calls counted: "
-        "stores to mapped files, io_uring, copies within the kernel, writes that no rule covers, "
-        "or calls still in flight."
+        "stores to mapped files, io_uring, writes that no rule covers, or calls still in flight."
     ]
 
 
@@ -229,14 +257,14 @@ def _excess_lines(why: WhyInputs) -> list[str]:
     """What the disks wrote and no call accounts for."""
     stats = dict(why.devices)
     bottom = bottom_devices(tuple(stats))
-    excess_bytes = sum(stats[device].writes.bytes for device in bottom) - why.calls.bytes
-    if excess_bytes <= max(EXCESS_BYTES, EXCESS_SHARE * why.calls.bytes):
+    counted_bytes = why.calls.backed_bytes
+    excess_bytes = sum(stats[device].writes.bytes for device in bottom) - counted_bytes
+    if excess_bytes <= max(EXCESS_BYTES, EXCESS_SHARE * counted_bytes):
         return []
     noun = "device" if len(bottom) == 1 else "devices"
     line = (
         f"The {noun} wrote {format_size(excess_bytes)} more than was counted: stores to mapped "
-        "files, io_uring, copies within the kernel, writes that no rule covers, other processes, "
-        "metadata or the journal"
+        "files, Linux AIO, writes that no rule covers, other processes, metadata or the journal"
     )
     before_bytes = why.timeline.first.held_bytes if why.timeline else 0
     if before_bytes < EXCESS_BYTES:

@@ -9,12 +9,14 @@ multipath are hidden from sysfs's view of a file system, so such a volume has no
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from contracts.errors import UsageError
 from sysctl.host.mount_table import Mount, is_below, mount_of, parse_mountinfo
 
 _SYSFS = Path("/sys")
@@ -60,7 +62,8 @@ def bottom_devices(devices: Sequence[BlockDevice]) -> tuple[BlockDevice, ...]:
 
 
 def _devices_below(path: str, mounts: Sequence[Mount], sysfs: Path) -> Iterator[BlockDevice]:
-    yield from _devices_of_mount(mount_of(mounts, path), mounts, sysfs)
+    with contextlib.suppress(UsageError):  # a chroot: what its root is on is not known
+        yield from _devices_of_mount(mount_of(mounts, path), mounts, sysfs)
     for mount in mounts:
         if is_below(mount.target, path):
             yield from _devices_of_mount(mount, mounts, sysfs)

@@ -2,6 +2,7 @@
 
 What counts as slow: writers spent at least a twentieth of the run in write calls. What is named as
 the cause: the longest of the waits, if it is a tenth of that time or more; else it was the copying.
+Where write calls were not slow, dirty throttling of a twentieth of the run outside of them is.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class WhyInputs:
     """What is known of a run.
 
     `calls` are the writes in scope (`profiler.why.write_calls`) and `call_types` what they are;
-    `writers` is how many threads made them, None if not known. `stall` is of all that the threads
+    `writers` is how many threads made them, None if not known; `sees_uring` whether requests to
+    io_uring are among the calls. `stall` is of all that the threads
     in scope did. `devices` are the disks that were written to, with what they did in the run.
     """
 
@@ -51,8 +53,18 @@ class WhyInputs:
     stall: StallStats
     call_types: tuple[CallType, ...] = (CallType.WRITE,)
     writers: int | None = None
+    sees_uring: bool = True
     timeline: Timeline | None = None
     devices: tuple[tuple[BlockDevice, DeviceStats], ...] = ()
+
+    @property
+    def is_throttled_elsewhere(self) -> bool:
+        """Whether the threads in scope slept for dirty throttling outside of the calls, and long.
+
+        Nearly all of it for stores to mapped files, whose page faults wait.
+        """
+        outside_ns = self.stall.total_ns - self.calls.throttled_ns
+        return outside_ns > max(self.calls.latency_total_ns, SLOW_SHARE * self.elapsed_ns)
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,7 @@ def split(calls: CallStats) -> tuple[Part, ...]:
 def main_cause(why: WhyInputs) -> Cause | None:
     """What the writers spent most of their time on; None when the writes were not slow."""
     if not why.calls.count or why.calls.latency_total_ns < SLOW_SHARE * why.elapsed_ns:
-        return None
+        return Cause.THROTTLING if why.is_throttled_elsewhere else None
     longest = max(
         (part for part in split(why.calls) if part.cause in _WAITS), key=lambda part: part.time_ns
     )

@@ -2,8 +2,9 @@
 
 A sample is one reading of `/proc/vmstat` (which makes the kernel compute its thresholds anew), one
 of `/proc/pressure/io` and one of the disks' counters. What is dirty or under write-back counts
-against the thresholds together, except the background one, which dirty pages alone must pass
-(mm/page-writeback.c, balance_dirty_pages and wb_over_bg_thresh, as of Linux 6.18).
+against the thresholds together. To start writing back, dirty pages alone must pass the background
+one; what is under write-back was handed over by it (mm/page-writeback.c, balance_dirty_pages and
+wb_over_bg_thresh, as of Linux 6.18).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from profiler.recording.ticker import Beat, Ticker
 from sysctl.writeback import PAGE_BYTES, Thresholds
 
 INTERVAL_NS = 50_000_000
-MAX_SAMPLES = 6000
+MAX_SAMPLES = 12_000
 _NS_PER_S = 10**9
 _VMSTAT = ("nr_dirty", "nr_writeback", "nr_dirty_threshold", "nr_dirty_background_threshold")
 _VMSTAT_LINE = re.compile(rf"^({'|'.join(_VMSTAT)}) (\d+)$".encode(), re.MULTILINE)
@@ -55,8 +56,8 @@ class Sample:
 
     @property
     def is_above_background(self) -> bool:
-        """Whether the kernel writes back in the background."""
-        return self.dirty_bytes > self.thresholds.background_bytes
+        """Whether the kernel writes back in the background, or has still to finish doing so."""
+        return self.held_bytes > self.thresholds.background_bytes
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ class Watch:
     def __init__(self, session: ProfileSession) -> None:
         self._contract = session.contract
         self._devices = session.devices
+        self._sees_uring = session.sees_uring
         self._counters = session.device_counters()
         read_devices = self._counters.totals if self._counters else tuple
         self._recorder = TimelineRecorder([each.name for each in self._devices], read_devices)
@@ -62,6 +63,7 @@ class Watch:
             elapsed_ns=snapshot.elapsed_ns,
             stall=snapshot.stall,
             writers=snapshot.writers,
+            sees_uring=self._sees_uring,
             timeline=self._recorder.timeline(),
             devices=tuple(zip(self._devices, differences)),
         )

@@ -23,13 +23,18 @@ class WriteCalls:
 def widest_writes(stats: Mapping[Slot, CallStats]) -> WriteCalls:
     """The slots of writes with most time in them that share no call with one taken before.
 
-    Of slots that overlap in part the one with more time stands for both. Paths are compared by
-    name: a rule's path through a symlink counts as another place.
+    Those of writes alone go first, if they have any call. Of slots that overlap in part the one
+    with more time stands for both. Paths are compared by name: a rule's path through a symlink
+    counts as another place.
     """
-    slots = [slot for slot in stats if slot.call_types == (CallType.WRITE,)]
-    slots = slots or [slot for slot in stats if CallType.WRITE in slot.call_types]
+
+    def rank(slot: Slot) -> tuple[bool, int]:
+        is_alone = slot.call_types == (CallType.WRITE,)
+        return (is_alone and stats[slot].count > 0, stats[slot].latency_total_ns)
+
+    slots = [slot for slot in stats if CallType.WRITE in slot.call_types]
     taken: list[Slot] = []
-    for slot in sorted(slots, key=lambda slot: stats[slot].latency_total_ns, reverse=True):
+    for slot in sorted(slots, key=rank, reverse=True):
         if not any(_overlap(slot, other) for other in taken):
             taken.append(slot)
     call_types = {call_type for slot in taken for call_type in slot.call_types}

@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from contracts.errors import UsageError
+from contracts.text import printable
+
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 #: Flags of one mount point (field 6) that the VFS keeps, not the file system.
 VFS_POLICY_FLAGS = ("ro", "rw", "nosuid", "nodev", "noexec", "nosymfollow")
@@ -69,7 +72,13 @@ def mount_at(mounts: Sequence[Mount], target: str) -> Mount | None:
 
 
 def mount_of(mounts: Sequence[Mount], path: str) -> Mount:
-    """The mount that holds absolute, resolved `path`."""
+    """The mount that holds absolute, resolved `path`.
+
+    Raises UsageError below a root that is in no mount, as in a chroot.
+    """
     holding = [mount for mount in mounts if is_below(path, mount.target)]
+    if not holding:
+        message = f"the mount table does not say what {printable(path)} is on"
+        raise UsageError(message, "run outside of the chroot")
     longest = max(len(mount.target) for mount in holding)
     return [mount for mount in holding if len(mount.target) == longest][-1]

@@ -75,10 +75,18 @@ def guarded(tmp_path: Path) -> Iterator[Path]:
         before = host_state()
         try:
             yield state
-            wait_until(lambda: host_state() == before, 5)
-            assert host_state() == before
+            assert_as(before)
         finally:
             take_all_back()
+
+
+def assert_as(before: dict[str, object], hint: str = "") -> None:
+    """The host is as it was, as soon as a program that has ended has no probe attached any more.
+
+    It is known by its environment until then: the kernel takes 75 ms for each attachment.
+    """
+    wait_until(lambda: host_state() == before, 20)
+    assert host_state() == before, hint
 
 
 def take_all_back() -> None:

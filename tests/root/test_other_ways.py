@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def seen(program: Path, way: str, call_type: CallType, below: Path) -> ProfileSn
         return session.snapshot()
 
 
-@pytest.mark.parametrize("way", ["plain", "vector", "polled"])
+@pytest.mark.parametrize("way", ["plain", "vector", "splice", "polled"])
 def test_writes_through_io_uring_are_counted(way: str, program: Path, tmp_path: Path) -> None:
     snapshot = seen(program, way, CallType.WRITE, tmp_path)
     everything, here, elsewhere = snapshot.stats
@@ -74,6 +75,29 @@ def test_writes_through_io_uring_are_counted(way: str, program: Path, tmp_path: 
     assert (elsewhere.count, elsewhere.failed) == (0, 0)
     assert (snapshot.losses.total, snapshot.in_flight) == (0, 0)
     assert here.asynchronous_ns == here.latency_total_ns > 0
+
+
+def test_vectors_in_registered_buffers_are_counted(program: Path, tmp_path: Path) -> None:
+    tried = subprocess.run([program, "fixed", tmp_path / "tried", "1", "1"])
+    if tried.returncode == 77:
+        pytest.xfail("this kernel has no such request (before Linux 6.15)")
+    here = seen(program, "fixed", CallType.WRITE, tmp_path).stats[1]
+    assert (here.count, here.bytes) == (REQUESTS, REQUESTS * SIZE_BYTES)
+
+
+def test_requests_that_end_in_silence_are_told(program: Path, tmp_path: Path) -> None:
+    snapshot = seen(program, "silent", CallType.WRITE, tmp_path)
+    assert [stats.count for stats in snapshot.stats] == [0, 0, 0]
+    assert snapshot.losses.uring_ends_unseen == snapshot.losses.total == REQUESTS
+
+
+def test_requests_whose_completions_found_no_room_are_told(program: Path, tmp_path: Path) -> None:
+    """A queue of 16 completions that nobody takes."""
+    snapshot = seen(program, "crowded", CallType.WRITE, tmp_path)
+    here, unseen = snapshot.stats[1], snapshot.losses.uring_ends_unseen
+    assert here.count == 16
+    assert unseen == snapshot.losses.total == REQUESTS - 16
+    assert snapshot.in_flight <= unseen
 
 
 def test_reads_and_syncs_too(program: Path, tmp_path: Path) -> None:
@@ -115,3 +139,18 @@ def test_copies_within_the_kernel_are_writes_to_their_target(way: str, tmp_path:
         target, origin = session.snapshot().stats
     assert (target.count, target.bytes) == (50, 50_000)
     assert (origin.count, origin.failed) == (0, 0)
+
+
+def test_bytes_that_reach_no_disk_are_told_apart(tmp_path: Path) -> None:
+    """Those of tmpfs and of character devices; a block device is a disk, wherever its node lies."""
+    memory = Path("/dev/shm")
+    script = "for file; do dd if=/dev/zero of=$file bs=1000 count=5 status=none; done"
+    rules = count(CallType.WRITE, Path("/"))
+    here, there = tmp_path / "file", memory / f"writewise-test-{os.getpid()}"
+    try:
+        with ProfileSession(rules) as session:
+            run(session, "sh", "-c", script, "-", here, there, "/dev/null")
+            (stats,) = session.snapshot().stats
+    finally:
+        there.unlink(missing_ok=True)
+    assert (stats.bytes, stats.unbacked_bytes) == (15_000, 10_000)

@@ -113,6 +113,18 @@ def test_a_report_that_was_not_made_leaves_no_file(tmp_path: Path) -> None:
     assert not report.exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_end_before_anything_is_counted_leaves_no_report(number: int, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    process = start("--output", report, "--duration", "60s")
+    while not report.exists():
+        assert process.poll() is None
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert not report.exists()
+
+
 @pytest.mark.parametrize(
     ("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
@@ -127,6 +139,17 @@ def test_signals_go_to_the_command_and_the_report_is_printed(
     assert process.returncode == exit_code
     assert "num_write" in report
     assert "Lost: nothing" in report
+
+
+def test_what_a_shell_hands_over_reaches_the_command() -> None:
+    command = ["bash", "-c", '"$@" cat <(echo handed)', "-", *WRITEWISE, "--"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "handed\n", done.stderr
+
+
+def test_the_command_gets_no_descriptor_of_ours() -> None:
+    done = profile("--", "ls", "/proc/self/fd")
+    assert done.stdout.split() == ["0", "1", "2", "3"]  # the last is the directory
 
 
 def test_a_process_until_it_ends(contract: Path) -> None:

@@ -143,7 +143,9 @@ def test_an_interrupt_while_the_probes_load_is_told() -> None:
     _wait(lambda: children.read_text())  # the compiler is at work
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=20)
-    assert (process.returncode, *output) == (130, "", "writewise: interrupted\n")
+    # Python itself ends by the signal where it interrupts an exec(), of which imports have many.
+    assert process.returncode in (130, -signal.SIGINT)
+    assert output == ("", "writewise: interrupted\n")
 
 
 SEND = {

@@ -3,9 +3,11 @@
  *
  *     uring WAY FILE REQUESTS BYTES
  *
- * Ways: `plain` (a descriptor), `vector`, `registered` (a registered file), `read`, `sync`,
- * `polled` (submitted by the ring's own thread), `bad` (a file that is open for reading only),
- * `aio`. By system calls alone, as no library of either is asked for.
+ * Ways: `plain` (a descriptor), `vector`, `fixed` (a vector in a registered buffer), `splice` (from
+ * a pipe), `registered` (a registered file), `read`, `sync`, `polled` (submitted by the ring's own
+ * thread), `bad` (a file that is open for reading only), `silent` (no completion if all goes well),
+ * `crowded` (completions are not taken until the end), `aio`. By system calls alone, as no library
+ * of either is asked for. Exit code 77: this kernel has no such request.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -19,6 +21,8 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#define WRITEV_FIXED 61 /* IORING_OP_WRITEV_FIXED, since Linux 6.15 */
 
 struct ring {
     int descriptor;
@@ -59,6 +63,17 @@ static struct ring ring_of(int polled) {
     ring.done_mask = (void *)(done + p.cq_off.ring_mask);
     ring.done = (void *)(done + p.cq_off.cqes);
     return ring;
+}
+
+/* Submits a request and waits for no completion. */
+static void submit(struct ring *ring, struct io_uring_sqe entry) {
+    unsigned tail = *ring->submit_tail, at = tail & *ring->submit_mask;
+
+    ring->entries[at] = entry;
+    ring->submit_array[at] = at;
+    __atomic_store_n(ring->submit_tail, tail + 1, __ATOMIC_SEQ_CST);
+    if (syscall(SYS_io_uring_enter, ring->descriptor, 1, 0, 0, 0, 0) < 0)
+        err(1, "io_uring_enter");
 }
 
 /* One request, to its end; what it returned. */
@@ -104,7 +119,7 @@ static void aio(int file, char *block, long requests, size_t bytes) {
 
 int main(int count, char **words) {
     char *way = words[1], *block;
-    int polled, file, expected;
+    int polled, file, expected, ends[2];
     long requests;
     size_t bytes;
     struct ring ring;
@@ -141,9 +156,38 @@ int main(int count, char **words) {
             err(1, "io_uring_register");
         entry.fd = 0, entry.flags = IOSQE_FIXED_FILE;
     }
-    for (long at = 0; at < requests; at++) {
-        int result = request(&ring, entry, polled);
+    if (!strcmp(way, "fixed")) {
+        struct iovec buffer = {block, bytes};
 
+        if (syscall(SYS_io_uring_register, ring.descriptor, IORING_REGISTER_BUFFERS, &buffer, 1))
+            err(1, "io_uring_register");
+        entry.opcode = WRITEV_FIXED, entry.addr = (__u64)&vector, entry.len = 1;
+    }
+    if (!strcmp(way, "splice") && pipe(ends))
+        err(1, "pipe");
+    if (!strcmp(way, "splice"))
+        entry = (struct io_uring_sqe){.opcode = IORING_OP_SPLICE,
+                                      .fd = file,
+                                      .off = -1,
+                                      .splice_fd_in = ends[0],
+                                      .splice_off_in = -1,
+                                      .len = bytes};
+    if (!strcmp(way, "silent"))
+        entry.flags = IOSQE_CQE_SKIP_SUCCESS;
+    if (!strcmp(way, "silent") || !strcmp(way, "crowded")) {
+        for (long at = 0; at < requests; at++)
+            submit(&ring, entry);
+        usleep(500000); /* what is not done when the process ends is given up */
+        return 0;
+    }
+    for (long at = 0; at < requests; at++) {
+        int result;
+
+        if (!strcmp(way, "splice") && write(ends[1], block, bytes) != (ssize_t)bytes)
+            err(1, "write");
+        result = request(&ring, entry, polled);
+        if (result == -EINVAL && !strcmp(way, "fixed"))
+            return 77;
         if (result != expected)
             errx(1, "a request returned %d instead of %d", result, expected);
     }

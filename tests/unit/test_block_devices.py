@@ -27,6 +27,10 @@ FIRST, SECOND = BlockDevice("nvme1n1", 259 << 20 | 5), BlockDevice("nvme2n1", 25
 LOOP = BlockDevice("loop0", 7 << 20, (ROOT.number,))
 
 
+def test_below_a_root_in_no_mount_no_disk_is_known(tmp_path: Path) -> None:
+    assert devices_of(("/",), (), tmp_path) == ()
+
+
 @pytest.fixture
 def mounts() -> Sequence[Mount]:
     return parse_mountinfo(MOUNTS)

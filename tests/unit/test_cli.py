@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from types import ModuleType
@@ -111,3 +112,18 @@ def test_an_error_is_a_sentence_and_an_exit_code(
     monkeypatch.setattr(commands, "ALL", (failing_command(error),))
     assert main.main(["failing"]) == exit_code
     assert capsys.readouterr().err == printed
+
+
+def test_streams_that_are_closed_are_no_bug() -> None:
+    command = [sys.executable, "-m", "profiler.cli.main", "contract", "schema"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&- 2>&-', "-", *command], timeout=60)
+    assert done.returncode == 0
+
+
+def test_what_a_terminal_cannot_show_is_replaced() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "profiler.cli.main", "no-such-command-…"]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
+    assert done.returncode == 2
+    assert b"no-such-command" in done.stderr
+    assert b"bug" not in done.stderr

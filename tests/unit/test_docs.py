@@ -64,6 +64,19 @@ def test_links_and_paths_lead_somewhere():
             assert (ROOT / target).exists(), f"{path.name}: {target}"
 
 
+def anchors(path):
+    """As a renderer makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_anchors_lead_to_headings():
+    for path in DOCS:
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text()):
+            there = path.parent / target if target else path
+            assert anchor in anchors(there), f"{path.name}: {target}#{anchor}"
+
+
 def test_every_command_is_in_the_docs():
     text = "\n".join(path.read_text() for path in DOCS)
     shown = set(re.findall(r"(?:writewise|make) ([a-z]+)", text))

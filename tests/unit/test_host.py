@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.errors import UsageError
 from sysctl.host import changes, sysctls
 from sysctl.host.changes import NewPath, WritebackOriginals
 from sysctl.host.host import Host
@@ -157,6 +158,8 @@ def test_the_mount_table_is_read_with_its_escapes():
     assert blank.all_options == ("rw",)
     assert mount_of((root, data, blank), "/data/with blank/x") == blank
     assert mount_of((root, data, blank), "/database") == root
+    with pytest.raises(UsageError, match="does not say what /x is on"):
+        mount_of((data,), "/x")
 
 
 @given(st.text(max_size=200))

@@ -249,6 +249,14 @@ def test_a_log_is_made_and_then_appended_to(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o022 == 0
 
 
+def test_a_line_that_a_full_disk_has_cut_is_taken_away(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("one\ntwo\nthr")
+    with open_to_append(str(path), is_anything) as file:
+        file.write("three\n")
+    assert path.read_text() == "one\ntwo\nthree\n"
+
+
 def test_what_is_no_log_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_text("127.0.0.1 localhost\n")

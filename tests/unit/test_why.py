@@ -64,10 +64,11 @@ def test_throttling_by_a_burst() -> None:
     assert explanation.blind_spots == ()
 
 
-def test_several_writers_have_as_many_times_the_time() -> None:
+def test_several_writers_are_compared_with_their_time_in_write_calls() -> None:
     two = change(calls=calls(31, throttled=29.1), writers=2, elapsed_ns=int(19.45 * S))
     assert two.sentence.startswith(
-        "2 writers were stalled 29.1 of 38.9 s (2 × 19.4 s) by dirty throttling: the burst"
+        "2 writers were stalled 29.1 of 31.0 s in write calls (of all threads, in 19.4 s) by dirty "
+        "throttling: the burst"
     )
 
 
@@ -75,19 +76,34 @@ def test_several_writers_have_as_many_times_the_time() -> None:
 def test_more_time_than_the_run_has_is_that_of_all_threads(writers: int | None) -> None:
     many = change(calls=calls(31, throttled=29.1), writers=writers)
     assert many.sentence.startswith(
-        "Writers were stalled 29.1 s (all threads together, in 18.6 s) by dirty throttling:"
+        "Writers were stalled 29.1 of 31.0 s in write calls (of all threads, in 18.6 s) by dirty"
     )
 
 
-def test_ten_thousand_short_writers_are_not_compared_with_as_many_runs() -> None:
-    sentence = change(writers=10_000).sentence
-    assert sentence.startswith(
-        "10,000 writers were stalled 15.2 s (all threads together, in 18.6 s) by dirty"
+def test_a_wait_that_is_not_the_most_says_so() -> None:
+    sentence = change(calls=calls(10, sleeping=2), stall=StallStats()).sentence
+    assert sentence.startswith("Writers slept 2.00 of 18.6 s for another reason")
+    assert sentence.endswith("More of the time, 80%, was on a CPU, mostly copying.")
+
+
+def test_stores_to_mapped_files_that_are_throttled_are_told() -> None:
+    mapped = change(calls=calls(0.001))
+    assert mapped.cause is Cause.THROTTLING
+    assert mapped.sentence == (
+        "Threads were stalled 15.2 s (all together, in 18.6 s) by dirty throttling outside of the "
+        "calls counted, as stores to mapped files are: dirty memory passed the freerun ceiling of "
+        "750 MiB after 1.50 s."
     )
+
+
+def test_a_burst_is_what_goes_to_a_disk() -> None:
+    some = dataclasses.replace(calls(16.0, throttled=15.2), unbacked_bytes=920 * MIB)
+    assert "the burst of 1000 MiB passed" in change(calls=some).sentence
 
 
 def test_another_unit_is_told() -> None:
-    short = change(calls=calls(1.5, throttled=0.9))
+    stall = StallStats(total_ns=int(0.9 * S))
+    short = change(calls=calls(1.5, throttled=0.9), stall=stall)
     assert short.sentence.startswith("Writers were stalled 900 ms of 18.6 s by")
 
 
@@ -147,17 +163,19 @@ def test_a_wait_is_the_cause_although_the_copying_took_longer() -> None:
 
 
 def test_nothing_was_slow() -> None:
-    explanation = change(calls=calls(0.2, throttled=0.15), writers=2)
+    stall = StallStats(total_ns=int(0.15 * S))
+    explanation = change(calls=calls(0.2, throttled=0.15), writers=2, stall=stall)
     assert explanation.cause is None
     assert explanation.sentence == (
-        "Writes were not slow: 2 writers spent 200 ms (all threads together, in 18.6 s) in them."
+        "Writes were not slow: 2 writers spent 200 ms in them, all together, of 18.6 s."
     )
-    one = change(calls=calls(0.2)).sentence
-    assert one == "Writes were not slow: writers spent 200 ms of 18.6 s in them."
+    one = change(calls=calls(0.2), stall=stall).sentence
+    assert one == "Writes were not slow: writers spent 200 ms in them, all together, of 18.6 s."
 
 
 def test_nothing_was_counted() -> None:
-    assert change(calls=CallStats()).sentence.startswith("No write was counted")
+    nothing = change(calls=CallStats(), stall=StallStats())
+    assert nothing.sentence.startswith("No write was counted")
     assert change(calls=CallStats(), call_types=()).sentence.startswith("No rule of the contract")
 
 
@@ -272,7 +290,19 @@ def test_the_document() -> None:
     assert document["split"][0] == {
         "cause": "dirty throttling", "time_ns": int(15.2 * S), "share": 0.95,
     }  # fmt: skip
-    assert why_document(change(calls=calls(0.1)))["cause"] is None
+    assert why_document(change(calls=calls(0.1), stall=StallStats()))["cause"] is None
+
+
+def test_a_kernel_that_does_not_tell_of_io_uring_is_a_blind_spot() -> None:
+    (line,) = change(sees_uring=False).blind_spots
+    assert line.startswith("Requests to io_uring are not counted")
+
+
+def test_bytes_on_no_disk_do_not_hide_what_a_disk_wrote_in_excess() -> None:
+    wrote = DeviceStats(writes=RequestStats(count=9, bytes=300 * MIB))
+    some = dataclasses.replace(calls(16.0, throttled=15.2), unbacked_bytes=1820 * MIB)
+    (line,) = change(calls=some, devices=((DISK, wrote),)).blind_spots
+    assert line.startswith("The device wrote 200 MiB more than was counted")
 
 
 WRITE, BOTH, READ = (CallType.WRITE,), (CallType.READ, CallType.WRITE), (CallType.READ,)
@@ -290,6 +320,8 @@ SMALL, LARGE, MIDDLE = SizeRange(0, 99), SizeRange(100, None), SizeRange(50, 150
         ([("/", WRITE, MIDDLE, 4), ("/", WRITE, LARGE, 5)], 5, WRITE),
         ([("/", WRITE, SizeRange(), 4), ("/", BOTH, SizeRange(), 9)], 4, WRITE),
         ([("/", BOTH, SizeRange(), 9), ("/", READ, SizeRange(), 5)], 9, BOTH),
+        ([("/a", BOTH, SizeRange(), 9), ("/b", WRITE, SizeRange(), 0)], 9, BOTH),
+        ([("/a", BOTH, SizeRange(), 9), ("/b", WRITE, SizeRange(), 5)], 14, BOTH),
         ([("/", READ, SizeRange(), 5)], 0, ()),
         ([], 0, ()),
     ],

@@ -29,6 +29,7 @@ struct call_stats {
     u64 latency_total_ns;
     u64 latency_min_ns;
     u64 latency_max_ns;
+    u64 unbacked_bytes; /* of files in memory alone */
     u64 waits_ns[CAUSES];
     u64 buckets[BUCKET_COUNT];
 };
@@ -75,6 +76,7 @@ static __always_inline int open_call(struct config *config, struct thread *threa
     }
     tally->opened++;
     thread->slots = slots;
+    thread->unbacked = slots >> 32 & 1;
     thread->call_type = call_type;
     thread->value = value;
     thread->pausing = 0;
@@ -109,6 +111,8 @@ static __always_inline void count(struct call_stats *stats, struct thread *threa
     stats->count++;
     stats->bytes += bytes;
     stats->latency_total_ns += latency_ns;
+    if (thread->unbacked)
+        stats->unbacked_bytes += bytes;
     for (u32 cause = 0; cause < CAUSES; cause++)
         stats->waits_ns[cause] += thread->waits_ns[cause];
     if (bucket < BUCKET_COUNT)
@@ -137,6 +141,7 @@ static __always_inline int leave(struct config *config, struct thread *thread, l
     if (!thread->entered && returned > 0)
         lose(config, CALLS_WITHOUT_ENTRY);
     thread->entered = 0;
+    thread->pausing = 0; /* announced, and not taken by a write that must not wait (RWF_NOWAIT) */
     if (!thread->slots)
         return 0;
     slots = thread->slots;

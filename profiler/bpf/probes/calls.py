@@ -42,8 +42,8 @@ _OPTIONAL = ("getdents",)
 #: Slots are bits of a 32-bit word.
 SLOTS_MAX = 32
 UNBOUNDED_BYTES = 2**64 - 1
-#: `struct call_stats`: six figures, the waits by cause, then the histogram.
-STATS_FIGURES = 6
+#: `struct call_stats`: seven figures, the waits by cause, then the histogram.
+STATS_FIGURES = 7
 CAUSES = 5
 STATS_WORDS = STATS_FIGURES + CAUSES + BUCKET_COUNT
 
@@ -62,7 +62,9 @@ MEMBERS: Mapping[str, tuple[str, ...]] = {
     "OFFSET_PATH_MOUNT": ("path", "mnt"),
     "OFFSET_INODE_SUPER": ("inode", "i_sb"),
     "OFFSET_INODE_NUMBER": ("inode", "i_ino"),
+    "OFFSET_INODE_MODE": ("inode", "i_mode"),
     "OFFSET_SUPER_FLAGS": ("super_block", "s_flags"),
+    "OFFSET_SUPER_MAGIC": ("super_block", "s_magic"),
     "OFFSET_SUPER_DEVICE": ("super_block", "s_dev"),
     "OFFSET_DENTRY_PARENT": ("dentry", "d_parent"),
     "OFFSET_DENTRY_INODE": ("dentry", "d_inode"),
@@ -119,8 +121,8 @@ def decode_slot(calls: memoryview[int], bank: int, slot: int, cpus: int, slots: 
 
 
 def _decode_stats(words: memoryview[int]) -> CallStats:
-    count, bytes_moved, failed, total_ns, min_ns, max_ns, *waits_ns = words[
-        : STATS_FIGURES + CAUSES
-    ]
+    figures, waits_ns = words[:STATS_FIGURES], words[STATS_FIGURES : STATS_FIGURES + CAUSES]
+    count, bytes_moved, failed, total_ns, min_ns, max_ns, unbacked_bytes = figures
     buckets = tuple(words[STATS_FIGURES + CAUSES :]) if count else ()
-    return CallStats(count, bytes_moved, failed, total_ns, min_ns, max_ns, buckets, *waits_ns)
+    counted = (count, bytes_moved, failed, total_ns, min_ns, max_ns, buckets, unbacked_bytes)
+    return CallStats(*counted, *waits_ns)

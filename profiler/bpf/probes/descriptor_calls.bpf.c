@@ -3,20 +3,22 @@
  * that the session does not ask for is not compiled (loader.py defines USE_ and its name).
  */
 
-/* The slots that a call of this type on a descriptor may go to. */
+/* The slots that a call of this type on a descriptor may go to, and UNBACKED. */
 static __always_inline u64 slots_of_descriptor(u32 descriptor, u32 call_type,
                                                struct config *config) {
     u64 wanted = config->slots_of_type[call_type];
     u64 slots = wanted & config->slots_of_root, at_places = wanted & config->slots_of_places;
-    u64 file;
+    u64 file, kind;
 
     if (!wanted)
         return 0;
     file = file_of(descriptor);
-    if (!file || (slots && !is_on_mounted_file_system(file)))
+    kind = file ? kind_of(file) : 0;
+    if (!kind)
         return 0; /* what is on no mounted file system lies in no place either */
-    return at_places ? slots | slots_by_place(file + OFFSET_FILE_PATH, 0, at_places, config)
-                     : slots;
+    if (at_places)
+        slots |= slots_by_place(file + OFFSET_FILE_PATH, 0, at_places, config);
+    return slots ? (slots | UNBACKED) & kind : 0;
 }
 
 static __always_inline int enter_on(u32 descriptor, u32 call_type, u64 value) {

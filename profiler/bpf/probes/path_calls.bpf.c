@@ -105,7 +105,7 @@ static __always_inline u64 start_of(u8 first, int descriptor) {
     if (descriptor == AT_FDCWD)
         return directories + OFFSET_FS_PWD;
     file = file_of(descriptor);
-    return file && is_on_mounted_file_system(file) ? file + OFFSET_FILE_PATH : 0;
+    return file && kind_of(file) ? file + OFFSET_FILE_PATH : 0;
 }
 
 /* Works out one path of a call. No argument, or an empty one, names the start itself. */

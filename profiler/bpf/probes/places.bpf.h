@@ -4,6 +4,13 @@
  */
 #define SB_KERNMOUNT (1ul << 22) /* include/linux/fs.h: pipes, sockets, memfd, anonymous inodes */
 #define SB_NOUSER    (1ul << 31)
+#define RAMFS_MAGIC  0x858458f6 /* include/uapi/linux/magic.h */
+#define TMPFS_MAGIC  0x01021994 /* of devtmpfs too, in which character devices lie */
+#define S_IFMT       0170000
+#define S_IFBLK      0060000
+
+/* Beside the slots of a file: it is in memory alone, or a character device. */
+#define UNBACKED (1ull << 32)
 
 /* A directory or file that a rule names: its inode on its super block. */
 struct place {
@@ -43,9 +50,22 @@ static __always_inline u64 file_of(u32 descriptor) {
     return word_at(*(u64 *)(table + OFFSET_TABLE_FILES) + sizeof(u64) * descriptor);
 }
 
-static __always_inline int is_on_mounted_file_system(u64 file) {
-    u64 super_block = word_at(word_at(file + OFFSET_FILE_INODE) + OFFSET_INODE_SUPER);
-    return !(word_at(super_block + OFFSET_SUPER_FLAGS) & (SB_KERNMOUNT | SB_NOUSER));
+/* From s_flags to s_magic, which one copy brings. */
+#define SUPER_WORDS ((OFFSET_SUPER_MAGIC - OFFSET_SUPER_FLAGS) / sizeof(u64) + 1)
+
+/* All ones for a file on a mounted file system, UNBACKED if it is on no disk; else 0. */
+static __always_inline u64 kind_of(u64 file) {
+    u64 inode = word_at(file + OFFSET_FILE_INODE);
+    u64 super_block = word_at(inode + OFFSET_INODE_SUPER);
+    u64 words[SUPER_WORDS] = {}, magic;
+
+    bpf_probe_read_kernel(words, sizeof(words), (void *)(super_block + OFFSET_SUPER_FLAGS));
+    if (words[0] & (SB_KERNMOUNT | SB_NOUSER))
+        return 0;
+    magic = words[SUPER_WORDS - 1];
+    if (magic != TMPFS_MAGIC && magic != RAMFS_MAGIC)
+        return ~UNBACKED;
+    return (half_at(inode + OFFSET_INODE_MODE) & S_IFMT) == S_IFBLK ? ~UNBACKED : ~0ull;
 }
 
 /* From d_parent to d_inode, which one copy brings: most of what a step of the walk costs. */

@@ -22,6 +22,7 @@ enum loss {
     PATHS_TOO_DEEP,
     PATHS_NOT_READ,
     AIO_REQUESTS,
+    URING_ENDS_UNSEEN,
     LOSS_KINDS,
 };
 
@@ -40,7 +41,8 @@ enum cause {
  * is what the call's end needs of its beginning. `entered` is set in every call that was seen to
  * begin, also in one of no counter. `left_ns` is since when it is off its CPU, 0 while it runs.
  * `pausing` is set from the announcement of a pause for dirty throttling to its end. `epoch` is
- * the reading in which it last wrote.
+ * the reading in which it last wrote. `unbacked` is set in a call on a file that is in memory
+ * alone.
  */
 struct thread {
     u64 start_ns;
@@ -53,6 +55,8 @@ struct thread {
     u32 cause;
     u32 pausing;
     u32 epoch;
+    u32 unbacked;
+    u32 zero;
 };
 
 /* The types of calls, in the order of contracts.model.CallType. */

@@ -14,8 +14,8 @@ BANKS = 2
 #: `struct config`, in words of 32 bits.
 CONFIG_BANK, CONFIG_HOST_WIDE, CONFIG_EPOCH = range(3)
 CONFIG_ROOT_SLOTS, CONFIG_PLACE_SLOTS, CONFIG_PLACE_FILTER, CONFIG_TYPE_SLOTS = range(3, 7)
-#: `struct thread`: eight words of 64 bits, six of 32.
-IDLE_THREAD = bytes(8 * 8 + 6 * 4)
+#: `struct thread`: eight words of 64 bits, eight of 32.
+IDLE_THREAD = bytes(8 * 8 + 8 * 4)
 
 PROBE = Probe(
     name="scope",
@@ -43,6 +43,9 @@ class Losses:
     - `paths_not_read`: calls whose path could not be read, or is longer than ARGUMENT_BYTES
       (`path_calls.bpf.c`); whether a rule covers them is not known.
     - `aio_requests`: requests to Linux AIO (io_submit), of which the kernel tells no end.
+    - `uring_ends_unseen`: requests to io_uring that were to end in silence
+      (IOSQE_CQE_SKIP_SUCCESS), and those whose end found the ring's queue of completions full, of
+      which the kernel does not tell which they were, so that they stay in flight.
     - `probe_runs_missed`: runs that the kernel left out because another BPF program was active
       on the CPU (`recursion_misses`; for tracepoints it counts since about Linux 6.7, "bpf: Count
       missed stats in trace_call_bpf" of September 2023, and an older kernel does not tell).
@@ -56,6 +59,7 @@ class Losses:
     paths_too_deep: int = 0
     paths_not_read: int = 0
     aio_requests: int = 0
+    uring_ends_unseen: int = 0
     probe_runs_missed: int = 0
 
     @property

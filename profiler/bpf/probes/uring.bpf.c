@@ -3,6 +3,7 @@
  * from the submission to the completion, which may be long after the thread went on.
  */
 #define REQ_F_FIXED_FILE   1 /* include/linux/io_uring_types.h */
+#define REQ_F_CQE_SKIP     (1 << 6)
 #define URING_REQUESTS_MAX 16384
 
 /* include/uapi/linux/io_uring.h, enum io_uring_op: the values are fixed for good. */
@@ -15,6 +16,9 @@ enum uring_operation {
     URING_SYNC_FILE_RANGE = 8,
     URING_READ = 22,
     URING_WRITE = 23,
+    URING_SPLICE = 30,      /* from one file to another: the request's file is the target */
+    URING_READV_FIXED = 60, /* since Linux 6.15 */
+    URING_WRITEV_FIXED = 61,
 };
 
 /* By the address of struct io_kiocb: as a call in flight of a thread that has no other. */
@@ -25,10 +29,13 @@ static __always_inline u32 type_of(u8 operation) {
     case URING_READV:
     case URING_READ_FIXED:
     case URING_READ:
+    case URING_READV_FIXED:
         return READ;
     case URING_WRITEV:
     case URING_WRITE_FIXED:
     case URING_WRITE:
+    case URING_SPLICE:
+    case URING_WRITEV_FIXED:
         return WRITE;
     case URING_FSYNC:
     case URING_SYNC_FILE_RANGE:
@@ -52,22 +59,29 @@ TRACEPOINT_PROBE(io_uring, io_uring_submit_req) {
     u64 request = (u64)args->req;
     u32 call_type = type_of(args->opcode);
     struct thread call = {.entered = 1, .call_type = call_type};
-    u64 wanted;
+    u64 wanted, slots;
 
     if (!config || !tally || call_type >= CALL_TYPES || !in_scope(config, submitter()))
         return 0;
     wanted = config->slots_of_type[call_type];
     if (!(args->flags & REQ_F_FIXED_FILE)) {
-        call.slots =
+        slots =
             slots_of_descriptor(half_at(request + OFFSET_REQUEST_DESCRIPTOR), call_type, config);
     } else { /* a registered file: by its number alone it is not found */
-        call.slots = wanted & config->slots_of_root;
+        slots = wanted & config->slots_of_root;
         if (wanted & config->slots_of_places)
             lose(config, PATHS_NOT_READ);
     }
-    if (!call.slots)
+    if (!slots)
         return 0;
-    call.epoch = config->epoch; /* its thread is no writer, that did not wait */
+    if (args->flags & REQ_F_CQE_SKIP) {
+        lose(config, URING_ENDS_UNSEEN);
+        return 0;
+    }
+    call.slots = slots;
+    call.unbacked = slots >> 32 & 1;
+    if (uring_requests.lookup(&request))
+        tally->closed++; /* the end of the last one there was not seen, and told as such */
     call.start_ns = bpf_ktime_get_ns();
     if (uring_requests.update(&request, &call))
         lose(config, CALLS_NOT_RECORDED);
@@ -83,8 +97,31 @@ TRACEPOINT_PROBE(io_uring, io_uring_complete) {
 
     if (!config || !call)
         return 0;
+    call->epoch = config->epoch; /* its thread is no writer, that did not wait */
     call->waits_ns[ASYNCHRONOUS] = end_ns - call->start_ns;
     leave(config, call, args->res, end_ns);
     uring_requests.delete(&request);
     return 0;
 }
+
+#ifdef USE_uring_handed_on
+/* A write that would have had to pause was handed to a worker: the announced sleep is not taken. */
+int uring_handed_on(void *unused) {
+    struct thread *thread = current_thread();
+
+    if (thread)
+        thread->pausing = 0;
+    return 0;
+}
+#endif
+
+#ifdef USE_uring_overflow
+/* The queue of completions is full: the end of some request, of which this does not tell. */
+int uring_overflow(void *unused) {
+    struct config *config = config_of_session();
+
+    if (config && in_scope(config, submitter()))
+        lose(config, URING_ENDS_UNSEEN);
+    return 0;
+}
+#endif
