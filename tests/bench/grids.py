@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent / "data"
 #: By the lab's memory in MiB and the number of objects of 48 MiB. More are recorded by
 #: `record_grid.py` (`--connection-rate 25MB`, so that the host's CPUs do not decide the source's
 #: rate) as `data/grid-MEMORY-OBJECTS.json`.
-NAMES = ("4096-40",)
+NAMES = ("4096-40", "4096-24", "2560-40", "2560-24")
 #: The grid in which searches are compared: the one with most settings.
 WIDEST = "4096-40"
 
