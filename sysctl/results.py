@@ -114,6 +114,19 @@ class LeftOut:
     why: str
 
 
+def by_reason(items: Sequence[LeftOut]) -> list[LeftOut]:
+    """The same with those of one reason together: their number in place of more than two names."""
+    named: dict[str, list[str]] = {}
+    for item in items:
+        named.setdefault(item.why, []).append(item.what)
+    return [
+        LeftOut(
+            ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more", why
+        )
+        for why, names in named.items()
+    ]
+
+
 @dataclass
 class Results:
     """A study: its circumstances (by name), its space, what was left out, its trials."""

@@ -17,6 +17,7 @@ from sysctl.evidence import Side
 from sysctl.explain import LEAVE_OUT, MOUNT_OPTIONS, SET, Reason
 from sysctl.forms import Form
 from sysctl.price import Price
+from sysctl.results import by_reason
 from sysctl.setting import Setting
 from sysctl.statistics import Interval, Repeats
 from sysctl.tradeoff import Point
@@ -45,7 +46,7 @@ def print_advice(
         _print_reason(reason, console)
     _print_lines(_form_lines(recommendation.forms), console)
     _print_lines(group_lines, console, "yellow")
-    left_out = recommendation.results.left_out
+    left_out = by_reason(recommendation.results.left_out)
     _print_lines((f"left out  {item.what}: {item.why}" for item in left_out), console, "dim")
 
 

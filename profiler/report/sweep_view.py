@@ -20,7 +20,7 @@ from contracts.units import counted, format_count, format_duration, format_secon
 from profiler.measured_pull import Phase
 from profiler.pull.results import Progress as PullProgress
 from profiler.report.progress import MovingLine
-from sysctl.results import PRESENT, RECHECK, LeftOut, Observation, Results, Trial
+from sysctl.results import PRESENT, RECHECK, LeftOut, Observation, Results, Trial, by_reason
 from sysctl.sweep import Step
 
 _FORMATS: Mapping[str, Callable[[float], str]] = {
@@ -74,7 +74,7 @@ class SweepView:
 
     def planned(self, results: Results, trials: int) -> None:
         """See `View`."""
-        for item in results.left_out:
+        for item in by_reason(results.left_out):
             self.left_out(item)
         self._number = len(results.trials)
         self._line(f"about {counted(trials, 'trial')}: present settings, search, recheck", "dim")

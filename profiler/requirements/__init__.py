@@ -55,6 +55,7 @@ NEEDED_BY: dict[str, tuple[str, ...]] = {
     "pull": _PULL,
     "sweep": _PULL,
     "advise": (),
+    "predict": (),
     "rollback": ("root",),
     "contract": (),
     "lab": _LAB,

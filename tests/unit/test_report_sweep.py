@@ -17,7 +17,7 @@ from profiler.pull.results import Progress
 from profiler.report.advice import print_advice
 from profiler.report.sweep_view import SweepView, _minutes, sweep_bar
 from sysctl.advise import advise
-from sysctl.results import CANDIDATE, LeftOut, Results, Trial
+from sysctl.results import CANDIDATE, LeftOut, Results, Trial, by_reason
 from sysctl.setting import Setting
 from sysctl.sweep import Step
 from tests.unit.sweeps import PRESENT, sweep
@@ -153,3 +153,9 @@ def test_writing_down_is_named_only_for_a_change(seconds, is_told, monkeypatch, 
     assert sweep_command.run(parser.parse_args(["s3://bucket/images", str(tmp_path)])) == 0
     assert ("write it down" in capsys.readouterr().out) is is_told
     assert results.trials[0].setting == PRESENT
+
+
+def test_what_is_left_out_for_one_reason_is_told_together():
+    items = [LeftOut(f"setting {n}", "it is halved") for n in range(4)] + [LeftOut("x", "no such")]
+    told = [(item.what, item.why) for item in by_reason(items)]
+    assert told == [("setting 0 and 3 more", "it is halved"), ("x", "no such")]
