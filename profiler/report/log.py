@@ -7,7 +7,6 @@ comma, a backslash, and the `n` of a newline.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable
@@ -135,7 +134,7 @@ def length_text(duration_ns: float) -> str:
 
     Up, so that a value over a threshold is never written as equal to it.
     """
-    return exact_latency(math.ceil(duration_ns / _NS_PER_US) * _NS_PER_US)
+    return exact_latency(-int(-duration_ns // _NS_PER_US) * _NS_PER_US)
 
 
 def is_record(line: str) -> bool:

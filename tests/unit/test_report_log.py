@@ -31,7 +31,7 @@ from profiler.recording.log_origin import (
     volume_of,
 )
 from profiler.recording.timeframes import Frame
-from profiler.report.log import FIELDS, RecordLog, figure_text, is_record
+from profiler.report.log import FIELDS, RecordLog, figure_text, is_record, length_text
 from profiler.session import ProfileSnapshot
 from tests.unit.contract_strategies import rules, stats_of
 
@@ -124,6 +124,10 @@ def test_a_frame_s_measured_time_is_its_own(elapsed_ns: int, measured: str) -> N
     contract = Contract(SECOND_NS, (write_rule(Measurement.COUNT, 1),))
     (record,) = records(contract, frame_of(contract, elapsed_ns))
     assert (record["MEASURED"], record["THRESHOLD"]) == (measured, "1/1s")
+
+
+def test_a_time_of_years_is_exact() -> None:
+    assert length_text(68_023_617_784_619_001) == "68023617784620us"
 
 
 def test_a_violation_of_less_than_a_microsecond_does_not_read_as_equal() -> None:
