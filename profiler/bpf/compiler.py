@@ -36,14 +36,8 @@ REQUEST_BYTES = 1 << 16
 DESCRIPTORS_PER_MESSAGE = 200
 
 _CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = (
-    2,
-    4,
-    8,
-    1 << 12,
-    1 << 14,
-    1 << 18,
-)
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8  # include/uapi/linux/mount.h
+_MS_BIND, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
 
 
 class FailureError(Exception):

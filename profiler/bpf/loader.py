@@ -71,8 +71,8 @@ def load(
 
     `numbers` become the C's macros of that name, beside the offsets that the probes ask for. A
     `compiler` serves once. `simple` ones, with few branches for each turn of their loops, compile
-    faster. Raises RequirementError when the host lacks BTF, bcc, a tracepoint,
-    memory or the right to load.
+    faster. Raises RequirementError when the host lacks BTF, bcc, a tracepoint, memory or the right
+    to load.
     """
     with contextlib.ExitStack() as on_failure, descriptors_left(), signals_held_back():
         with compiler or Compiler() as process:  # it starts while we look up the offsets

@@ -97,11 +97,10 @@ def _prepare_streams() -> None:
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
-    for name, number, mode in (("stdout", _STDOUT, "w"), ("stderr", _STDERR, "w")):
+    for name, number in (("stdout", _STDOUT), ("stderr", _STDERR)):
         stream = getattr(sys, name)
         if stream is None:
-            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
-            setattr(sys, name, stream)
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
 
