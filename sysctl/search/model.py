@@ -2,8 +2,9 @@
 
 The model (`sysctl.prediction`) is fitted to the present runs and ranks the candidates; each one
 measured then corrects the prediction of those near it. What is tried is the cheapest of those
-within `NEAR_BEST` of the fastest, until that one has been measured; then its neighbours that may
-be as fast. When those turn out slower than was promised, the largest thresholds are tried.
+within `NEAR_BEST` of the fastest, by the prices that the advice goes by (`sysctl/price.py`), until
+that one has been measured; then its neighbours that may be as fast. When those turn out slower than
+was promised, the largest thresholds are tried.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import Any
 from contracts.errors import UsageError
 from sysctl.prediction.fit import fit
 from sysctl.prediction.model import Model
+from sysctl.price import Price, cheapest
 from sysctl.results import Results, Trial
 from sysctl.search.grid import untried
 from sysctl.setting import Setting, replace_values
 from sysctl.writeback import Thresholds, effective_thresholds
 
-MAX_TRIALS = 5
+MAX_TRIALS = 4
 #: Times this near to the fastest are as good as it: the cheapest of them is tried.
 NEAR_BEST = 0.02
 #: A neighbour is tried where its time is expected this near to the fastest.
@@ -83,12 +85,12 @@ class _Ranking:
 
         Once the model is doubted: what lets writers wait the least, which needs no model.
         """
-        largest = max(self._times_s, key=self._cost)
+        largest = max(self._times_s, key=self._ceilings)
         if largest in left and self._is_doubted(left):
             return largest
         best_s = min(self._times_s.values())
         good = self._within(best_s * (1 + NEAR_BEST))
-        chosen = min(good, key=self._cost)
+        chosen = cheapest({setting: self._price(setting) for setting in good})[0]
         if chosen in left:
             return chosen
         worth = set(self._within(best_s * (1 + WORTH_TRYING)))
@@ -112,9 +114,20 @@ class _Ranking:
     def _freerun_bytes(self, setting: Setting) -> int:
         return max(1, self._thresholds(setting).freerun_bytes)
 
-    def _cost(self, setting: Setting) -> tuple[int, int, bool]:
+    def _ceilings(self, setting: Setting) -> tuple[int, int]:
         at = self._thresholds(setting)
-        return at.dirty_bytes, at.background_bytes, setting.mount_options is not None
+        return at.dirty_bytes, at.background_bytes
+
+    def _price(self, setting: Setting) -> Price:
+        """What it is expected to cost, in the terms by which the advice will choose."""
+        expected = self._model.predict(setting.values)
+        return Price(
+            at_risk_bytes=expected.peak_dirty_bytes,
+            is_measured=False,
+            ceiling_bytes=self._thresholds(setting).dirty_bytes,
+            durable_s=expected.durable_s,
+            changed_options=len(setting.device) + (setting.mount_options is not None),
+        )
 
     def _predicted_s(self, setting: Setting) -> float:
         return self._model.predict(setting.values).return_s
