@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from contracts.evaluate import evaluate
 from contracts.model import Contract
 from profiler.bpf.probes.dirty_limit import DirtyLimitReader
+from profiler.in_force import InForce, read_in_force
 from profiler.measured_pull import OnPhase, PullMeasurement, Verify, measure_pull
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, PullStoppedError
@@ -33,7 +34,6 @@ from sysctl.host.sysctls import (
     dirtyable_bytes,
     read_dirtied_bytes,
     read_thresholds,
-    read_writeback,
 )
 from sysctl.host.system import HostError
 from sysctl.results import Observation, TracePoint
@@ -86,15 +86,14 @@ class PullBench:
             self.say("settling")
             os.sync()  # of the whole host: what others left dirty counts against the same limits
             self.host.drop_clean_caches()
-            wanted = read_writeback(self.host.system)
-            limit_bytes = settle_dirty_limit(self.host, self.limits, wanted).limit_bytes
-            thresholds = read_thresholds(self.host.system)
-            dirtyable = dirtyable_bytes(self.host.system)
-            dirtied_before = read_dirtied_bytes(self.host.system)
-            self.say("pulling")
-            measured = self._pull(folder, durable, stop_after_s)
-            dirtied = read_dirtied_bytes(self.host.system) - dirtied_before
-            self._check_unchanged(wanted)
+            with self.unchanged() as in_force:
+                settled = settle_dirty_limit(self.host, self.limits, in_force.sysctls)
+                thresholds = read_thresholds(self.host.system)
+                dirtyable = dirtyable_bytes(self.host.system)
+                dirtied_before = read_dirtied_bytes(self.host.system)
+                self.say("pulling")
+                measured = self._pull(folder, durable, stop_after_s)
+                dirtied = read_dirtied_bytes(self.host.system) - dirtied_before
         why = measured.why
         return Observation(
             return_s=measured.return_seconds,
@@ -102,7 +101,7 @@ class PullBench:
             stall_share=measured.stalled_share or 0.0,
             peak_dirty_bytes=why.timeline.peak_added_bytes if why and why.timeline else 0,
             thresholds=thresholds,
-            limit_bytes=limit_bytes,
+            limit_bytes=settled.limit_bytes,
             bytes=measured.result.bytes,
             objects=measured.result.objects,
             dirtyable_bytes=dirtyable,
@@ -136,9 +135,13 @@ class PullBench:
             )
         return measured
 
-    def _check_unchanged(self, wanted: Mapping[str, int]) -> None:
-        present = read_writeback(self.host.system)
-        changed = [name for name, value in wanted.items() if present.get(name) != value]
+    @contextmanager
+    def unchanged(self) -> Iterator[InForce]:
+        """What is in force now. Raises HostError at the end of the block where it is not then."""
+        before = read_in_force(self.host.system, self.mount_target, self.disk)
+        yield before
+        after = read_in_force(self.host.system, self.mount_target, self.disk)
+        changed = before.changes(after)
         if changed:
             raise HostError(f"another program changed {', '.join(changed)} during the trial")
 

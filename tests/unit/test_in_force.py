@@ -1,0 +1,127 @@
+"""A trial whose sysctls, mount or disk another program changed is invalid, and says what changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from profiler.in_force import read_in_force
+from profiler.pull_bench import PullBench
+from sysctl.host.devices import Disk
+from sysctl.host.host import Host
+from sysctl.host.system import HostError, System
+from sysctl.results import PRESENT, Results
+from sysctl.sweep import Step, run_trial
+from tests.unit.sweeps import CONTEXT, MadeUpBench
+from tests.unit.sweeps import PRESENT as PRESENT_SETTING
+
+DISK = Disk("nvme1n1", "259:0", "11")
+MOUNTED = "22 1 259:0 / /data rw,{options} - xfs /dev/nvme1n1 rw,logbsize=32k\n"
+FILES = {
+    "/proc/sys/vm/dirty_ratio": "20",
+    "/proc/sys/vm/dirty_background_ratio": "10",
+    "/proc/sys/vm/dirty_bytes": "0",
+    "/proc/sys/vm/dirty_background_bytes": "0",
+    "/proc/sys/vm/dirty_expire_centisecs": "3000",
+    "/proc/sys/vm/dirty_writeback_centisecs": "500",
+    "/proc/self/mountinfo": MOUNTED.format(options="relatime"),
+    "/proc/sys/kernel/random/boot_id": "boot",
+    "/sys/block/nvme1n1/dev": "259:0",
+    "/sys/block/nvme1n1/diskseq": "11",
+    "/sys/block/nvme1n1/queue/scheduler": "[none] mq-deadline",
+    "/sys/block/nvme1n1/queue/read_ahead_kb": "128",
+    "/sys/class/bdi/259:0/max_ratio": "100",
+}
+
+
+class FileHost(System):
+    """A host of `FILES`."""
+
+    def __init__(self, root):
+        super().__init__(root, run=lambda argv: "")
+        for path, text in FILES.items():
+            self.put(path, text)
+
+    def put(self, path, text):
+        self.path(path).parent.mkdir(parents=True, exist_ok=True)
+        self.path(path).write_text(text)
+
+
+def test_a_host_that_nobody_touches_is_as_before(tmp_path):
+    system = FileHost(tmp_path)
+    before = read_in_force(system, "/data", DISK)
+    assert before.knobs == {
+        "queue/scheduler": "none",
+        "queue/read_ahead_kb": "128",
+        "bdi/max_ratio": "100",
+    }
+    assert before.changes(read_in_force(system, "/data", DISK)) == []
+    assert read_in_force(system, "/data", None).knobs == {}
+
+
+CHANGES = [
+    ("/proc/sys/vm/dirty_expire_centisecs", "100", "vm.dirty_expire_centisecs"),
+    ("/sys/block/nvme1n1/queue/scheduler", "none [mq-deadline]", "queue/scheduler"),
+    ("/sys/block/nvme1n1/queue/read_ahead_kb", "4096", "queue/read_ahead_kb"),
+    ("/sys/class/bdi/259:0/max_ratio", "50", "bdi/max_ratio"),
+    (
+        "/proc/self/mountinfo",
+        MOUNTED.format(options="noatime"),
+        "mount option noatime, mount option relatime",
+    ),
+    ("/proc/self/mountinfo", "22 1 8:0 / / rw - ext4 /dev/sda rw\n", "the mount"),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "names"), CHANGES)
+def test_what_another_program_changed_is_named(tmp_path, path, text, names):
+    system = FileHost(tmp_path)
+    before = read_in_force(system, "/data", DISK)
+    system.put(path, text)
+    assert ", ".join(before.changes(read_in_force(system, "/data", DISK))) == names
+
+
+def test_a_disk_that_was_replaced_is_no_basis(tmp_path):
+    system = FileHost(tmp_path)
+    system.put("/sys/block/nvme1n1/diskseq", "12")
+    with pytest.raises(HostError, match="nvme1n1 is not the disk any more"):
+        read_in_force(system, "/data", DISK)
+
+
+class Disturbed(MadeUpBench):
+    """A bench beside which another program writes a file of the host during each pull.
+
+    What it checks is what `PullBench` checks; the pull is made up.
+    """
+
+    def __init__(self, system, state, path, text):
+        super().__init__()
+        fields = ("pool", "plan", "contract", "session", "limits", "say", "on_phase")
+        self.checked = PullBench(
+            host=Host(state, "test", system),
+            destination=system.path("/data"),
+            mount_target="/data",
+            disk=DISK,
+            **dict.fromkeys(fields),
+        )
+        self.disturb = lambda: system.put(path, text)
+
+    def measure(self, *, durable, stop_after_s=None):
+        with self.checked.unchanged():
+            self.disturb()
+            return super().measure(durable=durable, stop_after_s=stop_after_s)
+
+
+@pytest.mark.parametrize(("path", "text", "names"), CHANGES)
+def test_the_trial_is_invalid_with_its_reason(tmp_path, path, text, names):
+    bench = Disturbed(FileHost(tmp_path), tmp_path / "state", path, text)
+    step = Step(PRESENT, PRESENT_SETTING, durable=False, remaining=0)
+    trial = run_trial(bench, step, Results(dict(CONTEXT), {}))
+    assert trial.valid is None
+    assert trial.problem == f"another program changed {names} during the trial"
+
+
+def test_a_calm_host_leaves_the_trial_valid(tmp_path):
+    path = "/proc/sys/vm/dirty_ratio"
+    bench = Disturbed(FileHost(tmp_path), tmp_path / "state", path, FILES[path])
+    step = Step(PRESENT, PRESENT_SETTING, durable=False, remaining=0)
+    assert run_trial(bench, step, Results(dict(CONTEXT), {})).valid
