@@ -33,6 +33,7 @@ from sysctl.host.mounts import present_words
 from sysctl.host.sysctls import dirtyable_bytes, read_available_bytes, read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.knobs.mount import is_tunable
+from sysctl.price import Limits
 from sysctl.protocol import MAX_MEMORY_CHANGE
 from sysctl.results import PRESENT, LeftOut, Results, Trial, load
 from sysctl.search.staged import StagedSearch
@@ -46,7 +47,10 @@ _MEMORY_DRIFT = MAX_MEMORY_CHANGE
 
 @dataclass(frozen=True)
 class StudyRequest:
-    """What to sweep: source and destination, how to pull, what to try and what it may cost."""
+    """What to sweep: source and destination, how to pull, what to try and what that may cost.
+
+    `limits` are what the recommended setting may cost.
+    """
 
     location: Location
     destination: Path
@@ -56,6 +60,7 @@ class StudyRequest:
     output: Path
     space: Space = field(default_factory=Space)
     budget: Budget = field(default_factory=Budget)
+    limits: Limits = field(default_factory=Limits)
     workers: int | None = None
     resume: bool = False
 
@@ -204,6 +209,8 @@ def _context(request: StudyRequest, system: System, mount: Mount, plan: Plan) ->
         "workers": request.workers or os.cpu_count(),
         "transfer": str(request.transfer),
         "contract": request.contract.source,
+        "max_at_risk_bytes": request.limits.max_at_risk_bytes,
+        "max_durable_s": request.limits.max_durable_s,
     }
 
 

@@ -12,12 +12,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from contracts.errors import UsageError
 from contracts.units import counted, format_rate, format_seconds, format_size
 from sysctl.choice import MIN_GAIN
 from sysctl.evidence import Comparison, Side
-from sysctl.prediction.fit import fit
-from sysctl.prediction.model import Model
+from sysctl.price import model_of
 from sysctl.results import CANDIDATE, Observation, Results
 from sysctl.statistics import Interval
 
@@ -126,14 +124,6 @@ def _workers(results: Results) -> int:
     """How many workers pulled; 1 where the results do not say it in a number."""
     workers = results.context.get("workers")
     return workers if isinstance(workers, int) and workers > 0 else 1
-
-
-def model_of(results: Results) -> Model | None:
-    """The model of the present settings' runs; None where they do not suffice for one."""
-    try:
-        return fit(results)
-    except UsageError:
-        return None
 
 
 def beyond_memory(results: Results, seen: Observation) -> Finding | None:

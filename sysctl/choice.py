@@ -2,16 +2,20 @@
 
 A candidate ran once, so the fastest may be fast by luck: what is recommended is decided by the
 fresh pairs that follow. From the search alone, and so the same however often it is asked.
+
+What breaks the limits of the sweep (`sysctl.price.Limits`) is none of them. Near a limit one run
+does not tell on which side of it a setting is, so one with room to it is measured again, too.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from sysctl.knobs_tried import is_worth_its_knobs
 from sysctl.mounts_tried import is_worth_its_mount
-from sysctl.price import cheapest, price_of
+from sysctl.price import Limits, cheapest, limits_of, model_of, price_of
 from sysctl.results import CANDIDATE, PRESENT, Results
 from sysctl.setting import Setting
 from sysctl.statistics import noise_floor
@@ -29,8 +33,24 @@ def finalists(results: Results) -> list[Setting]:
     Of those near the fastest the ones of which no cheaper one was as fast; the last is the fastest.
     """
     searched = replace(results, trials=[t for t in results.trials if t.pair is None])
-    times_s = _times_of_candidates(searched)
-    present_s = search_times(searched)
+    times_s, limits = _times_of_candidates(searched), limits_of(results)
+    within = within_limits(searched, times_s, limits)
+    chosen = _near_the_fastest(searched, {setting: times_s[setting] for setting in within})
+    with_room = within_limits(searched, within, limits.with_room)
+    if not chosen or set(chosen) & set(with_room):
+        return chosen
+    reserve = _near_the_fastest(searched, {setting: times_s[setting] for setting in with_room})
+    return [*reserve[-1:], *chosen[1 - MAX_FINALISTS :]]
+
+
+def within_limits(results: Results, settings: Iterable[Setting], limits: Limits) -> list[Setting]:
+    """Those that do not break the limits, as measured, or as predicted where nobody waited."""
+    model = model_of(results) if limits.max_durable_s is not None else None
+    return [s for s in settings if not limits.breaks(price_of(results, s, model))]
+
+
+def _near_the_fastest(results: Results, times_s: Mapping[Setting, float]) -> list[Setting]:
+    present_s = search_times(results)
     if not present_s or not times_s:
         return []
     floor, fastest_s = noise_floor(present_s), min(times_s.values())
@@ -39,7 +59,7 @@ def finalists(results: Results) -> list[Setting]:
     reach_s = min(fastest_s * (1 + max(floor, NEAR_BEST)), statistics.median(present_s))
     near = [setting for setting, time_s in times_s.items() if time_s <= reach_s]
     front: list[Setting] = []
-    for setting in _by_price(searched, near):
+    for setting in _by_price(results, near):
         if not front or times_s[setting] < times_s[front[-1]]:
             front.append(setting)
     return list(dict.fromkeys([*front[: MAX_FINALISTS - 1], front[-1]]))

@@ -7,7 +7,8 @@ delete.
 
 It is *invalid*, with its reason kept and printed, when
 
-- a value does not read back as it was set, before or after the pull;
+- a sysctl, a mount option or a knob of the disk does not read back as it was set, or is another
+  one after the pull than before it;
 - an object failed;
 - the memory that may be dirty differs by more than `MAX_MEMORY_CHANGE` from the first run's;
 - others dirtied more than `MAX_OTHERS_SHARE` of the pull meanwhile;
@@ -24,7 +25,8 @@ import statistics
 from collections.abc import Sequence
 
 from contracts.units import format_rate, format_size
-from sysctl.choice import search_times
+from sysctl.choice import search_times, within_limits
+from sysctl.price import limits_of
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, Observation, Results, Trial
 from sysctl.setting import Setting
 from sysctl.statistics import noise_floor
@@ -105,9 +107,14 @@ def writeback_rate_bytes_per_s(seen: Observation) -> float | None:
 
 
 def stop_after_s(results: Results) -> float | None:
-    """The time to return from which a candidate can no longer win; None before any run."""
+    """The time to return from which a candidate can no longer win; None before any run.
+
+    A setting beyond the limits of the sweep cannot win either, so nothing is measured by its time.
+    """
     runs = [t for t in results.trials if t.role != RECHECK and t.pair is None and t.valid]
-    times = [t.valid.return_s for t in runs if t.valid]
+    candidates = [trial.setting for trial in runs if trial.role == CANDIDATE]
+    able = set(within_limits(results, candidates, limits_of(results)))
+    times = [t.valid.return_s for t in runs if t.valid and (t.role == PRESENT or t.setting in able)]
     if not times:
         return None
     margin = max(STOP_MARGIN, _STOP_FLOORS * noise_floor(search_times(results)))

@@ -227,6 +227,9 @@ def _context(data: Mapping[str, Any]) -> dict[str, Any]:
             raise TypeError(f"{key} is no list of words")
     for key in ("available_bytes", "dirtyable_bytes"):
         context[key] = _whole(context[key])
+    for key, check in (("max_at_risk_bytes", _whole), ("max_durable_s", _share_or_time)):
+        if context.get(key) is not None:
+            context[key] = check(context[key])
     context["fstype"] = str(context["fstype"])
     if "present_device" in context:
         device = context["present_device"].items()

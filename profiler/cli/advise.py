@@ -1,7 +1,7 @@
 """Recommend settings from a sweep's results, with reasons, and write them down as files.
 
 The cheapest setting is recommended among those that cannot be told from the fastest, and none where
-the evidence does not carry it: docs/advice.md.
+the evidence does not carry it: docs/advice.md. Limits that are not given are those of the sweep.
 """
 
 from __future__ import annotations
@@ -10,31 +10,19 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profiler.cli.limit_arguments import add_limit_arguments, limits_from
+
 if TYPE_CHECKING:
     from sysctl.advise import Recommendation
 
 NAME = "advise"
 HELP = "recommend settings from a sweep's results and write the sysctl.d snippet"
-_NS_PER_S = 10**9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The results, what may be paid, and where the files go."""
-    from profiler.cli import argument_types as types
-
     parser.add_argument("results", metavar="RESULTS.json", type=Path)
-    parser.add_argument(
-        "--max-at-risk",
-        metavar="SIZE",
-        type=types.size,
-        help="at most so much written data in memory only, such as 1GiB",
-    )
-    parser.add_argument(
-        "--max-durable",
-        metavar="TIME",
-        type=types.duration,
-        help="all on the device after so long at the latest, such as 60s",
-    )
+    add_limit_arguments(parser)
     parser.add_argument(
         "--output-directory", metavar="DIR", type=Path, default=Path(), help="default: here"
     )
@@ -49,12 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     from profiler.report.advice import advice_document, print_advice
     from sysctl.advise import advise
-    from sysctl.price import Limits
+    from sysctl.price import limits_of
     from sysctl.results import load
 
-    durable_ns = arguments.max_durable
-    limits = Limits(arguments.max_at_risk, durable_ns / _NS_PER_S if durable_ns else None)
-    recommendation = advise(load(arguments.results), limits)
+    results = load(arguments.results)
+    recommendation = advise(results, limits_from(arguments, limits_of(results)))
     lines = group_lines_here(recommendation)
     if arguments.json:
         print(json.dumps(advice_document(recommendation, lines), indent=2))

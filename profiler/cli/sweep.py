@@ -11,7 +11,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profiler.cli.advise import group_lines_here
 from profiler.cli.common import add_access_arguments, terminable
+from profiler.cli.limit_arguments import add_limit_arguments, limits_from
 from profiler.cli.space_arguments import add_space_arguments, space_of
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=types.budget,
         help="at most so many trials or minutes, the recheck included; default: no limit",
     )
+    add_limit_arguments(parser)
     add_access_arguments(parser)
     parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
     parser.add_argument("--contract", metavar="FILE", help="default: the case study's contract")
@@ -65,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     with terminable(), shown_sweep(Console(stderr=True)) as view:
         results = run_study(request, view)
     recommendation = advise(results)
-    print_advice(recommendation, Console())
+    print_advice(recommendation, Console(), group_lines_here(recommendation))
     if recommendation.best is not None:
         print(f"\nwrite it down:  writewise advise {request.output}")
     return 0
@@ -88,6 +91,7 @@ def _request(arguments: argparse.Namespace) -> StudyRequest:
         output=arguments.output,
         space=space_of(arguments),
         budget=arguments.budget or Budget(),
+        limits=limits_from(arguments),
         workers=arguments.workers,
         resume=arguments.resume,
     )

@@ -4,7 +4,8 @@ The model (`sysctl.prediction`) is fitted to the present runs and ranks the cand
 measured then corrects the prediction of those near it. What is tried is the cheapest of those
 within `NEAR_BEST` of the fastest, by the prices that the advice goes by (`sysctl/price.py`), until
 that one has been measured; then its neighbours that may be as fast. When those turn out slower than
-was promised, the largest thresholds are tried.
+was promised, the largest thresholds are tried. What would break the limits of the sweep is not
+proposed, as far as the prediction tells.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Any
 from contracts.errors import UsageError
 from sysctl.prediction.fit import fit
 from sysctl.prediction.model import Model
-from sysctl.price import Price, cheapest
+from sysctl.price import cheapest
 from sysctl.results import Results, Trial
+from sysctl.search.affordable import affordable, expected_price
 from sysctl.search.grid import untried
 from sysctl.setting import Setting, replace_values
 from sysctl.writeback import Thresholds, effective_thresholds
@@ -47,11 +49,12 @@ class ModelSearch:
         tried = len(self.candidates) - len(left)
         if not left or tried >= self.max_trials:
             return None
+        known = Results(dict(self.context), {}, trials=list(done))
         try:
-            model = fit(Results(dict(self.context), {}, trials=list(done)))
+            model = fit(known)
         except UsageError:
             return self._unguided(tried, left)
-        return _Ranking(self.candidates, model, done).next_setting(left)
+        return _Ranking(self.candidates, model, known).next_setting(left)
 
     def remaining(self, done: Sequence[Trial]) -> int:
         """How many candidates are still to come at most."""
@@ -70,15 +73,16 @@ class ModelSearch:
 class _Ranking:
     """The candidates by their predicted times, corrected by what was measured so far."""
 
-    def __init__(self, candidates: Sequence[Setting], model: Model, done: Sequence[Trial]) -> None:
+    def __init__(self, candidates: Sequence[Setting], model: Model, results: Results) -> None:
         self._model = model
         self._places = _places(candidates)
-        self._measured = measured = _measured_s(done, model)
+        self._measured = measured = _measured_s(results.trials, model)
         self._errors = [
             (self._freerun_bytes(setting), math.log(time_s / self._predicted_s(setting)))
             for setting, time_s in measured.items()
         ]
-        self._times_s = {s: measured.get(s) or self._corrected_s(s) for s in candidates}
+        allowed = affordable(candidates, results, model)
+        self._times_s = {s: measured.get(s) or self._corrected_s(s) for s in allowed}
 
     def next_setting(self, left: Sequence[Setting]) -> Setting | None:
         """The cheapest of the fastest, or a neighbour of it that may be as fast.
@@ -90,7 +94,7 @@ class _Ranking:
             return largest
         best_s = min(self._times_s.values())
         good = self._within(best_s * (1 + NEAR_BEST))
-        chosen = cheapest({setting: self._price(setting) for setting in good})[0]
+        chosen = cheapest({s: expected_price(self._model, s) for s in good})[0]
         if chosen in left:
             return chosen
         worth = set(self._within(best_s * (1 + WORTH_TRYING)))
@@ -117,17 +121,6 @@ class _Ranking:
     def _ceilings(self, setting: Setting) -> tuple[int, int]:
         at = self._thresholds(setting)
         return at.dirty_bytes, at.background_bytes
-
-    def _price(self, setting: Setting) -> Price:
-        """What it is expected to cost, in the terms by which the advice will choose."""
-        expected = self._model.predict(setting.values)
-        return Price(
-            at_risk_bytes=expected.peak_dirty_bytes,
-            is_measured=False,
-            ceiling_bytes=self._thresholds(setting).dirty_bytes,
-            durable_s=expected.durable_s,
-            changed_options=len(setting.device) + (setting.mount_options is not None),
-        )
 
     def _predicted_s(self, setting: Setting) -> float:
         return self._model.predict(setting.values).return_s
