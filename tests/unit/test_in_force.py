@@ -1,4 +1,4 @@
-"""A trial whose sysctls, mount or disk another program changed is invalid, and says what changed."""
+"""A trial whose sysctls, mount or disk another program changed is invalid, and says what it was."""
 
 from __future__ import annotations
 
