@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sysctl.prediction.model import Model
-from sysctl.price import Limits, Price, cheapest, limits_of, price_of
+from sysctl.price import Limits, Price, price_of
 from sysctl.results import Results
 from sysctl.setting import Setting, replace_values
 from sysctl.writeback import effective_thresholds
@@ -27,27 +27,22 @@ def expected_price(model: Model, setting: Setting) -> Price:
     )
 
 
-def affordable(candidates: Sequence[Setting], results: Results, model: Model) -> Sequence[Setting]:
-    """Those within the limits: with room to them where it is a prediction, which may miss.
-
-    Where there are none the cheapest, so that there is something to tell of.
-    """
-    limits = limits_of(results)
+def affordable(
+    candidates: Sequence[Setting], results: Results, model: Model, limits: Limits
+) -> Sequence[Setting]:
+    """Those of the candidates that do not break the limits."""
     if limits == Limits():
         return candidates
     seen = {trial.setting for trial in results.trials if trial.valid}
     miss = _miss(results, model, seen)
-    prices = {s: _with_miss(expected_price(model, s), miss) for s in candidates}
-    allowed = [
-        setting
-        for setting, price in prices.items()
-        if not (
-            limits.breaks(price_of(results, setting, model))
-            if setting in seen
-            else limits.with_room.breaks(price)
-        )
-    ]
-    return allowed or cheapest(prices)
+
+    def price(setting: Setting) -> Price:
+        if setting in seen:
+            return price_of(results, setting, model)
+        expected = expected_price(model, setting)
+        return replace(expected, at_risk_bytes=round(expected.at_risk_bytes * miss))
+
+    return [setting for setting in candidates if not limits.breaks(price(setting))]
 
 
 def _miss(results: Results, model: Model, seen: set[Setting]) -> float:
@@ -58,7 +53,3 @@ def _miss(results: Results, model: Model, seen: set[Setting]) -> float:
         for setting in seen
     ]
     return statistics.median(factors)
-
-
-def _with_miss(price: Price, miss: float) -> Price:
-    return replace(price, at_risk_bytes=round(price.at_risk_bytes * miss))

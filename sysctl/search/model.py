@@ -4,22 +4,24 @@ The model (`sysctl.prediction`) is fitted to the present runs and ranks the cand
 measured then corrects the prediction of those near it. What is tried is the cheapest of those
 within `NEAR_BEST` of the fastest, by the prices that the advice goes by (`sysctl/price.py`), until
 that one has been measured; then its neighbours that may be as fast. When those turn out slower than
-was promised, the largest thresholds are tried. What would break the limits of the sweep is not
-proposed, as far as the prediction tells.
+was promised, the largest thresholds are tried.
+
+What would break the limits of the sweep is not proposed, as far as the prediction tells; as that
+may miss, the best with room to the limits is tried, too.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from contracts.errors import UsageError
 from sysctl.prediction.fit import fit
 from sysctl.prediction.model import Model
-from sysctl.price import cheapest
+from sysctl.price import cheapest, limits_of
 from sysctl.results import Results, Trial
 from sysctl.search.affordable import affordable, expected_price
 from sysctl.search.grid import untried
@@ -81,7 +83,9 @@ class _Ranking:
             (self._freerun_bytes(setting), math.log(time_s / self._predicted_s(setting)))
             for setting, time_s in measured.items()
         ]
-        allowed = affordable(candidates, results, model)
+        limits = limits_of(results)
+        self._with_room = affordable(candidates, results, model, limits.with_room)
+        allowed = affordable(candidates, results, model, limits) or self._cheapest(candidates)
         self._times_s = {s: measured.get(s) or self._corrected_s(s) for s in allowed}
 
     def next_setting(self, left: Sequence[Setting]) -> Setting | None:
@@ -92,14 +96,21 @@ class _Ranking:
         largest = max(self._times_s, key=self._ceilings)
         if largest in left and self._is_doubted(left):
             return largest
+        chosen = self._best_of(list(self._times_s))
+        for best in (chosen, self._best_of(self._with_room) if self._with_room else chosen):
+            if best in left:
+                return best
         best_s = min(self._times_s.values())
-        good = self._within(best_s * (1 + NEAR_BEST))
-        chosen = cheapest({s: expected_price(self._model, s) for s in good})[0]
-        if chosen in left:
-            return chosen
-        worth = set(self._within(best_s * (1 + WORTH_TRYING)))
+        worth = set(self._within(best_s * (1 + WORTH_TRYING), self._times_s))
         near = [s for s in left if s in worth and self._are_neighbours(s, chosen)]
         return min(near, key=lambda setting: self._times_s[setting], default=None)
+
+    def _best_of(self, settings: Sequence[Setting]) -> Setting:
+        best_s = min(self._times_s[setting] for setting in settings)
+        return self._cheapest(self._within(best_s * (1 + NEAR_BEST), settings))[0]
+
+    def _cheapest(self, settings: Sequence[Setting]) -> list[Setting]:
+        return cheapest({setting: expected_price(self._model, setting) for setting in settings})
 
     def _is_doubted(self, left: Sequence[Setting]) -> bool:
         """Whether none of those tried is nearly as fast as the fastest was said to be."""
@@ -108,8 +119,8 @@ class _Ranking:
         fastest_s = min((self._measured[setting] for setting in tried), default=promised_s)
         return fastest_s > (1 + DOUBTED) * promised_s
 
-    def _within(self, time_s: float) -> list[Setting]:
-        return [setting for setting, expected_s in self._times_s.items() if expected_s <= time_s]
+    def _within(self, time_s: float, settings: Iterable[Setting]) -> list[Setting]:
+        return [setting for setting in settings if self._times_s[setting] <= time_s]
 
     def _thresholds(self, setting: Setting) -> Thresholds:
         values = replace_values(self._model.present, setting.values)
