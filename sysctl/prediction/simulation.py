@@ -16,14 +16,17 @@ from functools import lru_cache
 
 from sysctl.writeback import Thresholds
 
+#: The longest step; a shorter one where writers would fill the throttled range in a few of these.
 _STEP_S = 0.01
+_STEPS_IN_RANGE = 4
+#: The shortest step brings that part of the burst: less is lost in the rounding of floats.
+_TELLING_PART = 1e-12
 #: `BANDWIDTH_INTERVAL`: how often the kernel moves the rate limit.
 _CONTROL_INTERVAL_S = 0.2
-#: Writers that are as fast as the device to this part are so until the end, and on average those
-#: are that were throttled for so long: of what is left, only the last seconds are gone through.
-_STEADY_PART = 0.01
-_LONG_S = 300.0
-_LAST_S = 120.0
+#: Gone through step by step are the beginning, what the device takes in the last `_LAST_S` before
+#: the tail, and the tail; each of at most so many steps, so that a course takes bounded time.
+_FIRST_STEPS, _LAST_STEPS, _TAIL_STEPS = 4000, 6000, 4000
+_LAST_S = 40.0
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class _Throttle:
 
     def __init__(self, burst: Burst, thresholds: Thresholds, device_bytes_per_s: float) -> None:
         self._limit = float(max(1, thresholds.dirty_bytes))
-        self._setpoint = (min(thresholds.freerun_bytes, self._limit - 1) + self._limit) / 2
+        self._setpoint = self._limit - _throttled_range_bytes(thresholds) / 2
         self._device = device_bytes_per_s
         self._rate_limit = self._balanced = device_bytes_per_s * burst.rate_limit_part
         self._since_s = self._dirtied = 0.0
@@ -98,9 +101,14 @@ class _Throttle:
         else:
             step = max(0.0, self._rate_limit - max(self._balanced, balanced, allowed))
         if step:
-            step /= 8 * 2.0 ** min(60, int(self._rate_limit / (2 * step)))
+            step /= 8 * 2.0 ** int(min(60.0, self._rate_limit / (2 * step)))
         self._rate_limit += step if self._rate_limit < balanced else -step
         self._balanced = balanced
+
+
+def _throttled_range_bytes(thresholds: Thresholds) -> float:
+    """From the freerun ceiling to the limit; never nothing, also where a float cannot tell them."""
+    return max(thresholds.dirty_bytes - thresholds.freerun_bytes, thresholds.dirty_bytes * 1e-9, 1)
 
 
 class _Run:
@@ -110,19 +118,46 @@ class _Run:
         self, burst: Burst, thresholds: Thresholds, device_bytes_per_s: float, age_s: float
     ) -> None:
         self._burst, self._at, self._device = burst, thresholds, device_bytes_per_s
+        self._limit = float(max(1, thresholds.dirty_bytes))
         self._flush_age_s = burst.start_s + age_s
         self._throttle = _Throttle(burst, thresholds, device_bytes_per_s)
-        self._time_s, self._left = burst.start_s, burst.size_bytes
+        fastest = max(burst.source_bytes_per_s, burst.flushed_bytes_per_s)
+        few_bytes = _throttled_range_bytes(thresholds) / _STEPS_IN_RANGE
+        least_bytes = burst.size_bytes * _TELLING_PART
+        self._step_s = max(min(_STEP_S, few_bytes / fastest), least_bytes / fastest)
+        self._time_s, self._left = burst.start_s, float(burst.size_bytes)
         self._held = self._peak = self._throttled_s = 0.0
         self._flush_start_s: float | None = None
 
     def course(self) -> Course:
-        while self._left > 1:
+        tail = self._burst.tail_bytes
+        self._go(tail + self._device * _LAST_S, _FIRST_STEPS)
+        self._go(tail, _LAST_STEPS)
+        self._go(0.0, _TAIL_STEPS)
+        return Course(self._time_s, self._peak, self._held, self._flush_start_s, self._throttled_s)
+
+    def _go(self, until_bytes: float, steps: int) -> None:
+        """On until so much is left: in at most so many steps, and the rest at once."""
+        for _ in range(steps):
+            if self._left <= until_bytes:
+                return
             if self._held > self._at.freerun_bytes:
                 self._throttled_step()
             else:
                 self._free_step()
-        return Course(self._time_s, self._peak, self._held, self._flush_start_s, self._throttled_s)
+        self._jump(until_bytes)
+
+    def _jump(self, until_bytes: float) -> None:
+        """Go through a long time at once.
+
+        What is held is bounded, so over a long time writers are as fast as the device, or as
+        their source where that is slower; the error is less than the device takes to write the
+        range in which they are throttled.
+        """
+        rate = min(self._source(), self._device)
+        step_s = max(0.0, self._left - until_bytes) / rate
+        self._throttled_s += step_s if self._held > self._at.freerun_bytes else 0.0
+        self._advance(step_s, rate)
 
     def _source(self) -> float:
         flushed = self._flush_start_s is not None
@@ -141,13 +176,11 @@ class _Run:
         for threshold in (self._at.background_bytes, self._at.freerun_bytes):
             if grows > 0 and self._held <= threshold:
                 steps.append((threshold - self._held) / grows)
-        self._advance(min(max(min(steps), _STEP_S), steps[0]), rate)
+        self._advance(min(max(min(steps), self._step_s), steps[0]), rate)
 
     def _throttled_step(self) -> None:
         rate = min(self._source(), self._active_writers() * self._throttle.rate(self._held))
-        if abs(rate / self._device - 1) < _STEADY_PART or self._throttled_s > _LONG_S:
-            self._skip()
-        step_s = min(_STEP_S, self._left / rate) if rate else _STEP_S
+        step_s = min(self._step_s, self._left / rate) if rate else self._step_s
         self._throttled_s += step_s
         self._advance(step_s, rate)
         self._throttle.after(step_s, rate * step_s, self._held)
@@ -156,18 +189,12 @@ class _Run:
         writers = self._burst.writers
         return max(1.0, writers / 2) if self._left <= self._burst.tail_bytes else writers
 
-    def _skip(self) -> None:
-        """Go through most of a long steady state at once; what is held stays as it is."""
-        skipped = max(0.0, self._left - self._burst.tail_bytes - self._device * _LAST_S)
-        self._left -= skipped
-        self._time_s += skipped / self._device
-        self._throttled_s += skipped / self._device
-
     def _advance(self, step_s: float, rate: float) -> None:
-        self._left -= rate * step_s
-        self._held += rate * step_s
-        if self._flush_start_s is not None:
-            self._held = max(0.0, self._held - self._device * step_s)
+        """Take what comes at that rate, but never more than fits below the limit."""
+        written = self._device * step_s if self._flush_start_s is not None else 0.0
+        taken = min(rate * step_s, max(0.0, self._limit - self._held + written))
+        self._left -= taken
+        self._held = max(0.0, self._held + taken - written)
         self._time_s += step_s
         self._peak = max(self._peak, self._held)
         is_due = self._held > self._at.background_bytes or self._time_s >= self._flush_age_s
@@ -179,9 +206,13 @@ class _Run:
 def simulate(
     burst: Burst, thresholds: Thresholds, device_bytes_per_s: float, flush_age_s: float = math.inf
 ) -> Course:
-    """Run the burst to its return. All rates must be above 0.
+    """Run the burst to its return, in bounded time whatever its size. All rates must be above 0.
 
     The device begins to write above the background threshold, or when the first bytes are of
-    `flush_age_s`.
+    `flush_age_s`. A background threshold that is not below the other counts as half of that, as in
+    the kernel's `domain_dirty_limits()`.
     """
+    dirty = thresholds.dirty_bytes
+    if thresholds.background_bytes >= dirty:
+        thresholds = Thresholds(dirty // 2, dirty)
     return _Run(burst, thresholds, device_bytes_per_s, flush_age_s).course()
