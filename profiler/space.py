@@ -20,7 +20,13 @@ from sysctl.host.system import HostError
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, KNOBS
 from sysctl.results import LeftOut
 from sysctl.search.grid import build_grid
-from sysctl.search.staged import MOUNT, StagedSearch, Variation, wide_variations
+from sysctl.search.staged import (
+    MOUNT,
+    StagedSearch,
+    Variation,
+    in_one_mount,
+    wide_variations,
+)
 from sysctl.search.strategies import GRID, MODEL, make_strategy
 from sysctl.setting import Setting, replace_values
 
@@ -40,6 +46,9 @@ class Space:
     `values` are by sysctl, `device` by knob of the destination's disk; `mount_options` are option
     texts. `wide` also tries every other knob, one at a time. `strategy` is one of
     `sysctl.search.strategies.NAMES`; by default `grid` where values are given, else `model`.
+
+    The default space has the thresholds, and then, one at a time around the fastest of them, the
+    other vm.dirty_* and the mount options that are often recommended, these in one trial.
     """
 
     values: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -66,9 +75,14 @@ class Space:
             return self.values
         return GRID_VALUES if self.strategy_name == GRID else FINE_VALUES
 
+    @property
+    def has_variations(self) -> bool:
+        """Whether other knobs are tried after the thresholds."""
+        return self.wide or not self.is_explicit
+
     def present(self, in_force: Mapping[str, int]) -> Setting:
         """The thresholds in force, and the other sysctls that may be changed."""
-        others = [knob.name for knob in KNOBS if self.wide and knob.wide]
+        others = [knob.name for knob in KNOBS if self.has_variations and knob.wide]
         shown = {*_THRESHOLDS, *self.swept_values, *others}
         return Setting(tuple((name, value) for name, value in in_force.items() if name in shown))
 
@@ -107,7 +121,7 @@ def make_search(
     values = space.swept_values
     grid, invalid = build_grid(values, options, present, dirtyable, device)
     candidates = tuple(s for s in grid.candidates if not _is_present(s, present))
-    variations, not_varied = _variations(space, place) if space.wide else ((), [])
+    variations, not_varied = _variations(space, place) if space.has_variations else ((), [])
     left_out = [*refused, *unusable, *invalid, *not_varied]
     if not candidates and not variations:
         reasons = "; ".join(f"{item.what}: {item.why}" for item in left_out)
@@ -171,16 +185,21 @@ def _usable_device(
 
 
 def _variations(space: Space, place: Place) -> tuple[tuple[Variation, ...], list[LeftOut]]:
-    """Every other knob with a value or two, as far as this host takes them."""
+    """Every other knob with a value or two, as far as this host takes them.
+
+    In the default space those that are no disk's, and all mount options as one.
+    """
     system, disk = place.host.system, place.disk
     named = {*space.swept_values, *space.device, *([MOUNT] if space.mount_options else [])}
     every = wide_variations(
         read_writeback(system),
-        present_values(system, disk) if disk else {},
+        present_values(system, disk) if disk and space.wide else {},
         place.mount.fstype,
         present_words(place.mount),
         named,
     )
+    if not space.wide:
+        every = in_one_mount(every)
     mounts = [each.value for each in every if each.name == MOUNT]
     options, refused = _wide_options(mounts, place)
     knobs: dict[str, list[str]] = {}
@@ -188,10 +207,10 @@ def _variations(space: Space, place: Place) -> tuple[tuple[Variation, ...], list
         if each.name != MOUNT and each.name not in BY_NAME:
             knobs.setdefault(each.name, []).append(each.value)
     device, unusable = _usable_device(knobs, place)
-    usable = {(MOUNT, text) for text in options}
-    usable |= {(name, value) for name, values in device.items() for value in values}
+    usable = {(name, value) for name, values in device.items() for value in values}
     kept = [each for each in every if each.name in BY_NAME or (each.name, each.value) in usable]
-    return tuple(kept), refused + unusable
+    remounted = [Variation(MOUNT, text) for text in options]
+    return (*kept, *remounted), refused + unusable
 
 
 def _wide_options(texts: Sequence[str], place: Place) -> tuple[list[str], list[LeftOut]]:

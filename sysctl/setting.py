@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sysctl.knobs.catalogue import check_device_values
-from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,17 @@ class Setting:
         device = {str(name): str(value) for name, value in data.get("device", {}).items()}
         check_device_values(device)
         return Setting(pairs, options, tuple(device.items()))
+
+
+def notable(setting: Setting) -> Setting:
+    """The same without the sysctls at the kernel's default that are no thresholds: for people."""
+    thresholds = {*DIRTY_PAIR, *BACKGROUND_PAIR}
+    told = tuple(
+        (name, value)
+        for name, value in setting.sysctls
+        if name in thresholds or name not in BY_NAME or value != BY_NAME[name].kernel_default
+    )
+    return replace(setting, sysctls=told)
 
 
 def replace_values(present: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """The whole promise on one host: a slow pull, a sweep, a recommendation, and the host as before.
 
 A lab is set up (an emulated EBS volume, a small instance's memory, an S3 endpoint), the present
-settings are measured under the case study's contract, a grid is swept, and the recommendation is
-written to ./writewise-demo/. The lab goes down again, also after Ctrl-C.
+settings are measured under the case study's contract, the default space is swept, and the
+recommendation is written to ./writewise-demo/. The lab goes down again, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ NAME = "demo"
 HELP = "the whole promise on an emulated volume, in less than five minutes"
 
 FOLDER = Path("writewise-demo")
-VALUES = {"vm.dirty_ratio": (40, 60, 80), "vm.dirty_background_ratio": (5, 10)}
-MOUNT_OPTIONS = ("defaults", "noatime,logbsize=256k,nobarrier")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     with terminable():
         _heading(console, "1  A slow pull: the lab goes up")
         with lab.running(lab.LabSpec(), say=lambda text: console.print(f"   {text}")) as present:
-            _heading(console, "2  The sweep: the present settings first, in the middle and last")
+            _heading(
+                console, "2  The sweep: the present settings, a search, its best again in pairs"
+            )
             results = _sweep(present, console, folder)
     _heading(console, "3  The recommendation")
     recommendation = advise(results)
@@ -73,7 +73,6 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
     from profiler.pull.settings import TransferSettings
     from profiler.pull.source import parse_location
     from profiler.report.sweep_view import shown_sweep
-    from profiler.space import Space
     from profiler.study import StudyRequest, run_study
     from sysctl.host.system import System
 
@@ -88,7 +87,6 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
         transfer=TransferSettings(),
         contract=load_contract(None),
         output=output,
-        space=Space(VALUES, mount_options=MOUNT_OPTIONS),
     )
     with shown_sweep(console) as view:
         return run_study(request, view)

@@ -49,7 +49,8 @@ def add_space_arguments(parser: argparse.ArgumentParser) -> None:
         "--space",
         choices=(DEFAULT, WIDE),
         default=DEFAULT,
-        help="wide: then also every other knob of the host, one at a time",
+        help="without values: vm.dirty_* and the mount options of DEST's volume; wide: then also "
+        "every other knob of the host, one at a time",
     )
     group.add_argument(
         "--strategy",

@@ -21,6 +21,7 @@ from profiler.measured_pull import Phase
 from profiler.pull.results import Progress as PullProgress
 from profiler.report.progress import MovingLine
 from sysctl.results import PRESENT, RECHECK, LeftOut, Observation, Results, Trial, by_reason
+from sysctl.setting import Setting, notable
 from sysctl.sweep import Step
 
 _FORMATS: Mapping[str, Callable[[float], str]] = {
@@ -88,7 +89,7 @@ class SweepView:
         self._started_s = self._clock()
         self._number += 1
         self._remaining = step.remaining
-        title = printable(title_of(step.role, str(step.setting)))
+        title = printable(title_of(step.role, step.setting))
         self._moving.begin(self._facts(), setting=title)
         if not self._console.is_terminal:
             left = self._time_left()
@@ -146,14 +147,16 @@ def _minutes(seconds: float) -> str:
     return f"{minutes} min {rest_s} s"
 
 
-def title_of(role: str, setting: str) -> str:
+def title_of(role: str, setting: Setting) -> str:
     """`present (dirty_ratio=20 …)`."""
-    return {PRESENT: f"present ({setting})", RECHECK: f"again: {setting}"}.get(role, setting)
+    if role == PRESENT:
+        return f"present ({notable(setting)})"
+    return f"again: {setting}" if role == RECHECK else str(setting)
 
 
 def _without_observation(trial: Trial) -> tuple[str, str]:
     """The line of a trial that counts for nothing, or was stopped, and its style."""
-    title = title_of(trial.role, str(trial.setting))
+    title = title_of(trial.role, trial.setting)
     if trial.stopped_s is not None:
         return f">{trial.stopped_s:5.1f} s  {title} · stopped: it can no longer win", "dim"
     return f"invalid: {title}: {trial.problem}", "yellow"
@@ -162,7 +165,7 @@ def _without_observation(trial: Trial) -> tuple[str, str]:
 def _trial_line(trial: Trial, seen: Observation) -> str:
     durable = f" · durable {seen.durable_s:.1f} s" if seen.durable_s is not None else ""
     return (
-        f"{seen.return_s:6.1f} s  {title_of(trial.role, str(trial.setting))} · stalled "
+        f"{seen.return_s:6.1f} s  {title_of(trial.role, trial.setting)} · stalled "
         f"{seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty{durable}"
     )
 

@@ -1,14 +1,15 @@
 """Which knobs the present runs say cannot matter, so that no trial is spent on them.
 
 A knob is left out only where what it acts on did not take part: no writer slept in dirty
-throttling, none waited for the device, nothing was read. All else is for the trials to tell.
+throttling, none waited for the device, nothing was read, no page grew old. All else is for the
+trials to tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from contracts.units import format_size
+from contracts.units import format_seconds, format_size
 from sysctl.knobs.bdi import BDI_KNOBS
 from sysctl.knobs.block import NR_REQUESTS, READ_AHEAD, SCHEDULER, WBT
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
@@ -21,6 +22,10 @@ _DEVICE_WAIT = "waiting for the device"
 
 _THRESHOLDS = (*DIRTY_PAIR, *BACKGROUND_PAIR, *(knob.name for knob in BDI_KNOBS))
 _QUEUE = (SCHEDULER, NR_REQUESTS, WBT)
+_PERIODIC = ("vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs")
+#: The youngest age (s) at which periodic write-back takes pages in a sweep: no knob's `wide` value
+#: is lower.
+_MIN_AGE_S = 5.0
 
 
 def skip_reason(name: str, present: Observation) -> str:
@@ -30,6 +35,8 @@ def skip_reason(name: str, present: Observation) -> str:
     """
     if name == READ_AHEAD and present.device_read_bytes is not None:
         return _no_reads(present.device_read_bytes, present.bytes)
+    if name in _PERIODIC:
+        return _begun_before(present)
     if name not in (*_THRESHOLDS, *_QUEUE) or not _is_unthrottled(present):
         return ""
     said = f"writers slept in dirty throttling for {present.stall_share:.1%} of their time"
@@ -51,6 +58,21 @@ def _no_reads(read_bytes: int, pulled_bytes: int) -> str:
     return (
         f"{format_size(read_bytes)} were read from the disk while {format_size(pulled_bytes)}"
         + (" were pulled")
+    )
+
+
+def _begun_before(present: Observation) -> str:
+    """That periodic write-back found the other one at work already; empty if it may be first."""
+    background_bytes = present.thresholds.background_bytes
+    above = (point.time_s for point in present.trace if point.held_bytes > background_bytes)
+    begun_s = next(above, None)
+    if begun_s is None and present.return_s < _MIN_AGE_S:
+        return f"no page was {format_seconds(_MIN_AGE_S)} old before the pull returned"
+    if begun_s is None or begun_s >= _MIN_AGE_S:
+        return ""
+    return (
+        f"write-back began after {format_seconds(begun_s)}, at the background threshold of "
+        f"{format_size(background_bytes)}, when no page was old enough for the periodic one"
     )
 
 

@@ -136,3 +136,11 @@ def wide_variations(
     mounts = [(MOUNT, text) for text in wide_texts(fstype) if text not in mount_words]
     every = (*sysctls, *knobs, *mounts)
     return tuple(Variation(name, value) for name, value in every if name not in named)
+
+
+def in_one_mount(variations: Sequence[Variation]) -> tuple[Variation, ...]:
+    """The same, the mount options as one variation: if all do nothing together, each does not."""
+    texts = [each.value for each in variations if each.name == MOUNT]
+    others = [each for each in variations if each.name != MOUNT]
+    together = [Variation(MOUNT, ",".join(texts))] if texts else []
+    return (*others, *together)

@@ -9,13 +9,19 @@ import sys
 import pytest
 
 from contracts.errors import RequirementError
-from sysctl.results import CANDIDATE, PRESENT, Observation, Trial
+from sysctl.results import CANDIDATE, PRESENT, Observation, TracePoint, Trial
 from sysctl.search import bayes
 from sysctl.search.bayes import BayesSearch
 from sysctl.search.grid import Grid, build_grid
 from sysctl.search.random import RandomSearch
 from sysctl.search.relevance import skip_reason
-from sysctl.search.staged import MOUNT, StagedSearch, Variation, wide_variations
+from sysctl.search.staged import (
+    MOUNT,
+    StagedSearch,
+    Variation,
+    in_one_mount,
+    wide_variations,
+)
 from sysctl.search.strategies import NAMES, make_strategy
 from sysctl.setting import Setting
 from sysctl.writeback import Thresholds
@@ -248,10 +254,40 @@ def test_what_the_present_runs_rule_out_is_not_tried_and_named_with_its_figures(
     names = ("vm.dirty_ratio", "vm.dirty_background_ratio")
     search = StagedSearch(Grid(CANDIDATES), names, (*ALL, Variation("queue/read_ahead_kb", "64")))
     done = run(search, [calm])
-    assert [t.setting for t in done[1:]] == [RARE.of(NOW), NOATIME.of(NOW)]
+    assert [t.setting for t in done[1:]] == [NOATIME.of(NOW)]
     left_out = {item.what: item.why for item in search.left_out(done)}
-    assert list(left_out) == [*names, "queue/scheduler", "queue/nr_requests", "queue/read_ahead_kb"]
+    device = ("queue/scheduler", "queue/nr_requests", "queue/read_ahead_kb")
+    assert set(left_out) == {*names, "vm.dirty_writeback_centisecs", *device}
     assert all("0.1%" in left_out[name] for name in names)
+    assert "no page was 5.00 s old" in left_out["vm.dirty_writeback_centisecs"]
+
+
+@pytest.mark.parametrize(
+    ("trace", "return_s", "reason"),
+    [
+        (
+            ((1.0, 0), (2.5, GIB)),
+            20.0,
+            "write-back began after 2.50 s, at the background threshold",
+        ),
+        (((1.0, 0), (7.0, GIB)), 20.0, ""),
+        (((1.0, 0), (4.0, 0)), 4.5, "no page was 5.00 s old before the pull returned"),
+        ((), 9.0, ""),
+    ],
+)
+def test_periodic_write_back_is_tried_where_it_may_come_first(trace, return_s, reason):
+    points = tuple(TracePoint(time_s, held, 0) for time_s, held in trace)
+    said = skip_reason("vm.dirty_expire_centisecs", observed(return_s, trace=points))
+    assert said.startswith(reason) if reason else said == ""
+
+
+def test_the_default_space_tries_mount_options_in_one_trial():
+    every = wide_variations({"vm.dirty_expire_centisecs": 3000}, {}, "xfs", ("noatime",))
+    assert in_one_mount(every)[-1] == Variation(MOUNT, "lazytime,logbsize=256k")
+    assert [each for each in in_one_mount(every) if each.name != MOUNT] == [
+        each for each in every if each.name != MOUNT
+    ]
+    assert in_one_mount(every[:1]) == every[:1]
 
 
 def test_what_was_asked_for_by_name_is_tried_whatever_the_evidence():

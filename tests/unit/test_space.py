@@ -39,7 +39,9 @@ def test_the_model_searches_where_no_values_are_given(space, strategy, values):
 
 
 def test_the_present_setting_names_what_may_be_changed():
-    assert set(Space().present(IN_FORCE).values) == {"vm.dirty_ratio", "vm.dirty_background_ratio"}
+    assert set(Space().present(IN_FORCE).values) == {*IN_FORCE}
+    named = Space({"vm.dirty_ratio": (40,)}).present(IN_FORCE)
+    assert set(named.values) == {"vm.dirty_ratio", "vm.dirty_background_ratio"}
     expire = Space({"vm.dirty_expire_centisecs": (100,)})
     assert expire.present(IN_FORCE).values["vm.dirty_expire_centisecs"] == 3000
     assert set(Space(wide=True).present(IN_FORCE).values) == {*IN_FORCE}
