@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,8 +18,9 @@ _MIN_POINTS = 10
 _WINDOW_S = 0.4
 #: The kernel's rate limit shows for so long after writers were first made to wait.
 _ADAPTING_S = 5.0
-#: What has arrived before that part of the burst is the start of its connections, not its rate.
-_START_PART = 0.02
+#: What has arrived before that part of the burst is the start of its connections, not its rate; but
+#: no more than that part of what arrived before writers could be made to wait.
+_START_PART, _FREE_START_PART = 0.02, 0.10
 
 
 def fit(results: Results) -> Model:
@@ -100,12 +102,12 @@ def _source(run: Observation) -> tuple[float, float, float]:
 
     One rate for both where the device's part is too short to tell, or shows no loss.
     """
-    free = _until(run, run.thresholds.freerun_bytes)
+    free = _free_part(run)
     rate = _rate(run, free)
     if rate is None:
         waited = run.bytes / (run.return_s * max(0.01, 1 - run.stall_share))
         return waited, waited, 0.0
-    split = len(_until(run, run.thresholds.background_bytes))
+    split = len(_while_held(free, run.thresholds.background_bytes))
     first, second = _rate(run, free[:split]), _rate(run, free[max(0, split - 1) :])
     if first is None or second is None or second >= first:
         first = second = rate
@@ -130,15 +132,18 @@ def _rate(run: Observation, points: Sequence[TracePoint]) -> float | None:
     return statistics.median(rates) if is_long and statistics.median(rates) > 0 else None
 
 
-def _until(run: Observation, held_bytes: int) -> list[TracePoint]:
-    """The course from when the burst has begun until so much is held."""
-    points: list[TracePoint] = []
-    for point in run.trace:
-        if point.held_bytes > held_bytes:
-            break
-        if _arrived(run, point) > _START_PART * run.bytes:
-            points.append(point)
-    return points
+def _free_part(run: Observation) -> list[TracePoint]:
+    """The course from when the burst has begun until writers could be made to wait."""
+    points = _while_held(run.trace, run.thresholds.freerun_bytes)
+    if not points:
+        return []
+    start_bytes = min(_START_PART * run.bytes, _FREE_START_PART * _arrived(run, points[-1]))
+    return [point for point in points if _arrived(run, point) > start_bytes]
+
+
+def _while_held(points: Sequence[TracePoint], most_bytes: int) -> list[TracePoint]:
+    """The first points, as long as no more is held."""
+    return list(itertools.takewhile(lambda point: point.held_bytes <= most_bytes, points))
 
 
 def _arrived(run: Observation, point: TracePoint) -> float:

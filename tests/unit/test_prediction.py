@@ -15,10 +15,10 @@ from profiler.cli.main import main
 from sysctl.prediction import simulation
 from sysctl.prediction.fit import fit
 from sysctl.prediction.simulation import Burst, simulate
-from sysctl.results import PRESENT, Results
+from sysctl.results import PRESENT, Results, Trial
 from sysctl.writeback import Thresholds
 from tests.unit.predictions import BURST, DEVICE, MB, observed, results, setting, true_course
-from tests.unit.sweeps import GIB
+from tests.unit.sweeps import CONTEXT, GIB
 
 MIB = 2**20
 
@@ -206,6 +206,17 @@ def test_other_memory_and_another_burst_are_predicted():
 def test_a_run_without_a_course_will_do_where_it_waited_for_the_device():
     model = fit(results(runs=((True, False),)))
     assert model.device_bytes_per_s == pytest.approx(DEVICE, rel=0.05)
+
+
+def test_the_source_is_seen_where_little_of_a_large_burst_is_free():
+    """Freerun is at 644 MB, 1.6 % of the burst."""
+    large = replace(observed(setting(20, 10)), bytes=40_000 * MB)
+    model = fit(
+        Results({**CONTEXT, "workers": 2}, {}, [], [Trial(PRESENT, setting(20, 10), "", large)])
+    )
+    assert model.source_bytes_per_s == pytest.approx(BURST.source_bytes_per_s, rel=0.02)
+    assert model.flushed_bytes_per_s == pytest.approx(BURST.flushed_bytes_per_s, rel=0.05)
+    assert model.burst.start_s == pytest.approx(BURST.start_s, abs=0.02)
 
 
 def test_without_a_course_and_a_wait_for_the_device_there_is_no_model():
