@@ -5,7 +5,8 @@ The rule, so that it can be argued with (`docs/advice.md`):
 1. A setting counts only if it was measured again in pairs with the present settings, the 95 %
    interval of its ratio excludes 1, and its gain is above the noise floor (`sysctl.evidence`) and
    above `MIN_GAIN`.
-2. One that costs more than the limits allow is out of the question.
+2. One that costs more than the limits allow is out of the question. A time to durable that nobody
+   waited for is judged by the model's prediction.
 3. The fastest of the rest, and those that cannot be told from it: their intervals overlap, and
    they are at most `NEAR_BEST` or the noise floor slower.
 4. The cheapest of these is recommended (`sysctl.price`): speed that cannot be told apart is not
@@ -14,8 +15,8 @@ The rule, so that it can be argued with (`docs/advice.md`):
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from contracts.errors import UsageError
 from contracts.units import counted, format_seconds
@@ -31,12 +32,13 @@ from sysctl.cases import (
 )
 from sysctl.choice import MIN_GAIN, finalists
 from sysctl.evidence import Comparison, Side, Verdict, compare, noise_floor_of, side_of
-from sysctl.explain import Reason, explain_device, explain_mounts, explain_sysctls
+from sysctl.exclusions import Excluded, cost_of_limits, excluded_in_search, not_within
+from sysctl.explain import Reason, explain_device, explain_mounts, explain_sysctls, share_text
 from sysctl.forms import Form, forms_of
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.knobs_tried import is_worth_its_knobs
 from sysctl.mounts_tried import is_worth_its_mount
-from sysctl.price import Limits, Price, cheapest, price_of
+from sysctl.price import Limits, Price, cheapest, limits_of, model_of, price_of
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
 from sysctl.setting import Setting, replace_values
 from sysctl.statistics import Interval
@@ -52,21 +54,12 @@ _UNFINISHED = (
 
 
 @dataclass(frozen=True)
-class Excluded:
-    """A faster setting that the limits exclude, why, and the share of the present time it took."""
-
-    setting: Setting
-    why: str
-    ratio: float
-
-
-@dataclass(frozen=True)
 class Recommendation:
     """`best` is None when no change is recommended; `verdict` says it in a sentence either way.
 
     `comparison` and `price` are of `best`, `present_price` of the present settings; `noise_floor`
     is a part of the time (`sysctl.evidence`). `excluded` are
-    faster settings beyond the limits; `notes` are sentences that hold beside the verdict.
+    faster settings beyond `limits`; `notes` are sentences that hold beside the verdict.
     """
 
     case: Case
@@ -78,6 +71,7 @@ class Recommendation:
     best: Side | None = None
     comparison: Comparison | None = None
     noise_floor: float = 0.0
+    limits: Limits = field(default_factory=Limits)
     price: Price | None = None
     reasons: tuple[Reason, ...] = ()
     excluded: tuple[Excluded, ...] = ()
@@ -112,31 +106,51 @@ class _Faster:
     price: Price
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """What was measured again: the faster ones `within` the limits, and those they exclude."""
+
+    comparisons: Mapping[Setting, Comparison]
+    within: Sequence[_Faster]
+    excluded: tuple[Excluded, ...]
+    limits: Limits
+
+
 def advise(results: Results, limits: Limits | None = None) -> Recommendation:
-    """Recommend a change, or none. Raises UsageError when there is nothing to compare."""
+    """Recommend a change, or none; the limits are those of the sweep if none are given.
+
+    Raises UsageError when there is nothing to compare.
+    """
     present = side_of(results, results.of_role(PRESENT))
     if present is None:
         raise UsageError(
             "the results hold no valid run of the present settings, so nothing can be compared",
             "run the sweep again, or go on with --resume",
         )
+    judged = _judge(results, limits_of(results) if limits is None else limits)
+    return (_change if judged.within else _none)(results, present, judged)
+
+
+def _judge(results: Results, limits: Limits) -> _Judged:
+    """Rules 1 and 2."""
     rechecked = dict.fromkeys(trial.setting for trial in results.of_role(RECHECK))
     comparisons = {setting: compare(results, setting) for setting in rechecked}
-    allowed, excluded = _sort_out(results, comparisons, limits or Limits())
-    if not allowed:
-        finding = _why_none(
-            results, present, list(comparisons.values()), excluded, limits or Limits()
-        )
-        return _none(results, present, finding, excluded)
-    return _change(results, present, _choose(allowed), excluded)
+    faster = _faster(results, comparisons)
+    objections = [(each, limits.objection(each.price)) for each in faster]
+    excluded = [
+        Excluded(each.setting, why, each.interval.estimate, each.interval.count)
+        for each, why in objections
+        if why
+    ]
+    within = [each for each, why in objections if not why]
+    return _Judged(comparisons, within, tuple(excluded), limits)
 
 
-def _sort_out(
-    results: Results, comparisons: Mapping[Setting, Comparison], limits: Limits
-) -> tuple[list[_Faster], tuple[Excluded, ...]]:
-    """Rules 1 and 2: the settings that are faster, and those of them that cost too much."""
+def _faster(results: Results, comparisons: Mapping[Setting, Comparison]) -> list[_Faster]:
+    """Rule 1; those whose mount options or other knobs do nothing only where no others are left."""
+    model = model_of(results)
     faster = [
-        _Faster(setting, comparison, comparison.interval, price_of(results, setting))
+        _Faster(setting, comparison, comparison.interval, price_of(results, setting, model))
         for setting, comparison in comparisons.items()
         if comparison.verdict is Verdict.FASTER
         and comparison.interval
@@ -147,37 +161,33 @@ def _sort_out(
         for each in faster
         if is_worth_its_mount(results, each.setting) and is_worth_its_knobs(results, each.setting)
     ]
-    objections = [(each, limits.objection(each.price)) for each in proven or faster]
-    excluded = [
-        Excluded(each.setting, why, each.interval.estimate) for each, why in objections if why
-    ]
-    return [each for each, why in objections if not why], tuple(excluded)
+    return proven or faster
 
 
-def _choose(faster: Sequence[_Faster]) -> _Faster:
-    """Rules 3 and 4."""
+def _near_the_fastest(faster: Sequence[_Faster]) -> list[_Faster]:
+    """Rule 3."""
     fastest = min(faster, key=lambda each: each.interval.estimate)
     reach = fastest.interval.estimate * (1 + max(NEAR_BEST, fastest.comparison.noise_floor))
-    near = {
-        each.setting: each.price
+    return [
+        each
         for each in faster
         if each.interval.low <= fastest.interval.high and each.interval.estimate <= reach
-    }
-    kept = cheapest(near)
-    left = [each for each in faster if each.setting in kept]
+    ]
+
+
+def _choose(results: Results, near: Sequence[_Faster]) -> _Faster:
+    """Rule 4, by what was measured of the prices alone."""
+    kept = cheapest({each.setting: price_of(results, each.setting) for each in near})
+    left = [each for each in near if each.setting in kept]
     return min(left, key=lambda each: each.interval.estimate)
 
 
-def _why_none(
-    results: Results,
-    present: Side,
-    comparisons: Sequence[Comparison],
-    excluded: Sequence[Excluded],
-    limits: Limits,
-) -> Finding:
+def _why_none(results: Results, present: Side, judged: _Judged) -> Finding:
     """The case that explains best why nothing is recommended."""
-    if excluded:
-        return Finding(Case.NOT_WITHIN_LIMITS, _not_within(results, excluded, limits))
+    comparisons = list(judged.comparisons.values())
+    if judged.excluded:
+        why = not_within(results, judged.excluded, judged.limits)
+        return Finding(Case.NOT_WITHIN_LIMITS, why)
     if present.return_s.count < MIN_PRESENT_RUNS:
         return Finding(Case.UNFINISHED, _UNFINISHED)
     return (
@@ -185,9 +195,18 @@ def _why_none(
         or nothing_measured(results)
         or noise(results, comparisons)
         or _unfinished(results, comparisons)
+        or _only_beyond(results, judged.limits)
         or beyond_memory(results, present.observation)
         or no_difference(results, present, comparisons)
     )
+
+
+def _only_beyond(results: Results, limits: Limits) -> Finding | None:
+    """What the search found to be faster was not measured again, since it costs too much."""
+    beyond = excluded_in_search(results, limits)
+    if beyond is None:
+        return None
+    return Finding(Case.NOT_WITHIN_LIMITS, not_within(results, [beyond], limits))
 
 
 def _unfinished(results: Results, comparisons: Sequence[Comparison]) -> Finding | None:
@@ -199,49 +218,24 @@ def _unfinished(results: Results, comparisons: Sequence[Comparison]) -> Finding 
     return Finding(Case.UNFINISHED, _UNFINISHED)
 
 
-def _not_within(results: Results, excluded: Sequence[Excluded], limits: Limits) -> str:
-    """What the limits exclude, and the best of the search that they do not."""
-    sentence = f"every setting that is faster costs too much. {_exclusions(excluded)}"
-    seen = [
-        (trial.valid.return_s, trial.setting)
-        for trial in results.of_role(CANDIDATE)
-        if trial.valid and not limits.objection(price_of(results, trial.setting))
-    ]
-    if not seen:
-        return sentence
-    fastest_s, setting = min(seen, key=lambda pair: pair[0])
-    return (
-        f"{sentence} Of those that do not, {setting} was fastest, {format_seconds(fastest_s)} in "
-        "one run: sweep its values alone to have it measured in pairs."
-    )
-
-
-def _exclusions(excluded: Sequence[Excluded]) -> str:
-    """`dirty_ratio=80 would take 19 % of the present time: 1.70 GiB at risk, more than 1 GiB.`"""
-    return " ".join(
-        f"{each.setting} takes {each.ratio:.0%} of the present settings' time: {each.why}."
-        for each in excluded
-    )
-
-
-def _none(
-    results: Results, present: Side, finding: Finding, excluded: tuple[Excluded, ...]
-) -> Recommendation:
+def _none(results: Results, present: Side, judged: _Judged) -> Recommendation:
+    finding = _why_none(results, present, judged)
     return Recommendation(
         case=finding.case,
         verdict=f"No change recommended: {finding.sentence}",
         present=present,
-        present_price=price_of(results, present.setting),
+        present_price=price_of(results, present.setting, model_of(results)),
         trade_off=trade_off(results, None),
         results=results,
         noise_floor=noise_floor_of(results),
-        excluded=excluded,
+        limits=judged.limits,
+        excluded=judged.excluded,
     )
 
 
-def _change(
-    results: Results, present: Side, chosen: _Faster, excluded: tuple[Excluded, ...]
-) -> Recommendation:
+def _change(results: Results, present: Side, judged: _Judged) -> Recommendation:
+    near = _near_the_fastest(judged.within)
+    chosen = _choose(results, near)
     trials = [trial for trial in results.trials if trial.setting == chosen.setting]
     best = side_of(results, [trial for trial in trials if trial.role == RECHECK])
     if best is None:
@@ -255,33 +249,47 @@ def _change(
         case=Case.CHANGE,
         verdict=_verdict(present, best, chosen.interval),
         present=present,
-        present_price=price_of(results, present.setting),
+        present_price=price_of(results, present.setting, model_of(results)),
         trade_off=trade_off(results, chosen.setting),
         results=results,
         best=best,
         comparison=chosen.comparison,
         noise_floor=chosen.comparison.noise_floor,
+        limits=judged.limits,
         price=chosen.price,
         reasons=reasons,
-        excluded=excluded,
-        notes=tuple(_notes(results, best, excluded)),
+        excluded=judged.excluded,
+        notes=(
+            *_passed_over(judged, chosen, near),
+            *cost_of_limits(results, judged.limits, judged.excluded, chosen.interval.estimate),
+            *_beyond_memory(results, best),
+        ),
     )
 
 
 def _verdict(present: Side, best: Side, interval: Interval) -> str:
-    """`5.4× faster (95 % interval 5.1× to 5.7×, 4 pairs): 3.60 s instead of 19.5 s`."""
+    """`5.4× faster (95% interval 5.1× to 5.7×, 4 pairs): 3.60 s instead of 19.5 s`."""
     return (
-        f"{1 / interval.estimate:.1f}× faster (95 % interval {1 / interval.high:.1f}× to "
+        f"{1 / interval.estimate:.1f}× faster (95% interval {1 / interval.high:.1f}× to "
         f"{1 / interval.low:.1f}×, {counted(interval.count, 'pair')}): "
         f"{format_seconds(best.return_s.median)} instead of "
         f"{format_seconds(present.return_s.median)}"
     )
 
 
-def _notes(results: Results, best: Side, excluded: Sequence[Excluded]) -> list[str]:
-    """What remains to be said beside a recommended change."""
-    notes = [f"Excluded by your limits: {_exclusions(excluded)}"] if excluded else []
-    if best.observation.stall_share >= NO_STALL:
-        rest = beyond_memory(results, best.observation)
-        notes += [f"More is not to be had: {rest.sentence}"] if rest else []
-    return notes
+def _passed_over(judged: _Judged, chosen: _Faster, near: Sequence[_Faster]) -> Iterator[str]:
+    """What else was measured in pairs, and why it is not recommended."""
+    known = {chosen.setting, *(each.setting for each in judged.excluded)}
+    as_fast = {each.setting for each in near}
+    for setting, comparison in judged.comparisons.items():
+        interval = comparison.interval
+        if setting not in known and interval and interval.count > 1:
+            why = "as fast, and no cheaper" if setting in as_fast else "not as fast"
+            yield f"Also measured in pairs: {setting} took {share_text(interval)}, {why}."
+
+
+def _beyond_memory(results: Results, best: Side) -> Iterator[str]:
+    """Why writers still wait."""
+    rest = beyond_memory(results, best.observation)
+    if rest and best.observation.stall_share >= NO_STALL:
+        yield f"More is not to be had: {rest.sentence}"

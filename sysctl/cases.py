@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from contracts.units import counted, format_rate, format_seconds, format_size
 from sysctl.choice import MIN_GAIN
 from sysctl.evidence import Comparison, Side
+from sysctl.explain import share_text
 from sysctl.price import model_of
 from sysctl.results import CANDIDATE, Observation, Results
 from sysctl.statistics import Interval
@@ -200,8 +201,8 @@ def _wide(comparisons: Sequence[Comparison]) -> list[str]:
     if not is_wide or not narrowest.includes(1.0):
         return []
     return [
-        f"after {counted(narrowest.count, 'pair')} the ratio to the present settings' time lies "
-        f"anywhere from {narrowest.low:.2f} to {narrowest.high:.2f}"
+        f"after {counted(narrowest.count, 'pair')} even the setting known best may take anything "
+        f"from {narrowest.low:.0%} to {narrowest.high:.0%} of the present time"
     ]
 
 
@@ -223,11 +224,9 @@ def no_difference(results: Results, present: Side, comparisons: Sequence[Compari
 
 
 def _within_chance(best: Interval, floor: float) -> str:
-    pairs = counted(best.count, "pair")
-    shown = f"{best.estimate:.2f} of the present settings' time ({pairs}, 95 % interval "
-    shown += f"{best.low:.2f} to {best.high:.2f})"
+    shown = share_text(best)
     if best.includes(1.0):
-        return f"the best of the settings measured again took {shown}, which includes 1."
+        return f"the best of the settings measured again took {shown}, which includes 100%."
     if best.estimate > 1:
         return f"the best of the settings measured again took {shown}: it is slower."
     if 1 / best.estimate > 1 + floor:

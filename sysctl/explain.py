@@ -10,8 +10,10 @@ from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.knobs.mount import MountOption, find, split_options
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 from sysctl.mounts_tried import changed_options, mount_ratios
-from sysctl.results import CANDIDATE, Results
+from sysctl.price import price_of
+from sysctl.results import CANDIDATE, PRESENT, Results
 from sysctl.setting import Setting
+from sysctl.statistics import Interval
 
 #: The name of a reason that is about mount options; of others it is a sysctl's.
 MOUNT_OPTIONS = "mount options"
@@ -46,18 +48,23 @@ def explain_sysctls(
     results: Results, present: Side, best: Side, comparison: Comparison
 ) -> tuple[Reason, ...]:
     """A reason for each sysctl of the best setting."""
-    return tuple(_explain(results, present, best, comparison, name) for name in best.setting.values)
+    changed = [n for n, v in best.setting.values.items() if present.setting.values.get(n) != v]
+    effects = dict.fromkeys(changed[1:], f"measured together with {''.join(changed[:1])}")
+    total = together(results, best.setting, comparison)
+    return tuple(
+        _explain(results, present, best, name, effects.get(name, total))
+        for name in best.setting.values
+    )
 
 
-def _explain(
-    results: Results, present: Side, best: Side, comparison: Comparison, name: str
-) -> Reason:
+def _explain(results: Results, present: Side, best: Side, name: str, measured: str) -> Reason:
     value = best.setting.values[name]
     others = _others(results, best.setting, name)
+    peak_bytes = price_of(results, best.setting).at_risk_bytes
     if present.setting.values.get(name) == value:
         effect = others or "not changed, since the combination is what was measured"
         return Reason(name, str(value), KEEP, "", _now(name, best), effect)
-    effect = "; ".join(part for part in (together(comparison), others) if part)
+    effect = "; ".join(part for part in (measured, others) if part)
     return Reason(
         name=name,
         value=str(value),
@@ -66,18 +73,26 @@ def _explain(
         mechanism=_change(name, present, best),
         effect=effect,
         risk=BY_NAME[name].risk if _is_riskier(name, present, best) else "",
-        undo=_undo(name, best),
+        undo=_undo(name, peak_bytes),
     )
 
 
-def together(comparison: Comparison) -> str:
-    """The measured effect of the whole setting: the time that is left, and its interval."""
-    interval = comparison.interval
+def together(results: Results, setting: Setting, comparison: Comparison) -> str:
+    """The measured effect of a whole setting: its time beside the present one's."""
+    present = results.of_role(PRESENT)[0].setting.values
+    sysctls = [name for name, value in setting.sysctls if present.get(name) != value]
+    count = len(sysctls) + len(setting.device) + len(changed_options(results, setting))
+    changes = "this change" if count == 1 else "all changes together"
+    return f"with {changes} the pull took {share_text(comparison.interval)}"
+
+
+def share_text(interval: Interval | None) -> str:
+    """`17.3% of the present time (95% interval 15.2% to 21.1%, 3 pairs)`."""
     if interval is None:
-        return ""
+        return "a time that no pair tells"
+    bounds = f"95% interval {interval.low:.1%} to {interval.high:.1%}, " * (interval.count > 1)
     return (
-        f"all values together left {interval.estimate:.1%} of the time (95 % interval "
-        f"{interval.low:.1%} to {interval.high:.1%}, {counted(interval.count, 'pair')})"
+        f"{interval.estimate:.1%} of the present time ({bounds}{counted(interval.count, 'pair')})"
     )
 
 
@@ -92,7 +107,7 @@ def explain_device(results: Results, best: Setting, comparison: Comparison) -> l
             action=SET,
             before=str(before.get(name, "as found")),
             mechanism=DEVICE_BY_NAME[name].what,
-            effect=together(comparison),
+            effect=together(results, best, comparison),
             risk=DEVICE_BY_NAME[name].risk,
             undo="when the volume is replaced by one of another kind; lasts until a restart only, "
             "since no file is written for it yet",
@@ -123,9 +138,9 @@ def _change(name: str, present: Side, best: Side) -> str:
     if name not in DIRTY_PAIR:
         return BY_NAME[name].what
     return (
-        f"writers had to wait from {format_size(old.freerun_bytes)} of dirty pages on, "
-        f"{_stall(present)} of their time; now from {format_size(new.freerun_bytes)}, "
-        f"{_stall(best)} of it"
+        f"writers waited from {format_size(old.freerun_bytes)} of dirty pages on, "
+        f"{_stall(present)} of their time; with it they wait from "
+        f"{format_size(new.freerun_bytes)} on, {_stall(best)} of their time"
     )
 
 
@@ -155,12 +170,11 @@ def _is_riskier(name: str, present: Side, best: Side) -> bool:
     return best.setting.values[name] > present.setting.values.get(name, 0)
 
 
-def _undo(name: str, best: Side) -> str:
-    peak = format_size(best.observation.peak_dirty_bytes)
+def _undo(name: str, peak_bytes: int) -> str:
     if name in DIRTY_PAIR:
         return (
-            f"when what is written cannot be fetched again, or when programs come to need the "
-            f"{peak} of memory that it holds"
+            "when what is written cannot be fetched again, or when programs come to need the "
+            f"{format_size(peak_bytes)} of memory that it holds"
         )
     if name in BACKGROUND_PAIR:
         return f"when {DIRTY_PAIR[0]} or {DIRTY_PAIR[1]} is: the two were measured together"
@@ -177,7 +191,7 @@ def _others(results: Results, chosen: Setting, name: str) -> str:
     if len(times) < 2:
         return ""
     shown = ", ".join(f"{value}: {format_seconds(time)}" for value, time in sorted(times.items()))
-    return f"with only this value changed it took {shown}"
+    return f"in the search, one run each with this value alone changed: {shown}"
 
 
 def _without(setting: Setting, name: str) -> tuple[object, ...]:
@@ -199,7 +213,8 @@ def _explain_mount(results: Results, text: str, *, is_set: bool) -> Reason:
     ratios = mount_ratios(results, text)
     effect = "was not tried beside the present mount"
     if ratios:
-        effect = f"time with it {min(ratios):.2f} to {max(ratios):.2f} of that without"
+        span = dict.fromkeys(f"{ratio:.0%}" for ratio in (min(ratios), max(ratios)))
+        effect = f"with it the pull took {' to '.join(span)} of the time without it"
     return Reason(
         name=MOUNT_OPTIONS,
         value=text or "defaults",

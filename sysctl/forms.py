@@ -85,5 +85,5 @@ def _ratio_note(thresholds: Thresholds, dirtyable_bytes: int) -> str:
     one = format_size(dirtyable_bytes / 100)
     if not _ratios(thresholds, dirtyable_bytes):
         dirty = format_size(thresholds.dirty_bytes)
-        return f"no whole percentage comes near {dirty}: 1 % is {one} on this host"
-    return f"1 % is {one} on this host and grows with a node's memory"
+        return f"no whole percentage comes near {dirty}: 1% is {one} on this host"
+    return f"1% is {one} on this host and more on a node with more memory"

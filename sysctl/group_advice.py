@@ -34,7 +34,7 @@ def _version_2(
 ) -> list[str]:
     side = recommendation.best or recommendation.present
     share = side.thresholds.freerun_bytes / dirtyable_bytes
-    peak_bytes = side.observation.peak_dirty_bytes
+    peak_bytes = _peak_bytes(recommendation)
     return [
         f"its writers wait from {format_size(share * group.limit_bytes)} of dirty pages on at the "
         f"latest ({share:.0%} of the group's memory), not from "
@@ -45,11 +45,15 @@ def _version_2(
     ]
 
 
+def _peak_bytes(recommendation: Recommendation) -> int:
+    """The most that was dirty under the recommended settings, or the present ones."""
+    return (recommendation.price or recommendation.present_price).at_risk_bytes
+
+
 def _version_1(
     recommendation: Recommendation, group: MemoryGroup, dirtyable_bytes: int
 ) -> list[str]:
-    side = recommendation.best or recommendation.present
-    peak_bytes = side.observation.peak_dirty_bytes
+    peak_bytes = _peak_bytes(recommendation)
     return [
         "version 1 of control groups has no dirty limit of its own: when the group's "
         f"{format_size(group.limit_bytes)} are full, its writers wait until dirty pages of the "

@@ -14,7 +14,7 @@ from contracts.errors import UsageError
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 from sysctl.mounts_tried import changed_options
 from sysctl.price import price_of
-from sysctl.results import PRESENT, Results
+from sysctl.results import PRESENT, RECHECK, Results
 from sysctl.setting import Setting, replace_values
 
 PRESENT_NAME = "present"
@@ -34,8 +34,8 @@ class Point:
     """A setting's time to return (s), the bytes at risk and the time to durable (s, or None).
 
     `names` are what it is known by, none for an ordinary candidate. `runs` is how many valid
-    trials the time is the median of, 0 where it is predicted; `note` is what a prediction says
-    of itself.
+    trials the time is the median of, 0 where it is predicted: where it was measured again those of
+    the recheck alone, as in the comparison. `note` is what a prediction says of itself.
     """
 
     setting: Setting
@@ -88,7 +88,9 @@ def trade_off(results: Results, recommended: Setting | None) -> TradeOff:
 def _measured(
     results: Results, present: Setting, setting: Setting, recommended: Setting | None
 ) -> Point:
-    seen = [t.valid for t in results.trials if t.valid and t.setting == setting]
+    trials = [trial for trial in results.trials if trial.setting == setting]
+    rechecks = [trial.valid for trial in trials if trial.valid and trial.role == RECHECK]
+    seen = rechecks or [trial.valid for trial in trials if trial.valid]
     price = price_of(results, setting)
     names = {PRESENT_NAME: setting == present, RECOMMENDED_NAME: setting == recommended}
     if not changed_options(results, setting):

@@ -51,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
         for path in write_files(recommendation, arguments.output_directory):
             if not arguments.json:
                 print(f"wrote {path}")
+        if not arguments.json:
+            print("The first lines of a .conf say how to use it and how to undo it.")
     return 0
 
 

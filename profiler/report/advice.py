@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -10,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from contracts.text import printable
-from contracts.units import format_seconds, format_size
+from contracts.units import counted, format_seconds, format_size
 from profiler.report.tradeoff import print_trade_off, setting_text
 from sysctl.advise import Recommendation
 from sysctl.evidence import Side
 from sysctl.explain import LEAVE_OUT, MOUNT_OPTIONS, SET, Reason
 from sysctl.forms import Form
-from sysctl.price import Price
+from sysctl.price import Price, durable_text
 from sysctl.results import by_reason
 from sysctl.setting import Setting
 from sysctl.statistics import Interval, Repeats
@@ -34,25 +35,48 @@ def print_advice(
 
     `group_lines` say what a control group's memory limit does (`sysctl.group_advice`).
     """
-    console.print(Text(printable(recommendation.verdict), style="bold"), soft_wrap=True)
+    _print_lines([recommendation.verdict], console, "bold")
     console.print(_comparison(recommendation))
-    _print_lines([_noise_line(recommendation), *_price_lines(recommendation)], console)
-    _print_lines(recommendation.notes, console)
+    console.print()
+    _print_lines(_facts(recommendation), console, hanging=2)
     console.print()
     print_trade_off(recommendation.trade_off, recommendation.results, console)
-    if recommendation.reasons:
-        console.print()
     for reason in recommendation.reasons:
+        console.print()
         _print_reason(reason, console)
-    _print_lines(_form_lines(recommendation.forms), console)
-    _print_lines(group_lines, console, "yellow")
+    _print_lines(_form_lines(recommendation.forms), console, hanging=len(_INDENT))
+    _print_lines(["" for _ in group_lines[:1]], console)
+    _print_lines(group_lines, console, "yellow", hanging=2)
     left_out = by_reason(recommendation.results.left_out)
-    _print_lines((f"left out  {item.what}: {item.why}" for item in left_out), console, "dim")
+    _print_lines(["" for _ in left_out[:1]], console)
+    lines = (f"not tried {item.what}: {item.why}" for item in left_out)
+    _print_lines(lines, console, "dim", hanging=len(_INDENT))
 
 
-def _print_lines(lines: Iterable[str], console: Console, style: str = "") -> None:
+def _print_lines(
+    lines: Iterable[str], console: Console, style: str = "", *, hanging: int = 0
+) -> None:
+    """A line each; on a terminal broken between words, what follows `hanging` columns further in.
+
+    A file or a pipe gets them whole, for grep.
+    """
     for line in lines:
-        console.print(Text(printable(line), style=style), soft_wrap=True)
+        text = printable(line)
+        if console.is_terminal:
+            text = _broken(text, console.width, hanging)
+        console.print(Text(text, style=style), soft_wrap=True)
+
+
+def _broken(text: str, width: int, hanging: int) -> str:
+    own = text[: len(text) - len(text.lstrip())]
+    return textwrap.fill(
+        text.strip(),
+        max(width, 2 * hanging, 2 * len(own)),
+        initial_indent=own,
+        subsequent_indent=own or " " * hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _comparison(recommendation: Recommendation) -> Table:
@@ -76,9 +100,9 @@ def _rows(
     return [
         ("settings", [_words_of(side.setting, recommendation) for side, _ in sides]),
         ("time to return", [format_seconds(side.return_s.median) for side, _ in sides]),
-        ("  its runs", [_runs(side.return_s) for side, _ in sides]),
-        ("time to durable", [_seconds(price.durable_s) for _, price in sides]),
-        ("writers stalled", [f"{o.stall_share:.0%}" for o in seen]),
+        ("  its runs", [_range(side.return_s) for side, _ in sides]),
+        ("time to durable", [durable_text(price) for _, price in sides]),
+        ("writers' time stalled", [f"{o.stall_share:.0%}" for o in seen]),
         ("writers wait from", [format_size(t.freerun_bytes) for t in thresholds]),
         ("background threshold", [format_size(t.background_bytes) for t in thresholds]),
         ("dirty threshold", [format_size(t.dirty_bytes) for t in thresholds]),
@@ -92,18 +116,39 @@ def _words_of(setting: Setting, recommendation: Recommendation) -> str:
     return "\n".join(printable(word) for word in text.split(" "))
 
 
-def _runs(times: Repeats) -> str:
-    return f"{times.count}: {times.smallest:.1f} to {times.largest:.1f} s"
+def _range(times: Repeats) -> str:
+    span = f"{format_seconds(times.smallest)} to {format_seconds(times.largest)}"
+    return f"{span} ({counted(times.count, 'run')})"
 
 
-def _seconds(seconds: float | None) -> str:
-    return "not measured" if seconds is None else format_seconds(seconds)
+def _facts(recommendation: Recommendation) -> list[str]:
+    """What was measured and how well it is known, the price, and what else is to be said."""
+    return [
+        _measured_line(recommendation),
+        "Noise floor: two runs of the present settings typically differ by "
+        f"{recommendation.noise_floor:.1%}.",
+        *_price_lines(recommendation),
+        *_limit_lines(recommendation),
+        *recommendation.notes,
+    ]
 
 
-def _noise_line(recommendation: Recommendation) -> str:
+def _limit_lines(recommendation: Recommendation) -> list[str]:
+    limits = recommendation.limits
+    objection = limits.objection(recommendation.present_price)
+    beyond = f"; the present settings are beyond them, {objection}" if objection else ""
+    return [f"Your limits: {limits}{beyond}."] if str(limits) else []
+
+
+def _measured_line(recommendation: Recommendation) -> str:
+    context, seen = recommendation.results.context, recommendation.present.observation
+    instance = f"{context['instance']}, " if context.get("instance") else ""
     return (
-        f"Noise floor: two runs of the present settings typically differ by "
-        f"{recommendation.noise_floor:.1%}."
+        f"Measured: {counted(seen.objects, 'object')}, {format_size(seen.bytes)}, from "
+        f"{context.get('source', '?')} to {context.get('destination', '?')} "
+        f"({context.get('fstype', '?')}), on {context.get('host', '?')} ({instance}Linux "
+        f"{context.get('kernel', '?')}, {format_size(context['dirtyable_bytes'])} of dirtyable "
+        f"memory), {context.get('started_at', '?')}."
     )
 
 
@@ -112,22 +157,28 @@ def _price_lines(recommendation: Recommendation) -> list[str]:
     price, present = recommendation.price, recommendation.present_price
     if price is None:
         return []
-    lines = [
-        f"A power loss during this pull takes up to {format_size(price.at_risk_bytes)} of written "
-        f"data, {format_size(present.at_risk_bytes)} before; with a larger pull up to "
-        f"{format_size(price.ceiling_bytes)}, {format_size(present.ceiling_bytes)} before."
-    ]
-    if price.durable_s is None or present.durable_s is None:
-        return lines
-    ratio = price.durable_s / present.durable_s
-    is_same = abs(ratio - 1) <= _SAME_DURABLE
-    change = "did not change" if is_same else f"changed to {ratio:.2f} of it"
-    why = ": the device is as fast as before, the writers just do not wait for it" * is_same
-    durable = (
-        f"The time until all is on the device {change} "
-        f"({format_seconds(present.durable_s)} and {format_seconds(price.durable_s)}){why}."
+    at_risk = (
+        f"Price: a power loss during this pull takes up to {format_size(price.at_risk_bytes)} of "
+        f"written data ({format_size(present.at_risk_bytes)} under the present settings), during a "
+        f"larger one up to {format_size(price.ceiling_bytes)} "
+        f"({format_size(present.ceiling_bytes)})."
     )
-    return [durable, *lines]
+    return [at_risk, *_durable_lines(recommendation.best, price, present)]
+
+
+def _durable_lines(best: Side | None, price: Price, present: Price) -> list[str]:
+    """When all is on the device, and for how long after the return it is not."""
+    if best is None or price.durable_s is None:
+        return []
+    before_s = present.durable_s
+    is_same = before_s is not None and abs(price.durable_s / before_s - 1) <= _SAME_DURABLE
+    why = ": the device is as fast as before, the writers just do not wait for it" * is_same
+    left_s = max(0.0, price.durable_s - best.return_s.median)
+    return [
+        f"All is on the device after {durable_text(price)} ({durable_text(present)} under the "
+        f"present settings){why}. For {format_seconds(left_s)} after the return a power loss still "
+        "takes data of the pull."
+    ]
 
 
 def _print_reason(reason: Reason, console: Console) -> None:
@@ -135,7 +186,7 @@ def _print_reason(reason: Reason, console: Console) -> None:
     before = f" (before: {reason.before})" if reason.before else ""
     head = f"{reason.action:9} {reason.name}{sign}{reason.value}{before}"
     style = {SET: "green", LEAVE_OUT: "dim"}.get(reason.action, "")
-    _print_lines([head], console, style)
+    _print_lines([head], console, style, hanging=len(_INDENT))
     _print_lines(
         [f"{_INDENT}{text}" for text in (reason.mechanism, reason.effect) if text], console
     )
@@ -178,9 +229,15 @@ def advice_document(
         "noise_floor": recommendation.noise_floor,
         "present": _side_document(recommendation.present, recommendation.present_price),
         "recommended": _side_document(best, price) if best and price else None,
+        "limits": vars(recommendation.limits),
         "notes": list(recommendation.notes),
         "excluded": [
-            {**item.setting.to_json(), "why": item.why, "time_ratio": item.ratio}
+            {
+                **item.setting.to_json(),
+                "why": item.why,
+                "time_ratio": item.ratio,
+                "pairs": item.pairs,
+            }
             for item in recommendation.excluded
         ],
         "trade_off": [_point_document(point) for point in trade_off.points],
@@ -207,6 +264,7 @@ def _side_document(side: Side, price: Price) -> dict[str, object]:
         **side.setting.to_json(),
         "return_seconds": vars(side.return_s),
         "durable_seconds": price.durable_s,
+        "durable_is_predicted": price.is_durable_predicted,
         "stalled_share": seen.stall_share,
         "background_threshold_bytes": thresholds.background_bytes,
         "dirty_threshold_bytes": thresholds.dirty_bytes,
