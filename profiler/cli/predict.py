@@ -7,6 +7,7 @@ them will do. It says where it goes beyond what was measured.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,14 @@ NAME = "predict"
 HELP = "predict a pull under settings, memory or of a size that were not measured"
 
 _KNOBS = (*DIRTY_PAIR, *BACKGROUND_PAIR)
+#: Sizes that there are: an x86-64 kernel with four-level page tables addresses at most 64 TiB, and
+#: the largest EBS volume has as much; a burst may go to several.
+_MEMORY_BYTES = (2**20, 2**46)
+_BURST_BYTES = (1, 2**50)
+#: What of its memory a host can dirty: the rest is reserved, and what is free at once counts less.
+_DIRTYABLE_PARTS = (0.01, 2.0)
+#: One takes 20 ms at most.
+_MOST_SETTINGS = 1000
 #: (dirty_ratio, dirty_background_ratio) shown when no setting is asked for, and what they are.
 _SHOWN = (
     (20, 10, "kernel default"),
@@ -67,8 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
     results = load(arguments.results)
     model = fit(results)
     asked = Asked(
-        burst_bytes=_positive("--burst", arguments.burst) or model.burst_bytes,
-        dirtyable_bytes=_dirtyable(results, model, _positive("--memory", arguments.memory)),
+        burst_bytes=_within("--burst", arguments.burst, _BURST_BYTES) or model.burst_bytes,
+        dirtyable_bytes=_dirtyable(
+            results, model, _within("--memory", arguments.memory, _MEMORY_BYTES)
+        ),
     )
     lines = _lines(arguments, results, model, asked)
     if arguments.json:
@@ -78,20 +89,35 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _positive(flag: str, size_bytes: int | None) -> int | None:
+def _within(flag: str, size_bytes: int | None, span: tuple[int, int]) -> int | None:
+    """The size. Raises UsageError for one that no host has."""
     from contracts.errors import UsageError
+    from contracts.units import exact_size
 
-    if size_bytes == 0:
-        raise UsageError(f"{flag} must be more than 0")
+    least, most = span
+    if size_bytes is not None and not least <= size_bytes <= most:
+        raise UsageError(
+            f"{flag} {exact_size(size_bytes)} is out of range",
+            f"use {exact_size(least)} to {exact_size(most)}",
+        )
     return size_bytes
 
 
 def _dirtyable(results: Results, model: Model, memory_bytes: int | None) -> int:
     """What of that memory the ratios are a percentage of: the same share as on the host swept."""
+    from contracts.errors import UsageError
+
     if memory_bytes is None:
         return model.dirtyable_bytes
     context = results.context
-    return int(memory_bytes * context["dirtyable_bytes"] // max(1, context["available_bytes"]))
+    share = context["dirtyable_bytes"] / max(1, context["available_bytes"])
+    least, most = _DIRTYABLE_PARTS
+    if not least <= share <= most:
+        raise UsageError(
+            "the results do not show which part of the memory can be dirtied",
+            "leave out --memory, or sweep again",
+        )
+    return int(memory_bytes * share)
 
 
 def _lines(
@@ -125,7 +151,8 @@ def _settings(arguments: argparse.Namespace, results: Results, asked: Asked) -> 
 
     present = results.of_role(PRESENT)[0].setting
     shown = {present: "present"}
-    values = {name: getattr(arguments, name) for name in _KNOBS if getattr(arguments, name)}
+    named = {name: getattr(arguments, name) for name in _KNOBS}
+    values = {name: tuple(dict.fromkeys(chosen)) for name, chosen in named.items() if chosen}
     if values:
         for setting in _asked_for(values, present, asked.dirtyable_bytes):
             shown.setdefault(setting, "")
@@ -144,13 +171,23 @@ def _asked_for(
 ) -> Iterator[Setting]:
     """All combinations that the kernel takes as they are written. Raises UsageError without any."""
     from contracts.errors import UsageError
+    from contracts.units import counted
     from profiler.cli.space_arguments import check_ranges
     from sysctl.search.grid import build_grid
 
     check_ranges(values)
+    count = math.prod(map(len, values.values()))
+    if count > _MOST_SETTINGS:
+        raise UsageError(
+            f"these are {counted(count, 'setting')}, at most {_MOST_SETTINGS} are predicted",
+            "name fewer values",
+        )
     grid, left_out = build_grid(values, (), present, dirtyable_bytes)
     if not grid.candidates:
-        raise UsageError(f"there is no valid setting: {left_out[0].what}: {left_out[0].why}")
+        raise UsageError(
+            f"there is no valid setting: {left_out[0].what}: {left_out[0].why}",
+            "name a higher dirty or a lower background threshold",
+        )
     yield from grid.candidates
 
 

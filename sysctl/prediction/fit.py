@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from contracts.errors import UsageError
+from contracts.units import format_rate
+from sysctl.knobs.vm import BY_NAME, DIRTY_PAIR
 from sysctl.prediction.model import Model
 from sysctl.prediction.simulation import Burst, simulate
 from sysctl.results import PRESENT, Observation, Results, TracePoint
@@ -21,26 +23,33 @@ _ADAPTING_S = 5.0
 #: What has arrived before that part of the burst is the start of its connections, not its rate; but
 #: no more than that part of what arrived before writers could be made to wait.
 _START_PART, _FREE_START_PART = 0.02, 0.10
+#: Rates of sources and devices that there are: less or more is a damaged file.
+_SLOWEST_BYTES_PER_S, _FASTEST_BYTES_PER_S = 1e3, 1e12
+_HINT = "run the sweep again, or go on with --resume"
 
 
 def fit(results: Results) -> Model:
     """Fit the model to the valid runs of the present settings.
 
-    Raises UsageError when there is none, or when they do not show how fast the device writes.
+    Raises UsageError when there is none, when they do not show how fast the device writes, or what
+    no host can have shown.
     """
     runs = [trial.valid for trial in results.of_role(PRESENT) if trial.valid]
     if not runs:
         raise UsageError(
             "the results hold no valid run of the present settings, so nothing can be predicted",
-            "run the sweep again, or go on with --resume",
+            _HINT,
         )
-    workers = int(results.context.get("workers") or 1)
-    bursts = [_burst(run, workers) for run in runs]
+    present = results.of_role(PRESENT)[0].setting.values
+    _check_present(present)
+    for run in runs:
+        _check_run(run)
+    bursts = [_burst(run, _workers(results)) for run in runs]
     device_bytes_per_s = _device_bytes_per_s(runs, bursts)
     parts = [_rate_limit_part(run, each, device_bytes_per_s) for run, each in zip(runs, bursts)]
     known = [part for part in parts[1:] or parts if part]  # the first is of a fresh volume
     return Model(
-        present=results.of_role(PRESENT)[0].setting.values,
+        present=present,
         burst=Burst(
             size_bytes=runs[0].bytes,
             start_s=statistics.median(burst.start_s for burst in bursts),
@@ -56,15 +65,51 @@ def fit(results: Results) -> Model:
     )
 
 
+def _check_present(values: Mapping[str, int]) -> None:
+    """Raise UsageError unless these can be in force, a dirty threshold among them."""
+    wrong = [name for name, value in values.items() if value > BY_NAME[name].maximum]
+    if wrong:
+        raise UsageError(f"the present settings have a {wrong[0]} that is out of range", _HINT)
+    if not any(values.get(name) for name in DIRTY_PAIR):
+        raise UsageError("the present settings do not say which dirty threshold they have", _HINT)
+
+
+def _check_run(run: Observation) -> None:
+    """Raise UsageError where a run brought nothing, or its host had no memory to dirty."""
+    needed = {
+        "bytes that arrived": run.bytes,
+        "memory that can be dirtied": run.dirtyable_bytes,
+        "dirty threshold": run.thresholds.dirty_bytes,
+    }
+    lacking = [what for what, size_bytes in needed.items() if size_bytes < 1]
+    if lacking:
+        raise UsageError(f"a run of the present settings has no {' and no '.join(lacking)}", _HINT)
+
+
+def _plausible(bytes_per_s: float, what: str) -> float:
+    """The rate. Raises UsageError when nothing is so slow or so fast."""
+    if not _SLOWEST_BYTES_PER_S <= bytes_per_s <= _FASTEST_BYTES_PER_S:
+        raise UsageError(
+            f"a run of the present settings shows {what} of {format_rate(bytes_per_s)}", _HINT
+        )
+    return bytes_per_s
+
+
+def _workers(results: Results) -> int:
+    """How many workers pulled; 1 where the results do not say it in a number."""
+    workers = results.context.get("workers")
+    return workers if isinstance(workers, int) and workers > 0 else 1
+
+
 def _burst(run: Observation, workers: int) -> Burst:
     """The burst that a run was, as far as waits for the device do not decide."""
     writers = max(1, min(workers, run.objects))
     rate, flushed, start_s = _source(run)
     return Burst(
         size_bytes=run.bytes,
-        start_s=start_s,
-        source_bytes_per_s=rate,
-        flushed_bytes_per_s=flushed,
+        start_s=min(start_s, run.return_s),
+        source_bytes_per_s=_plausible(rate, "a source"),
+        flushed_bytes_per_s=_plausible(flushed, "a source"),
         # Each writer is anywhere in its last object when the first of them has nothing to do.
         tail_bytes=(writers - 1) / 2 * run.bytes / max(1, run.objects),
         writers=writers,
@@ -160,7 +205,7 @@ def _device_bytes_per_s(runs: Sequence[Observation], bursts: Sequence[Burst]) ->
             "the runs of the present settings do not show how fast the device writes",
             "sweep again: the first run waits until all is on the device",
         )
-    return statistics.median(synced or written)
+    return _plausible(statistics.median(synced or written), "a device")
 
 
 def _synced_rate(run: Observation, burst: Burst) -> float | None:
@@ -185,4 +230,5 @@ def _written_rate(run: Observation) -> float | None:
     if len(points) < _MIN_POINTS:
         return None
     written = points[-1].written_bytes - points[0].written_bytes
-    return written / (points[-1].time_s - points[0].time_s) if written else None
+    took_s = points[-1].time_s - points[0].time_s
+    return written / took_s if written > 0 and took_s > 0 else None

@@ -68,8 +68,15 @@ class Model:
         """What the pull would take under sysctl `values`, with another size or memory if given."""
         size_bytes = self.burst_bytes if burst_bytes is None else burst_bytes
         memory_bytes = self.dirtyable_bytes if dirtyable_bytes is None else dirtyable_bytes
-        course = self._course(replace_values(self.present, values), size_bytes, memory_bytes)
+        complete = replace_values(self.present, values)
+        thresholds = effective_thresholds(complete, memory_bytes)
+        burst = replace(self.burst, size_bytes=size_bytes)
+        # More can hardly be dirty, whatever a threshold in bytes says.
+        at = replace(thresholds, dirty_bytes=min(thresholds.dirty_bytes, memory_bytes))
+        course = simulate(burst, at, self.device_bytes_per_s, _flush_age_s(complete))
         reasons = self._reasons(size_bytes, memory_bytes, course)
+        if thresholds.dirty_bytes > memory_bytes:
+            reasons.append("the dirty threshold is above the memory that can be dirtied")
         return Prediction(
             return_s=course.return_s,
             durable_s=course.return_s + course.held_bytes / self.device_bytes_per_s,
@@ -77,25 +84,27 @@ class Model:
             extrapolates="; ".join(reasons),
         )
 
-    def _course(self, values: Mapping[str, int], size_bytes: int, memory_bytes: int) -> Course:
-        burst = replace(self.burst, size_bytes=size_bytes)
-        thresholds = effective_thresholds(values, memory_bytes)
-        return simulate(burst, thresholds, self.device_bytes_per_s, _flush_age_s(values))
-
     def _reasons(self, size_bytes: int, memory_bytes: int, course: Course) -> list[str]:
         reasons = []
         for noun, asked, measured in (
             ("memory", memory_bytes, self.dirtyable_bytes),
             ("the burst", size_bytes, self.burst_bytes),
         ):
-            ratio = round(asked / max(1, measured), 1)
-            if not 1 / FAR <= ratio <= FAR:
-                reasons.append(f"{noun} is {ratio:g} times what was measured")
+            ratio = asked / max(1, measured)
+            if not 1 / FAR <= round(ratio, 1) <= FAR:
+                reasons.append(f"{noun} is {_factor(ratio)} times what was measured")
         if course.peak_bytes > self.seen_bytes * FAR:
             reasons.append(
                 f"the source was seen without waits up to {format_size(self.seen_bytes)} only"
             )
         return reasons
+
+
+def _factor(ratio: float) -> str:
+    """For reading: `3`, `0.2`, `0.0004`, `262,144`."""
+    if ratio >= 10:
+        return f"{ratio:,.0f}"
+    return f"{round(ratio, 1):g}" if ratio >= 0.1 else f"{ratio:.1g}"
 
 
 def _flush_age_s(values: Mapping[str, int]) -> float:

@@ -237,6 +237,25 @@ def test_what_is_far_from_the_measured_is_said():
     assert seen.predict(setting(60, 40).values).extrapolates == ""
 
 
+def test_no_more_is_dirty_than_can_be():
+    """vm.dirty_bytes takes any size, also one that no memory has."""
+    model = fit(results())
+    above = {"vm.dirty_bytes": 2**62, "vm.dirty_background_bytes": 2**61}
+    told = model.predict(above, burst_bytes=100 * GIB)
+    assert told.peak_dirty_bytes <= 4 * GIB
+    assert "the dirty threshold is above the memory that can be dirtied" in told.extrapolates
+    assert "above the memory" not in model.predict(setting(100, 10).values).extrapolates
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [(3, "3"), (2.5, "2.5"), (0.2, "0.2"), (0.0004, "0.0004"), (2000, "2,000")],
+)
+def test_how_far_it_extrapolates_is_told_by_a_factor(part, says):
+    told = fit(results()).predict({}, burst_bytes=int(2000 * MB * part)).extrapolates
+    assert f"the burst is {says} times what was measured" in told
+
+
 def test_a_threshold_that_is_not_named_stays_as_in_the_present_settings():
     model = fit(results())
     assert model.predict({"vm.dirty_ratio": 40}) == model.predict(setting(40, 10).values)
@@ -275,11 +294,21 @@ def test_the_command_answers_for_another_instance(saved, capsys):
     assert first["measured_return_seconds"] is None
 
 
+ONE_TO_100 = ",".join(map(str, range(1, 101)))
+
+
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (["--burst", "0B"], "--burst must be more than 0"),
+        (["--burst", "0B"], "--burst 0B is out of range\n  → use 1B to 1PiB"),
+        (["--burst", "2PiB"], "--burst 2PiB is out of range\n  → use 1B to 1PiB"),
+        (["--memory", "0B"], "--memory 0B is out of range\n  → use 1MiB to 64TiB"),
+        (["--memory", "1PiB"], "--memory 1PiB is out of range\n  → use 1MiB to 64TiB"),
         (["--dirty-ratio", "5"], "there is no valid setting"),
+        (
+            ["--dirty-ratio", ONE_TO_100, "--dirty-background-ratio", ONE_TO_100],
+            "these are 10,000 settings, at most 1000 are predicted\n  → name fewer values",
+        ),
         (["--dirty-ratio", "200"], "out of range"),
         (["--dirty-ratio", "20", "--dirty-bytes", "1000000"], "set the same threshold"),
     ],
