@@ -49,7 +49,7 @@ def print_advice(
     _print_lines(group_lines, console, "yellow", hanging=2)
     left_out = by_reason(recommendation.results.left_out)
     _print_lines(["" for _ in left_out[:1]], console)
-    lines = (f"not tried {item.what}: {item.why}" for item in left_out)
+    lines = (f"left out  {item.what}: {item.why}" for item in left_out)
     _print_lines(lines, console, "dim", hanging=len(_INDENT))
 
 
@@ -102,7 +102,7 @@ def _rows(
         ("time to return", [format_seconds(side.return_s.median) for side, _ in sides]),
         ("  its runs", [_range(side.return_s) for side, _ in sides]),
         ("time to durable", [durable_text(price) for _, price in sides]),
-        ("writers' time stalled", [f"{o.stall_share:.0%}" for o in seen]),
+        ("writers stalled", [f"{o.stall_share:.0%}" for o in seen]),
         ("writers wait from", [format_size(t.freerun_bytes) for t in thresholds]),
         ("background threshold", [format_size(t.background_bytes) for t in thresholds]),
         ("dirty threshold", [format_size(t.dirty_bytes) for t in thresholds]),

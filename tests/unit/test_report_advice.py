@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import re
 
 import pytest
 from rich.console import Console
 
 from profiler.cli import advise as advise_command
+from profiler.cli import sweep as sweep_command
 from profiler.report.advice import advice_document, print_advice
 from profiler.report.tradeoff import letter, plot, print_trade_off
 from sysctl.advise import advise
+from sysctl.price import Limits
 from sysctl.setting import Setting
 from sysctl.tradeoff import Point
 from tests.unit.studies import MIB, Study, course, ratio
@@ -30,6 +33,7 @@ def printed(recommendation, width=80, encoding="utf-8", lines=()):
 def predictable():
     trace = course(0.05, 600 * MIB, 60 * MIB, 614 * MIB, 15.0)
     study = Study(durable_s=31.0, trace=trace)
+    study.present = {"trace": trace}
     return advise(study.tried(ratio(80), 4.0, peak_dirty_bytes=2 * GIB).results)
 
 
@@ -51,6 +55,55 @@ def test_the_report_tells_the_verdict_the_price_the_points_and_the_reasons():
         "a group governs",
     ):
         assert words in text
+
+
+def test_a_predicted_time_to_durable_is_said_to_be_one():
+    text, document = printed(predictable()), advice_document(predictable())
+    row = next(line for line in text.splitlines() if line.startswith("time to durable"))
+    assert row.split("  ")[-1].strip() == "30.7 s predicted"
+    assert "All is on the device after 30.7 s predicted (31.0 s under the present" in text
+    assert "For 26.7 s after the return a power loss still takes data of the pull." in text
+    assert document["recommended"]["durable_is_predicted"] is True
+    assert document["present"]["durable_is_predicted"] is False
+
+
+def test_limits_are_told_and_whether_the_present_settings_keep_them():
+    results = Study().tried(ratio(80), 4.0, peak_dirty_bytes=GIB // 2).results
+    text = printed(advise(results, Limits(GIB * 3 // 4)))
+    assert (
+        "Your limits: at most 768 MiB at risk; the present settings are beyond them, 1.00 GiB at "
+        "risk, more than 768 MiB." in text
+    )
+    assert "Your limits: at most 2.00 GiB at risk." in printed(advise(results, Limits(2 * GIB)))
+    assert "Your limits" not in printed(advise(results))
+
+
+def test_what_else_was_measured_in_pairs_is_told():
+    study = Study().tried(ratio(80), 4.0).tried(ratio(60), 6.0).tried(ratio(85), 4.0)
+    text = printed(advise(study.results))
+    assert "dirty_ratio=60 dirty_background_ratio=5 took 30.1% of the present time" in text
+    assert text.count("Also measured in pairs") == 2
+    assert "3 pairs), not as fast." in text
+    assert "3 pairs), as fast, and no cheaper." in text
+
+
+def on_terminal(recommendation, width):
+    file = io.StringIO()
+    print_advice(
+        recommendation, Console(file=file, width=width, force_terminal=True, no_color=True)
+    )
+    return re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()).splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_on_a_terminal_lines_are_broken_between_words_and_hang(width):
+    lines = on_terminal(predictable(), width)
+    long_words = [line for line in lines if len(line.rstrip()) > width]
+    assert all(len(line.split()) == 1 for line in long_words)
+    at = next(i for i, line in enumerate(lines) if "undo: when what is written" in line)
+    assert lines[at + 1].startswith(" " * 10)
+    whole = " ".join(" ".join(lines).split())
+    assert " ".join(printed(predictable(), width).partition("set  ")[2].split()) in whole
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -148,3 +201,14 @@ def test_the_commands_limits_reach_the_advice(limit, is_changed, tmp_path, capsy
     document = json.loads(capsys.readouterr().out)
     assert document["change_recommended"] is is_changed
     assert (tmp_path / "out").exists() is is_changed
+
+
+def test_a_sweep_tells_of_the_memory_group_too(monkeypatch, capsys):
+    results = Study().tried(ratio(80), 4.0).results
+    monkeypatch.setattr("profiler.requirements.require", lambda *needs: None)
+    monkeypatch.setattr("profiler.study.run_study", lambda request, view: results)
+    monkeypatch.setattr(sweep_command, "group_lines_here", lambda found: ["a group governs"])
+    parser = argparse.ArgumentParser()
+    sweep_command.add_arguments(parser)
+    assert sweep_command.run(parser.parse_args(["s3://bucket/images", "/data"])) == 0
+    assert "a group governs" in capsys.readouterr().out

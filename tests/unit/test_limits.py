@@ -1,0 +1,244 @@
+"""Limits on what a setting may cost: a sweep searches, chooses and advises by them."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+import pytest
+
+from contracts.errors import UsageError
+from profiler import study as study_module
+from profiler.cli import advise as advise_command
+from profiler.cli import sweep as sweep_command
+from profiler.cli.limit_arguments import limits_from
+from sysctl.advise import advise
+from sysctl.cases import Case
+from sysctl.choice import finalists
+from sysctl.price import Limits, limits_of, model_of, price_of
+from sysctl.protocol import stop_after_s
+from sysctl.results import CANDIDATE, RECHECK, Results, Trial, load
+from sysctl.search.grid import build_grid
+from sysctl.search.model import MAX_TRIALS, ModelSearch
+from tests.unit import predictions
+from tests.unit.studies import MIB, Study, course, ratio
+from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench, sweep
+from tests.unit.sweeps import PRESENT as PRESENT_SETTING
+
+#: Peaks of the made-up bench, by ratio; its times are those of `sweeps.by_ratio`.
+PEAKS = {20: 700 * MIB, 40: 900 * MIB, 60: 1300 * MIB, 80: 1700 * MIB}
+
+
+def context(at_risk=None, durable_s=None):
+    return {**CONTEXT, "max_at_risk_bytes": at_risk, "max_durable_s": durable_s}
+
+
+def swept(at_risk, peaks=PEAKS):
+    """A sweep of the grid with that limit; a setting is as dirty as its ratio says."""
+
+    def changed(setting, run):
+        return {"peak_dirty_bytes": peaks[setting.values["vm.dirty_ratio"]] + run * MIB}
+
+    results = Results(context(at_risk), {})
+    return sweep(results=results, bench=MadeUpBench(changed=changed))
+
+
+def test_the_finalists_of_a_sweep_are_within_its_limits():
+    results = swept(GIB)
+    assert {t.setting.values["vm.dirty_ratio"] for t in results.of_role(RECHECK)} == {40}
+    recommendation = advise(results)
+    assert recommendation.case is Case.CHANGE
+    assert recommendation.best.setting.values["vm.dirty_ratio"] == 40
+    assert recommendation.price.at_risk_bytes <= GIB
+    assert recommendation.limits == Limits(GIB)
+    (note,) = recommendation.notes
+    assert note.startswith("Beyond your limits: dirty_ratio=80 dirty_background_ratio=")
+    assert "of the present time in one run: 1.66 GiB at risk, more than 1.00 GiB." in note
+
+
+def test_without_limits_the_same_sweep_ends_elsewhere():
+    assert advise(swept(None)).best.setting.values["vm.dirty_ratio"] == 80
+
+
+def test_what_lies_beyond_the_limits_does_not_stop_those_within():
+    study = Study(context=context(GIB)).candidate(ratio(80), 4.0, peak_dirty_bytes=2 * GIB)
+    assert stop_after_s(study.results) == pytest.approx(1.5 * 20.0)
+    study.candidate(ratio(40), 9.0, peak_dirty_bytes=GIB // 2)
+    assert stop_after_s(study.results) == pytest.approx(1.5 * 9.0)
+    study.results.context = dict(CONTEXT)
+    assert stop_after_s(study.results) == pytest.approx(1.5 * 4.0)
+
+
+def test_beside_one_at_the_edge_of_a_limit_one_with_room_is_measured_again():
+    study = Study(context=context(GIB))
+    study.candidate(ratio(30), 9.0, peak_dirty_bytes=GIB * 8 // 10)
+    study.candidate(ratio(40), 6.0, peak_dirty_bytes=GIB * 99 // 100)
+    study.candidate(ratio(60), 4.0, peak_dirty_bytes=GIB * 12 // 10)
+    assert finalists(study.results) == [ratio(30), ratio(40)]
+    study.results.context = context(GIB * 11 // 10)
+    assert finalists(study.results) == [ratio(40)]
+
+
+def test_where_only_settings_beyond_the_limits_are_faster_that_is_the_reason():
+    recommendation = advise(swept(800 * MIB))
+    assert recommendation.case is Case.NOT_WITHIN_LIMITS
+    assert "No change recommended: every setting that is faster costs too much" in (
+        recommendation.verdict
+    )
+    assert "in one run: 1.66 GiB at risk, more than 800 MiB" in recommendation.verdict
+    assert "sweep with these limits" not in recommendation.verdict, "that is what was done"
+
+
+def test_where_the_sweep_had_other_limits_another_one_is_advised():
+    recommendation = advise(swept(None), Limits(800 * MIB))
+    assert recommendation.case is Case.NOT_WITHIN_LIMITS
+    assert recommendation.verdict.endswith("looked for no others: sweep with these limits.")
+
+
+# --- time to durable ------------------------------------------------------------------------------
+
+
+def predictable(durable_limit_s=None):
+    """Present runs that a model can be fitted to: 1.88 GiB to a device of 60 MiB/s take 31 s."""
+    trace = course(0.05, 600 * MIB, 60 * MIB, 614 * MIB, 15.0)
+    made = Study(durable_s=31.0, trace=trace, context=context(None, durable_limit_s))
+    made.present = {"trace": trace}
+    return made
+
+
+def test_a_time_to_durable_that_nobody_waited_for_is_predicted():
+    results = predictable().tried(ratio(80), 4.0).results
+    assert price_of(results, ratio(80)).durable_s is None
+    price = advise(results).price
+    assert price.is_durable_predicted
+    assert price.durable_s == pytest.approx(31.0, rel=0.03)
+    present = advise(results).present_price
+    assert (present.durable_s, present.is_durable_predicted) == (31.0, False)
+
+
+def test_one_that_was_measured_is_not():
+    results = predictable().tried(ratio(80), 4.0, durable_s=33.0).results
+    price = price_of(results, ratio(80), model_of(results))
+    assert (price.durable_s, price.is_durable_predicted) == (33.0, False)
+
+
+@pytest.mark.parametrize(("limit_s", "is_within"), [(40.0, True), (25.0, False)])
+def test_the_prediction_decides_who_is_within_a_limit(limit_s, is_within):
+    results = predictable(limit_s).candidate(ratio(80), 4.0).results
+    assert finalists(results) == ([ratio(80)] if is_within else [])
+    recommendation = advise(predictable(limit_s).tried(ratio(80), 4.0).results)
+    assert (recommendation.best is not None) is is_within
+    if not is_within:
+        assert "s predicted, later than 25.0 s" in recommendation.verdict
+
+
+def test_where_nothing_can_be_predicted_a_candidate_is_measured_again_all_the_same():
+    study = Study(context=context(None, 25.0)).candidate(ratio(80), 4.0)
+    assert model_of(study.results) is None
+    assert finalists(study.results) == [ratio(80)]
+
+
+def test_a_prediction_makes_no_setting_cheaper_than_another():
+    study = predictable().tried(ratio(60), 4.0, durable_s=60.0).tried(ratio(80), 4.0)
+    assert advise(study.results).best.setting == ratio(60), "31 s are predicted of the other"
+
+
+# --- the model's search ---------------------------------------------------------------------------
+
+RATIOS = {
+    "vm.dirty_ratio": (10, 20, 25, 30, 35, 40, 50, 60, 70, 80),
+    "vm.dirty_background_ratio": (1, 5, 10, 20),
+}
+CANDIDATES = build_grid(RATIOS, (), PRESENT_SETTING, 4 * GIB)[0].candidates
+
+
+def searched(limits, dirtier=1.0):
+    """The candidates that the model's search tries; each is `dirtier` than the model says."""
+    known = {**context(limits.max_at_risk_bytes, limits.max_durable_s), "workers": 2}
+    strategy, done = ModelSearch(CANDIDATES, known), list(predictions.results().trials)
+    while (chosen := strategy.next_setting(done)) is not None:
+        seen = predictions.observed(chosen)
+        seen = replace(seen, peak_dirty_bytes=round(seen.peak_dirty_bytes * dirtier))
+        done.append(Trial(CANDIDATE, chosen, "", seen))
+    return [trial for trial in done if trial.role == CANDIDATE]
+
+
+@pytest.mark.parametrize("at_risk_bytes", [GIB, 1200 * MIB, 1500 * MIB])
+@pytest.mark.parametrize("dirtier", [0.95, 1.0, 1.07])
+def test_the_models_search_finds_the_best_within_the_limits(at_risk_bytes, dirtier):
+    tried = searched(Limits(at_risk_bytes), dirtier)
+    within = [t.valid for t in tried if t.valid.peak_dirty_bytes <= at_risk_bytes]
+    every = [predictions.observed(each) for each in CANDIDATES]
+    best_s = min(e.return_s for e in every if e.peak_dirty_bytes * dirtier <= at_risk_bytes)
+    assert len(tried) <= MAX_TRIALS
+    assert min(seen.return_s for seen in within) <= 1.1 * best_s
+
+
+def test_a_search_with_limits_that_nothing_keeps_tries_the_cheapest_alone():
+    (only,) = {trial.setting.values["vm.dirty_ratio"] for trial in searched(Limits(MIB))}
+    assert only == 10
+
+
+def test_a_limit_that_everything_keeps_changes_nothing():
+    free = [trial.setting for trial in searched(Limits())]
+    assert [trial.setting for trial in searched(Limits(100 * GIB, 1000.0))] == free
+
+
+# --- the file and the flags -----------------------------------------------------------------------
+
+
+def test_limits_come_back_from_the_file(tmp_path):
+    results = Study(context=context(GIB, 60.0)).results
+    results.save(tmp_path / "r.json")
+    assert limits_of(load(tmp_path / "r.json")) == Limits(GIB, 60.0)
+    assert limits_of(Study().results) == Limits(), "files of earlier versions have none"
+
+
+@pytest.mark.parametrize(
+    "broken", [{"max_at_risk_bytes": "1GiB"}, {"max_durable_s": -1}, {"max_at_risk_bytes": 1.5}]
+)
+def test_limits_that_are_none_are_refused(tmp_path, broken):
+    Study(context=broken).results.save(tmp_path / "r.json")
+    with pytest.raises(UsageError, match="is damaged"):
+        load(tmp_path / "r.json")
+
+
+def parsed(command, *words):
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return parser.parse_args(list(words))
+
+
+def test_both_commands_have_the_flags():
+    words = ("--max-at-risk", "1GiB", "--max-durable", "60s")
+    for arguments in (
+        parsed(sweep_command, "s3://b/p", "/data", *words),
+        parsed(advise_command, "r.json", *words),
+    ):
+        assert limits_from(arguments) == Limits(GIB, 60.0)
+    assert sweep_command._request(parsed(sweep_command, "s3://b/p", "/data", *words)).limits == (
+        Limits(GIB, 60.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "limits"),
+    [
+        ((), Limits(GIB, 60.0)),
+        (("--max-at-risk", "2GiB"), Limits(2 * GIB, 60.0)),
+        (("--max-durable", "0s"), Limits(GIB, 0.0)),
+    ],
+)
+def test_advise_goes_by_its_own_limits_or_by_those_of_the_sweep(words, limits):
+    assert limits_from(parsed(advise_command, "r.json", *words), Limits(GIB, 60.0)) == limits
+
+
+@pytest.mark.parametrize("name", ["max_at_risk_bytes", "max_durable_s"])
+def test_a_sweep_is_not_resumed_with_other_limits(tmp_path, name):
+    results = Study(context=context(GIB, 60.0)).results
+    results.save(tmp_path / "r.json")
+    same = dict(results.context)
+    assert limits_of(study_module._resumed(tmp_path / "r.json", {}, same)) == Limits(GIB, 60.0)
+    for other in (None, 7):
+        with pytest.raises(UsageError, match=f"{name} differ"):
+            study_module._resumed(tmp_path / "r.json", {}, {**same, name: other})
