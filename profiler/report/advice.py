@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -26,6 +27,8 @@ from sysctl.tradeoff import Point
 #: Times to durable that differ by no more are the same device at work.
 _SAME_DURABLE = 0.10
 _INDENT = "          "
+#: The blank between a number and its unit, and what stands for it while lines are broken.
+_UNIT, _NO_BREAK = re.compile(r"(?<=\d) (?=(?:[KMGTPE]iB|B|s|ms|µs|ns)\b)"), "\u00a0"
 
 
 def print_advice(
@@ -44,7 +47,7 @@ def print_advice(
     for reason in recommendation.reasons:
         console.print()
         _print_reason(reason, console)
-    _print_lines(_form_lines(recommendation.forms), console, hanging=len(_INDENT))
+    _print_forms(recommendation.forms, console)
     _print_lines(["" for _ in group_lines[:1]], console)
     _print_lines(group_lines, console, "yellow", hanging=2)
     left_out = by_reason(recommendation.results.left_out)
@@ -68,15 +71,17 @@ def _print_lines(
 
 
 def _broken(text: str, width: int, hanging: int) -> str:
-    own = text[: len(text) - len(text.lstrip())]
-    return textwrap.fill(
-        text.strip(),
-        max(width, 2 * hanging, 2 * len(own)),
-        initial_indent=own,
-        subsequent_indent=own or " " * hanging,
+    """Broken between words, a number and its unit being one."""
+    own = len(text) - len(text.lstrip())
+    broken = textwrap.fill(
+        _UNIT.sub(_NO_BREAK, text.strip()),
+        max(width, 2 * hanging, 2 * own),
+        initial_indent=" " * own,
+        subsequent_indent=" " * max(own, hanging),
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return broken.replace(_NO_BREAK, " ")
 
 
 def _comparison(recommendation: Recommendation) -> Table:
@@ -196,22 +201,22 @@ def _print_reason(reason: Reason, console: Console) -> None:
         _print_lines([f"{_INDENT}undo: {reason.undo}"], console)
 
 
-def _form_lines(forms: tuple[Form, Form] | None) -> list[str]:
+def _print_forms(forms: tuple[Form, Form] | None, console: Console) -> None:
     """Both forms, and which of them suits."""
     if forms is None:
-        return []
-    lines = ["", "The same thresholds in both forms:"]
+        return
+    _print_lines(["", "The same thresholds in both forms:"], console)
     for form in forms:
         values = " ".join(f"{name}={value}" for name, value in form.values.items())
         mark = "measured; " if form.is_measured else ""
-        lines.append(f"  as {form.kind:6} {values or 'not to be had'}  ({mark}{form.note})")
-    if not all(form.values for form in forms):
-        return lines
-    return [
-        *lines,
-        "Bytes suit a fleet of nodes with different memory that pull the same; ratios where a "
-        "larger node also pulls more.",
-    ]
+        line = f"  as {form.kind:6} {values or 'not to be had'} ({mark}{form.note})"
+        _print_lines([line], console, hanging=len("  as ratio  "))
+    if all(form.values for form in forms):
+        suits = (
+            "Bytes suit a fleet of nodes with different memory that pull the same; ratios where a "
+            "larger node also pulls more."
+        )
+        _print_lines([suits], console)
 
 
 def advice_document(

@@ -62,7 +62,7 @@ def test_a_predicted_time_to_durable_is_said_to_be_one():
     row = next(line for line in text.splitlines() if line.startswith("time to durable"))
     assert row.split("  ")[-1].strip() == "30.7 s predicted"
     assert "All is on the device after 30.7 s predicted (31.0 s under the present" in text
-    assert "For 26.7 s after the return a power loss still takes data of the pull." in text
+    assert "For 26.6 s after the return a power loss still takes data of the pull." in text
     assert document["recommended"]["durable_is_predicted"] is True
     assert document["present"]["durable_is_predicted"] is False
 
