@@ -130,6 +130,7 @@ def make_search(
         core=make_strategy(space.strategy_name, candidates, context, space.seed),
         core_names=() if space.is_explicit else tuple(values),
         variations=variations,
+        context=context,
     )
     return search, left_out
 

@@ -7,12 +7,15 @@ of them do anything here. Knobs that the present runs say cannot matter are left
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+from sysctl.choice import within_limits
 from sysctl.knobs.catalogue import DEVICE_KNOBS
 from sysctl.knobs.mount import wide_texts
 from sysctl.knobs.vm import KNOBS
-from sysctl.results import CANDIDATE, PRESENT, LeftOut, Trial
+from sysctl.price import limits_of
+from sysctl.results import CANDIDATE, PRESENT, LeftOut, Results, Trial
 from sysctl.search import Strategy
 from sysctl.search.grid import untried
 from sysctl.search.relevance import most_throttled, skip_reason
@@ -53,13 +56,15 @@ class StagedSearch:
 
     No variation may be of a knob that the core varies. `core_names` are the knobs that the core may
     be spared for: those that nobody asked for. The core is left out when the present runs say of
-    every one of them that it cannot matter.
+    every one of them that it cannot matter. `context` is that of the results: with limits, the
+    fastest within them is varied.
     """
 
     core: Strategy
     core_names: tuple[str, ...] = ()
     variations: tuple[Variation, ...] = ()
     always: tuple[Setting, ...] = ()
+    context: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def next_setting(self, done: Sequence[Trial]) -> Setting | None:
         """The next setting of the first stage that has one."""
@@ -97,7 +102,8 @@ class StagedSearch:
     def _varied(self, done: Sequence[Trial]) -> list[Setting]:
         """The best setting of the core with one knob changed, for each that was not tried yet."""
         tried = [trial.setting for trial in done if trial.role == CANDIDATE]
-        best = _fastest([t for t in self._of_core(done) if t.role in (PRESENT, CANDIDATE)])
+        alone = [t for t in self._of_core(done) if t.role in (PRESENT, CANDIDATE)]
+        best = _fastest(self._within_limits(alone) or alone)
         return [
             variation.of(best)
             for variation in self.variations
@@ -105,6 +111,12 @@ class StagedSearch:
             and not any(variation.is_in(setting) for setting in tried)
             and not self._skip_reason(variation.name, done)
         ]
+
+    def _within_limits(self, trials: Sequence[Trial]) -> list[Trial]:
+        results = Results(dict(self.context), {}, trials=list(trials))
+        settings = dict.fromkeys(trial.setting for trial in trials if trial.valid)
+        able = set(within_limits(results, settings, limits_of(results)))
+        return [trial for trial in trials if trial.setting in able]
 
 
 def _fastest(trials: Sequence[Trial]) -> Setting | None:

@@ -18,8 +18,9 @@ from sysctl.choice import finalists
 from sysctl.price import Limits, limits_of, model_of, price_of
 from sysctl.protocol import stop_after_s
 from sysctl.results import CANDIDATE, RECHECK, Results, Trial, load
-from sysctl.search.grid import build_grid
+from sysctl.search.grid import Grid, build_grid
 from sysctl.search.model import MAX_TRIALS, ModelSearch
+from sysctl.search.staged import MOUNT, StagedSearch, Variation
 from tests.unit import predictions
 from tests.unit.studies import MIB, Study, course, ratio
 from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench, sweep
@@ -177,6 +178,15 @@ def test_the_models_search_finds_the_best_within_the_limits(at_risk_bytes, dirti
 def test_a_search_with_limits_that_nothing_keeps_tries_the_cheapest_alone():
     (only,) = {trial.setting.values["vm.dirty_ratio"] for trial in searched(Limits(MIB))}
     assert only == 10
+
+
+def test_other_knobs_are_varied_around_the_fastest_within_the_limits():
+    study = Study(context=context(GIB)).candidate(ratio(80), 4.0, peak_dirty_bytes=2 * GIB)
+    study.candidate(ratio(40), 9.0, peak_dirty_bytes=GIB // 2)
+    noatime = Variation(MOUNT, "noatime")
+    for known, base in ((study.results.context, ratio(40)), (dict(CONTEXT), ratio(80))):
+        search = StagedSearch(Grid(()), (), (noatime,), context=known)
+        assert search.next_setting(study.results.trials) == noatime.of(base)
 
 
 def test_a_limit_that_everything_keeps_changes_nothing():
