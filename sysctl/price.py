@@ -171,7 +171,8 @@ def _lowest(
     settings: Sequence[Setting], values: Mapping[Setting, float | None], tolerance: float
 ) -> list[Setting]:
     known = [value for value in values.values() if value is not None]
-    reach = min(known, default=0.0) * (1 + tolerance)
+    least = min(known, default=0.0)
+    reach = max(least, least * (1 + tolerance))  # a float may be below a large whole number
     kept: list[Setting] = []
     for setting in settings:
         value = values[setting]

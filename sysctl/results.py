@@ -200,7 +200,10 @@ def load(path: Path) -> Results:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise UsageError(f"{name} is no results file of `writewise sweep`", _FILE.hint)
     if document.get("version") != FORMAT_VERSION:
-        raise UsageError(f"{name} is of version {document.get('version')!r}, not {FORMAT_VERSION}")
+        raise UsageError(
+            f"{name} is of version {document.get('version')!r}, not {FORMAT_VERSION}",
+            "use the writewise that wrote it, or run the sweep again",
+        )
     try:
         return Results(
             context=_context(document["context"]),

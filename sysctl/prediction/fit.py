@@ -167,7 +167,7 @@ def _rate(run: Observation, points: Sequence[TracePoint]) -> float | None:
     """
     rates, end = [], 0
     for start, point in enumerate(points):
-        while end < len(points) and points[end].time_s < point.time_s + _WINDOW_S:
+        while end < len(points) and points[end].time_s - point.time_s < _WINDOW_S:
             end += 1
         if end == len(points):
             break
