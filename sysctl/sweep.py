@@ -61,7 +61,10 @@ class Bench(Protocol):
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What is to be tried: the present settings, those `always` tried, then the strategy's."""
+    """What is to be tried: the present settings, those `always` tried, then the strategy's.
+
+    `always` is no matter of the strategy, so it holds with every one.
+    """
 
     present: Setting
     strategy: Strategy

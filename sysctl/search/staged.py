@@ -1,4 +1,4 @@
-"""A search in stages: what is always tried, the core strategy, then other knobs one at a time.
+"""A search in stages: the core strategy, then other knobs one at a time.
 
 The product of all knobs would take days; one knob at a time around the best of the core tells which
 of them do anything here. Knobs that the present runs say cannot matter are left out.
@@ -17,7 +17,6 @@ from sysctl.knobs.vm import KNOBS
 from sysctl.price import limits_of
 from sysctl.results import CANDIDATE, PRESENT, LeftOut, Results, Trial
 from sysctl.search import Strategy
-from sysctl.search.grid import untried
 from sysctl.search.relevance import most_throttled, skip_reason
 from sysctl.setting import Setting
 
@@ -52,7 +51,7 @@ _SYSCTLS = tuple(knob.name for knob in KNOBS)
 
 @dataclass(frozen=True)
 class StagedSearch:
-    """Implements `Strategy`. `always` comes first, `variations` last, around the fastest so far.
+    """Implements `Strategy`. `variations` come last, around the fastest so far.
 
     No variation may be of a knob that the core varies. `core_names` are the knobs that the core may
     be spared for: those that nobody asked for. The core is left out when the present runs say of
@@ -63,20 +62,18 @@ class StagedSearch:
     core: Strategy
     core_names: tuple[str, ...] = ()
     variations: tuple[Variation, ...] = ()
-    always: tuple[Setting, ...] = ()
     context: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def next_setting(self, done: Sequence[Trial]) -> Setting | None:
         """The next setting of the first stage that has one."""
-        setting = next(iter(untried(self.always, done)), None)
-        if setting is None and not self._is_core_left_out(done):
-            setting = self.core.next_setting(self._of_core(done))
+        is_left_out = self._is_core_left_out(done)
+        setting = None if is_left_out else self.core.next_setting(self._of_core(done))
         return setting or next(iter(self._varied(done)), None)
 
     def remaining(self, done: Sequence[Trial]) -> int:
         """How many settings are still to come, as far as is known."""
         core = 0 if self._is_core_left_out(done) else self.core.remaining(self._of_core(done))
-        return len(untried(self.always, done)) + core + len(self._varied(done))
+        return core + len(self._varied(done))
 
     def left_out(self, done: Sequence[Trial]) -> list[LeftOut]:
         """The knobs that are not tried, and what in the present runs speaks against them."""

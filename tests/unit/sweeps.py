@@ -8,6 +8,7 @@ from contracts.errors import WritewiseError
 from sysctl.budget import Budget
 from sysctl.results import Observation, Results
 from sysctl.search.grid import build_grid
+from sysctl.search.strategies import GRID, make_strategy
 from sysctl.setting import Setting
 from sysctl.sweep import StoppedEarly, SweepPlan, run_sweep
 from sysctl.writeback import effective_thresholds
@@ -91,10 +92,12 @@ def sweep(
     always=(),
     bench=None,
     at_most=None,
+    strategy=GRID,
 ):
     """A sweep of the grid to its end, or until there are `at_most` trials (as if killed then)."""
     values = {"vm.dirty_ratio": ratios, "vm.dirty_background_ratio": backgrounds}
     grid, left_out = build_grid(values, mount_options, PRESENT, 4 * GIB)
+    search = make_strategy(strategy, grid.candidates, CONTEXT, seed=0)
     results = results or Results(dict(CONTEXT), {}, left_out)
     bench = bench or MadeUpBench(seconds)
 
@@ -105,7 +108,7 @@ def sweep(
     with contextlib.suppress(KeyboardInterrupt):
         run_sweep(
             results,
-            SweepPlan(PRESENT, grid, always, budget or Budget()),
+            SweepPlan(PRESENT, search, always, budget or Budget()),
             bench,
             on_step=lambda step: None,
             on_trial=on_trial,

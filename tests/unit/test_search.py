@@ -296,11 +296,6 @@ def test_what_was_asked_for_by_name_is_tried_whatever_the_evidence():
     assert StagedSearch(Grid(CANDIDATES[:3])).left_out([calm]) == []
 
 
-def test_what_is_always_tried_comes_first_and_once():
-    search = StagedSearch(Grid(CANDIDATES[:3]), always=(CANDIDATES[2],))
-    assert [t.setting for t in run(search)] == [CANDIDATES[2], *CANDIDATES[:2]]
-
-
 def test_the_most_throttled_of_the_present_runs_decides():
     runs = [trial(NOW, 3.0, PRESENT, **CALM), trial(NOW, 9.0, PRESENT)]
     search = StagedSearch(Grid(CANDIDATES[:1]), ("vm.dirty_ratio",))

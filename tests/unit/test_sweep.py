@@ -15,6 +15,7 @@ from sysctl.budget import MIN_TRIALS, Budget
 from sysctl.evidence import Verdict, compare, pairs_of
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results, load
 from sysctl.search.grid import build_grid
+from sysctl.search.strategies import NAMES
 from sysctl.setting import Setting
 from tests.unit import sweeps
 from tests.unit.sweeps import GIB, by_ratio, failing, sweep
@@ -136,12 +137,17 @@ def test_a_budget_of_minutes_is_kept():
     assert len(pairs_of(results, results.of_role(RECHECK)[0].setting)) == recheck.MIN_PAIRS
 
 
-def test_the_kernels_default_is_tried_first_and_once():
-    default = Setting((("vm.dirty_ratio", 40), ("vm.dirty_background_ratio", 10)))
-    results = sweep(always=(default,))
+@pytest.mark.parametrize("is_candidate", [True, False])
+@pytest.mark.parametrize("strategy", NAMES)
+def test_present_settings_and_the_kernels_default_come_first_and_once(strategy, is_candidate):
+    default = Setting(
+        (("vm.dirty_ratio", 40), ("vm.dirty_background_ratio", 10 if is_candidate else 20))
+    )
+    results = sweep(always=(default,), strategy=strategy)
     tried = [t.setting for t in results.of_role(CANDIDATE)]
-    assert tried[0] == default
+    assert [t.setting for t in results.trials[:3]] == [sweeps.PRESENT, sweeps.PRESENT, default]
     assert tried.count(default) == 1
+    assert len(tried) > 1
 
 
 def test_a_candidate_that_can_no_longer_win_is_stopped():
