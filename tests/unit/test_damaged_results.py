@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contracts.errors import WritewiseError
+from profiler.cli.main import main
 from sysctl.advise import advise
 from sysctl.prediction.fit import fit
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, load
@@ -156,6 +157,77 @@ def test_only_errors_to_act_on_leave_a_file_with_one_value_everywhere(value):
             for path in everywhere(place):
                 mutate(document, path, ("put", value))
         survives(document)
+
+
+def without_traces(document):
+    for trial in document["trials"]:
+        trial["observation"]["trace"] = []
+        trial["observation"]["durable_s"] = None
+
+
+def with_one_point(document):
+    for trial in document["trials"]:
+        trial["observation"]["trace"] = [[0.5, 0, 0]]
+        trial["observation"]["durable_s"] = None
+
+
+def only_invalid(document):
+    for trial in document["trials"]:
+        trial["problem"] = "another writer"
+
+
+def in_every_run(name, value):
+    def change(document):
+        for trial in document["trials"]:
+            trial["observation"][name] = value
+
+    return change
+
+
+def of_context(name, value):
+    return lambda document: document["context"].update({name: value})
+
+
+def with_an_unknown_knob(document):
+    document["trials"][0]["setting"]["sysctls"] = {"vm.swappiness": 60}
+
+
+def with_a_huge_ratio(document):
+    document["trials"][0]["setting"]["sysctls"]["vm.dirty_ratio"] = 10**6
+
+
+def without_thresholds(document):
+    document["trials"][0]["setting"]["sysctls"] = {}
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (without_traces, "do not show how fast the device writes"),
+        (with_one_point, "do not show how fast the device writes"),
+        (only_invalid, "no valid run of the present settings"),
+        (with_an_unknown_knob, "swappiness=60 is no setting"),
+        (with_a_huge_ratio, "a vm.dirty_ratio that is out of range"),
+        (without_thresholds, "do not say which dirty threshold"),
+        (in_every_run("bytes", 0), "no bytes that arrived"),
+        (in_every_run("bytes", 100), "a device of 5 B/s"),
+        (in_every_run("dirtyable_bytes", 0), "no memory that can be dirtied"),
+        (in_every_run("return_s", -1.0), "is no time"),
+        (in_every_run("return_s", math.nan), "NaN is no measurement"),
+        (in_every_run("durable_s", 1e15), "a device of 0 B/s"),
+        (of_context("available_bytes", 0), "which part of the memory can be dirtied"),
+        (of_context("dirtyable_bytes", 2**63 - 1), "which part of the memory can be dirtied"),
+    ],
+)
+def test_the_command_says_what_is_wrong_and_what_to_do(tmp_path, capsys, damage, says):
+    document, path = copy.deepcopy(SHORTENED), tmp_path / "results.json"
+    damage(document)
+    path.write_text(json.dumps(document))
+    assert main(["predict", str(path), "--memory", "8GiB"]) == 2
+    shown = capsys.readouterr()
+    assert says in shown.err
+    assert "\n  → " in shown.err
+    assert shown.out == ""
 
 
 def test_the_file_before_it_is_damaged_is_of_use():
