@@ -113,14 +113,17 @@ def test_a_sweep_its_advice_and_the_snippet(throttled, tmp_path):
     advised = writewise("advise", output, "--output-directory", folder)
     assert advised.returncode == 0, advised.stderr
     assert "× faster" in advised.stdout
-    snippet = folder / "90-writewise.conf"
-    assert re.search(r"^vm\.dirty_ratio *= *40$", snippet.read_text(), re.MULTILINE)
-    subprocess.run(["sysctl", "-p", snippet], check=True, capture_output=True)
-    applied = read_writeback(SYSTEM)
-    assert (applied["vm.dirty_ratio"], applied["vm.dirty_background_ratio"]) == (40, 5)
-    assert (folder / "fstab.writewise").exists()
     document = json.loads(writewise("advise", output, "--json", cwd=tmp_path).stdout)
     assert document["speedup"] > 1.5
+    recommended = document["recommended"]["sysctls"]
+    snippet = folder / "90-writewise.conf"
+    for name, value in recommended.items():
+        line = rf"^{re.escape(name)} *= *{value}$"
+        assert re.search(line, snippet.read_text(), re.MULTILINE)
+    subprocess.run(["sysctl", "-p", snippet], check=True, capture_output=True)
+    applied = read_writeback(SYSTEM)
+    assert {name: applied[name] for name in recommended} == recommended
+    assert (folder / "fstab.writewise").exists()
 
 
 def test_a_hopeless_candidate_is_stopped_and_leaves_nothing_on_the_volume(state, tmp_path):
@@ -240,7 +243,8 @@ def test_signals_end_the_sweep_in_order(present, tmp_path, numbers, exit_code):
 def test_ctrl_c_on_a_terminal_reaches_every_process_and_restores(present, tmp_path):
     """On a terminal a thread draws the bar, and the whole group gets the signal."""
     before = host_state()
-    words = " ".join(command(*arguments(present, tmp_path / "results.json")))
+    many = ("--dirty-ratio", ",".join(map(str, range(30, 90, 3))))
+    words = " ".join(command(*arguments(present, tmp_path / "results.json", *many)))
     with subprocess.Popen(
         ["script", "--quiet", "--return", "--command", words, "/dev/null"],
         stdin=subprocess.PIPE,

@@ -1,0 +1,146 @@
+"""Where write-back settings do not help, or not enough, the real thing says so and why.
+
+Each is a sweep on a lab made for the case, and `advise` on its results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import mmap
+import os
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler.lab import lab
+from sysctl.host.host import Host
+from sysctl.results import CANDIDATE, load
+from tests.root.labs import MIB, SMALL, endpoint_arguments, guarded, writewise
+
+#: A node so small that the present settings, the kernel's defaults, make writers wait.
+SMALL_NODE = replace(
+    SMALL,
+    memory_bytes=1024 * MIB,
+    volume_bytes=4096 * MIB,
+    rate_bytes_per_s=150 * MIB,
+    object_count=128,
+    object_bytes=16 * MIB,
+)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path) -> Iterator[Path]:
+    with guarded(tmp_path) as state:
+        yield state
+
+
+def swept(made: lab.Lab, output: Path, *options: object) -> None:
+    words = ("sweep", made.source, made.destination, *endpoint_arguments(made))
+    done = writewise(*words, "--output", output, *options, timeout=240)
+    print(done.stdout, done.stderr)
+    assert done.returncode == 0, done.stderr
+
+
+def advised(output: Path, tmp_path: Path) -> tuple[str, dict[str, object]]:
+    """What `advise` says on a terminal in one line, and the same for programs."""
+    said = writewise("advise", output, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    document = json.loads(writewise("advise", output, "--json", cwd=tmp_path).stdout)
+    return " ".join(said.stdout.split()), document
+
+
+def test_a_device_faster_than_the_source_leaves_nothing_to_gain(tmp_path):
+    """Each of the two workers has one slow connection; the device writes all of it at once."""
+    output = tmp_path / "results.json"
+    slow_source = replace(SMALL, object_count=24, connection_bytes_per_s=20_000_000)
+    with (
+        lab.running(slow_source) as made,
+        Host.exclusive("present", "test") as host,
+    ):
+        host.set_writeback({"vm.dirty_bytes": 96 * MIB, "vm.dirty_background_bytes": 2 * MIB})
+        swept(made, output)
+    said, document = advised(output, tmp_path)
+    assert document["case"] == "writers do not wait"
+    assert re.search(r"No change recommended: writers never waited: the source brought \d", said)
+    assert "it is as fast as the source" in said
+    tried = [trial.setting.values for trial in load(output).of_role(CANDIDATE)]
+    ratios = {values.get("vm.dirty_ratio") for values in tried}
+    assert ratios <= {None, 20}, "no threshold but the present one and the kernel's default"
+    assert re.search(r"left out vm\.dirty_ratio, vm\.dirty_background_ratio: writers slept", said)
+
+
+def test_a_burst_far_larger_than_memory_names_the_volume_it_needs(tmp_path):
+    output = tmp_path / "results.json"
+    with lab.running(SMALL_NODE) as made:
+        swept(made, output, "--dirty-ratio", 28)
+    said, document = advised(output, tmp_path)
+    assert document["case"] == "burst beyond memory"
+    assert "No change recommended: the burst of 2.00 GiB is beyond this host's memory" in said
+    needed = re.search(
+        r"What would help: a volume that writes ([\d.]+) MiB/s, ([\d.]+) times", said
+    )
+    device = re.search(r"the rest waits for the device's ([\d.]+) MiB/s", said)
+    assert float(device[1]) == pytest.approx(150, rel=0.1)
+    assert float(needed[1]) > 1.2 * float(device[1])
+    assert float(needed[2]) == pytest.approx(float(needed[1]) / float(device[1]), rel=0.05)
+
+
+def test_small_files_on_a_volume_of_few_operations_are_no_matter_of_thresholds(tmp_path):
+    output = tmp_path / "results.json"
+    small_files = replace(SMALL, object_count=400, object_bytes=16 * 1024, iops=100)
+    with lab.running(small_files) as made:
+        swept(made, output)
+    said, document = advised(output, tmp_path)
+    assert document["case"] == "writers do not wait"
+    assert "The 400 objects have 16.0 KiB each" in said
+    assert "asks a volume for operations (IOPS) rather than for throughput" in said
+
+
+def test_a_neighbour_on_the_volume_is_not_taken_for_a_gain(tmp_path):
+    """The setting tried is as good as the present one, but the volume is not the same twice."""
+    output = tmp_path / "results.json"
+    spec = replace(SMALL_NODE, object_count=32)
+    with lab.running(spec) as made, neighbour(Path(made.destination)):
+        swept(made, output, "--dirty-ratio", 21, "--budget", "13")
+    said, document = advised(output, tmp_path)
+    print(said)
+    assert document["case"] in ("too noisy to tell", "no difference", "burst beyond memory")
+    assert "No change recommended" in said
+
+
+@contextlib.contextmanager
+def neighbour(folder: Path) -> Iterator[None]:
+    """Something writes past the page cache to the same volume, much at a time, now and then."""
+    ended, data, busy = threading.Event(), mmap.mmap(-1, MIB), threading.Event()
+    path = folder / "neighbour"
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_DIRECT, 0o600)
+
+    def write(place: int) -> None:
+        while not ended.is_set():
+            if busy.wait(0.1):
+                os.pwrite(file, data, place * MIB)
+
+    def rest() -> None:
+        for seconds in itertools.cycle((1.7, 0.4, 2.9, 0.8, 0.2, 2.1)):
+            busy.clear() if busy.is_set() else busy.set()
+            if ended.wait(seconds):
+                return
+
+    threads = [threading.Thread(target=write, args=(place,)) for place in range(16)]
+    threads.append(threading.Thread(target=rest))
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+        os.close(file)
+        path.unlink()
