@@ -243,9 +243,9 @@ def _measure(
 
 
 def _leave_out(results: Results, items: Sequence[LeftOut], view: View) -> None:
-    """Keep and show what is not known to be left out yet."""
+    """Keep and show what is not known to be left out yet; the first reason holds."""
     for item in items:
-        if item not in results.left_out:
+        if item.what not in {known.what for known in results.left_out}:
             results.left_out.append(item)
             view.left_out(item)
 

@@ -3,16 +3,18 @@
 The runs go in blocks: the present settings and then the finalists, in the next block the finalists
 backwards and then the present settings (ABBA), so that a drift meets both sides alike. The trials
 of a block have its number as their `pair`. After `MIN_PAIRS` blocks those finalists go on for which
-the pairs do not decide yet. From the results alone, so a resumed sweep goes on where it stopped.
+the pairs do not decide yet, and which may still be preferred to one that they do decide. From the
+results alone, so a resumed sweep goes on where it stopped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sysctl.budget import Budget
 from sysctl.choice import MAX_FINALISTS, MIN_GAIN, finalists
-from sysctl.evidence import compare
+from sysctl.evidence import Verdict, compare
 from sysctl.protocol import concluded
 from sysctl.results import PRESENT, RECHECK, Results
 from sysctl.setting import Setting
@@ -88,7 +90,19 @@ def _members(results: Results, chosen: list[Setting], block: int, budget: Budget
         return []
     before = [t for t in results.trials if t.pair is None or t.pair < block]
     known = replace(results, trials=before)
-    return [setting for setting in chosen if is_open(known, setting)]
+    still_open = [setting for setting in chosen if is_open(known, setting)]
+    decided = [setting for setting in chosen if setting not in still_open]
+    return [s for s in still_open if _may_be_preferred(known, s, decided)]
+
+
+def _may_be_preferred(results: Results, setting: Setting, decided: Sequence[Setting]) -> bool:
+    """Whether an open finalist looks faster by more than `MIN_GAIN` than each decided gain."""
+    comparisons = [compare(results, each) for each in decided]
+    gains = [c.interval.estimate for c in comparisons if c.interval and c.verdict is Verdict.FASTER]
+    interval = compare(results, setting).interval
+    if interval is None or not gains:
+        return True
+    return interval.estimate * (1 + MIN_GAIN) < min(gains)
 
 
 def is_open(results: Results, setting: Setting) -> bool:

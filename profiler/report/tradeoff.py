@@ -14,7 +14,7 @@ from contracts.text import printable
 from contracts.units import counted, format_seconds, format_size
 from sysctl.mounts_tried import changed_options
 from sysctl.results import Results
-from sysctl.setting import Setting
+from sysctl.setting import Setting, notable
 from sysctl.tradeoff import (
     CASE_STUDY_NAME,
     DEFAULT_NAME,
@@ -79,7 +79,8 @@ def _is_recommended(point: Point) -> bool:
 def setting_text(setting: Setting, results: Results) -> str:
     """The setting, its mount options only where they differ from the present mount."""
     is_changed = changed_options(results, setting)
-    return str(setting if is_changed else replace(setting, mount_options=None))
+    told = notable(setting)
+    return str(told if is_changed else replace(told, mount_options=None))
 
 
 def letter(point: Point) -> str:

@@ -92,21 +92,27 @@ def test_pairs_that_do_not_decide_are_followed_by_more_until_they_do():
     assert blocks(results)[2:4] == [["P", (40, 5)], [(40, 5), "P"]]
 
 
-def test_only_finalists_that_are_open_go_on():
-    """One of two is 10 times faster each time, the other now faster, now slower."""
+@pytest.mark.parametrize(
+    ("times_s", "goes_on"),
+    [
+        ((1.0, 4.0), True),  # half as long as the decided one on average, but by which of the two?
+        ((4.6, 5.6), False),  # wide, and no faster than the decided one
+        ((20.0, 5.0), False),
+    ],
+)
+def test_an_open_finalist_goes_on_where_it_may_be_preferred_to_a_decided_one(times_s, goes_on):
+    """The decided one takes half of the present time in each pair."""
 
     def seconds(setting, run):
         if setting == sweeps.PRESENT:
             return 10.0
         if setting.values["vm.dirty_background_ratio"] == 5:
-            return 1.0
-        if run == 1:
-            return 0.95
-        return 20.0 if run % 2 else 5.0
+            return 5.0
+        return 4.8 if run == 1 else times_s[run % 2]
 
     later = blocks(sweep(seconds, ratios=(40,)))[2:]
-    assert later
-    assert {name for block in later for name in block} == {"P", (40, 10)}
+    assert bool(later) == goes_on
+    assert {name for block in later for name in block} == ({"P", (40, 10)} if goes_on else set())
 
 
 def test_a_budget_gives_more_pairs_where_they_do_not_decide():
