@@ -25,12 +25,15 @@ MAX_FINALISTS = 3
 MIN_GAIN = 0.05
 #: Candidates this near to the fastest may turn out as fast: one run does not tell.
 NEAR_BEST = 0.10
+#: One that costs more is rechecked where it was faster than a cheaper one by more.
+WORTH_MORE = 0.02
 
 
 def finalists(results: Results) -> list[Setting]:
     """At most `MAX_FINALISTS` settings to recheck, the cheapest first; none without a gain.
 
-    Of those near the fastest the ones of which no cheaper one was as fast; the last is the fastest.
+    Of those near the fastest the ones of which no cheaper one was as fast, by more than
+    `WORTH_MORE`.
     """
     searched = replace(results, trials=[t for t in results.trials if t.pair is None])
     times_s, limits = _times_of_candidates(searched), limits_of(results)
@@ -62,7 +65,7 @@ def _near_the_fastest(results: Results, times_s: Mapping[Setting, float]) -> lis
     near = [setting for setting, time_s in times_s.items() if time_s <= reach_s]
     front: list[Setting] = []
     for setting in _by_price(results, near):
-        if not front or times_s[setting] < times_s[front[-1]]:
+        if not front or times_s[setting] * (1 + WORTH_MORE) < times_s[front[-1]]:
             front.append(setting)
     return list(dict.fromkeys([*front[: MAX_FINALISTS - 1], front[-1]]))
 

@@ -25,8 +25,12 @@ def test_one_that_costs_more_must_have_been_faster():
     assert finalists(tried) == [ratio(40), ratio(60), ratio(80)]
 
 
+def test_one_that_was_faster_by_a_hair_is_not_worth_its_price():
+    assert finalists(study((40, 4.1, 800), (60, 4.05, 1000))) == [ratio(40)]
+
+
 def test_of_many_the_cheapest_two_and_the_fastest_stay():
-    tried = study(*((dirty, 4.4 - dirty / 200, 10 * dirty) for dirty in (30, 40, 50, 60, 70)))
+    tried = study(*((dirty, 4.7 - dirty / 100, 10 * dirty) for dirty in (30, 40, 50, 60, 70)))
     assert finalists(tried) == [ratio(30), ratio(40), ratio(70)]
 
 
