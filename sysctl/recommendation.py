@@ -1,0 +1,252 @@
+"""A recommended change as data: what `advise` writes, snippets are rendered from and `apply` takes.
+
+`recommendation.json` holds it with the evidence that carries it, without the trials. Nothing in it
+is trusted when it is read (`sysctl.recommendation_file`): it is about to be a change of a host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from contracts.text import printable
+from sysctl.advise import Recommendation
+from sysctl.evidence import Side
+from sysctl.explain import MOUNT_OPTIONS, SET
+from sysctl.knobs.mount import split_options
+from sysctl.knobs.vm import BY_NAME
+
+FORMAT = "writewise-recommendation"
+FORMAT_VERSION = 1
+FILE_NAME = "recommendation.json"
+#: Characters of a sentence, and of a name or a path (PATH_MAX of include/uapi/linux/limits.h).
+MAX_SENTENCE, MAX_NAME = 2000, 4096
+
+
+@dataclass(frozen=True)
+class SysctlAdvice:
+    """One sysctl; `present` is what it was when the sweep ran, 0 where its counterpart counted."""
+
+    name: str
+    value: int
+    present: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class KnobAdvice:
+    """One knob of the destination's disk (`sysctl.knobs.catalogue`)."""
+
+    name: str
+    value: str
+    present: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class DiskAdvice:
+    """Knobs of the disk that holds what is mounted on `target` from `device`."""
+
+    target: str
+    device: str
+    knobs: tuple[KnobAdvice, ...]
+
+
+@dataclass(frozen=True)
+class MountAdvice:
+    """Mount options for what is mounted on `target`.
+
+    `value` and `present` are the tunable words, `policy` those that stay as they are (`nosuid`).
+    """
+
+    target: str
+    device: str
+    fstype: str
+    value: tuple[str, ...]
+    present: tuple[str, ...]
+    policy: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class OtherForm:
+    """The same thresholds as `kind` (ratio or bytes), which was not measured; `note` says how."""
+
+    kind: str
+    values: Mapping[str, int]
+    note: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One side of the comparison: times to return and until durable in s, and how many runs."""
+
+    return_s: float
+    runs: int
+    durable_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured, when, where, and what it says; `ratio_*` is of the times to return.
+
+    `ratio_high` is None where a single pair bounds nothing. `at_risk_bytes` was in memory only at
+    most, `ceiling_bytes` is what a larger pull may have there.
+    """
+
+    verdict: str
+    ratio: float
+    ratio_low: float
+    ratio_high: float | None
+    pairs: int
+    measured_at: str
+    version: str
+    host: str
+    instance: str
+    kernel: str
+    dirtyable_bytes: int
+    available_bytes: int
+    source: str
+    destination: str
+    fstype: str
+    objects: int
+    bytes: int
+    at_risk_bytes: int
+    ceiling_bytes: int
+    present: Measured
+    recommended: Measured
+
+
+@dataclass(frozen=True)
+class RecommendedChange:
+    """What to change, each value with its reason; values that stay are named too.
+
+    What was measured is the combination. `originals` are the write-back sysctls that were in force
+    (of each ratio/bytes pair one member): what to write back by hand.
+    """
+
+    sysctls: tuple[SysctlAdvice, ...]
+    evidence: Evidence
+    originals: Mapping[str, int] = field(default_factory=dict)
+    mount: MountAdvice | None = None
+    disk: DiskAdvice | None = None
+    other_form: OtherForm | None = None
+
+    @property
+    def sysctl_values(self) -> dict[str, int]:
+        """The recommended sysctls by name."""
+        return {advice.name: advice.value for advice in self.sysctls}
+
+    @property
+    def changes_sysctls(self) -> bool:
+        """Whether one of the sysctls differs from what was in force when it was measured."""
+        return any(self.originals.get(name) != v for name, v in self.sysctl_values.items())
+
+    @property
+    def undo_values(self) -> dict[str, int]:
+        """What `sysctl -w` takes to undo it: of each pair the member that was in force."""
+        named = {
+            member
+            for name in self.sysctl_values
+            for member in (name, BY_NAME[name].counterpart)
+            if member
+        }
+        return {name: value for name, value in self.originals.items() if name in named}
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `recommendation.json`."""
+        return {"format": FORMAT, "version": FORMAT_VERSION, **asdict(self)}
+
+
+def change_of(recommendation: Recommendation) -> RecommendedChange | None:
+    """The change that `advise` recommends, None where it recommends none."""
+    best = recommendation.best
+    if best is None:
+        return None
+    before = recommendation.present.setting.values
+    return RecommendedChange(
+        sysctls=tuple(
+            SysctlAdvice(r.name, int(r.value), before.get(r.name, 0), _sentence(r.why))
+            for r in recommendation.reasons
+            if r.name in BY_NAME
+        ),
+        evidence=_evidence(recommendation, best),
+        originals=before,
+        mount=_mount(recommendation, best),
+        disk=_disk(recommendation, best),
+        other_form=_other_form(recommendation),
+    )
+
+
+def _sentence(text: object) -> str:
+    """Text of others, safe to print and bounded."""
+    return printable(str(text))[:MAX_SENTENCE]
+
+
+def _mount(recommendation: Recommendation, best: Side) -> MountAdvice | None:
+    whys = [r.why for r in recommendation.reasons if r.name == MOUNT_OPTIONS and r.action == SET]
+    if not whys or best.setting.mount_options is None:
+        return None
+    context = recommendation.results.context
+    return MountAdvice(
+        target=str(context["mount_target"]),
+        device=str(context["device"]),
+        fstype=context["fstype"],
+        value=split_options(best.setting.mount_options),
+        present=tuple(context["mount_words"]),
+        policy=tuple(context["mount_policy"]),
+        reason=_sentence("; ".join(whys)),
+    )
+
+
+def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:
+    context, whys = recommendation.results.context, {r.name: r for r in recommendation.reasons}
+    if not best.setting.device:
+        return None
+    knobs = tuple(
+        KnobAdvice(name, value, _sentence(whys[name].before), _sentence(whys[name].why))
+        for name, value in best.setting.device
+    )
+    return DiskAdvice(str(context["mount_target"]), str(context["device"]), knobs)
+
+
+def _other_form(recommendation: Recommendation) -> OtherForm | None:
+    for form in recommendation.forms or ():
+        if not form.is_measured and form.values:
+            return OtherForm(form.kind, dict(form.values), _sentence(form.note))
+    return None
+
+
+def _evidence(recommendation: Recommendation, best: Side) -> Evidence:
+    context, seen = recommendation.results.context, best.observation
+    interval, price = recommendation.interval, recommendation.price
+    if interval is None or price is None:
+        raise AssertionError("a change that is recommended has an interval and a price")
+    told = {
+        name: _sentence(context.get(key) or "")
+        for name, key in {"measured_at": "started_at", "version": "version"}.items()
+    }
+    names = ("host", "instance", "kernel", "source", "destination", "fstype")
+    return Evidence(
+        verdict=_sentence(recommendation.verdict),
+        ratio=interval.estimate,
+        ratio_low=interval.low,
+        ratio_high=interval.high if math.isfinite(interval.high) else None,
+        pairs=interval.count,
+        dirtyable_bytes=context["dirtyable_bytes"],
+        available_bytes=context["available_bytes"],
+        objects=seen.objects,
+        bytes=seen.bytes,
+        at_risk_bytes=price.at_risk_bytes,
+        ceiling_bytes=price.ceiling_bytes,
+        present=_measured(recommendation.present),
+        recommended=_measured(best),
+        **told,
+        **{name: _sentence(context.get(name) or "") for name in names},
+    )
+
+
+def _measured(side: Side) -> Measured:
+    return Measured(side.return_s.median, side.return_s.count, side.durable_s)
