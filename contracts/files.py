@@ -1,7 +1,7 @@
 """Reads a text file that a person named, whatever it turns out to be.
 
 The file is looked at before it is opened (a FIFO would block, a watchdog device would be armed)
-and never read beyond a limit.
+and never read beyond a limit. One that decides what is changed on the host must be `trusted`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
-from pathlib import Path
 
 from contracts.errors import UsageError
 from contracts.text import printable
+from contracts.trust import walk
 
+_LOOK = os.O_PATH | os.O_CLOEXEC
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a pipe"),
@@ -31,9 +32,12 @@ class FileKind:
     max_bytes: int
     hint: str
 
-    def read_text(self, path: str) -> str:
-        """The file's text, without a byte order mark. Raises UsageError with what the file is."""
-        content = self._read_bytes(path)
+    def read_text(self, path: str, *, trusted: bool = False) -> str:
+        """The file's text, without a byte order mark. Raises UsageError with what the file is.
+
+        With `trusted` also UntrustedError, for one that others could have written or replaced.
+        """
+        content = self._read_bytes(path, trusted)
         name = printable(path)
         if len(content) > self.max_bytes:
             limit = f"{self.max_bytes >> 20} MiB"
@@ -48,19 +52,21 @@ class FileKind:
             problem = f"byte {content[error.start]:#04x} at offset {error.start}"
             raise UsageError(f"{name} is not UTF-8 text: {problem}", self.hint) from None
 
-    def _read_bytes(self, path: str) -> bytes:
+    def _read_bytes(self, path: str, trusted: bool) -> bytes:
         """At most one byte more than the file may have. Raises UsageError."""
-        name = printable(path)
         try:
-            self._require_regular(Path(path).stat(), name)
-            # the path may be another file by now: O_NONBLOCK keeps even a FIFO from blocking
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-            with os.fdopen(descriptor, "rb") as file:
-                self._require_regular(os.fstat(descriptor), name)
-                return file.read(self.max_bytes + 1)
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise UsageError(f"cannot read the {self.noun} {name}: {reason}", self.hint) from None
+            place = walk(path, believe_all=False) if trusted else os.open(path, _LOOK)
+            try:
+                self._require_regular(os.fstat(place), printable(path))
+                # the very file that was looked at, whatever its name leads to by now
+                with open(f"/proc/self/fd/{place}", "rb") as file:  # noqa: PTH123
+                    return file.read(self.max_bytes + 1)
+            finally:
+                os.close(place)
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            message = f"cannot read the {self.noun} {printable(path)}: {reason}"
+            raise UsageError(message, self.hint) from None
 
     def _require_regular(self, status: os.stat_result, name: str) -> None:
         for is_kind, kind in _KINDS:

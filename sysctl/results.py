@@ -7,8 +7,6 @@ other means is refused with a sentence.
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 from contracts.errors import UsageError
 from contracts.files import FileKind
 from contracts.text import printable
+from contracts.writing import write_atomically as write_atomically
 from sysctl.knobs.vm import BY_NAME
 from sysctl.setting import Setting
 from sysctl.writeback import Thresholds
@@ -153,23 +152,6 @@ class Results:
         write_atomically(path, json.dumps(document, indent=1) + "\n")
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` by a file with `text`, synced, mode 0644. Raises UsageError."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(temporary, flags, 0o644), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UsageError(
-            f"cannot write {path}: {error.strerror}", "name another file with --output"
-        ) from None
-
-
 def _trial_to_json(trial: Trial) -> dict[str, Any]:
     observation = None
     if trial.observation:
@@ -187,9 +169,13 @@ def _trial_to_json(trial: Trial) -> dict[str, Any]:
     }
 
 
-def load(path: Path) -> Results:
-    """Read a results file. Raises UsageError naming what is wrong with it."""
-    text = _FILE.read_text(str(path))
+def load(path: Path, *, trusted: bool = False) -> Results:
+    """Read a results file. Raises UsageError naming what is wrong with it.
+
+    With `trusted`, which commands ask for that change the host, also where others could have
+    written it.
+    """
+    text = _FILE.read_text(str(path), trusted=trusted)
     name = printable(str(path))
     try:
         document = json.loads(text, parse_constant=_refuse_constant)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contracts.errors import UsageError, WritewiseError
@@ -110,17 +109,26 @@ def _rendered(contract: Contract, target: str) -> str:
 def _write_new_file(path: str, text: str) -> None:
     """Write a file that must not exist, not even as a symlink (O_EXCL); raises UsageError."""
     from contracts.text import printable
+    from contracts.writing import directory_of
 
-    name = printable(path)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        with directory_of(path) as (directory, name):
+            _write_new(directory, name, text)
     except FileExistsError:
-        raise UsageError(f"{name} exists already", "name a new file, or remove it") from None
-    except OSError as error:
-        raise UsageError(f"cannot write {name}: {error.strerror}") from None
+        message = f"{printable(path)} exists already"
+        raise UsageError(message, "name a new file, or remove it") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot write {printable(path)}: {reason}") from None
+
+
+def _write_new(directory: int, name: str, text: str) -> None:
+    from contracts.writing import create
+
+    descriptor = create(directory, name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-    except OSError as error:
-        Path(path).unlink()
-        raise UsageError(f"cannot write {name}: {error.strerror}") from None
+    except OSError:
+        os.unlink(name, dir_fd=directory)
+        raise

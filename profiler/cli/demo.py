@@ -68,6 +68,7 @@ def _heading(console: Console, text: str) -> None:
 
 def _sweep(present: Lab, console: Console, folder: Path) -> Results:
     from contracts.loading import load_contract
+    from contracts.writing import make_directories, remove
     from profiler.lab import cap
     from profiler.pull.access import S3Access
     from profiler.pull.settings import TransferSettings
@@ -77,9 +78,9 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
     from sysctl.host.system import System
 
     cap.join(present.cap.group, System())
-    folder.mkdir(parents=True, exist_ok=True)
+    make_directories(folder)
     output = folder / "results.json"
-    output.unlink(missing_ok=True)
+    remove(output)
     request = StudyRequest(
         location=parse_location(present.source),
         destination=Path(present.destination),

@@ -17,6 +17,7 @@ from profiler.cli.limit_arguments import add_limit_arguments, limits_from
 from profiler.cli.space_arguments import add_space_arguments, space_of
 
 if TYPE_CHECKING:
+    from contracts.model import Contract
     from profiler.study import StudyRequest
 
 NAME = "sweep"
@@ -55,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     from contracts.loading import load_contract_of_calls
     from profiler.requirements import NEEDED_BY, require
 
-    load_contract_of_calls(arguments.contract)
+    # once: what was checked is what is used
+    contract = load_contract_of_calls(arguments.contract, trusted=True)
     require(*NEEDED_BY[NAME])
     from rich.console import Console
 
@@ -64,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     from profiler.study import run_study
     from sysctl.advise import advise
 
-    request = _request(arguments)
+    request = _request(arguments, contract)
     with terminable(), shown_sweep(Console(stderr=True)) as view:
         results = run_study(request, view)
     recommendation = advise(results)
@@ -74,8 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _request(arguments: argparse.Namespace) -> StudyRequest:
-    from contracts.loading import load_contract_of_calls
+def _request(arguments: argparse.Namespace, contract: Contract) -> StudyRequest:
     from profiler.pull.access import S3Access
     from profiler.pull.settings import parse_settings
     from profiler.pull.source import parse_location
@@ -87,7 +88,7 @@ def _request(arguments: argparse.Namespace) -> StudyRequest:
         destination=arguments.destination,
         access=S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request),
         transfer=parse_settings(arguments.transfer),
-        contract=load_contract_of_calls(arguments.contract),
+        contract=contract,
         output=arguments.output,
         space=space_of(arguments),
         budget=arguments.budget or Budget(),

@@ -9,6 +9,7 @@ from typing import IO
 
 from contracts.errors import UsageError
 from contracts.text import printable
+from contracts.writing import directory_of
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MODE = 0o644
@@ -21,8 +22,8 @@ def open_to_append(path: str, is_ours: Callable[[str], bool]) -> IO[str]:
 
     An existing one must be a regular file with one name, owned by this user or root, writable by
     no others, and empty or with a first line of which `is_ours` holds. A symlink as its last part
-    is not followed; one in a directory on the way can at worst lead to another file of this kind.
-    A last line that was not finished is taken away.
+    is not followed, nor one on the way that others could have made. A last line that was not
+    finished is taken away.
     Raises UsageError.
     """
     try:
@@ -39,10 +40,11 @@ def open_to_append(path: str, is_ours: Callable[[str], bool]) -> IO[str]:
 
 
 def _create_or_open(path: str) -> int:
-    try:
-        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
-    except FileExistsError:
-        return os.open(path, _FLAGS)
+    with directory_of(path) as (directory, name):
+        try:
+            return os.open(name, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE, dir_fd=directory)
+        except FileExistsError:
+            return os.open(name, _FLAGS, dir_fd=directory)
 
 
 def _problem(status: os.stat_result) -> str:

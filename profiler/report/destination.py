@@ -10,6 +10,7 @@ from typing import IO
 
 from contracts.errors import UsageError, WritewiseError
 from contracts.text import printable
+from contracts.writing import create, directory_of
 from sysctl.host.signals import signals_held_back
 
 
@@ -20,30 +21,32 @@ def new_file(path: str) -> Iterator[IO[str]]:
     The file is made at the beginning, and taken away if the context raises. Raises UsageError when
     it cannot be made, WritewiseError when it cannot be written.
     """
-    with contextlib.ExitStack() as on_failure:
-        with signals_held_back():
-            file = _make(path)
-            on_failure.callback(os.unlink, path)
+    with contextlib.ExitStack() as kept, contextlib.ExitStack() as on_failure:
+        with signals_held_back(), _errors(path):
+            directory, name = kept.enter_context(directory_of(path))
+            file = os.fdopen(create(directory, name), "w", encoding="utf-8")
+            on_failure.callback(os.unlink, name, dir_fd=directory)
         with file:
             report = io.StringIO()
             yield report
-            _save(report.getvalue(), file)
+            _save(report.getvalue(), file, path)
         on_failure.pop_all()
 
 
-def _make(path: str) -> IO[str]:
-    try:  # O_EXCL follows no symlink
-        return open(path, "x", encoding="utf-8")  # noqa: PTH123
+@contextlib.contextmanager
+def _errors(path: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot write {printable(path)}: {reason}"
         raise UsageError(message, "name a new file in a directory that exists") from None
 
 
-def _save(text: str, file: IO[str]) -> None:
+def _save(text: str, file: IO[str], path: str) -> None:
     try:
         with file:  # what the disk refuses is told by the close at the latest
             file.write(text)
     except OSError as error:
-        message = f"the report cannot be written to {printable(file.name)}: {error.strerror}"
+        message = f"the report cannot be written to {printable(path)}: {error.strerror}"
         raise WritewiseError(message, "name a file on a disk with room") from None
