@@ -47,11 +47,18 @@ class KnobAdvice:
 
 @dataclass(frozen=True)
 class DiskAdvice:
-    """Knobs of the disk that holds what is mounted on `target` from `device`."""
+    """Knobs of the disk that holds what is mounted on `target` from `device`.
+
+    `name` is the disk's in /sys/block, `serial` and `wwid` what the kernel says of it; each is
+    empty where it is not known.
+    """
 
     target: str
     device: str
     knobs: tuple[KnobAdvice, ...]
+    name: str = ""
+    serial: str = ""
+    wwid: str = ""
 
 
 @dataclass(frozen=True)
@@ -208,8 +215,16 @@ def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:
     knobs = tuple(
         KnobAdvice(name, value, _sentence(whys[name].before), _sentence(whys[name].why))
         for name, value in best.setting.device
+        if name in whys  # one that was so already has none
     )
-    return DiskAdvice(str(context["mount_target"]), str(context["device"]), knobs)
+    found = context.get("disk")
+    identity = found if isinstance(found, dict) else {}
+    return DiskAdvice(
+        str(context["mount_target"]),
+        str(context["device"]),
+        knobs,
+        **{key: _sentence(identity.get(key) or "") for key in ("name", "serial", "wwid")},
+    )
 
 
 def _other_form(recommendation: Recommendation) -> OtherForm | None:

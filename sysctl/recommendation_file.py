@@ -268,7 +268,9 @@ def _disk(fields: _Fields) -> DiskAdvice:
     knobs = tuple(_knob(child) for child in fields.children("knobs"))
     if len({knob.name for knob in knobs}) != len(knobs):
         fields.problem("knobs", "names one of them twice")
-    return _ended(fields, DiskAdvice(fields.folder("target"), fields.sentence("device"), knobs))
+    target, device = fields.folder("target"), fields.sentence("device")
+    name, serial, wwid = (fields.sentence(field) for field in ("name", "serial", "wwid"))
+    return _ended(fields, DiskAdvice(target, device, knobs, name, serial, wwid))
 
 
 def _knob(fields: _Fields) -> KnobAdvice:
