@@ -15,6 +15,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Union
 
 from sysctl.host import devices, mounts
+from sysctl.host.applied import (
+    AppliedKnobs,
+    AppliedMount,
+    AppliedSysctls,
+    TrialPeriod,
+    WrittenFile,
+)
 from sysctl.host.mount_table import is_below, mount_at
 from sysctl.host.sysctls import read_sysctl, write_sysctl, write_writeback
 from sysctl.host.system import HostError, System, host_errors
@@ -241,7 +248,15 @@ def _signal(pid: int, number: int) -> None:
         return
 
 
+#: Changes that stay after the program, and whose `undo` steps aside for the administrator.
+Applied = (AppliedSysctls, AppliedKnobs, AppliedMount, WrittenFile, TrialPeriod)
+
 Change = Union[
+    AppliedSysctls,
+    AppliedKnobs,
+    AppliedMount,
+    WrittenFile,
+    TrialPeriod,
     WritebackOriginals,
     SysctlOriginal,
     DeviceOriginals,
@@ -255,6 +270,7 @@ Change = Union[
     ChildProcess,
 ]
 KINDS: tuple[type[Change], ...] = (
+    *Applied,
     WritebackOriginals,
     SysctlOriginal,
     DeviceOriginals,
@@ -280,8 +296,8 @@ def from_json(data: Mapping[str, Any]) -> Change:
     kind = values.pop("kind", None)
     for known in KINDS:
         if known.kind == kind and values.keys() == {field.name for field in fields(known)}:
-            if "options" in values:
-                values["options"] = tuple(values["options"])
+            for name in {"options", "words"} & values.keys():
+                values[name] = tuple(values[name])
             return known(**values)
     raise HostError(
         f"the journal names a change of kind {kind!r}, which this version cannot take back",

@@ -19,8 +19,10 @@ from typing import TypeVar
 
 from contracts.errors import WritewiseError
 from sysctl.host import devices, mounts, sysctls
+from sysctl.host.applied import AppliedSysctls, WrittenFile
 from sysctl.host.changes import (
     TRIAL_PREFIX,
+    Applied,
     Change,
     ChildProcess,
     DeviceCap,
@@ -46,6 +48,10 @@ from sysctl.setting import replace_values
 T = TypeVar("T")
 
 STATE_DIRECTORY = Path("/var/lib/writewise")
+#: The lock that every writer of sysctls, knobs and mount options holds, and the sweep's journal.
+WRITER = "sweep"
+#: The journal of what `writewise apply` changed.
+APPLIED = "applied"
 
 
 def state_directory() -> Path:
@@ -74,7 +80,12 @@ class Host:
         Raises LockedError at once when another program holds the lock.
         """
         with Host.lasting(name, purpose, system) as host:
-            host.recovered = host.restore()
+            journals = (APPLIED, name) if name == WRITER else (name,)
+            host.recovered = [
+                text
+                for journal in journals
+                for text in Host(host.directory, journal, system).recover()
+            ]
             try:
                 try:
                     yield host
@@ -93,6 +104,8 @@ class Host:
 
     #: What an earlier, killed run had left and `exclusive` took back.
     recovered: Sequence[str] = ()
+    #: Why something was not restored, in sentences: somebody else changed it meanwhile.
+    left: Sequence[str] = ()
 
     # --- the changes ------------------------------------------------------------------------
 
@@ -241,7 +254,15 @@ class Host:
     def pending(self) -> list[str]:
         """What `restore` would bring back, in words, the newest change first."""
         pending = [(entry, from_json(entry.change)) for entry in self._journal.pending()]
-        return [str(change) for entry, change in pending if self._is_due(entry, change)]
+        return [
+            text
+            for entry, change in pending
+            if self._is_due(entry, change) and (text := _restoring(change, self.system))
+        ]
+
+    def recover(self) -> list[str]:
+        """Take back what a killed run left, which is all but what an `apply` meant to stay."""
+        return self._take_back(lambda entry: not entry.is_kept)
 
     def restore(self) -> list[str]:
         """Take back every pending change, the newest first; returns what is restored, in words.
@@ -257,8 +278,7 @@ class Host:
         with signals_held_back():
             for entry in filter(chosen, self._journal.pending()):
                 try:
-                    if self._undo(entry):
-                        restored.append(str(from_json(entry.change)))
+                    restored.extend(filter(None, [self._undo(entry)]))
                 except WritewiseError as error:
                     failures.append(error)
         if failures:
@@ -268,16 +288,22 @@ class Host:
             )
         return restored
 
-    def _undo(self, entry: Entry) -> bool:
-        change = from_json(entry.change)
-        is_due = self._is_due(entry, change)
-        if is_due:
+    def _undo(self, entry: Entry) -> str:
+        """Take one change back, if it is due; what is restored, in words."""
+        change, restored = from_json(entry.change), ""
+        if self._is_due(entry, change):
+            restored = _restoring(change, self.system)
+            if isinstance(change, Applied):
+                self.left = [*self.left, *change.left_alone(self.system)]
             change.undo(self.system)
         self._journal.mark_undone(entry.sequence)
-        return is_due
+        return restored
 
     def _is_due(self, entry: Entry, change: Change) -> bool:
-        return isinstance(change, NewPath) or entry.boot_id == self._boot_id
+        """Files outlive a boot, and with a file in /etc/sysctl.d the sysctls in it do."""
+        if entry.boot_id == self._boot_id or isinstance(change, (NewPath, WrittenFile)):
+            return True
+        return isinstance(change, AppliedSysctls) and self._is_recorded(kind=WrittenFile.kind)
 
     def _is_recorded(self, **fields: str) -> bool:
         pending = self._journal.pending()
@@ -285,3 +311,7 @@ class Host:
 
     def _record(self, change: Change) -> None:
         self._journal.record(to_json(change))
+
+
+def _restoring(change: Change, system: System) -> str:
+    return change.restoring(system) if isinstance(change, Applied) else str(change)

@@ -1,8 +1,10 @@
 """The journal: what was changed on the host, written and synced before each change.
 
-One JSON object a line, append-only: `{"sequence": 3, "boot_id": …, "change": {…}}` before a change
-and `{"undone": 3}` after it was taken back. A torn last line is a change that was never begun. The
-file goes when nothing is pending. Mode 0600 in a directory of root's own (0700).
+One JSON object a line, append-only. The first names the format and its version; then comes
+`{"sequence": 3, "boot_id": …, "change": {…}}` before a change, `{"undone": 3}` after it was taken
+back, and `{"kept": 3}` once all changes up to that one are to stay (`writewise apply`). A torn last
+line is a change that was never begun. The file goes when nothing is pending. Mode 0600 in a
+directory of root's own (0700).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 
 from contracts.errors import WritewiseError
 
+FORMAT = "writewise-journal"
 FORMAT_VERSION = 1
 
 
@@ -26,11 +29,15 @@ class JournalError(WritewiseError):
 
 @dataclass(frozen=True)
 class Entry:
-    """A change that was begun and not taken back. `change` is what `changes.from_json` reads."""
+    """A change that was begun and not taken back. `change` is what `changes.from_json` reads.
+
+    `is_kept` tells that the program which made it came to its end, and meant it to stay.
+    """
 
     sequence: int
     boot_id: str
     change: Mapping[str, Any]
+    is_kept: bool = False
 
 
 def private_directory(path: Path) -> Path:
@@ -78,12 +85,19 @@ class Journal:
         else:
             self._append({"undone": sequence})
 
+    def mark_kept(self) -> None:
+        """Write down that every change so far is complete and is to stay."""
+        pending = self.pending()
+        if pending and not all(entry.is_kept for entry in pending):
+            self._append({"kept": pending[0].sequence})
+
     def pending(self) -> list[Entry]:
         """Changes that were begun and not taken back, the newest first. Raises JournalError."""
         lines = self._lines()
         undone = {line["undone"] for line in lines if "undone" in line}
+        kept = max((line["kept"] for line in lines if "kept" in line), default=0)
         entries = [
-            Entry(line["sequence"], line["boot_id"], line["change"])
+            Entry(line["sequence"], line["boot_id"], line["change"], line["sequence"] <= kept)
             for line in lines
             if "sequence" in line and line["sequence"] not in undone
         ]
@@ -103,13 +117,8 @@ class Journal:
     def _parse(self, number: int, text: str) -> dict[str, Any]:
         try:
             line = json.loads(text)
-            known = "undone" in line or (
-                line["version"] == FORMAT_VERSION
-                and isinstance(line["sequence"], int)
-                and isinstance(line["boot_id"], str)
-                and isinstance(line["change"], dict)
-            )
-        except (ValueError, KeyError, TypeError):
+            known = _is_known(line)
+        except (ValueError, KeyError, TypeError, RecursionError):
             known = False
         if not known:
             raise JournalError(
@@ -123,8 +132,9 @@ class Journal:
         try:
             descriptor = os.open(self._path, flags, 0o600)
             try:
-                _cut_torn_line(descriptor)
-                _write_all(descriptor, json.dumps(line, ensure_ascii=True).encode() + b"\n")
+                head = [] if _cut_torn_line(descriptor) else [_HEAD]
+                text = "".join(json.dumps(each) + "\n" for each in [*head, line])
+                _write_all(descriptor, text.encode("ascii"))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -136,13 +146,35 @@ class Journal:
             ) from None
 
 
-def _cut_torn_line(descriptor: int) -> None:
-    """Drop what a crash left of a line that was never finished, so that the next one is whole."""
+_HEAD = {"format": FORMAT, "version": FORMAT_VERSION}
+
+
+def _is_known(line: Mapping[str, Any]) -> bool:
+    """Whether a line is one that this version writes (or wrote, before it had a first line)."""
+    for mark in ("undone", "kept"):
+        if mark in line:
+            return isinstance(line[mark], int)
+    return bool(line["version"] == FORMAT_VERSION) and (
+        line.get("format") == FORMAT
+        or (
+            isinstance(line["sequence"], int)
+            and isinstance(line["boot_id"], str)
+            and isinstance(line["change"], dict)
+        )
+    )
+
+
+def _cut_torn_line(descriptor: int) -> int:
+    """Drop what a crash left of a line that was never finished, so that the next one is whole.
+
+    Returns how many bytes are left.
+    """
     size = os.fstat(descriptor).st_size
     content = os.pread(descriptor, size, 0)
     whole = content.rfind(b"\n") + 1
     if whole < size:
         os.ftruncate(descriptor, whole)
+    return whole
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

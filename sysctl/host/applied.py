@@ -1,0 +1,259 @@
+"""What `writewise apply` changes: kinds of change that stay, and that step aside.
+
+They are journaled as the others are (`sysctl.host.changes`), with the value that was applied beside
+the original. What is neither of the two any more was changed by the administrator (or by a program
+of his): it is told and left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sysctl.host import devices, mounts
+from sysctl.host.mount_table import mount_at
+from sysctl.host.root_file import read_file, remove_file, replace_file
+from sysctl.host.sysctls import read_writeback, write_writeback
+from sysctl.host.system import System
+from sysctl.knobs.catalogue import DEVICE_BY_NAME
+from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR, KNOBS
+
+#: Sysctls that are one setting: of the two pairs only one member each is in force.
+_SETTINGS: tuple[tuple[str, ...], ...] = (
+    DIRTY_PAIR,
+    BACKGROUND_PAIR,
+    *((knob.name,) for knob in KNOBS if knob.counterpart is None),
+)
+_TRANSIENT = "/run/systemd/transient"
+
+
+def _words(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
+
+
+@dataclass(frozen=True)
+class AppliedSysctls:
+    """Write-back sysctls as they were (`originals`) and as applied; `at` is when (ISO 8601)."""
+
+    kind: ClassVar[str] = "applied-sysctls"
+    originals: Mapping[str, int]
+    values: Mapping[str, int]
+    at: str
+
+    def undo(self, system: System) -> None:
+        """Write back the originals of what still is as it was applied, and read them back."""
+        write_writeback(system, self._to_restore(system))
+
+    def restoring(self, system: System) -> str:
+        """What `undo` would write now, in words; empty when that is nothing."""
+        return _words(self._to_restore(system))
+
+    def left_alone(self, system: System) -> list[str]:
+        """A sentence for each setting that somebody else changed since."""
+        return [
+            f"{_words(present)} is neither what was applied ({_words(applied)}) nor what was there "
+            f"before ({_words(original)}): it was changed since, and is left as it is"
+            for present, applied, original in self._settings(system)
+            if present not in (applied, original)
+        ]
+
+    def _to_restore(self, system: System) -> dict[str, int]:
+        return {
+            name: value
+            for present, applied, original in self._settings(system)
+            if present == applied != original
+            for name, value in original.items()
+        }
+
+    def _settings(
+        self, system: System
+    ) -> list[tuple[dict[str, int], dict[str, int], dict[str, int]]]:
+        """Of each setting that was applied: the present, the applied and the original value."""
+        present = read_writeback(system)
+        sides = (present, self.values, self.originals)
+        return [
+            (_of(sides[0], names), _of(sides[1], names), _of(sides[2], names))
+            for names in _SETTINGS
+            if _of(self.values, names)
+        ]
+
+    def __str__(self) -> str:
+        return _words(self.values)
+
+
+def _of(values: Mapping[str, int], names: tuple[str, ...]) -> dict[str, int]:
+    return {name: values[name] for name in names if name in values}
+
+
+@dataclass(frozen=True)
+class AppliedKnobs:
+    """Knobs of a disk: before, as applied, and `kept`, what brings them back (`kept_values`)."""
+
+    kind: ClassVar[str] = "applied-knobs"
+    name: str
+    number: str
+    sequence: str
+    before: Mapping[str, str]
+    values: Mapping[str, str]
+    kept: Mapping[str, str]
+    at: str
+
+    @property
+    def disk(self) -> devices.Disk:
+        """The disk that they are of."""
+        return devices.Disk(self.name, self.number, self.sequence)
+
+    def undo(self, system: System) -> None:
+        """Write back what was not changed since, if it is still this disk."""
+        if devices.is_there(system, self.disk):
+            devices.write_kept(system, self.disk, self._to_restore(system))
+
+    def restoring(self, system: System) -> str:
+        """What `undo` would write now, in words; empty when that is nothing."""
+        if not devices.is_there(system, self.disk):
+            return ""
+        restored = self._to_restore(system)
+        return f"{self.name}: {_words(restored)}" if restored else ""
+
+    def left_alone(self, system: System) -> list[str]:
+        """A sentence for each knob that somebody else changed since."""
+        if not devices.is_there(system, self.disk):
+            return []
+        return [
+            f"{self.name} {name} = {devices.read_attribute(system, self.disk, name)} is neither "
+            f"what was applied ({self.values[name]}) nor what was there before "
+            f"({self.before.get(name, 'unknown')}): it was changed since, and is left as it is"
+            for name in self._changed(system)
+        ]
+
+    def _changed(self, system: System) -> list[str]:
+        """Those that are neither value; a share that is read in bytes moves by itself."""
+        return [
+            name
+            for name, value in self.values.items()
+            if not DEVICE_BY_NAME[name].is_rounded
+            and devices.read_attribute(system, self.disk, name)
+            not in (value, self.before.get(name))
+        ]
+
+    def _to_restore(self, system: System) -> dict[str, str]:
+        changed = self._changed(system)
+        spared = touched(changed) - touched([n for n in self.values if n not in changed])
+        return {name: value for name, value in self.kept.items() if name not in spared | {*changed}}
+
+    def __str__(self) -> str:
+        return f"{self.name}: {_words(self.values)}"
+
+
+def touched(names: list[str]) -> set[str]:
+    """What setting these knobs changes: they, their exact attributes, and what they reset."""
+    knobs = [DEVICE_BY_NAME[name] for name in names]
+    fields = {(k.name, k.exact, k.counterpart, *k.resets) for k in knobs}
+    coarse = {k.exact.replace("_fine", "") for k in knobs}
+    return {name for each in fields for name in each if name} | coarse - {""}
+
+
+@dataclass(frozen=True)
+class AppliedMount:
+    """A mount as it was (`options`), and the words with which it was remounted."""
+
+    kind: ClassVar[str] = "applied-mount"
+    target: str
+    source: str
+    fstype: str
+    options: tuple[str, ...]
+    words: tuple[str, ...]
+    at: str
+
+    def undo(self, system: System) -> None:
+        """Remount it as it was, if it still is as it was applied."""
+        if self._is_ours(system):
+            mounts.restore(system, self.target, self.source, self.fstype, tuple(self.options))
+
+    def restoring(self, system: System) -> str:
+        """What `undo` would do now, in words; empty when that is nothing."""
+        is_due = self._is_ours(system) and not self._is_original(system)
+        return f"{self.target} mounted with {','.join(self.options)}" if is_due else ""
+
+    def left_alone(self, system: System) -> list[str]:
+        """A sentence, when it was mounted in another way since."""
+        if self._is_ours(system) or self._is_original(system):
+            return []
+        return [f"{self.target} was mounted in another way since, and is left as it is"]
+
+    def _is_ours(self, system: System) -> bool:
+        mount = mount_at(system.mounts(), self.target)
+        if mount is None or mount.source != self.source:
+            return False
+        return not mounts.missing_words(system, self.target, self.words)
+
+    def _is_original(self, system: System) -> bool:
+        mount = mount_at(system.mounts(), self.target)
+        return mount is not None and set(mount.all_options) == set(self.options)
+
+    def __str__(self) -> str:
+        return f"{self.target} mounted with {','.join(self.words)}"
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A file that was written, what it replaced (None: nothing), and the temporary file."""
+
+    kind: ClassVar[str] = "written-file"
+    path: str
+    temporary: str
+    text: str
+    previous: str | None
+    at: str
+
+    def undo(self, system: System) -> None:
+        """Delete it or write back what it replaced, unless it was edited since."""
+        remove_file(system, self.temporary)
+        if read_file(system, self.path) != self.text or self.text == self.previous:
+            return
+        if self.previous is None:
+            remove_file(system, self.path)
+        else:
+            replace_file(system, self.path, self.previous, self.temporary)
+
+    def restoring(self, system: System) -> str:
+        """What `undo` would do now, in words; empty when that is nothing."""
+        if read_file(system, self.path) != self.text:
+            return ""
+        return f"no {self.path}" if self.previous is None else f"{self.path} as it was before"
+
+    def left_alone(self, system: System) -> list[str]:
+        """A sentence, when it was edited since."""
+        if read_file(system, self.path) in (self.text, self.previous, None):
+            return []
+        return [f"{self.path} was edited since, and is left as it is"]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+@dataclass(frozen=True)
+class TrialPeriod:
+    """A timer of systemd's that runs `writewise rollback` at `ends_at` (ISO 8601)."""
+
+    kind: ClassVar[str] = "trial-period"
+    unit: str
+    ends_at: str
+
+    def undo(self, system: System) -> None:
+        """Stop the timer, if it is there: it is a transient one, and gone once it has elapsed."""
+        if system.exists(f"{_TRANSIENT}/{self.unit}.timer"):
+            system.run(["systemctl", "stop", f"{self.unit}.timer"])
+
+    def restoring(self, system: System) -> str:
+        """What `undo` would do now, in words; empty when that is nothing."""
+        is_there = system.exists(f"{_TRANSIENT}/{self.unit}.timer")
+        return f"no trial period until {self.ends_at}" if is_there else ""
+
+    def left_alone(self, system: System) -> list[str]:
+        """Nothing: the timer is ours alone."""
+        return []
+
+    def __str__(self) -> str:
+        return f"a trial period until {self.ends_at}"

@@ -1,0 +1,163 @@
+"""Changes that are to stay: applied by `writewise apply`, kept in a journal of their own.
+
+    with applying("apply of …") as host:          # holds the lock of every writer
+        host.apply_sysctls({"vm.dirty_ratio": 40, "vm.dirty_background_ratio": 5})
+        host.keep()                               # without it all is taken back here
+
+What was not kept (the program was killed) is taken back by the next start, as with a sweep. A sweep
+leaves what was kept as it is: to it these are the present settings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Callable
+
+from sysctl.host import devices, mounts, sysctls
+from sysctl.host.applied import (
+    AppliedKnobs,
+    AppliedMount,
+    AppliedSysctls,
+    TrialPeriod,
+    WrittenFile,
+    touched,
+)
+from sysctl.host.changes import Change, from_json
+from sysctl.host.host import APPLIED, WRITER, Host, state_directory
+from sysctl.host.mount_table import Mount, mount_at
+from sysctl.host.root_file import read_file, replace_file, temporary_name
+from sysctl.host.system import HostError, System
+
+#: The unit of a trial period's timer.
+REVERT_UNIT = "writewise-revert"
+
+Now = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The time of day."""
+    return datetime.now(timezone.utc)
+
+
+class AppliedHost(Host):
+    """The host as seen by `apply`, `verify`, `status` and `rollback`."""
+
+    def __init__(self, directory: Path, system: System | None = None, now: Now = utc_now) -> None:
+        super().__init__(directory, APPLIED, system)
+        self._now = now
+
+    # --- the changes ------------------------------------------------------------------------
+
+    def apply_sysctls(self, values: Mapping[str, int]) -> None:
+        """Set write-back sysctls to stay; those that are so already are not journaled."""
+        present = sysctls.read_writeback(self.system)
+        if any(present.get(name) != value for name, value in values.items()):
+            self._record(AppliedSysctls(present, dict(values), self._at()))
+            sysctls.write_writeback(self.system, values)
+
+    def apply_knobs(self, disk: devices.Disk, values: Mapping[str, str]) -> None:
+        """Set knobs of a disk to stay. Raises HostError when one is refused or did not take."""
+        before = devices.present_values(self.system, disk)
+        if all(before.get(name) == value for name, value in values.items()):
+            return
+        kept = devices.kept_values(self.system, disk)
+        changed = touched(list(values))
+        change = AppliedKnobs(
+            *(disk.name, disk.number, disk.sequence),
+            before={name: value for name, value in before.items() if name in values},
+            values=dict(values),
+            kept={name: value for name, value in kept.items() if name in changed},
+            at=self._at(),
+        )
+        self._record(change)
+        devices.write_values(self.system, disk, values)
+
+    def apply_mount_words(self, target: str, words: Sequence[str]) -> None:
+        """Remount `target` with option `words` to stay.
+
+        Raises HostError where that takes a fresh mount, is refused or did not take.
+        """
+        mount = mount_at(self.system.mounts(), target)
+        if mount is None:
+            raise HostError(f"nothing is mounted on {target}")
+        if not mounts.missing_words(self.system, target, words):
+            return
+        if mounts.needs_fresh_mount(mount, words, mount.all_options):
+            raise HostError(
+                f"{','.join(words)} on {target} takes a fresh mount, not a remount",
+                "write the options into /etc/fstab, unmount and mount the volume",
+            )
+        self._remount(mount, tuple(words))
+
+    def _remount(self, mount: Mount, words: tuple[str, ...]) -> None:
+        self._record(
+            AppliedMount(
+                *(mount.target, mount.source, mount.fstype),
+                options=mount.all_options,
+                words=words,
+                at=self._at(),
+            )
+        )
+        mounts.apply_words(self.system, mount, mount.all_options, words)
+        missing = mounts.missing_words(self.system, mount.target, words)
+        if missing:
+            raise HostError(f"{mount.target} was remounted, without {', '.join(missing)}")
+
+    def write_file(self, absolute: str, text: str) -> None:
+        """Write a file of ours in a directory of root's own; the caller knows that it is ours."""
+        previous = read_file(self.system, absolute)
+        if previous != text:
+            temporary = temporary_name(absolute)
+            self._record(WrittenFile(absolute, temporary, text, previous, self._at()))
+            replace_file(self.system, absolute, text, temporary)
+
+    def start_trial(self, argv: Sequence[str], ends_at: datetime) -> None:
+        """Start the timer that takes everything back; before the changes, so that it is there."""
+        self.end_trial()
+        self._record(TrialPeriod(REVERT_UNIT, ends_at.isoformat(timespec="seconds")))
+        self.system.run(argv)
+
+    def end_trial(self) -> None:
+        """Stop the timer, if there is one: what was applied stays."""
+        self._take_back(lambda entry: entry.change.get("kind") == TrialPeriod.kind)
+
+    def keep(self) -> None:
+        """All is done and is to stay."""
+        self._journal.mark_kept()
+
+    # --- what is there ----------------------------------------------------------------------
+
+    def applied(self) -> list[Change]:
+        """What was applied and not taken back, the oldest first."""
+        pending = [(entry, from_json(entry.change)) for entry in self._journal.pending()]
+        return [change for entry, change in reversed(pending) if self._is_due(entry, change)]
+
+    def is_interrupted(self) -> bool:
+        """Whether a killed `apply` has left something."""
+        return any(not entry.is_kept for entry in self._journal.pending())
+
+    def _at(self) -> str:
+        return self._now().isoformat(timespec="seconds")
+
+
+@contextlib.contextmanager
+def applying(
+    purpose: str, system: System | None = None, now: Now = utc_now
+) -> Iterator[AppliedHost]:
+    """Hold the lock of every writer; what killed runs left is taken back first.
+
+    What the block did not `keep` is taken back at its end. Raises LockedError.
+    """
+    with Host.exclusive(WRITER, purpose, system) as writer:
+        host = AppliedHost(state_directory(), system, now)
+        host.recovered = writer.recovered
+        try:
+            try:
+                yield host
+            finally:
+                host.recover()
+        finally:
+            host.recover()  # all is done, unless a signal came on the way into the first one

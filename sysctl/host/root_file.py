@@ -1,0 +1,96 @@
+"""Files in directories of root's own, such as /etc/sysctl.d: written whole, by one rename.
+
+The temporary file is beside the target, under a name that cannot be guessed and that no reader of
+the directory takes for one of its own. No symlink is followed in it, and a directory that others
+can write is refused: what is written there rules the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from sysctl.host.system import HostError, System, host_errors
+
+_MAX_BYTES = 2**20
+
+
+def temporary_name(absolute: str) -> str:
+    """A new name for the temporary file of `absolute`: hidden, and without its suffix."""
+    path = PurePosixPath(absolute)
+    return str(path.with_name(f".{path.stem}.{secrets.token_hex(8)}"))
+
+
+def read_file(system: System, absolute: str) -> str | None:
+    """The text, None where there is none. Raises HostError for anything but a plain file."""
+    with _directory_of(system, absolute) as folder:
+        if folder is None:
+            return None
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with host_errors(f"read {absolute}"):
+            try:
+                descriptor = os.open(PurePosixPath(absolute).name, flags, dir_fd=folder)
+            except FileNotFoundError:
+                return None
+            with os.fdopen(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise HostError(f"{absolute} is no plain file", "move it out of the way")
+                return file.read(_MAX_BYTES).decode(errors="surrogateescape")
+
+
+def replace_file(system: System, absolute: str, text: str, temporary: str) -> None:
+    """Write `text` to `temporary`, sync it, rename it to `absolute` (0644). Raises HostError."""
+    with _directory_of(system, absolute) as folder, host_errors(f"write {absolute}"):
+        if folder is None:
+            parent = PurePosixPath(absolute).parent
+            raise HostError(f"there is no {parent}", f"make it: mkdir -m 0755 {parent}")
+        name = PurePosixPath(temporary).name
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
+                file.write(text.encode(errors="surrogateescape"))
+                file.flush()
+                os.fchmod(file.fileno(), 0o644)
+                os.fsync(file.fileno())
+            target = PurePosixPath(absolute).name
+            os.rename(name, target, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+            raise
+        os.fsync(folder)
+
+
+def remove_file(system: System, absolute: str) -> None:
+    """Delete it, if it is there; a symlink is deleted itself. Raises HostError."""
+    with _directory_of(system, absolute) as folder, host_errors(f"delete {absolute}"):
+        if folder is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(PurePosixPath(absolute).name, dir_fd=folder)
+                os.fsync(folder)
+
+
+@contextlib.contextmanager
+def _directory_of(system: System, absolute: str) -> Iterator[int | None]:
+    """The file's directory, opened, None if there is none. Raises HostError if others write it."""
+    parent = PurePosixPath(absolute).parent
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = None
+    with host_errors(f"use {parent}"), contextlib.suppress(FileNotFoundError):
+        descriptor = os.open(system.path(str(parent)), flags)
+    try:
+        if descriptor is not None:
+            status = os.fstat(descriptor)
+            if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+                raise HostError(
+                    f"{parent} could be changed by others, so nothing is written there",
+                    f"look into it, then: chown root: {parent} && chmod 0755 {parent}",
+                )
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
