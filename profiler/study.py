@@ -28,6 +28,7 @@ from profiler.pull_bench import Instruments, PullBench
 from profiler.space import Place, Space, always_tried, make_search
 from sysctl.budget import Budget
 from sysctl.host.devices import Disk, disk_of, steady_values
+from sysctl.host.disk_identity import disk_identity
 from sysctl.host.host import Host
 from sysctl.host.mount_table import Mount, is_below, mount_of
 from sysctl.host.mounts import present_words
@@ -143,6 +144,7 @@ def _prepare(request: StudyRequest, host: Host, destination: Path, plan: Plan) -
     present = request.space.present(read_writeback(host.system))
     context = _context(request, host.system, mount, plan)
     context["present"] = present.values
+    context["disk"] = disk_identity(host.system, disk) if disk else {}
     context["present_device"] = steady_values(host.system, disk) if disk else {}
     place = Place(host, str(destination), mount, disk)
     search, left_out = make_search(request.space, place, present, context)
