@@ -109,8 +109,8 @@ def explain_device(results: Results, best: Setting, comparison: Comparison) -> l
             mechanism=DEVICE_BY_NAME[name].what,
             effect=together(results, best, comparison),
             risk=DEVICE_BY_NAME[name].risk,
-            undo="when the volume is replaced by one of another kind; lasts until a restart only, "
-            "since no file is written for it yet",
+            undo="when the volume is replaced by one of another kind; a restart undoes it, unless "
+            "a udev rule sets it again",
         )
         for name, value in best.device
         if before.get(name) != value

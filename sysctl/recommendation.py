@@ -198,8 +198,8 @@ def _mount(recommendation: Recommendation, best: Side) -> MountAdvice | None:
         return None
     context = recommendation.results.context
     return MountAdvice(
-        target=str(context["mount_target"]),
-        device=str(context["device"]),
+        target=str(context.get("mount_target", "")),
+        device=str(context.get("device", "")),
         fstype=context["fstype"],
         value=split_options(best.setting.mount_options),
         present=tuple(context["mount_words"]),
@@ -220,8 +220,8 @@ def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:
     found = context.get("disk")
     identity = found if isinstance(found, dict) else {}
     return DiskAdvice(
-        str(context["mount_target"]),
-        str(context["device"]),
+        str(context.get("mount_target", "")),
+        str(context.get("device", "")),
         knobs,
         **{key: _sentence(identity.get(key) or "") for key in ("name", "serial", "wwid")},
     )

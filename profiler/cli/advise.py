@@ -7,16 +7,19 @@ the evidence does not carry it: docs/advice.md. Limits that are not given are th
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contracts.text import printable
 from profiler.cli.limit_arguments import add_limit_arguments, limits_from
 
 if TYPE_CHECKING:
     from sysctl.advise import Recommendation
+    from sysctl.render.formats import Format, Rendered
 
 NAME = "advise"
-HELP = "recommend settings from a sweep's results and write the sysctl.d snippet"
+HELP = "recommend settings from a sweep's results and write them down as files"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output-directory", metavar="DIR", type=Path, default=Path(), help="default: here"
     )
+    parser.add_argument(
+        "--format",
+        metavar="NAME[,NAME…]|all",
+        type=_formats,
+        help="sysctl.d and fstab by default, or systemd, udev, cloud-init, ssm, launch-template, "
+        "ansible",
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON document")
+
+
+def _formats(text: str) -> tuple[Format, ...]:
+    from sysctl.render.formats import formats_named
+
+    try:
+        return formats_named(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,13 +66,27 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(advice_document(recommendation, lines), indent=2))
     else:
         print_advice(recommendation, Console(), lines)
-    if recommendation.best is not None:
-        for path in write_files(recommendation, arguments.output_directory):
-            if not arguments.json:
-                print(f"wrote {path}")
-        if not arguments.json:
-            print("The first lines of a .conf say how to use it and how to undo it.")
+    _write_and_tell(recommendation, arguments)
     return 0
+
+
+def _write_and_tell(recommendation: Recommendation, arguments: argparse.Namespace) -> None:
+    """Write the files and say where they are, and what no file could be written of."""
+    from sysctl.recommendation import change_of
+    from sysctl.render.formats import DEFAULT, render_all
+
+    change = change_of(recommendation)
+    if change is None:
+        return
+    rendered = render_all(change, arguments.format or DEFAULT)
+    paths = _write(rendered, arguments.output_directory)
+    if arguments.json:
+        return
+    for path in paths:
+        print(f"wrote {printable(str(path))}")
+    for line in rendered.left_out if arguments.format else ():
+        print(f"not written: {printable(line)}")
+    print("The first lines of each snippet say how to use it and how to undo it.")
 
 
 def group_lines_here(recommendation: Recommendation) -> list[str]:
@@ -66,24 +99,28 @@ def group_lines_here(recommendation: Recommendation) -> list[str]:
     return group_lines(recommendation, group) if group else []
 
 
-def write_files(recommendation: Recommendation, folder: Path) -> list[Path]:
-    """Write the sysctl.d snippets and the fstab line to `folder`; the paths. Raises UsageError."""
+def write_files(
+    recommendation: Recommendation, folder: Path, formats: Sequence[Format] | None = None
+) -> list[Path]:
+    """Write a recommended change to `folder`; the paths. Raises UsageError.
+
+    In the default formats unless others are given; nothing where no change is recommended.
+    """
+    from sysctl.recommendation import change_of
+    from sysctl.render.formats import DEFAULT, render_all
+
+    change = change_of(recommendation)
+    return _write(render_all(change, formats or DEFAULT), folder) if change else []
+
+
+def _write(rendered: Rendered, folder: Path) -> list[Path]:
     from contracts.errors import UsageError
-    from sysctl.render import fstab, sysctl_d
-    from sysctl.results import write_atomically
+    from contracts.writing import write_atomically
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot use {folder}: {error.strerror}") from None
-    texts = {
-        folder / sysctl_d.FILE_NAME: sysctl_d.render(recommendation),
-        folder / fstab.FILE_NAME: fstab.render(recommendation),
-    }
-    other = sysctl_d.other_form(recommendation)
-    if other is not None:
-        text = sysctl_d.render(recommendation, other)
-        texts[folder / sysctl_d.other_file_name(other)] = text
-    for path, text in texts.items():
-        write_atomically(path, text)
-    return list(texts)
+        raise UsageError(f"cannot use {printable(str(folder))}: {error.strerror}") from None
+    for snippet in rendered.snippets:
+        write_atomically(folder / snippet.file_name, snippet.text)
+    return [folder / snippet.file_name for snippet in rendered.snippets]

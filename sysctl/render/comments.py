@@ -2,39 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from contracts.text import printable
-from contracts.units import format_size
-from sysctl.advise import Recommendation
-from sysctl.evidence import Side
+from contracts.units import counted, format_seconds, format_size
+from sysctl.recommendation import Evidence, Measured
 
 
 def comment(lines: Iterable[str]) -> str:
-    """Each line behind `# `."""
-    return "".join(f"# {printable(line)}".rstrip() + "\n" for line in lines)
+    """Each line behind `# `, and a comment in every format.
+
+    What YAML cannot read, a terminal would obey or a reader would not see is escaped; no line ends
+    in a backslash, with which some formats go on in the next line.
+    """
+    return "".join(f"# {one_line(line)}".rstrip() + "\n" for line in lines)
 
 
-def evidence(recommendation: Recommendation) -> list[str]:
-    """Measured when, on what, present against recommended."""
-    context = recommendation.results.context
-    best = recommendation.best or recommendation.present
-    seen = best.observation
+def one_line(text: str) -> str:
+    """`text` without any character that is not printable, and without a backslash at its end."""
+    visible = "".join(char if char.isprintable() else _escaped(char) for char in text).rstrip()
+    return f"{visible}." if visible.endswith("\\") else visible
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def evidence_lines(evidence: Evidence) -> list[str]:
+    """Measured when and on what, present against recommended, and what the change may cost."""
+    instance = evidence.instance or "no EC2 instance"
     return [
-        f"Measured {context.get('started_at', '?')} by writewise {context.get('version', '?')} on",
-        f"{context.get('host', '?')} ({context.get('instance') or 'no EC2 instance'}, "
-        f"Linux {context.get('kernel', '?')}, "
-        f"{format_size(context.get('available_bytes', 0))} of memory available):",
-        f"{seen.objects} objects, {format_size(seen.bytes)} from {context.get('source', '?')}",
-        f"to {context.get('destination', '?')} ({context.get('fstype', '?')}).",
-        f"  present      {_side(recommendation.present)}",
-        f"  recommended  {_side(best)}",
-        f"{recommendation.verdict}.",
+        f"Measured {evidence.measured_at or '?'} by writewise {evidence.version or '?'} on",
+        f"{evidence.host or '?'} ({instance}, Linux {evidence.kernel or '?'}, "
+        f"{format_size(evidence.available_bytes)} of memory available):",
+        f"{counted(evidence.objects, 'object')}, {format_size(evidence.bytes)} "
+        f"from {evidence.source or '?'}",
+        f"to {evidence.destination or '?'} ({evidence.fstype or '?'}).",
+        f"  present      {_side(evidence.present)}",
+        f"  recommended  {_side(evidence.recommended)}",
+        f"{evidence.verdict}.",
+        f"The price: {format_size(evidence.at_risk_bytes)} of written data was in memory only at "
+        "most",
+        f"(with a larger pull up to {format_size(evidence.ceiling_bytes)}); a power loss takes it.",
     ]
 
 
-def _side(side: Side) -> str:
-    times = side.return_s
-    durable = f", durable after {side.durable_s:.1f} s" if side.durable_s is not None else ""
-    runs = f"{times.count} run{'s' if times.count > 1 else ''}"
-    return f"returned after {times.median:.1f} s (median of {runs}{durable})"
+def _side(side: Measured) -> str:
+    durable = f", durable after {format_seconds(side.durable_s)}" if side.durable_s else ""
+    runs = counted(side.runs, "run")
+    return f"returned after {format_seconds(side.return_s)} (median of {runs}{durable})"
+
+
+def assignments(values: Mapping[str, int]) -> str:
+    """`vm.dirty_ratio=20 vm.dirty_background_ratio=10`: what `sysctl -w` takes."""
+    return " ".join(f"{name}={value}" for name, value in values.items())

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from sysctl.advise import Recommendation
-from sysctl.explain import MOUNT_OPTIONS
-from sysctl.knobs.mount import split_options
-from sysctl.render.comments import comment
+from contracts.text import quoted
+from sysctl.recommendation import MountAdvice, RecommendedChange
+from sysctl.render.checked import (
+    filesystem,
+    mount_options,
+    old_mount_options,
+    printable_text,
+)
+from sysctl.render.comments import comment, evidence_lines
+from sysctl.render.snippet import STEM, InexpressibleError, Snippet
 
-FILE_NAME = "fstab.writewise"
-_ESCAPED = str.maketrans({" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134", "#": "\\043"})
-
-
-def render(recommendation: Recommendation) -> str:
-    """The line, or a comment alone when no mount option is to be changed. Deterministic."""
-    reasons = [r for r in recommendation.reasons if r.name == MOUNT_OPTIONS]
-    best = recommendation.best
-    if best is None or not any(r.action == "set" for r in reasons):
-        tried = [f"  {r.action} {r.value}: {r.why}" for r in reasons]
-        return comment(["Written by writewise: no change of mount options is recommended.", *tried])
-    words = split_options(best.setting.mount_options or "")
-    return comment(_head(recommendation)) + _line(recommendation, words)
+FILE_NAME = f"{STEM}.fstab"
+#: What util-linux, glibc and systemd all read back.
+_ESCAPES = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}
+_NAMED = ("UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=")
 
 
-def _head(recommendation: Recommendation) -> list[str]:
-    reasons = [r for r in recommendation.reasons if r.name == MOUNT_OPTIONS]
-    present = ",".join(recommendation.results.context.get("mount_options", ())) or "defaults"
-    return [
+def render(change: RecommendedChange) -> tuple[Snippet, ...]:
+    """The line; nothing where no mount options are to be changed. Raises InexpressibleError."""
+    mount = change.mount
+    if mount is None:
+        return ()
+    head = [
         "Written by writewise: the options (4th field) for this volume in /etc/fstab.",
-        *(f"  {r.action} {r.value}: {r.why}" for r in reasons),
-        f"To undo: write the old options back (they were {present}) and mount afresh.",
-        "A device name may change between boots: prefer the UUID= that your line has.",
+        mount.reason,
+        "",
+        *evidence_lines(change.evidence),
+        "",
+        f"To use:   put the line in place of that of {mount.target}, and mount afresh.",
+        f"To undo:  write the old options back, {old_mount_options(mount)}, and mount afresh.",
+        "Keep what only your line knows: UUID= in place of a device name, which may change between",
+        "boots, and options such as nofail, which the mount table does not have.",
     ]
+    return (Snippet(FILE_NAME, comment(head) + _line(mount)),)
 
 
-def _line(recommendation: Recommendation, words: tuple[str, ...]) -> str:
-    context = recommendation.results.context
-    policy = [str(option) for option in context.get("mount_policy", ())]
-    options = ",".join(dict.fromkeys([*policy, *words])) or "defaults"
-    fields = (context.get("device", "?"), context.get("mount_target", "?"), context["fstype"])
-    first = " ".join(str(field).translate(_ESCAPED) for field in fields)
-    return f"{first} {options.translate(_ESCAPED)} 0 0\n"
+def _line(mount: MountAdvice) -> str:
+    if not mount.device.startswith(("/", *_NAMED)):  # `#` would make it a comment
+        raise InexpressibleError(f"{quoted(mount.device)} is no device that fstab could name")
+    if not mount.target.startswith("/"):
+        raise InexpressibleError(f"{quoted(mount.target)} is no mount point")
+    fields = (mount.device, mount.target, filesystem(mount), mount_options(mount))
+    return " ".join(_field(field) for field in fields) + " 0 0\n"
+
+
+def _field(text: str) -> str:
+    printable_text(text, "device or mount point", escaped="\t\n")
+    return "".join(_ESCAPES.get(character, character) for character in text)

@@ -1,92 +1,91 @@
-"""A recommendation as a file for /etc/sysctl.d, with its evidence and its undo in comments."""
+"""A recommendation as files for /etc/sysctl.d, each with its evidence and its undo in comments.
+
+Format: sysctl.d(5) of systemd and sysctl.conf(5) of procps, which agree on what is written here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from contracts.units import format_size
-from sysctl.advise import Recommendation
-from sysctl.explain import SET
-from sysctl.forms import Form
 from sysctl.knobs.vm import BY_NAME
-from sysctl.render.comments import comment, evidence
+from sysctl.recommendation import OtherForm, RecommendedChange
+from sysctl.render.checked import sysctl_lines
+from sysctl.render.comments import assignments, comment, evidence_lines
+from sysctl.render.snippet import STEM, Snippet
 
-FILE_NAME = "90-writewise.conf"
+FILE_NAME = f"{STEM}.conf"
+FOLDER = "/etc/sysctl.d"
+PATH = f"{FOLDER}/{FILE_NAME}"
 
 
-def other_file_name(form: Form) -> str:
+def other_file_name(form: OtherForm) -> str:
     """`90-writewise-bytes.conf`: the same thresholds in the form that was not measured."""
-    return f"90-writewise-{form.kind}.conf"
+    return f"{STEM}-{form.kind}.conf"
 
 
-def other_form(recommendation: Recommendation) -> Form | None:
-    """The form of the thresholds that was not measured, if they can be written so."""
-    forms = [form for form in recommendation.forms or () if not form.is_measured and form.values]
-    return forms[0] if forms and _has_change(recommendation) else None
+def render(change: RecommendedChange) -> tuple[Snippet, ...]:
+    """The file as measured, and the other form beside it where there is one.
 
-
-def render(recommendation: Recommendation, form: Form | None = None) -> str:
-    """The file's text; a comment alone when no sysctl is to be changed. Deterministic.
-
-    With `form` its thresholds are written in place of those measured. Values that were in force
-    already are written too: what was measured is the combination.
+    Values that were in force already are written too: what was measured is the combination.
     """
-    best, price = recommendation.best, recommendation.price
-    if best is None or price is None or not _has_change(recommendation):
-        return comment(["Written by writewise: no change of a sysctl is recommended."])
-    settings = _settings(recommendation, form)
-    name = other_file_name(form) if form else FILE_NAME
-    present = recommendation.present.setting.values
-    originals = " ".join(f"{n}={v}" for n, v in _originals(settings, present).items())
+    if not change.changes_sysctls:
+        return ()
+    reasons = {advice.name: advice.reason for advice in change.sysctls}
+    measured = Snippet(FILE_NAME, _text(change, change.sysctl_values, reasons, FILE_NAME, None))
+    form = change.other_form
+    if form is None:
+        return (measured,)
+    values = _in_form(change, form)
+    told = {name: reasons.get(name) or _reason_of_pair(reasons, name) for name in values}
+    name = other_file_name(form)
+    return (measured, Snippet(name, _text(change, values, told, name, form)))
+
+
+def undo_command(change: RecommendedChange, path: str = PATH) -> str:
+    """What takes the file back, and brings back what was in force."""
+    return f"rm {path} && sysctl -w {assignments(change.undo_values)}"
+
+
+def _text(
+    change: RecommendedChange,
+    values: dict[str, int],
+    reasons: dict[str, str],
+    name: str,
+    form: OtherForm | None,
+) -> str:
+    path = f"{FOLDER}/{name}"
     head = [
         "Written by writewise: write-back settings for pulls from S3.",
-        *_form_lines(recommendation, form),
+        *_form_lines(change, form),
         "",
-        *evidence(recommendation),
+        *evidence_lines(change.evidence),
         "",
-        f"The price: {format_size(price.at_risk_bytes)} of written data was in memory only at most",
-        f"(with a larger pull up to {format_size(price.ceiling_bytes)}); a power loss takes it.",
-        "",
-        f"To use:   install -m 0644 {name} /etc/sysctl.d/ && sysctl -p /etc/sysctl.d/{name}",
-        f"To undo:  rm /etc/sysctl.d/{name} && sysctl -w {originals}",
+        f"To use:   install -m 0644 {name} {FOLDER}/ && sysctl -p {path}",
+        f"To undo:  {undo_command(change, path)}",
     ]
+    lines = dict(zip(values, sysctl_lines(values)))
     body = "".join(
-        f"\n{comment([why] if why else [])}{n} = {int(v)}\n" for n, (v, why) in settings.items()
+        "\n" + comment(filter(None, [reasons[name]])) + line + "\n" for name, line in lines.items()
     )
     return comment(head) + body
 
 
-def _has_change(recommendation: Recommendation) -> bool:
-    return any(r.name in BY_NAME and r.action == SET for r in recommendation.reasons)
+def _in_form(change: RecommendedChange, form: OtherForm) -> dict[str, int]:
+    """The values with the thresholds of `form` in place of those measured."""
+    replaced = {BY_NAME[name].counterpart for name in form.values if name in BY_NAME}
+    kept = {name: v for name, v in change.sysctl_values.items() if name not in replaced}
+    return {**form.values, **kept}
 
 
-def _settings(recommendation: Recommendation, form: Form | None) -> dict[str, tuple[int, str]]:
-    """Each sysctl with its value and why; the thresholds those of `form`."""
-    measured = {r.name: (int(r.value), r.why) for r in recommendation.reasons if r.name in BY_NAME}
-    if form is None:
-        return measured
-    replaced = {str(BY_NAME[name].counterpart) for name in form.values}
-    kept = {name: value for name, value in measured.items() if name not in replaced}
-    whys = {name: measured.get(str(BY_NAME[name].counterpart), (0, ""))[1] for name in form.values}
-    return {**{name: (value, whys[name]) for name, value in form.values.items()}, **kept}
+def _reason_of_pair(reasons: dict[str, str], name: str) -> str:
+    knob = BY_NAME.get(name)
+    return reasons.get(str(knob.counterpart), "") if knob else ""
 
 
-def _form_lines(recommendation: Recommendation, form: Form | None) -> list[str]:
+def _form_lines(change: RecommendedChange, form: OtherForm | None) -> list[str]:
     """Which of the two files is which."""
     if form is not None:
         return [
             f"The thresholds of {FILE_NAME} as {form.kind}: use one of the two files, not both.",
             f"{form.note}.",
         ]
-    other = other_form(recommendation)
+    other = change.other_form
     return [f"The same as {other.kind} is in {other_file_name(other)}."] if other else []
-
-
-def _originals(names: Iterable[str], present: Mapping[str, int]) -> dict[str, int]:
-    """What to write back: of a ratio/bytes pair the member that was in force."""
-    originals: dict[str, int] = {}
-    for name in names:
-        for member in (name, BY_NAME[name].counterpart):
-            if member is not None and member in present:
-                originals[member] = present[member]
-    return originals

@@ -123,7 +123,7 @@ def test_a_sweep_its_advice_and_the_snippet(throttled, tmp_path):
     subprocess.run(["sysctl", "-p", snippet], check=True, capture_output=True)
     applied = read_writeback(SYSTEM)
     assert {name: applied[name] for name in recommended} == recommended
-    assert (folder / "fstab.writewise").exists()
+    assert (folder / "recommendation.json").exists()
 
 
 def test_a_hopeless_candidate_is_stopped_and_leaves_nothing_on_the_volume(state, tmp_path):

@@ -10,7 +10,7 @@ from contracts.errors import UsageError
 from sysctl.advise import advise
 from sysctl.cases import Case
 from sysctl.price import Limits
-from sysctl.render import fstab, sysctl_d
+from sysctl.recommendation import change_of
 from sysctl.results import Results
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import CONTEXT, GIB, by_ratio, failing, sweep
@@ -197,11 +197,11 @@ def test_a_value_that_stays_is_kept_and_not_undone():
     assert "not changed, since the combination is what was measured" in background.effect
 
 
-def test_a_knob_of_the_disk_has_its_reason_and_says_that_no_file_is_written():
+def test_a_knob_of_the_disk_has_its_reason_and_says_what_outlives_a_restart():
     setting = replace(DEAR, device=(("queue/nr_requests", "512"),))
     reasons = advise(Study().tried(setting, 4.0).results).reasons
     assert (reasons[-1].name, reasons[-1].value) == ("queue/nr_requests", "512")
-    assert "no file is written" in reasons[-1].undo
+    assert "a udev rule" in reasons[-1].undo
 
 
 def test_a_mount_option_that_makes_no_difference_is_not_recommended():
@@ -211,7 +211,7 @@ def test_a_mount_option_that_makes_no_difference_is_not_recommended():
     assert reason.value == "noatime"
     assert reason.action == "leave out"
     assert reason.why.endswith("; with it the pull took 100% of the time without it")
-    assert "no change of mount options" in fstab.render(recommendation)
+    assert change_of(recommendation).mount is None
 
 
 def test_a_mount_option_that_helps_only_sometimes_is_left_out():
@@ -230,64 +230,9 @@ def with_slow_atime(setting, run):
     return by_ratio(setting, run) * (1 if setting.mount_options == "noatime" else 2)
 
 
-def test_a_mount_option_that_helps_is_written_for_fstab_with_the_policy_kept():
+def test_a_mount_option_that_helps_is_recommended_with_the_policy_kept():
     recommendation = advise(sweep(with_slow_atime, mount_options=("defaults", "noatime")))
     assert recommendation.best.setting.mount_options == "noatime"
-    lines = fstab.render(recommendation).splitlines()
-    assert lines[-1] == "/dev/nvme1n1 /data xfs nosuid,noatime 0 0"
-    assert all(line.startswith("#") for line in lines[:-1])
-
-
-def settings_of(text):
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return dict(line.split(" = ") for line in lines)
-
-
-def test_the_snippet_holds_the_settings_the_evidence_and_the_undo():
-    text = sysctl_d.render(advise(sweep()))
-    assert settings_of(text) == {"vm.dirty_ratio": "80", "vm.dirty_background_ratio": "5"}
-    assert "95% interval" in text
-    assert "sysctl -w vm.dirty_ratio=20 vm.dirty_background_ratio=10" in text
-    assert "s3://bucket/images" in text
-    assert "3.20 GiB" in text
-    assert text == sysctl_d.render(advise(sweep())), "deterministic"
-
-
-def test_without_a_change_the_snippet_sets_nothing():
-    text = sysctl_d.render(advise(sweep(lambda setting, run: 10.0)))
-    assert settings_of(text) == {}
-    assert "no change" in text
-
-
-@pytest.mark.parametrize("field", ["source", "destination", "host", "instance", "kernel"])
-def test_a_results_file_cannot_smuggle_lines_into_a_snippet(field):
-    results = sweep(with_slow_atime, mount_options=("defaults", "noatime"))
-    results.context[field] = "x\nkernel.core_pattern = |/tmp/evil\x1b[2J"
-    recommendation = advise(results)
-    assert set(settings_of(sysctl_d.render(recommendation))) <= {
-        "vm.dirty_ratio",
-        "vm.dirty_background_ratio",
-    }
-    assert "\x1b" not in sysctl_d.render(recommendation)
-    assert len([x for x in fstab.render(recommendation).splitlines() if x[0] != "#"]) == 1
-
-
-def test_a_mount_point_with_blanks_is_escaped_for_fstab():
-    results = sweep(with_slow_atime, mount_options=("defaults", "noatime"))
-    results.context["mount_target"] = "/my data\nnone /etc"
-    line = fstab.render(advise(results)).splitlines()[-1]
-    assert line.split(" ")[1] == "/my\\040data\\012none\\040/etc"
-
-
-def test_the_same_thresholds_are_written_as_bytes_too():
-    recommendation = advise(sweep())
-    other = sysctl_d.other_form(recommendation)
-    text = sysctl_d.render(recommendation, other)
-    assert sysctl_d.other_file_name(other) == "90-writewise-bytes.conf"
-    assert settings_of(text) == {
-        "vm.dirty_bytes": str(GIB * 16 // 5 // 4096 * 4096 + 4096),
-        "vm.dirty_background_bytes": str(GIB // 5 // 4096 * 4096 + 4096),
-    }
-    assert "sysctl -w vm.dirty_ratio=20 vm.dirty_background_ratio=10" in text
-    assert "use one of the two files, not both" in text
-    assert other.kind in sysctl_d.render(recommendation)
+    mount = change_of(recommendation).mount
+    assert (mount.device, mount.target, mount.fstype) == ("/dev/nvme1n1", "/data", "xfs")
+    assert (mount.policy, mount.value) == (("nosuid",), ("noatime",))

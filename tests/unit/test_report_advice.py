@@ -186,11 +186,28 @@ def run_command(tmp_path, *options):
     return advise_command.run(parser.parse_args(words))
 
 
-def test_the_command_writes_both_forms_and_the_fstab_line(tmp_path, capsys):
+def test_the_command_writes_both_forms_and_what_apply_takes(tmp_path, capsys):
     assert run_command(tmp_path) == 0
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["90-writewise-bytes.conf", "90-writewise.conf", "fstab.writewise"]
-    assert f"wrote {tmp_path}/out/90-writewise-bytes.conf" in capsys.readouterr().out
+    assert names == ["90-writewise-bytes.conf", "90-writewise.conf", "recommendation.json"]
+    printed = capsys.readouterr().out
+    assert f"wrote {tmp_path}/out/90-writewise-bytes.conf" in printed
+    assert "not written" not in printed
+
+
+def test_the_command_writes_the_formats_asked_for_and_says_what_it_could_not(tmp_path, capsys):
+    assert run_command(tmp_path, "--format", "ssm,fstab") == 0
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["90-writewise.ssm.json", "recommendation.json"]
+    assert "not written: fstab: nothing changes that it could say" in capsys.readouterr().out
+
+
+def test_a_format_that_there_is_not_is_told_with_those_there_are(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run_command(tmp_path, "--format", "ssm,yaml\x1b[2J")
+    told = capsys.readouterr().err
+    assert "is no format; use sysctl.d, fstab, systemd, udev" in told
+    assert "\x1b" not in told
 
 
 @pytest.mark.parametrize(

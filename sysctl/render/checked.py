@@ -1,0 +1,76 @@
+"""What stands in a snippet as a setting, checked: nothing else may reach its lines.
+
+Each function raises InexpressibleError. A recommendation may come from a file, so the renderers
+rely on nobody to have looked at it before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from contracts.text import is_unprintable, quoted
+from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
+from sysctl.knobs.vm import BY_NAME
+from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice
+from sysctl.render.snippet import InexpressibleError
+
+#: A mount option as the kernel's parsers know them: no comma, quote, blank or backslash.
+_OPTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/=+-]{0,127}")
+_FILESYSTEM = re.compile(r"[a-z0-9_.-]{1,32}")
+
+
+def printable_text(text: str, what: str, *, escaped: str = "") -> str:
+    """`text` itself, if it has neither control and formatting characters nor surrogates.
+
+    `escaped` are those of them for which the format has an escape of its own.
+    """
+    if any(is_unprintable(character) for character in text if character not in escaped):
+        raise InexpressibleError(f"the {what} {quoted(text)} has characters that cannot be written")
+    return text
+
+
+def sysctl_lines(values: Mapping[str, int]) -> list[str]:
+    """`vm.dirty_ratio = 80`: names that are known and whole numbers."""
+    for name, value in values.items():
+        if name not in BY_NAME or type(value) is not int or value < 0:
+            raise InexpressibleError(f"{quoted(name)} = {quoted(str(value))} is no known sysctl")
+    return [f"{name} = {value}" for name, value in values.items()]
+
+
+def knobs_in_order(disk: DiskAdvice) -> list[KnobAdvice]:
+    """The knobs of the disk in the order in which they are set.
+
+    Each has a known name, and as value a number in its range or a scheduler's plain name.
+    """
+    for knob in disk.knobs:
+        known = DEVICE_BY_NAME.get(knob.name)
+        refusal = known.refusal(knob.value) if known else "is no knob of a disk"
+        if refusal:
+            raise InexpressibleError(f"{quoted(knob.name)}: {refusal}")
+    order = [knob.name for knob in DEVICE_KNOBS]
+    return sorted(disk.knobs, key=lambda knob: order.index(knob.name))
+
+
+def mount_options(mount: MountAdvice) -> str:
+    """The policy that stays, then the options recommended: `nosuid,noatime`."""
+    return _options([*mount.policy, *mount.value])
+
+
+def old_mount_options(mount: MountAdvice) -> str:
+    """The same with the options of before."""
+    return _options([*mount.policy, *mount.present])
+
+
+def _options(words: Iterable[str]) -> str:
+    for word in words:
+        if not _OPTION.fullmatch(word):
+            raise InexpressibleError(f"{quoted(word)} is no mount option")
+    return ",".join(dict.fromkeys(words)) or "defaults"
+
+
+def filesystem(mount: MountAdvice) -> str:
+    """The file system's type."""
+    if not _FILESYSTEM.fullmatch(mount.fstype):
+        raise InexpressibleError(f"{quoted(mount.fstype)} is no type of file system")
+    return mount.fstype

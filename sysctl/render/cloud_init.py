@@ -1,0 +1,67 @@
+"""A recommendation as cloud-init user data (`#cloud-config`): files, commands and mounts.
+
+Format: cloud-init's modules `write_files`, `runcmd` (argument lists, so that no shell reads them)
+and `mounts`. systemd reads the files at every boot; the commands are for the first one, which is
+past that point.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sysctl.recommendation import RecommendedChange
+from sysctl.render.checked import filesystem, mount_options
+from sysctl.render.comments import comment
+from sysctl.render.installed import header, installed_files, is_plain, mount_left_out
+from sysctl.render.snippet import STEM, InexpressibleError, Snippet
+from sysctl.render.yaml_text import Command, dump
+
+FILE_NAME = f"{STEM}.cloud-config.yaml"
+MAGIC = "#cloud-config\n"
+#: EC2's limit on user data, before the base64 encoding.
+MAX_USER_DATA_BYTES = 16384
+#: A node must start without the volume, too: its name may be another there.
+_NO_FAIL = "nofail"
+
+
+def render(change: RecommendedChange) -> tuple[Snippet, ...]:
+    """The user data. Raises InexpressibleError."""
+    document = cloud_config(change)
+    if not document:
+        return ()
+    head = [
+        *header("Written by writewise: user data for cloud-init.", change),
+        *([] if "mounts" in document else mount_left_out(change)),
+    ]
+    return (Snippet(FILE_NAME, checked_size(MAGIC + comment(head) + "\n" + dump(document))),)
+
+
+def checked_size(user_data: str) -> str:
+    """`user_data` itself, if EC2 takes that much. Raises InexpressibleError."""
+    size_bytes = len(user_data.encode())
+    if size_bytes > MAX_USER_DATA_BYTES:
+        raise InexpressibleError(f"user data of {size_bytes} bytes is more than EC2 takes")
+    return user_data
+
+
+def cloud_config(change: RecommendedChange) -> dict[str, Any]:
+    """The document; empty where nothing is to be changed that it could say."""
+    files = installed_files(change)
+    document: dict[str, Any] = {}
+    if files:
+        document["write_files"] = [
+            {
+                "path": file.path,
+                "owner": "root:root",
+                "permissions": "0644",
+                "content": file.text,
+            }
+            for file in files
+        ]
+        document["runcmd"] = [Command(command) for file in files for command in file.commands]
+    mount = change.mount
+    if mount and is_plain(mount):
+        options = f"{mount_options(mount)},{_NO_FAIL}"
+        fields = (mount.device, mount.target, filesystem(mount), options, "0", "0")
+        document["mounts"] = [Command(fields)]
+    return document

@@ -1,0 +1,90 @@
+"""Every format in which a recommendation is written, by the name that `--format` takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from contracts.errors import WritewiseError
+from contracts.text import quoted
+from sysctl.recommendation import FILE_NAME, RecommendedChange
+from sysctl.recommendation_file import parse_recommendation
+from sysctl.render import (
+    ansible,
+    cloud_init,
+    fstab,
+    launch_template,
+    ssm,
+    sysctl_d,
+    systemd_mount,
+    udev,
+)
+from sysctl.render.snippet import InexpressibleError, Snippet
+
+
+@dataclass(frozen=True)
+class Format:
+    """A renderer by name. It gives no snippet where nothing changes that the format can say."""
+
+    name: str
+    render: Callable[[RecommendedChange], tuple[Snippet, ...]]
+
+
+FORMATS: tuple[Format, ...] = (
+    Format("sysctl.d", sysctl_d.render),
+    Format("fstab", fstab.render),
+    Format("systemd", systemd_mount.render),
+    Format("udev", udev.render),
+    Format("cloud-init", cloud_init.render),
+    Format("ssm", ssm.render),
+    Format("launch-template", launch_template.render),
+    Format("ansible", ansible.render),
+)
+NAMES = tuple(each.name for each in FORMATS)
+#: What every host has.
+DEFAULT = FORMATS[:2]
+ALL = "all"
+
+
+def formats_named(text: str) -> tuple[Format, ...]:
+    """`sysctl.d,udev` or `all` → the formats, in their order. Raises ValueError with the names."""
+    names = NAMES if text == ALL else text.split(",")
+    for name in names:
+        if name not in NAMES:
+            known = ", ".join(NAMES)
+            raise ValueError(f"{quoted(name)} is no format; use {known}, or {ALL} for all of them")
+    return tuple(each for each in FORMATS if each.name in names)
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The files to write; `left_out` says of each format that gave none why, in a sentence."""
+
+    snippets: tuple[Snippet, ...]
+    left_out: tuple[str, ...]
+
+
+def render_all(change: RecommendedChange, formats: Iterable[Format]) -> Rendered:
+    """The change in each of the formats, and as `recommendation.json`."""
+    snippets: list[Snippet] = []
+    left_out: list[str] = []
+    for each in (Format(FILE_NAME, _recommendation_file), *formats):
+        try:
+            made = each.render(change)
+        except InexpressibleError as error:
+            left_out.append(f"{each.name}: {error.message}")
+        else:
+            snippets += made
+            left_out += [] if made else [f"{each.name}: nothing changes that it could say"]
+    return Rendered(tuple(snippets), tuple(left_out))
+
+
+def _recommendation_file(change: RecommendedChange) -> tuple[Snippet, ...]:
+    """What `apply` takes, if it would take it. Raises InexpressibleError."""
+    text = json.dumps(change.to_json(), indent=1) + "\n"
+    try:
+        parse_recommendation(text, FILE_NAME)
+    except WritewiseError as error:
+        raise InexpressibleError(" ".join(error.message.split())) from None
+    return (Snippet(FILE_NAME, text),)

@@ -1,0 +1,92 @@
+"""What a node must have for a recommendation: files, and the commands that take them in force.
+
+For the formats that roll out to nodes. The files' own comments are fixed text: the evidence is in
+the comments of the snippet that installs them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sysctl.recommendation import MountAdvice, RecommendedChange
+from sysctl.render import sysctl_d, udev
+from sysctl.render.checked import mount_options, old_mount_options, sysctl_lines
+from sysctl.render.comments import evidence_lines
+
+_HEAD = "# Written by writewise; its evidence is in what installed it."
+#: Paths that mean the same in every file and to every program that the nodes' set-up goes through.
+_PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@:+-]{0,255}")
+
+
+@dataclass(frozen=True)
+class InstalledFile:
+    """A file of a node, line by line, and the commands (no shell) that take it in force."""
+
+    path: str
+    lines: tuple[str, ...]
+    commands: tuple[tuple[str, ...], ...]
+
+    @property
+    def text(self) -> str:
+        """The file's content."""
+        return "".join(f"{line}\n" for line in self.lines)
+
+
+def installed_files(change: RecommendedChange) -> tuple[InstalledFile, ...]:
+    """The sysctl.d file and the udev rules, as far as they change. Raises InexpressibleError."""
+    files = []
+    if change.changes_sysctls:
+        lines = (_HEAD, *sysctl_lines(change.sysctl_values))
+        command = ("sysctl", "-p", sysctl_d.PATH)
+        files.append(InstalledFile(sysctl_d.PATH, lines, (command,)))
+    if change.disk and change.disk.knobs:
+        lines = (_HEAD, *udev.rules(change.disk))
+        files.append(InstalledFile(udev.PATH, lines, udev.RELOAD))
+    return tuple(files)
+
+
+def header(title: str, change: RecommendedChange) -> list[str]:
+    """For the comments: the evidence, each reason, and how all of it is undone."""
+    disk = change.disk if change.disk and change.disk.knobs else None
+    return [
+        title,
+        "",
+        *evidence_lines(change.evidence),
+        "",
+        *(f"{a.name} = {a.value}: {a.reason}" for a in change.sysctls if change.changes_sysctls),
+        *(f"{k.name} = {k.value}: {k.reason}" for k in (disk.knobs if disk else ())),
+        *(udev.match_lines(disk) if disk else ()),
+        *([f"mount options: {change.mount.reason}"] if change.mount else []),
+        "",
+        "To undo, on each node:",
+        *_undo_lines(change),
+    ]
+
+
+def _undo_lines(change: RecommendedChange) -> list[str]:
+    lines = []
+    if change.changes_sysctls:
+        lines.append(f"  {sysctl_d.undo_command(change)}")
+    if change.disk and change.disk.knobs:
+        lines.append(f"  rm {udev.PATH} && udevadm control --reload, and write back what was there")
+        lines += [f"    {knob.name} was {knob.present or '?'}" for knob in change.disk.knobs]
+    if change.mount:
+        lines.append(f"  mount options were {old_mount_options(change.mount)}: write them back")
+    return lines
+
+
+def is_plain(mount: MountAdvice) -> bool:
+    """Whether device and mount point need no escaping in any format."""
+    return all(_PLAIN_PATH.fullmatch(path) for path in (mount.device, mount.target))
+
+
+def mount_left_out(change: RecommendedChange) -> list[str]:
+    """For the comments: that the mount options are not part of this snippet; empty if none are."""
+    if change.mount is None:
+        return []
+    return [
+        "",
+        f"NOT in here: the mount options {mount_options(change.mount)} for {change.mount.target};",
+        "they belong in the fstab of the image, or where the volume is mounted.",
+    ]

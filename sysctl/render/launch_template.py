@@ -1,0 +1,55 @@
+"""A recommendation as a CloudFormation fragment: a launch template for ECS and AWS Batch nodes.
+
+Its user data is a MIME archive with one `#cloud-config` part, since AWS Batch and ECS merge their
+own parts into it and AWS Batch takes no other form. No shell text, no `Fn::Sub`, and nothing in it
+that CloudFormation would take for a dynamic reference (two braces).
+"""
+
+from __future__ import annotations
+
+from sysctl.recommendation import RecommendedChange
+from sysctl.render.cloud_init import MAGIC, checked_size, cloud_config
+from sysctl.render.comments import comment
+from sysctl.render.installed import header, mount_left_out
+from sysctl.render.snippet import STEM, InexpressibleError, Snippet
+from sysctl.render.yaml_text import dump
+
+FILE_NAME = f"{STEM}.launch-template.yaml"
+RESOURCE = "WritewiseLaunchTemplate"
+_BOUNDARY = "==WRITEWISE=="
+
+
+def render(change: RecommendedChange) -> tuple[Snippet, ...]:
+    """The fragment. Raises InexpressibleError."""
+    document = cloud_config(change)
+    if not document:
+        return ()
+    user_data = checked_size(_archive(MAGIC + dump(document)))
+    if "{{" in user_data:
+        raise InexpressibleError("CloudFormation would take two braces for a reference")
+    data = {"UserData": {"Fn::Base64": user_data}}
+    resource = {
+        "Type": "AWS::EC2::LaunchTemplate",
+        "Properties": {"LaunchTemplateData": data},
+    }
+    head = [
+        *header("Written by writewise: a launch template for an ECS or AWS Batch node.", change),
+        *([] if "mounts" in document else mount_left_out(change)),
+        "",
+        "To use: take the resource into your template, beside what your nodes need (image,",
+        f"volumes, instance profile), and refer to {RESOURCE} in the Auto Scaling",
+        "group or the compute environment. Nodes have it from their next start; to undo, take it",
+        "out and replace them.",
+    ]
+    return (Snippet(FILE_NAME, comment(head) + "\n" + dump({"Resources": {RESOURCE: resource}})),)
+
+
+def _archive(part: str) -> str:
+    return (
+        "MIME-Version: 1.0\n"
+        f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n'
+        f"--{_BOUNDARY}\n"
+        'Content-Type: text/cloud-config; charset="us-ascii"\n\n'
+        f"{part}\n"
+        f"--{_BOUNDARY}--\n"
+    )

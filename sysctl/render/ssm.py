@@ -1,0 +1,61 @@
+"""A recommendation as an AWS Systems Manager document (schema version 2.2, `aws:runShellScript`).
+
+The one format that is shell text by its nature. Nothing of others gets there: each word is a known
+name, a number, or fixed, and quoted by shlex all the same. The evidence is in the description, with
+pairs of braces, which Systems Manager would replace by a parameter's value, taken apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+from sysctl.recommendation import RecommendedChange
+from sysctl.render.comments import one_line
+from sysctl.render.installed import InstalledFile, header, installed_files, mount_left_out
+from sysctl.render.snippet import STEM, Snippet
+
+FILE_NAME = f"{STEM}.ssm.json"
+
+
+def render(change: RecommendedChange) -> tuple[Snippet, ...]:
+    """The document; nothing where only mount options change. Raises InexpressibleError."""
+    files = installed_files(change)
+    if not files:
+        return ()
+    title = "Written by writewise: write-back settings for pulls from S3."
+    lines = [*header(title, change), *mount_left_out(change)]
+    step = {
+        "action": "aws:runShellScript",
+        "name": "applyWritewiseSettings",
+        "precondition": {"StringEquals": ["platformType", "Linux"]},
+        "inputs": {"timeoutSeconds": "60", "runCommand": script(files)},
+    }
+    document = {
+        "schemaVersion": "2.2",
+        "description": "\n".join(_without_references(one_line(line)) for line in lines),
+        "mainSteps": [step],
+    }
+    return (Snippet(FILE_NAME, json.dumps(document, indent=2) + "\n"),)
+
+
+def script(files: tuple[InstalledFile, ...]) -> list[str]:
+    """Lines for a POSIX shell: each file written whole beside its place, moved there, in force."""
+    return ["set -eu", *(line for file in files for line in _install(file))]
+
+
+def _install(file: InstalledFile) -> list[str]:
+    folder, _, name = file.path.rpartition("/")
+    return [
+        f"mkdir -p {shlex.quote(folder)}",
+        f"new=$(mktemp {shlex.quote(f'{folder}/.{name}.XXXXXX')})",
+        f"printf '%s\\n' {shlex.join(file.lines)} > \"$new\"",
+        'chmod 0644 "$new"',
+        f'mv -f "$new" {shlex.quote(file.path)}',
+        *(shlex.join(command) for command in file.commands),
+    ]
+
+
+def _without_references(text: str) -> str:
+    return re.sub(r"\{(?=\{)", "{ ", text)
