@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import IO, Any, Literal
 
+from contracts.environment import without_secrets
 from contracts.errors import RequirementError, WritewiseError
 from profiler.bpf import compiler, maps
 from profiler.bpf.btf import Btf
@@ -236,6 +237,7 @@ def _start_compiler(its_end: socket.socket, chatter: IO[bytes]) -> subprocess.Po
         stdout=chatter,
         stderr=chatter,
         pass_fds=[its_end.fileno()],
+        env=without_secrets(),
         start_new_session=True,
     )
 

@@ -4,6 +4,8 @@ Standard output stays usable: beside a command the report goes to standard error
 document is all that goes to standard output, and the command's own goes to standard error. With
 --output FILE the report goes to that file and the command's output is left alone. --live draws on
 the terminal itself, so a command's output must go elsewhere: to a file or a pipe.
+
+Under sudo the command runs as the user who called it, not as root; --user says otherwise.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import IO, TYPE_CHECKING
 
@@ -23,6 +26,7 @@ from profiler.cli import argument_types
 if TYPE_CHECKING:
     from contracts.model import Contract
     from profiler.bpf.loader import Compiler
+    from profiler.recording.identity import Identity
     from profiler.recording.recording import Profile, Recording
     from profiler.report.log import RecordLog
     from profiler.session import ProfileSession
@@ -52,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         type=argument_types.duration,
         help="how long, e.g. 10s; without --pid the whole host is profiled",
+    )
+    parser.add_argument(
+        "--user",
+        metavar="NAME",
+        help="whom the command runs as; default: who called sudo, else root",
     )
     parser.add_argument(
         "argv",
@@ -85,15 +94,18 @@ def run(arguments: argparse.Namespace) -> int:
         Compiler(meanwhile=_import_report) as compiler,
     ):
         from contracts.loading import load_contract
+        from profiler.recording.identity import chosen, command_user
         from profiler.recording.timeframes import check_timeframe
         from profiler.requirements import NEEDED_BY, require
 
         contract = load_contract(arguments.contract)
         check_timeframe(contract)
         require(*NEEDED_BY[NAME])
+        identity = chosen(arguments.user) if argv else None
         with _log(arguments, contract, argv) as log, _output(arguments, bool(argv)) as output:
-            recording, exit_code = _record(arguments, contract, argv, log, compiler)
-            _report(recording.profile, output, arguments.json)
+            recording, exit_code = _record(arguments, contract, argv, identity, log, compiler)
+            profile = replace(recording.profile, command_user=command_user(argv, identity))
+            _report(profile, output, arguments.json)
             recording.check()
     return exit_code
 
@@ -106,6 +118,8 @@ def _check(arguments: argparse.Namespace, argv: list[str]) -> None:
     others = arguments.pid is not None or arguments.duration is not None
     if argv and others:
         raise UsageError("a command is profiled until it ends; leave --pid and --duration out")
+    if arguments.user is not None and not argv:
+        raise UsageError("--user is for a command", "writewise profile --user NAME -- COMMAND")
     if not (argv or others or arguments.comm or arguments.cgroup):
         hint = "writewise profile -- COMMAND, or --pid N, or --duration 10s for the whole host"
         raise UsageError("nothing to profile was named", hint)
@@ -157,10 +171,12 @@ def _record(
     arguments: argparse.Namespace,
     contract: Contract,
     argv: list[str],
+    identity: Identity | None,
     log: RecordLog | None,
     compiler: Compiler,
 ) -> tuple[Recording, int]:
     """Let what is profiled happen; what was recorded, and the exit code."""
+    from profiler import privileges
     from profiler.bpf.filter import ScopeFilter
     from profiler.recording.recording import Recording
     from profiler.session import ProfileSession
@@ -170,11 +186,15 @@ def _record(
     with ProfileSession(
         contract, host_wide=host_wide, scope_filter=scope_filter, compiler=compiler
     ) as session:
+        needed = privileges.needed_to_profile(
+            changes_user=identity is not None, may_remove_output=arguments.output is not None
+        )
+        privileges.keep_only(needed)  # before there is a second thread: they are of a thread
         recording = Recording(
             session, contract, lambda: _pids(arguments, argv), [log] if log else []
         )
         with _live_view(arguments, contract, recording), recording:
-            exit_code = _wait(session, arguments, argv, log)
+            exit_code = _wait(session, arguments, argv, identity, log)
     return recording, exit_code
 
 
@@ -208,6 +228,7 @@ def _wait(
     session: ProfileSession,
     arguments: argparse.Namespace,
     argv: list[str],
+    identity: Identity | None,
     log: RecordLog | None,
 ) -> int:
     """Until what is profiled is over; the exit code."""
@@ -216,7 +237,7 @@ def _wait(
 
         stdout_fd = None if _STDOUT in _command_outputs(arguments) else _STDERR
         on_start = log.set_pid if log else None
-        return run_command(session, argv, stdout_fd=stdout_fd, on_start=on_start)
+        return run_command(session, argv, identity=identity, stdout_fd=stdout_fd, on_start=on_start)
     from profiler.recording.waiting import until_interrupted, wait, wait_for_process
 
     with until_interrupted():

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+from contracts.environment import without_secrets
 from contracts.errors import UsageError, WritewiseError
 from profiler.lab.cap import Cap, plan_cap
 from sysctl.host.host import Host, state_directory
@@ -288,6 +289,7 @@ def _start_server(host: Host, spec: LabSpec) -> tuple[str, ProcessId]:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
+            env=without_secrets(),
             start_new_session=True,
         )
     started = host.adopt_process(process.pid)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from contracts.errors import WritewiseError
 from contracts.text import printable
+from profiler.recording.identity import Identity
 from profiler.session import ProfileSession
 
 #: As shells say it.
@@ -27,10 +28,13 @@ def run_command(
     session: ProfileSession,
     command: Sequence[str],
     *,
+    identity: Identity | None = None,
     stdout_fd: int | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> int:
     """Run `command` (not through a shell) and return its exit code, 128 + N for signal N.
+
+    `identity` is the user that it runs as, None for who we are.
 
     SIGTERM, SIGHUP and SIGINT are the command's while it runs; to be called from the main thread.
     `stdout_fd` takes the command's standard output; `on_start` is called with its pid. Raises
@@ -38,7 +42,7 @@ def run_command(
     """
     with _taking_signals() as early, _blocked(_awaited()) as mask_before:
         with session.tracking_new():
-            pid = _start(command, stdout_fd, mask_before)
+            pid = _start(command, identity, stdout_fd, mask_before)
         if on_start:
             on_start(pid)
         for number in early:  # the command was not there yet to get them in its own right
@@ -47,7 +51,9 @@ def run_command(
     return return_code if return_code >= 0 else SIGNALLED_EXIT_CODE - return_code
 
 
-def _start(command: Sequence[str], stdout_fd: int | None, mask: Iterable[int]) -> int:
+def _start(
+    command: Sequence[str], identity: Identity | None, stdout_fd: int | None, mask: Iterable[int]
+) -> int:
     """The pid of the command, which has what we were given (our streams, a shell's `<(…)`) and no
     descriptor of our own: Python and the loader make those that are not inherited.
 
@@ -56,20 +62,27 @@ def _start(command: Sequence[str], stdout_fd: int | None, mask: Iterable[int]) -
     """
     onto_stdout = [] if stdout_fd is None else [(os.POSIX_SPAWN_DUP2, stdout_fd, _STDOUT)]
     try:
-        return os.posix_spawnp(
-            command[0],
-            list(command),
-            os.environ,
-            file_actions=onto_stdout,
-            setsigmask=mask,
-            setsigdef=_IGNORED_BY_PYTHON,
-        )
+        with identity.assumed() if identity else contextlib.nullcontext():
+            return os.posix_spawnp(
+                command[0],
+                list(command),
+                identity.environment() if identity else os.environ,
+                file_actions=onto_stdout,
+                setsigmask=mask,
+                setsigdef=_IGNORED_BY_PYTHON,
+            )
     except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
-        reason = getattr(error, "strerror", None) or str(error)
-        missing = isinstance(error, FileNotFoundError)
-        failure = WritewiseError(f"cannot run {printable(command[0])}: {reason}")
-        failure.exit_code = NOT_FOUND_EXIT_CODE if missing else NOT_EXECUTABLE_EXIT_CODE
-        raise failure from None
+        raise _cannot_run(command[0], identity, error) from None
+
+
+def _cannot_run(name: str, identity: Identity | None, error: Exception) -> WritewiseError:
+    reason = getattr(error, "strerror", None) or str(error)
+    whom = f" as {identity}" if identity else ""
+    hint = "--user root runs it as root" if identity else ""
+    failure = WritewiseError(f"cannot run {printable(name)}{whom}: {reason}", hint)
+    missing = isinstance(error, FileNotFoundError)
+    failure.exit_code = NOT_FOUND_EXIT_CODE if missing else NOT_EXECUTABLE_EXIT_CODE
+    return failure
 
 
 def _awaited() -> set[signal.Signals]:

@@ -31,6 +31,8 @@ def print_profile(profile: Profile, output: IO[str]) -> None:
     """Write the findings, the timeframes where there are several, and what was lost."""
     console = Console(file=output, width=None if output.isatty() else _FILE_COLUMNS)
     timeframe_ns, elapsed_ns = profile.contract.timeframe_ns, profile.snapshot.elapsed_ns
+    if profile.command_user:
+        _print_lines([f"The command ran as {profile.command_user}."], console)
     print_findings(profile.findings, console, timeframe_ns=timeframe_ns, elapsed_ns=elapsed_ns)
     _print_lines(frames_lines(profile), console)
     if CallType.WRITE in profile.why.call_types:
@@ -74,6 +76,7 @@ def profile_document(profile: Profile) -> dict[str, object]:
     has_resources = any(not rule.measurement.is_of_calls for rule in profile.contract.rules)
     return {
         "contract": printable(profile.contract.source),
+        "command_user": profile.command_user,
         "timeframe_ns": profile.contract.timeframe_ns,
         **snapshot_document(profile.snapshot),
         "threads_left": profile.threads_left,

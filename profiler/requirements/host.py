@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from contracts.environment import without_secrets
+
 #: __NR_bpf: syscall_64.tbl of arch/x86 and include/uapi/asm-generic/unistd.h, Linux 6.1.
 BPF_SYSCALL_NUMBERS = {"x86_64": 321, "aarch64": 280}
 BPF_PROG_LOAD = 5
@@ -77,7 +79,14 @@ def import_error(name: str) -> str:
     """
     script = "import importlib, sys; importlib.import_module(sys.argv[1])"
     command = [sys.executable, "-I", "-c", script, name]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=without_secrets(),
+        check=False,
+    )
     if done.returncode == 0:
         return ""
     return done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"

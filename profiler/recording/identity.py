@@ -1,0 +1,140 @@
+"""Whom a profiled command runs as: under sudo the user who called it, not root.
+
+The command gets an identity before its first instruction, and without a process in between that
+could be counted: credentials are of a thread on Linux, so this thread takes those of the user,
+starts the command and takes its own back. Its saved user id stays root's meanwhile; execve(2)
+replaces that of the command by the user's (credentials(7)).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import pwd
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from contracts.errors import RequirementError, UsageError
+from contracts.text import printable, quoted
+
+#: syscall_64.tbl of arch/x86, include/uapi/asm-generic/unistd.h. The calls themselves, since those
+#: of the C library change the credentials of all threads.
+_NUMBERS = {
+    "x86_64": {"setgroups": 116, "setresuid": 117, "setresgid": 119},
+    "aarch64": {"setgroups": 159, "setresuid": 147, "setresgid": 149},
+}
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4  # include/uapi/linux/prctl.h
+_KEEP = ctypes.c_uint(-1)
+_USER_HINT = "name a user of this host, or --user root to run it as root"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A user to be: name, home directory and all groups, as a login would have them."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+
+    def __str__(self) -> str:
+        return f"{printable(self.name)} (uid {self.uid})"
+
+    def environment(self, base: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """`base` with the variables that name the user."""
+        return {**base, "HOME": self.home, "USER": self.name, "LOGNAME": self.name}
+
+    @contextlib.contextmanager
+    def assumed(self) -> Iterator[None]:
+        """Let this thread start processes as the user. Raises OSError."""
+        before = os.getgroups(), os.getegid()
+        _clear_ambient_capabilities()
+        try:
+            _call("setgroups", len(self.groups), _ids(self.groups))
+            _call("setresgid", self.gid, self.gid, _KEEP)
+            _call("setresuid", self.uid, self.uid, 0)
+            yield
+        finally:
+            _call("setresuid", 0, 0, 0)
+            _call("setresgid", before[1], before[1], _KEEP)
+            _call("setgroups", len(before[0]), _ids(before[0]))
+
+
+def chosen(name: str | None, environment: Mapping[str, str] = os.environ) -> Identity | None:
+    """The user `name`, by default who called sudo; None where that is who we are.
+
+    Raises UsageError for no user of this host, or for one that only root can become.
+    """
+    own = os.geteuid()
+    if name is not None:
+        identity = _identity(_entry_of_name(name))
+    elif own == 0 and environment.get("SUDO_UID", "0") != "0":
+        identity = _who_called_sudo(environment)
+    else:
+        return None
+    if identity.uid == own:
+        return None
+    if own != 0:
+        raise UsageError(f"only root can run a command as {identity}", "leave --user out")
+    if platform.machine() not in _NUMBERS:
+        raise RequirementError(f"{platform.machine()} is not supported", "use --user root")
+    return identity
+
+
+def command_user(argv: list[str], identity: Identity | None) -> str | None:
+    """Whom a command ran as, for the report; None without a command."""
+    if not argv:
+        return None
+    if identity:
+        return str(identity)
+    try:
+        return f"{printable(pwd.getpwuid(os.geteuid()).pw_name)} (uid {os.geteuid()})"
+    except KeyError:
+        return f"uid {os.geteuid()}"
+
+
+def _entry_of_name(name: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(name)
+    except (KeyError, ValueError):  # ValueError: a NUL or a surrogate
+        raise UsageError(f"there is no user {quoted(name)}", _USER_HINT) from None
+
+
+def _who_called_sudo(environment: Mapping[str, str]) -> Identity:
+    """By the numbers that sudo gives; the user database has the groups and the home."""
+    uid, gid = environment["SUDO_UID"], environment.get("SUDO_GID", "")
+    try:
+        identity = _identity(pwd.getpwuid(int(uid)))
+        return identity if identity.gid == int(gid) else _with_group(identity, int(gid))
+    except (KeyError, ValueError, OverflowError):
+        message = f"SUDO_UID={quoted(uid)} and SUDO_GID={quoted(gid)} name no user of this host"
+        raise UsageError(message, _USER_HINT) from None
+
+
+def _with_group(identity: Identity, gid: int) -> Identity:
+    groups = tuple(os.getgrouplist(identity.name, gid))
+    return Identity(identity.name, identity.uid, gid, groups, identity.home)
+
+
+def _identity(entry: pwd.struct_passwd) -> Identity:
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return Identity(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
+
+
+def _ids(groups: tuple[int, ...] | list[int]) -> ctypes.Array[ctypes.c_uint]:
+    return (ctypes.c_uint * len(groups))(*groups)
+
+
+def _clear_ambient_capabilities() -> None:
+    """They would outlive the change of user: the saved user id stays root's (capabilities(7))."""
+    ctypes.CDLL(None).prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+
+
+def _call(name: str, *arguments: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(_NUMBERS[platform.machine()][name], *arguments) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
