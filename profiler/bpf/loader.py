@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import IO, Any, Literal
 
-from contracts.environment import without_secrets
+from contracts.environment import for_programs
 from contracts.errors import RequirementError, WritewiseError
 from profiler.bpf import compiler, maps
 from profiler.bpf.btf import Btf
@@ -237,7 +237,7 @@ def _start_compiler(its_end: socket.socket, chatter: IO[bytes]) -> subprocess.Po
         stdout=chatter,
         stderr=chatter,
         pass_fds=[its_end.fileno()],
-        env=without_secrets(),
+        env=for_programs(),
         start_new_session=True,
     )
 

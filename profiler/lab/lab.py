@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from contracts.environment import without_secrets
+from contracts.environment import for_programs
 from contracts.errors import UsageError, WritewiseError
 from profiler.lab.cap import Cap, plan_cap
 from sysctl.host.host import Host, state_directory
@@ -289,7 +289,7 @@ def _start_server(host: Host, spec: LabSpec) -> tuple[str, ProcessId]:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            env=without_secrets(),
+            env=for_programs(),
             start_new_session=True,
         )
     started = host.adopt_process(process.pid)

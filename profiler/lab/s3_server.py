@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from socketserver import ThreadingTCPServer
 
-from contracts.environment import without_secrets
+from contracts.environment import for_programs
 from contracts.errors import WritewiseError
 from profiler.lab.s3_objects import ObjectStore, load_index
 from profiler.lab.s3_protocol import S3Handler, Service, Shape
@@ -85,7 +85,7 @@ class S3Server:
             command.append(f"--parent={os.getpid()}")
             # A session of its own: Ctrl-C goes to the pull, which still needs its server to end.
             self._process = subprocess.Popen(
-                command, env=without_secrets(), start_new_session=True
+                command, env=for_programs(), start_new_session=True
             )
             try:
                 self._port = _wait_for_port(port_file, self._process)

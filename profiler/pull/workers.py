@@ -25,6 +25,7 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
+from contracts.environment import secrets_hidden
 from contracts.errors import UsageError
 from contracts.text import printable
 from profiler.pull.access import S3Access
@@ -115,7 +116,8 @@ class WorkerPool:
             return
         try:
             with _at_root():
-                resource_tracker.ensure_running()  # before SIGINT is blocked: it unblocks it
+                with secrets_hidden():  # before SIGINT is blocked: it unblocks it
+                    resource_tracker.ensure_running()
                 with _interrupt_blocked():
                     for number in range(self._worker_count):
                         self._workers.append(self._spawn(number))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from contracts.environment import without_secrets
+from contracts.environment import for_programs
 
 #: __NR_bpf: syscall_64.tbl of arch/x86 and include/uapi/asm-generic/unistd.h, Linux 6.1.
 BPF_SYSCALL_NUMBERS = {"x86_64": 321, "aarch64": 280}
@@ -84,7 +84,7 @@ def import_error(name: str) -> str:
         capture_output=True,
         text=True,
         errors="replace",
-        env=without_secrets(),
+        env=for_programs(),
         check=False,
     )
     if done.returncode == 0:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from contracts.environment import for_programs
 from contracts.errors import WritewiseError
 from sysctl.host.mount_table import Mount, parse_mountinfo
 from sysctl.host.signals import signals_held_back
@@ -44,7 +45,7 @@ def run_command(argv: Sequence[str]) -> str:
     No signal tears it: it has a session of its own, and ours wait for its end, or it would run on
     beside the restore. After SIGKILL it does; the lock, which it inherits (`lock.py`), tells.
     """
-    environment = {**os.environ, "LC_ALL": "C"}
+    environment = {**for_programs(), "LC_ALL": "C"}
     try:
         with signals_held_back():
             done = subprocess.run(

@@ -1,0 +1,62 @@
+"""What programs that Writewise starts get to know, and where they are looked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from contracts.environment import for_programs, safe_path, secrets_hidden
+from contracts.errors import WritewiseError
+from sysctl.host.system import run_command
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
+        *("AWS_CONTAINER_AUTHORIZATION_TOKEN", "GITHUB_TOKEN", "DB_PASSWORD", "https_proxy"),
+    ],
+)
+def test_secrets_are_left_out(name: str) -> None:
+    assert name not in for_programs({name: "marker", "LANG": "C"})
+    assert for_programs({name: "marker", "LANG": "C"})["LANG"] == "C"
+
+
+def test_a_program_gets_none(monkeypatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "marker")
+    told = run_command(["env"])
+    assert "LC_ALL=C" in told.split()
+    assert "marker" not in told
+
+
+def test_they_come_back_where_a_library_starts_a_process(monkeypatch) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "marker")
+    with secrets_hidden():
+        assert "AWS_SESSION_TOKEN" not in os.environ
+    assert os.environ["AWS_SESSION_TOKEN"] == "marker"
+
+
+@pytest.mark.parametrize("entry", ["", ".", "bin", "/no/such/folder", "\0"])
+def test_what_is_no_directory_of_roots_is_not_searched(entry: str) -> None:
+    assert safe_path(f"{entry}:/usr/bin") == "/usr/bin"
+
+
+def test_a_path_of_nothing_is_the_distributions() -> None:
+    assert "/usr/bin" in safe_path("").split(":")
+
+
+def test_a_program_that_others_have_planted_is_not_run(tmp_path: Path, monkeypatch) -> None:
+    mark = tmp_path / "mark"
+    (tmp_path / "losetup").write_text(f"#!/bin/sh\ntouch {mark}\n")
+    (tmp_path / "losetup").chmod(0o755)
+    tmp_path.chmod(0o777)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    try:
+        run_command(["losetup", "--version"])
+    except WritewiseError:
+        pass
+    finally:
+        tmp_path.chmod(0o700)
+    assert not mark.exists()
