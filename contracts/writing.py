@@ -92,7 +92,7 @@ def _make_missing(path: Path) -> None:
             raise
         _make_missing(path.parent)
         with directory_of(path) as (directory, name):
-            os.mkdir(name, dir_fd=directory)
+            os.mkdir(name, 0o755, dir_fd=directory)
         return
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
