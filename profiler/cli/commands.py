@@ -6,6 +6,7 @@ from types import ModuleType
 
 from profiler.cli import (
     advise,
+    apply,
     contract,
     demo,
     doctor,
@@ -14,10 +15,12 @@ from profiler.cli import (
     profile,
     pull,
     rollback,
+    status,
     sweep,
+    verify,
 )
 
 ALL: tuple[ModuleType, ...] = (
-    *(doctor, demo, profile, pull, sweep, advise, predict, rollback),
+    *(doctor, demo, profile, pull, sweep, advise, predict, apply, verify, status, rollback),
     *(contract, lab),
 )

@@ -1,33 +1,55 @@
-"""Take back what a sweep or demo that was killed left changed on this host, from its journal."""
+"""Bring the originals back: of what a killed sweep or demo left, and of what was applied.
+
+What somebody else changed since is told and left as it is.
+"""
 
 from __future__ import annotations
 
 import argparse
 
 NAME = "rollback"
-HELP = "restore the host after a sweep or demo that was killed"
+HELP = "bring the originals back, of what was applied or left by a killed run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--dry-run` alone."""
+    """What to take back, and whether."""
     parser.add_argument("--dry-run", action="store_true", help="tell what would be restored")
+    parser.add_argument(
+        "--interrupted",
+        action="store_true",
+        help="only what a killed run left; what was applied stays",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Restore, and say what was; 0 also when there was nothing to do."""
+    from contracts.text import printable
     from profiler.requirements import NEEDED_BY, require
 
     require(*NEEDED_BY[NAME])
-    from profiler.lab.lab import take_back_abandoned
-    from profiler.study import LOCK_NAME
-    from sysctl.host.host import Host
-
-    with Host.lasting(LOCK_NAME, "rollback") as host:
-        changes = host.pending() if arguments.dry_run else host.restore()
-    changes += take_back_abandoned(dry_run=arguments.dry_run)
+    changes, left = _take_back(dry_run=arguments.dry_run, interrupted=arguments.interrupted)
     said = "would restore" if arguments.dry_run else "restored"
     for change in changes:
-        print(f"{said}: {change}")
-    if not changes:
+        print(printable(f"{said}: {change}"))
+    for sentence in left:
+        print(printable(f"left: {sentence}"))
+    if not changes and not left:
         print("nothing to restore: no change of this boot is in the journal")
     return 0
+
+
+def _take_back(*, dry_run: bool, interrupted: bool) -> tuple[list[str], list[str]]:
+    """What is restored, and why something is not; the newest first."""
+    from profiler.lab.lab import take_back_abandoned
+    from sysctl.host.applied_host import AppliedHost
+    from sysctl.host.host import WRITER, Host, state_directory
+
+    with Host.lasting(WRITER, "rollback") as host:
+        applied = AppliedHost(state_directory())
+        if dry_run:
+            changes = host.pending()
+            changes += applied.interrupted() if interrupted else applied.pending()
+        else:
+            changes = host.restore()
+            changes += applied.recover() if interrupted else applied.restore()
+    return changes + take_back_abandoned(dry_run=dry_run), list(applied.left)

@@ -114,8 +114,22 @@ class AppliedHost(Host):
             self._record(WrittenFile(absolute, temporary, text, previous, self._at()))
             replace_file(self.system, absolute, text, temporary)
 
+    def install_file(self, absolute: str, text: str) -> None:
+        """Write a file that is part of the installation: no change to take back, so no journal."""
+        if read_file(self.system, absolute) != text:
+            replace_file(self.system, absolute, text, temporary_name(absolute))
+
     def start_trial(self, argv: Sequence[str], ends_at: datetime) -> None:
-        """Start the timer that takes everything back; before the changes, so that it is there."""
+        """Start the timer that takes everything back; before the changes, so that it is there.
+
+        Raises HostError while another one runs.
+        """
+        trial = next(self._pending_of(TrialPeriod), None)
+        if trial and trial.restoring(self.system):
+            raise HostError(
+                f"there is {trial} already",
+                "end it by `writewise rollback`, or keep the changes by an apply without --for",
+            )
         self.end_trial()
         self._record(TrialPeriod(REVERT_UNIT, ends_at.isoformat(timespec="seconds")))
         self.system.run(argv)
@@ -132,12 +146,15 @@ class AppliedHost(Host):
 
     def applied(self) -> list[Change]:
         """What was applied and not taken back, the oldest first."""
-        pending = [(entry, from_json(entry.change)) for entry in self._journal.pending()]
+        pending = [
+            (entry, from_json(entry.change)) for entry in self._journal.pending() if entry.is_kept
+        ]
         return [change for entry, change in reversed(pending) if self._is_due(entry, change)]
 
-    def is_interrupted(self) -> bool:
-        """Whether a killed `apply` has left something."""
-        return any(not entry.is_kept for entry in self._journal.pending())
+    def interrupted(self) -> list[str]:
+        """What a killed `apply` has left, in words."""
+        entries = [entry for entry in self._journal.pending() if not entry.is_kept]
+        return [str(from_json(entry.change)) for entry in entries]
 
     def _at(self) -> str:
         return self._now().isoformat(timespec="seconds")

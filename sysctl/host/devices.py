@@ -163,11 +163,12 @@ def _check_scheduler(system: System, disk: Disk, name: str, value: str) -> None:
 def _write(system: System, disk: Disk, attribute: str, value: str) -> None:
     system.write(disk.path(attribute), value)
     present = read_attribute(system, disk, attribute)
-    if not _is_same(attribute, value, present):
+    if not is_same(attribute, value, present):
         raise HostError(f"{disk.name} {attribute} was set to {value} but reads back as {present}")
 
 
-def _is_same(attribute: str, wanted: str, present: str) -> bool:
+def is_same(attribute: str, wanted: str, present: str) -> bool:
+    """Whether a value reads back as written; one that is kept as a share may be near it."""
     knob = DEVICE_BY_NAME.get(attribute)
     if knob is None or not knob.is_rounded:
         return wanted == present

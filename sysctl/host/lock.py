@@ -47,6 +47,22 @@ def exclusive_lock(path: Path, purpose: str, system: System | None = None) -> It
         os.close(descriptor)
 
 
+def holder_of(path: Path) -> str:
+    """Who holds the lock, in words; empty when nobody does. Raises HostError."""
+    with host_errors(f"use {path}"):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return ""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return ""
+    except BlockingIOError:
+        return os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "unknown"
+    finally:
+        os.close(descriptor)
+
+
 def _take(descriptor: int, system: System) -> None:
     for poll in range(round(COMMAND_TIMEOUT_S / _POLL_S)):
         try:

@@ -1,0 +1,162 @@
+"""Apply a recommendation to this host: shows the difference, asks, and can be rolled back.
+
+Every change is journaled first and read back. An error, Ctrl-C or a kill in between leaves the host
+as it was; `writewise rollback` brings the originals back at any time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from profiler.cli.common import terminable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sysctl.apply.applying import Options
+    from sysctl.apply.plan import Plan
+    from sysctl.host.applied_host import AppliedHost
+    from sysctl.host.system import System
+    from sysctl.recommendation import RecommendedChange
+
+NAME = "apply"
+HELP = "apply a recommendation to this host, for good or on trial"
+
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_MAX_TRIAL_S = 7 * 86400
+_FILE_COLUMNS = 120
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to apply, and for how long."""
+    parser.add_argument(
+        "recommendation", metavar="RECOMMENDATION", type=Path, help="of advise, or results of sweep"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the difference and stop")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--persist", action="store_true", help="write a file in /etc/sysctl.d too, for each boot"
+    )
+    parser.add_argument(
+        "--for",
+        dest="trial_s",
+        metavar="30m",
+        type=_period,
+        help="a trial: the originals return by themselves after it",
+    )
+    parser.add_argument(
+        "--mounts", action="store_true", help="remount too, where a remount changes the options"
+    )
+    parser.add_argument(
+        "--install-recovery",
+        action="store_true",
+        help="install a unit that takes back at boot what a killed run left",
+    )
+
+
+def _period(text: str) -> int:
+    match = re.fullmatch(r"([1-9][0-9]{0,6})(s|m|min|h|d)", text)
+    seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
+    if not 0 < seconds <= _MAX_TRIAL_S:
+        raise argparse.ArgumentTypeError("give a time such as 90s, 30m or 2h, at most 7d")
+    return seconds
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Apply; 0 when it is in force, 1 when the answer was no."""
+    from rich.console import Console
+
+    from contracts.errors import UsageError
+    from sysctl.apply.applying import Options
+    from sysctl.apply.source import read_change
+
+    if arguments.persist and arguments.trial_s is not None:
+        raise UsageError("--persist is for good and --for is for a while", "give one of the two")
+    change = read_change(arguments.recommendation, trusted=not arguments.dry_run)
+    width = None if sys.stdout.isatty() else _FILE_COLUMNS
+    console = Console(markup=False, highlight=False, width=width)
+    options = Options(
+        persist=arguments.persist,
+        mounts=arguments.mounts,
+        trial_s=arguments.trial_s,
+        install_recovery=arguments.install_recovery,
+    )
+    if arguments.dry_run:
+        return _dry_run(change, options, console)
+    return _apply(change, options, console, is_agreed=arguments.yes)
+
+
+def _dry_run(change: RecommendedChange, options: Options, console: Console) -> int:
+    from sysctl.host.system import System
+
+    _show(System(), change, options, console)
+    print("\nnothing was changed (--dry-run)")
+    return 0
+
+
+def _apply(
+    change: RecommendedChange, options: Options, console: Console, *, is_agreed: bool
+) -> int:
+    from contracts.errors import UsageError
+    from profiler.requirements import NEEDED_BY, require
+    from sysctl.host.applied_host import applying
+
+    require(*NEEDED_BY[NAME])
+    if not is_agreed and not sys.stdin.isatty():
+        raise UsageError(
+            "nobody can be asked here, and nothing is changed without",
+            "give --yes, or --dry-run to see the difference alone",
+        )
+    with terminable(), applying("apply") as host:
+        for text in host.recovered:
+            print(f"restored after a killed run: {text}")
+        plan = _show(host.system, change, options, console)
+        if not is_agreed and not _agrees():
+            print("nothing was changed")
+            return 1
+        _perform(host, change, plan, options)
+    return 0
+
+
+def _show(system: System, change: RecommendedChange, options: Options, console: Console) -> Plan:
+    """Print the difference and what would override it; refuses here what cannot be done."""
+    from profiler.report.applying import print_plan
+    from sysctl.apply import persistence
+    from sysctl.apply.applying import check
+    from sysctl.apply.plan import plan_of
+
+    plan = plan_of(system, change)
+    check(system, change, plan, options)
+    print_plan(plan, console, remounts=options.mounts)
+    if options.persist:
+        path = persistence.choose_path(system, change)
+        print(f"\nfor each boot: {path}")
+        for line in persistence.overriding(system, change, path):
+            print(f"  overridden there by {line}")
+    return plan
+
+
+def _agrees() -> bool:
+    try:
+        return input("\nApply this? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _perform(host: AppliedHost, change: RecommendedChange, plan: Plan, options: Options) -> None:
+    from profiler.report.applying import changed_names
+    from sysctl.apply.applying import perform
+
+    print()
+    for sentence in perform(host, change, plan, options):
+        print(sentence)
+    names = changed_names(plan)
+    if names:
+        print(f"applied and read back: {', '.join(names)}")
+    else:
+        print("every value was in force already")
+    print("to undo: writewise rollback    to check: writewise verify --applied")

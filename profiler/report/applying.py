@@ -1,0 +1,104 @@
+"""What apply, verify and status say on a terminal: the diff, the compliance table, the state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from contracts.text import printable
+from contracts.units import format_size
+from sysctl.apply.compliance import Compliance
+from sysctl.apply.plan import Difference, MountDifference, Plan
+from sysctl.apply.state import State
+
+
+def print_plan(plan: Plan, console: Console, *, remounts: bool) -> None:
+    """The diff: present and new value, what both mean in bytes, why, and who else sets it."""
+    console.print(_plan_table(plan))
+    for each in (*plan.sysctls, *plan.knobs):
+        _print(console, f"\n{each.name}: {each.reason}" if each.reason else "")
+        for other in each.others:
+            _print(console, f"  also set: {other}", "yellow")
+    if plan.mount is not None:
+        _print_mount(plan.mount, console, remounts=remounts)
+
+
+def _plan_table(plan: Plan) -> Table:
+    table = Table("setting", "present", "", "new", box=None, pad_edge=False)
+    disk = plan.disk.name + " " if plan.disk else ""
+    for prefix, differences in (("", plan.sysctls), (disk, plan.knobs)):
+        for each in differences:
+            style = "bold" if each.is_change else "dim"
+            present = _with_size(each.present, each.present_bytes)
+            new = _with_size(each.new, each.new_bytes) if each.is_change else "as it is"
+            cells = (prefix + each.name, present, "→" if each.is_change else "", new)
+            table.add_row(*(printable(cell) for cell in cells), style=style)
+    return table
+
+
+def _with_size(value: str, size_bytes: int | None) -> str:
+    return value if size_bytes is None else f"{value} ({format_size(size_bytes)})"
+
+
+def _print_mount(mount: MountDifference, console: Console, *, remounts: bool) -> None:
+    present, new = (",".join(words) or "defaults" for words in (mount.present, mount.new))
+    if not mount.is_change:
+        _print(console, f"\nmount {mount.target}: {present}, as it is", "dim")
+        return
+    _print(console, f"\nmount {mount.target}: {present} → {new}", "bold")
+    _print(console, f"  {mount.reason}")
+    if remounts:
+        _print(console, "  by a remount; for the next boot write it into /etc/fstab:")
+    else:
+        how = "a fresh mount" if mount.takes_fresh_mount else "a fresh mount, or --mounts"
+        _print(console, f"  not changed here: it takes {how}. The options in /etc/fstab:")
+    _print(console, f"  {mount.fstab}")
+
+
+def changed_names(plan: Plan) -> list[str]:
+    """What of sysctls and knobs would change."""
+    differences: Sequence[Difference] = (*plan.sysctls, *plan.knobs)
+    return [each.name for each in differences if each.is_change]
+
+
+def print_compliance(checks: Sequence[Compliance], console: Console) -> None:
+    """A row for each setting; reasons and notes in lines below, to be copied."""
+    table = Table("setting", "wanted", "present", "", box=None, pad_edge=False)
+    for check in checks:
+        word = "compliant" if check.is_compliant else "NOT compliant"
+        cells = (check.name, check.wanted, check.present, word)
+        style = None if check.is_compliant else "bold red"
+        table.add_row(*(printable(cell) for cell in cells), style=style)
+    console.print(table)
+    for check in checks:
+        if check.reason:
+            _print(console, f"\n{check.name}: {check.reason}")
+        elif check.note:
+            _print(console, f"\n{check.name}: {check.note}", "dim")
+
+
+def print_state(state: State, console: Console) -> None:
+    """What is applied since when, what a killed run left, and who is at work."""
+    for item in state.applied:
+        _print(console, f"applied at {item.at}: {item.what}")
+    if not state.applied:
+        _print(console, "nothing is applied")
+    if state.trial_ends_at:
+        _print(console, f"trial period: the originals return at {state.trial_ends_at}", "yellow")
+    for path in state.files:
+        _print(console, f"read at every boot: {path}")
+    for change in state.interrupted:
+        _print(console, f"left by a killed run: {change}", "red")
+    if state.interrupted:
+        _print(console, "  → the next sweep or `writewise rollback --interrupted` takes it back")
+    if state.lock_holder:
+        _print(console, f"at work: {state.lock_holder}")
+
+
+def _print(console: Console, line: str, style: str = "") -> None:
+    if line:
+        lead = "\n" * (len(line) - len(line.lstrip("\n")))
+        console.print(Text(lead + printable(line.lstrip("\n")), style=style), soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Taking a recommendation in force: what would change, the change, whether it still holds."""

@@ -1,0 +1,80 @@
+"""A recommendation taken in force: the one order in which it is done, each step journaled first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sysctl.apply import persistence, units
+from sysctl.apply.plan import Plan
+from sysctl.host.applied_host import AppliedHost, utc_now
+from sysctl.host.system import HostError, System
+from sysctl.recommendation import RecommendedChange
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to apply: in a file too, remounting too, for a trial period (s), with a unit at boot."""
+
+    persist: bool = False
+    mounts: bool = False
+    trial_s: int | None = None
+    install_recovery: bool = False
+
+
+def check(system: System, change: RecommendedChange, plan: Plan, options: Options) -> None:
+    """Refuse what cannot be done before anything is. Raises HostError."""
+    if options.trial_s is not None:
+        units.require_systemd(system, "--for")
+    if options.install_recovery:
+        units.require_systemd(system, "--install-recovery")
+        persistence.check_is_free(system, units.RECOVERY_PATH)
+    if options.persist:
+        path = persistence.choose_path(system, change)
+        persistence.check_is_free(system, path)
+        persistence.text_of(change, path)
+    mount = plan.mount
+    if options.mounts and mount and mount.is_change and mount.takes_fresh_mount:
+        raise HostError(
+            f"{','.join(mount.new)} on {mount.target} takes a fresh mount, not a remount",
+            "leave out --mounts, write the options into /etc/fstab, unmount and mount the volume",
+        )
+
+
+def perform(
+    host: AppliedHost, change: RecommendedChange, plan: Plan, options: Options
+) -> list[str]:
+    """Apply it all, or nothing: what an error or a signal leaves half done is taken back.
+
+    Returns what was done, in sentences. Raises HostError.
+    """
+    done = []
+    if options.install_recovery:
+        done.append(install_recovery(host))
+    if options.trial_s is not None:
+        ends_at = utc_now() + timedelta(seconds=options.trial_s)
+        host.start_trial(units.revert_argv(options.trial_s, units.program()), ends_at)
+        done.append(f"the originals return by themselves at {ends_at:%Y-%m-%d %H:%M:%S} UTC")
+    if options.persist:
+        path = persistence.choose_path(host.system, change)
+        host.write_file(path, persistence.text_of(change, path))
+        done.append(f"wrote {path}, which every boot reads")
+    host.apply_sysctls(change.sysctl_values)
+    if plan.disk:
+        host.apply_knobs(plan.disk, {knob.name: knob.new for knob in plan.knobs})
+    if options.mounts and plan.mount:
+        host.apply_mount_words(plan.mount.target, plan.mount.new)
+    if options.trial_s is None:
+        host.end_trial()
+    host.keep()
+    return done
+
+
+def install_recovery(host: AppliedHost) -> str:
+    """Install and enable the unit that recovers at boot; it is no change to be rolled back."""
+    units.require_systemd(host.system, "--install-recovery")
+    persistence.check_is_free(host.system, units.RECOVERY_PATH)
+    host.install_file(units.RECOVERY_PATH, units.recovery_unit(units.program()))
+    host.system.run(["systemctl", "daemon-reload"])
+    host.system.run(["systemctl", "enable", units.RECOVERY_UNIT])
+    return f"{units.RECOVERY_UNIT} takes back at boot what a killed run leaves"

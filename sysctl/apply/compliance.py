@@ -1,0 +1,157 @@
+"""Whether a host is as it should be, setting by setting, and why not: for `writewise verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sysctl.apply.plan import disk_at, present_text
+from sysctl.apply.sysctl_files import Assignment, rivals
+from sysctl.host import devices
+from sysctl.host.applied import AppliedKnobs, AppliedMount, AppliedSysctls
+from sysctl.host.changes import Change
+from sysctl.host.mount_table import mount_at
+from sysctl.host.mounts import missing_words, present_words
+from sysctl.host.sysctls import read_writeback, sysctl_path
+from sysctl.host.system import HostError, System
+from sysctl.recommendation import RecommendedChange
+from sysctl.setting import replace_values
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a host should be: sysctls, knobs by disk, mount options by target."""
+
+    sysctls: Mapping[str, int] = field(default_factory=dict)
+    knobs: tuple[tuple[devices.Disk, Mapping[str, str]], ...] = ()
+    mounts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: tuple[Compliance, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compliance:
+    """One setting: wanted and present, `reason` why they differ (empty: they do not).
+
+    `note` is what holds besides: what a boot makes of it.
+    """
+
+    name: str
+    wanted: str
+    present: str
+    reason: str = ""
+    note: str = ""
+
+    @property
+    def is_compliant(self) -> bool:
+        """Whether it is as wanted."""
+        return not self.reason
+
+
+def wanted_by(system: System, change: RecommendedChange) -> Wanted:
+    """What a recommendation wants; knobs of a disk that is not there are `missing`."""
+    wanted = Wanted(
+        sysctls=change.sysctl_values,
+        mounts={change.mount.target: change.mount.value} if change.mount else {},
+    )
+    if change.disk is None:
+        return wanted
+    values = {knob.name: knob.value for knob in change.disk.knobs}
+    try:
+        return replace(wanted, knobs=((disk_at(system, change.disk), values),))
+    except HostError as error:
+        missing = tuple(Compliance(n, v, "not there", error.message) for n, v in values.items())
+        return replace(wanted, missing=missing)
+
+
+def wanted_by_applied(changes: Iterable[Change]) -> Wanted:
+    """What was applied, the latest value of each setting."""
+    sysctls: dict[str, int] = {}
+    knobs: dict[devices.Disk, dict[str, str]] = {}
+    mounts: dict[str, tuple[str, ...]] = {}
+    for change in changes:
+        if isinstance(change, AppliedSysctls):
+            sysctls = replace_values(sysctls, change.values)
+        elif isinstance(change, AppliedKnobs):
+            knobs.setdefault(change.disk, {}).update(change.values)
+        elif isinstance(change, AppliedMount):
+            mounts[change.target] = change.words
+    return Wanted(sysctls, tuple(knobs.items()), mounts)
+
+
+def check_compliance(
+    system: System, wanted: Wanted, applied: Sequence[Change] = ()
+) -> list[Compliance]:
+    """Each setting of `wanted`; `applied` (the oldest first) tells what was applied when."""
+    return [
+        *_sysctls(system, wanted.sysctls, applied),
+        *(check for disk, values in wanted.knobs for check in _knobs(system, disk, values)),
+        *wanted.missing,
+        *(_mount(system, target, words) for target, words in wanted.mounts.items()),
+    ]
+
+
+def _sysctls(
+    system: System, wanted: Mapping[str, int], applied: Sequence[Change]
+) -> list[Compliance]:
+    there = {name for name in wanted if system.exists(sysctl_path(name))}
+    present = read_writeback(system) if there else {}
+    checks = []
+    for name, value in wanted.items():
+        text, lines = present_text(present, name), rivals(system, [name])
+        if name not in there:
+            why = "this kernel does not have it"
+            checks.append(Compliance(name, str(value), "not there", why))
+        elif present.get(name) == value:
+            checks.append(Compliance(name, str(value), text, note=_at_boot(name, value, lines)))
+        else:
+            reason = _set_by(text, name, lines) or _since(name, value, applied)
+            checks.append(Compliance(name, str(value), text, reason))
+    return checks
+
+
+def _at_boot(name: str, value: int, lines: Sequence[Assignment]) -> str:
+    """What the files make of a value at the next boot."""
+    if not lines:
+        return "in no file of sysctl.d: a boot takes it away"
+    last = lines[-1]
+    return "" if (last.name, last.value) == (name, str(value)) else f"a boot sets {last}"
+
+
+def _set_by(present: str, name: str, lines: Sequence[Assignment]) -> str:
+    """The file whose value is in force in place of the wanted one."""
+    for line in reversed(lines):
+        told = line.value if line.name == name else f"{line.name} = {line.value}"
+        if told == present:
+            return f"overridden: {line}"
+    return ""
+
+
+def _since(name: str, value: int, applied: Sequence[Change]) -> str:
+    """Whether it was applied at all."""
+    for change in reversed(applied):
+        if isinstance(change, AppliedSysctls) and change.values.get(name) == value:
+            return f"changed since it was applied at {change.at}, by no file of sysctl.d"
+    return "not applied on this host, or changed since"
+
+
+def _knobs(system: System, disk: devices.Disk, wanted: Mapping[str, str]) -> list[Compliance]:
+    if not devices.is_there(system, disk):
+        why = f"{disk.name} is not the disk any more that it was"
+        return [Compliance(name, value, "not there", why) for name, value in wanted.items()]
+    present = devices.present_values(system, disk)
+    checks = []
+    for name, value in wanted.items():
+        reason = "" if name in present else "this kernel does not have it for this disk"
+        if name in present and not devices.is_same(name, value, present[name]):
+            reason = f"another value on {disk.name}: set anew, or never applied"
+        found = present.get(name, "not there")
+        checks.append(Compliance(f"{disk.name} {name}", value, found, reason))
+    return checks
+
+
+def _mount(system: System, target: str, words: tuple[str, ...]) -> Compliance:
+    mount = mount_at(system.mounts(), target)
+    present = ",".join(present_words(mount)) or "defaults" if mount else "not mounted"
+    missing = missing_words(system, target, words)
+    reason = f"did not take, or not mounted so: {', '.join(missing)}" if missing else ""
+    return Compliance(f"mount {target}", ",".join(words) or "defaults", present, reason)

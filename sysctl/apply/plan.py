@@ -1,0 +1,169 @@
+"""What applying a recommendation would change on this host, as it is now; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sysctl.apply.sysctl_files import Assignment, contradicting
+from sysctl.host.devices import Disk, disk_of, present_values
+from sysctl.host.mount_table import Mount, mount_at
+from sysctl.host.mounts import missing_words, needs_fresh_mount, present_words
+from sysctl.host.sysctls import dirtyable_bytes, read_writeback
+from sysctl.host.system import HostError, System
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+from sysctl.recommendation import DiskAdvice, MountAdvice, RecommendedChange
+from sysctl.setting import invalid_reason, replace_values
+from sysctl.writeback import Thresholds, effective_thresholds
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One value: as it is on this host, and as it would be.
+
+    `present` names the counterpart where that is in force. The bytes are what the kernel makes of a
+    threshold with today's dirtyable memory, None for what is none. `others` are the lines of files
+    that set it to something else at boot.
+    """
+
+    name: str
+    present: str
+    new: str
+    reason: str
+    is_change: bool
+    present_bytes: int | None = None
+    new_bytes: int | None = None
+    others: tuple[Assignment, ...] = ()
+
+
+@dataclass(frozen=True)
+class MountDifference:
+    """How `target` is mounted, and should be; `fstab` are the options for its line there.
+
+    `takes_fresh_mount` tells that a remount would not do.
+    """
+
+    target: str
+    present: tuple[str, ...]
+    new: tuple[str, ...]
+    fstab: str
+    reason: str
+    is_change: bool
+    takes_fresh_mount: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a recommendation means for this host. `disk` is that of `knobs`."""
+
+    sysctls: tuple[Difference, ...]
+    knobs: tuple[Difference, ...] = ()
+    disk: Disk | None = None
+    mount: MountDifference | None = None
+
+    @property
+    def is_in_force(self) -> bool:
+        """Whether nothing would change, mount options aside."""
+        return not any(each.is_change for each in (*self.sysctls, *self.knobs))
+
+
+def plan_of(system: System, change: RecommendedChange) -> Plan:
+    """Compare a recommendation with the host.
+
+    Raises HostError where it cannot be meant for this host: no such mount or disk, or thresholds
+    that its kernel would not take as they are written.
+    """
+    disk = disk_at(system, change.disk) if change.disk else None
+    return Plan(
+        sysctls=_sysctls(system, change),
+        knobs=_knobs(system, disk, change.disk) if disk and change.disk else (),
+        disk=disk,
+        mount=_mount(system, change.mount) if change.mount else None,
+    )
+
+
+def disk_at(system: System, advice: DiskAdvice) -> Disk:
+    """The disk that holds the advice's mount. Raises HostError."""
+    return disk_of(system, _mounted(system, advice.target))
+
+
+def _mounted(system: System, target: str) -> Mount:
+    mount = mount_at(system.mounts(), target)
+    if mount is None:
+        raise HostError(
+            f"nothing is mounted on {target}, which the recommendation is for",
+            "mount the volume there, or run a sweep on this host",
+        )
+    return mount
+
+
+def _sysctls(system: System, change: RecommendedChange) -> tuple[Difference, ...]:
+    present, dirtyable = read_writeback(system), dirtyable_bytes(system)
+    new = replace_values(present, change.sysctl_values)
+    reason = invalid_reason(new, dirtyable)
+    if reason:
+        raise HostError(
+            f"not for this host: {reason}", "apply the thresholds in the other form, or sweep here"
+        )
+    before, after = (effective_thresholds(values, dirtyable) for values in (present, new))
+    return tuple(
+        Difference(
+            name=advice.name,
+            present=present_text(present, advice.name),
+            new=str(advice.value),
+            reason=advice.reason,
+            is_change=present.get(advice.name) != advice.value,
+            present_bytes=_bytes_of(before, advice.name),
+            new_bytes=_bytes_of(after, advice.name),
+            others=tuple(contradicting(system, advice.name, advice.value)),
+        )
+        for advice in change.sysctls
+    )
+
+
+def present_text(present: Mapping[str, int], name: str) -> str:
+    """`20`, or `vm.dirty_bytes = 1073741824` where the counterpart is in force."""
+    if name in present:
+        return str(present[name])
+    counterpart = BY_NAME[name].counterpart
+    if counterpart is None or counterpart not in present:
+        return "unknown"
+    return f"{counterpart} = {present[counterpart]}"
+
+
+def _bytes_of(thresholds: Thresholds, name: str) -> int | None:
+    if name in DIRTY_PAIR:
+        return thresholds.dirty_bytes
+    return thresholds.background_bytes if name in BACKGROUND_PAIR else None
+
+
+def _knobs(system: System, disk: Disk, advice: DiskAdvice) -> tuple[Difference, ...]:
+    present = present_values(system, disk)
+    return tuple(
+        Difference(
+            name=knob.name,
+            present=present.get(knob.name, "not there"),
+            new=knob.value,
+            reason=knob.reason,
+            is_change=present.get(knob.name) != knob.value,
+        )
+        for knob in advice.knobs
+    )
+
+
+def _mount(system: System, advice: MountAdvice) -> MountDifference:
+    mount = _mounted(system, advice.target)
+    if mount.fstype != advice.fstype:
+        raise HostError(
+            f"{advice.target} holds {mount.fstype}, and the options are for {advice.fstype}",
+            "run a sweep on this host",
+        )
+    return MountDifference(
+        target=advice.target,
+        present=present_words(mount),
+        new=advice.value,
+        fstab=",".join((*advice.policy, *advice.value)) or "defaults",
+        reason=advice.reason,
+        is_change=bool(missing_words(system, advice.target, advice.value)),
+        takes_fresh_mount=needs_fresh_mount(mount, advice.value, mount.all_options),
+    )

@@ -1,0 +1,46 @@
+"""Where a recommended change comes from: `recommendation.json`, or results that are advised now."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from contracts.errors import UsageError
+from contracts.files import FileKind
+from contracts.text import printable
+from sysctl import results
+from sysctl.advise import advise
+from sysctl.recommendation import RecommendedChange, change_of
+from sysctl.recommendation_file import from_json
+
+_FILE = FileKind(
+    noun="recommendation",
+    max_bytes=64 * 2**20,
+    hint="give the recommendation.json of `writewise advise`, or the results of `writewise sweep`",
+)
+
+
+def read_change(path: Path, *, trusted: bool = False) -> RecommendedChange:
+    """The change that the file holds, or that its results recommend.
+
+    Raises UsageError; with `trusted`, to change the host, also where others could have written it.
+    """
+    name = printable(str(path))
+    try:
+        document = json.loads(_FILE.read_text(str(path), trusted=trusted))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is no JSON, or cut short: {error}", _FILE.hint) from None
+    if isinstance(document, dict) and document.get("format") == results.FORMAT:
+        return _advised(path, trusted)
+    return from_json(document, name)
+
+
+def _advised(path: Path, trusted: bool) -> RecommendedChange:
+    recommendation = advise(results.load(path, trusted=trusted))
+    change = change_of(recommendation)
+    if change is None:
+        raise UsageError(
+            f"{printable(str(path))} recommends no change, so there is nothing to apply",
+            f"its verdict: {printable(recommendation.verdict)}",
+        )
+    return from_json(json.loads(json.dumps(change.to_json())), printable(str(path)))

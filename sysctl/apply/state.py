@@ -1,0 +1,62 @@
+"""What Writewise has changed on this host and still holds: for `writewise status`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sysctl.apply import persistence
+from sysctl.host.applied import (
+    AppliedKnobs,
+    AppliedMount,
+    AppliedSysctls,
+    TrialPeriod,
+    WrittenFile,
+)
+from sysctl.host.applied_host import AppliedHost
+from sysctl.host.host import WRITER, Host, state_directory
+from sysctl.host.lock import holder_of
+from sysctl.host.system import System
+
+_STAYING = (AppliedSysctls, AppliedKnobs, AppliedMount, WrittenFile)
+
+
+@dataclass(frozen=True)
+class AppliedItem:
+    """One change that is to stay: what, and when it was made (ISO 8601)."""
+
+    what: str
+    at: str
+
+
+@dataclass(frozen=True)
+class State:
+    """What is applied, the end of its trial period, our files, what a killed run left, who works.
+
+    `interrupted` is what the next start takes back; empty while somebody holds the lock, since
+    those are changes at work.
+    """
+
+    applied: tuple[AppliedItem, ...]
+    trial_ends_at: str
+    files: tuple[str, ...]
+    interrupted: tuple[str, ...]
+    lock_holder: str
+
+
+def read_state(system: System | None = None) -> State:
+    """Look; nothing is changed and no lock is taken. Raises JournalError."""
+    directory = state_directory()
+    host = AppliedHost(directory, system)
+    holder = holder_of(directory / f"{WRITER}.lock")
+    changes = host.applied()
+    trials = [c.ends_at for c in changes if isinstance(c, TrialPeriod) and c.restoring(host.system)]
+    left = [*Host(directory, WRITER, system).pending(), *host.interrupted()]
+    return State(
+        applied=tuple(
+            AppliedItem(str(each), each.at) for each in changes if isinstance(each, _STAYING)
+        ),
+        trial_ends_at=trials[-1] if trials else "",
+        files=tuple(p for p in persistence.PATHS if persistence.is_ours(host.system, p)),
+        interrupted=() if holder else tuple(left),
+        lock_holder=holder,
+    )
