@@ -28,6 +28,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     """
     if not change.changes_sysctls:
         return ()
+    sysctl_lines(change.sysctl_values)
     reasons = {advice.name: advice.reason for advice in change.sysctls}
     measured = Snippet(FILE_NAME, _text(change, change.sysctl_values, reasons, FILE_NAME, None))
     form = change.other_form

@@ -7,7 +7,6 @@ end of a line (`config_parse()` in src/shared/conf-parser.c, as of systemd 252).
 
 from __future__ import annotations
 
-import posixpath
 import re
 
 from contracts.text import quoted
@@ -52,14 +51,14 @@ def unit_name(mount_point: str) -> str:
     Raises InexpressibleError for paths that no unit can have.
     """
     printable_text(mount_point, "mount point")
-    if not mount_point.startswith("/") or posixpath.normpath(mount_point) != mount_point:
-        raise InexpressibleError(f"{quoted(mount_point)} is no normalized absolute path")
     if mount_point == "/":
         raise InexpressibleError("the root file system is mounted before systemd reads this unit")
-    first, *others = mount_point.strip("/").encode()
-    # a dot in front would make a hidden file
-    start = _escaped(first) if first != ord(".") else f"\\x{first:02x}"
-    name = start + "".join(map(_escaped, others)) + _SUFFIX
+    start, *parts = mount_point.split("/")
+    if start or not parts or {"", ".", ".."} & set(parts):
+        raise InexpressibleError(f"{quoted(mount_point)} is no normalized absolute path")
+    name = "".join(map(_escaped, mount_point[1:].encode())) + _SUFFIX
+    if name.startswith("."):  # would be a hidden file
+        name = f"\\x{ord('.'):02x}{name[1:]}"
     if len(name) > _MAX_NAME_BYTES:
         raise InexpressibleError(
             f"the mount point {quoted(mount_point)} is too long for a unit's name"

@@ -1,0 +1,71 @@
+"""Recommended changes for the tests of the snippets: one with everything, and what others wrote."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from hypothesis import strategies as st
+
+from sysctl.advise import advise
+from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice, change_of
+from tests.unit.sweeps import sweep
+
+EVERYTHING = replace(
+    change_of(advise(sweep())),
+    mount=MountAdvice(
+        "/data", "/dev/nvme1n1", "xfs", ("noatime",), ("relatime",), ("nosuid",), "fewer writes"
+    ),
+    disk=DiskAdvice(
+        "/data",
+        "/dev/nvme1n1",
+        (
+            KnobAdvice("queue/nr_requests", "512", "256", "more may wait"),
+            KnobAdvice("queue/scheduler", "none", "mq-deadline", "the device sorts by itself"),
+            KnobAdvice("bdi/min_bytes", "268435456", "0", "room for the pull"),
+        ),
+        "nvme1n1",
+        "vol0123456789abcdef0",
+        "nvme.1d0f-766f6c30-01",
+    ),
+)
+SYSCTLS = {"vm.dirty_ratio": 80, "vm.dirty_background_ratio": 5}
+
+#: What ends a line, a string, a comment or a field somewhere, or is replaced by something.
+_PIECES = (
+    *(" ", "\t", "\n", "\r", "\x0b", "\x85", "\u2028", "\\", "\\\n", "#", ";", "'", '"', "`", "|"),
+    *("$(reboot)", "${x}", "%n", "%%", "{{ x }}", "{{resolve:ssm:x}}", "{% x %}", "{#", "}}", "]"),
+    *("\x1b[2J", "\x00", "\u202e", "\u200b", "\ufeff", "\ufffe", "\udc80", "é", "\U0001f600", ","),
+    *("--==WRITEWISE==", "kernel.core_pattern=|/x", "../", "- ", ": ", "&x", "*x", "!!python/x"),
+    *("\nvm.swappiness = 0\n", '", RUN+="/x", ATTR{x}="', "\n[Mount]\nOptions=suid\n", "\\x20"),
+)
+nasty = st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=3)), max_size=5).map("".join)
+paths = nasty.map(lambda text: "/mnt" + text)
+
+
+@st.composite
+def told_by_others(draw):
+    """`EVERYTHING` with another text in every place that only tells something."""
+    evidence = EVERYTHING.evidence
+    told = {f.name: draw(nasty) for f in fields(evidence) if f.type == "str"}
+    knobs = tuple(
+        replace(k, present=draw(nasty), reason=draw(nasty)) for k in EVERYTHING.disk.knobs
+    )
+    return replace(
+        EVERYTHING,
+        sysctls=tuple(replace(a, reason=draw(nasty)) for a in EVERYTHING.sysctls),
+        evidence=replace(evidence, **told),
+        mount=replace(EVERYTHING.mount, reason=draw(nasty)),
+        disk=replace(EVERYTHING.disk, knobs=knobs, device=draw(nasty), target=draw(nasty)),
+        other_form=replace(EVERYTHING.other_form, note=draw(nasty)),
+    )
+
+
+def mounted(target="/data", device="/dev/nvme1n1", words=("noatime",), **rest):
+    """`EVERYTHING` with another mount."""
+    mount = replace(EVERYTHING.mount, target=target, device=device, value=tuple(words), **rest)
+    return replace(EVERYTHING, mount=mount)
+
+
+def text_of(renderer, change, at=0):
+    """The text of a renderer's snippet."""
+    return renderer.render(change)[at].text

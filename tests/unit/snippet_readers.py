@@ -1,0 +1,107 @@
+"""Readers of the snippets, as strict as their consumers and no more forgiving."""
+
+from __future__ import annotations
+
+import email
+import re
+
+import yaml
+
+_FSTAB_ESCAPE = re.compile(r"\\(040|011|012|134)")
+_UDEV_TOKEN = re.compile(r'([A-Z]+(?:\{[^{}"]+\})?)(==|=)"([^"\\]*)"')
+
+
+class _AnsibleLoader(yaml.SafeLoader):
+    """`!unsafe` as Ansible has it: text that is no template."""
+
+
+class Literal(str):
+    """Text that was marked `!unsafe`."""
+
+    __slots__ = ()
+
+
+_AnsibleLoader.add_constructor("!unsafe", lambda loader, node: Literal(node.value))
+
+
+def sysctl_conf(text):
+    """sysctl.conf(5): each assignment in order; `#` and `;` begin a comment."""
+    lines = [line.strip() for line in text.split("\n")]
+    settings = [line for line in lines if line and line[0] not in "#;"]
+    return [tuple(part.strip() for part in line.split("=", 1)) for line in settings]
+
+
+def fstab(text):
+    """As glibc's getmntent(3) does: the fields of each line, four escapes decoded."""
+    lines = [line.lstrip(" \t") for line in text.split("\n")]
+    return [
+        [_FSTAB_ESCAPE.sub(lambda m: chr(int(m[1], 8)), f) for f in re.split("[ \t]+", line)]
+        for line in lines
+        if line and not line.startswith("#")
+    ]
+
+
+def unit(text):
+    """systemd.syntax(7): (section, key) → value, specifiers resolved where they are `%%`."""
+    values, section = {}, ""
+    for line in text.split("\n"):
+        stripped = line.strip(" \t\r")
+        if not stripped or stripped[0] in "#;":
+            continue
+        assert not stripped.endswith("\\"), "goes on in the next line"
+        if stripped.startswith("["):
+            section = stripped[1:-1]
+            continue
+        key, _, value = stripped.partition("=")
+        assert "%" not in value.replace("%%", ""), "a specifier"
+        assert (section, key) not in values
+        values[section, key] = value.strip().replace("%%", "%")
+    return values
+
+
+def udev(text):
+    """udev(7): the tokens of each rule; none of their values has an escape, a pattern or a `$`."""
+    rules = []
+    for line in text.split("\n"):
+        if line.lstrip().startswith("#") or not line:
+            continue
+        tokens = line.split(", ")
+        matches = [_UDEV_TOKEN.fullmatch(token) for token in tokens]
+        assert all(matches), line
+        rules.append([match.groups() for match in matches])
+        for key, _, value in rules[-1]:
+            assert not set("*?[]$%") & set(value), line
+            assert "|" not in value or (key, value) == ("ACTION", "add|change")
+    return rules
+
+
+def ansible(text):
+    """The tasks; every text that is not `Literal` must be none that Jinja would look into."""
+    tasks = yaml.load(text, Loader=_AnsibleLoader)
+    for leaf in _leaves(tasks):
+        assert isinstance(leaf, (Literal, bool)) or not re.search(r"\{[{%#]", leaf)
+    return tasks
+
+
+def _leaves(node):
+    if isinstance(node, (dict, list)):
+        for child in [*node, *node.values()] if isinstance(node, dict) else node:
+            yield from _leaves(child)
+    else:
+        yield node
+
+
+def user_data_of(template):
+    """The only part of the MIME archive in a launch template, as cloud-init takes it apart."""
+    [resource] = yaml.safe_load(template)["Resources"].values()
+    archive = resource["Properties"]["LaunchTemplateData"]["UserData"]["Fn::Base64"]
+    assert "{{" not in archive
+    message = email.message_from_string(archive)
+    [part] = message.get_payload()
+    assert (message.get_content_type(), part.get_content_type()) == (
+        "multipart/mixed",
+        "text/cloud-config",
+    )
+    assert not message.defects and not part.defects
+    assert part.get_payload().startswith("#cloud-config\n")
+    return yaml.safe_load(part.get_payload())

@@ -1,0 +1,312 @@
+"""The snippets: what each sets, its evidence and its undo, and when there is none."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from sysctl.advise import advise
+from sysctl.recommendation import change_of
+from sysctl.recommendation_file import parse_recommendation
+from sysctl.render import (
+    ansible,
+    cloud_init,
+    fstab,
+    launch_template,
+    ssm,
+    sysctl_d,
+    systemd_mount,
+    udev,
+)
+from sysctl.render.formats import DEFAULT, FORMATS, formats_named, render_all
+from sysctl.render.snippet import InexpressibleError
+from tests.unit import snippet_readers as readers
+from tests.unit.changes import EVERYTHING, SYSCTLS, mounted, text_of
+from tests.unit.sweeps import GIB, sweep
+
+ONLY_SYSCTLS = replace(EVERYTHING, mount=None, disk=None)
+#: Nothing of the sysctls changes.
+ONLY_MOUNT = replace(EVERYTHING, originals=SYSCTLS, disk=None)
+ASSIGNMENTS = [(name, str(value)) for name, value in SYSCTLS.items()]
+
+
+@pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)
+def test_every_snippet_carries_its_evidence_and_its_undo_and_is_deterministic(each):
+    for snippet in each.render(EVERYTHING):
+        text = (
+            snippet.text.encode().decode("unicode_escape") if each.name == "ssm" else snippet.text
+        )
+        assert "5.6" in text and "95% interval" in text
+        assert "node-1" in text and "6.18.0" in text and "2026-11-21T10:00:00+00:00" in text
+        assert "3.20 GiB" in text and "a power loss takes it" in text
+        assert "To undo" in text
+        assert "90-writewise" in snippet.file_name or snippet.file_name.endswith(".mount")
+    assert each.render(EVERYTHING) == each.render(replace(EVERYTHING))
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (ONLY_SYSCTLS, {"sysctl.d", "cloud-init", "ssm", "launch-template", "ansible"}),
+        (ONLY_MOUNT, {"fstab", "systemd", "cloud-init", "launch-template", "ansible"}),
+        (
+            replace(ONLY_MOUNT, mount=None, disk=EVERYTHING.disk),
+            {"udev", "cloud-init", "ssm", "launch-template", "ansible"},
+        ),
+    ],
+)
+def test_a_format_that_can_say_nothing_of_a_change_writes_no_file(change, names):
+    assert {each.name for each in FORMATS if each.render(change)} == names
+    rendered = render_all(change, FORMATS)
+    left_out = {line.partition(":")[0] for line in rendered.left_out}
+    assert left_out == {each.name for each in FORMATS} - names
+
+
+def test_formats_are_chosen_by_name():
+    assert [each.name for each in DEFAULT] == ["sysctl.d", "fstab"]
+    assert formats_named("all") == FORMATS
+    assert [each.name for each in formats_named("ssm,sysctl.d")] == ["sysctl.d", "ssm"]
+    with pytest.raises(ValueError, match=r"'yaml' is no format; use sysctl\.d, fstab, systemd"):
+        formats_named("ssm,yaml")
+
+
+def test_the_recommendation_is_written_as_apply_reads_it():
+    [snippet, *_] = render_all(EVERYTHING, ()).snippets
+    assert snippet.file_name == "recommendation.json"
+    assert parse_recommendation(snippet.text, "x") == EVERYTHING
+
+
+def test_a_recommendation_that_apply_would_refuse_is_told_and_the_rest_is_written():
+    rendered = render_all(mounted(target="/my\ndata"), formats_named("fstab,systemd"))
+    assert [snippet.file_name for snippet in rendered.snippets] == ["90-writewise.fstab"]
+    assert "mount.target: is not an absolute path" in rendered.left_out[0]
+    assert "cannot be written" in rendered.left_out[1]
+
+
+def test_the_sysctl_file_holds_the_settings_and_the_undo():
+    text = text_of(sysctl_d, EVERYTHING)
+    assert readers.sysctl_conf(text) == ASSIGNMENTS
+    assert "sysctl -w vm.dirty_ratio=20 vm.dirty_background_ratio=10" in text
+    assert "s3://bucket/images" in text
+    assert "The same as bytes is in 90-writewise-bytes.conf" in text
+
+
+def test_the_same_thresholds_are_written_as_bytes_too():
+    _, other = sysctl_d.render(EVERYTHING)
+    assert other.file_name == "90-writewise-bytes.conf"
+    assert readers.sysctl_conf(other.text) == [
+        ("vm.dirty_bytes", str(GIB * 16 // 5 // 4096 * 4096 + 4096)),
+        ("vm.dirty_background_bytes", str(GIB // 5 // 4096 * 4096 + 4096)),
+    ]
+    assert "sysctl -w vm.dirty_ratio=20 vm.dirty_background_ratio=10" in other.text
+    assert "use one of the two files, not both" in other.text
+    assert "writers waited from" in other.text, "the reason of the counterpart"
+
+
+def test_without_a_change_there_is_nothing_to_render():
+    assert change_of(advise(sweep(lambda setting, run: 10.0))) is None
+
+
+def test_the_fstab_line_keeps_the_policy():
+    text = text_of(fstab, EVERYTHING)
+    assert text.splitlines()[-1] == "/dev/nvme1n1 /data xfs nosuid,noatime 0 0"
+    assert "write the old options back, nosuid,relatime" in text
+
+
+def test_a_mount_point_with_blanks_is_escaped_for_fstab():
+    line = text_of(fstab, mounted(target="/my data\nnone /etc")).splitlines()[-1]
+    assert line.split(" ")[1] == "/my\\040data\\012none\\040/etc"
+
+
+def test_the_unit_is_named_after_its_mount_point():
+    [snippet] = systemd_mount.render(mounted(target="/mnt/my data-1/50%"))
+    assert snippet.file_name == r"mnt-my\x20data\x2d1-50\x25.mount"
+    values = readers.unit(snippet.text)
+    assert values["Mount", "Where"] == "/mnt/my data-1/50%"
+    assert values["Mount", "What"] == "/dev/nvme1n1"
+    assert values["Mount", "Type"] == "xfs"
+    assert values["Mount", "Options"] == "nosuid,noatime"
+    assert values["Install", "WantedBy"] == "local-fs.target"
+
+
+def test_a_network_volume_is_wanted_by_the_target_of_those():
+    text = text_of(systemd_mount, mounted(words=("_netdev", "noatime")))
+    assert readers.unit(text)["Install", "WantedBy"] == "remote-fs.target"
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("/", "the root file system is mounted before"),
+        ("data", "no normalized absolute path"),
+        ("//data", "no normalized absolute path"),
+        ("/data/../etc", "no normalized absolute path"),
+        ("/data/", "no normalized absolute path"),
+        ("/data ", "a line of a unit cannot end as"),
+        ("/data\\", "a line of a unit cannot end as"),
+        ("/data\t", "cannot be written"),
+        ("/" + "ä" * 100, "too long for a unit's name"),
+    ],
+)
+def test_a_mount_point_that_no_unit_can_have_is_refused(target, why):
+    with pytest.raises(InexpressibleError, match=why):
+        systemd_mount.render(mounted(target=target))
+
+
+@pytest.mark.parametrize("device", ["#/dev/sda", "", "tmpfs", "host:/export"])
+@pytest.mark.parametrize("renderer", [fstab, systemd_mount, ansible])
+def test_a_source_that_is_no_device_is_refused(renderer, device):
+    with pytest.raises(InexpressibleError, match="is no "):
+        renderer.render(mounted(device=device))
+
+
+@pytest.mark.parametrize("word", ["noatime,exec", "x y", "a\nb", 'a"b', "", "-o", "ä", "a" * 200])
+@pytest.mark.parametrize(
+    "renderer", [fstab, systemd_mount, cloud_init, launch_template, ansible, ssm]
+)
+def test_what_is_no_mount_option_is_refused(renderer, word):
+    with pytest.raises(InexpressibleError, match="is no mount option"):
+        renderer.render(mounted(words=["noatime", word]))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("kernel.core_pattern", 1), ("vm.dirty_ratio", "80\n"), ("vm.dirty_ratio", -1)],
+)
+@pytest.mark.parametrize("renderer", [sysctl_d, cloud_init, launch_template, ansible, ssm])
+def test_what_is_no_sysctl_is_refused(renderer, name, value):
+    advice = replace(EVERYTHING.sysctls[0], name=name, value=value)
+    change = replace(EVERYTHING, sysctls=(advice,), originals={})
+    with pytest.raises(InexpressibleError, match="is no known sysctl"):
+        renderer.render(change)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("queue/nr_requests", '1", RUN+="/x'), ("queue/scheduler", "no ne"), ("../uevent", "1")],
+)
+@pytest.mark.parametrize("renderer", [udev, cloud_init, launch_template, ansible, ssm])
+def test_what_is_no_knob_is_refused(renderer, name, value):
+    knob = replace(EVERYTHING.disk.knobs[0], name=name, value=value)
+    change = replace(EVERYTHING, disk=replace(EVERYTHING.disk, knobs=(knob,)))
+    with pytest.raises(InexpressibleError):
+        renderer.render(change)
+
+
+def identified(**identity):
+    return replace(EVERYTHING, disk=replace(EVERYTHING.disk, **identity))
+
+
+def test_the_rules_set_the_scheduler_first_for_this_disk_alone():
+    text = text_of(udev, EVERYTHING)
+    match = [
+        ("ACTION", "==", "add|change"),
+        ("SUBSYSTEM", "==", "block"),
+        ("ENV{DEVTYPE}", "==", "disk"),
+        ("ATTRS{wwid}", "==", "nvme.1d0f-766f6c30-01"),
+    ]
+    assert readers.udev(text) == [
+        [*match, ("ATTR{queue/scheduler}", "=", "none")],
+        [*match, ("ATTR{queue/nr_requests}", "=", "512")],
+        [*match, ("ATTR{bdi/min_bytes}", "=", "268435456")],
+    ]
+    assert "queue/scheduler was mq-deadline" in text
+    assert "a share of the dirty threshold of that moment" in text
+    assert "WARNING" not in text
+
+
+@pytest.mark.parametrize(
+    ("identity", "match"),
+    [
+        ({"wwid": ""}, ("ATTRS{serial}", "vol0123456789abcdef0")),
+        ({"wwid": "t10.ATA  disk*", "serial": "a|b"}, ("KERNEL", "nvme1n1")),
+        ({"wwid": "", "serial": ""}, ("KERNEL", "nvme1n1")),
+        ({"wwid": "", "serial": "", "name": "", "device": "/dev/nvme0n1p2"}, ("KERNEL", "nvme0n1")),
+        ({"wwid": "", "serial": "", "name": "", "device": "/dev/xvdf1"}, ("KERNEL", "xvdf")),
+        ({"wwid": "", "serial": "", "name": "", "device": "/dev/loop12"}, ("KERNEL", "loop12")),
+    ],
+)
+def test_a_disk_is_matched_by_the_surest_that_is_known(identity, match):
+    text = text_of(udev, identified(**identity))
+    assert {(key, value) for rule in readers.udev(text) for key, _, value in rule} >= {match}
+    assert ("WARNING" in text) == (match[0] == "KERNEL")
+
+
+@pytest.mark.parametrize("device", ["UUID=1-2", "/dev/mapper/data", "/dev/sd*", '/dev/x"'])
+def test_a_disk_of_which_nothing_can_be_matched_is_refused(device):
+    with pytest.raises(InexpressibleError, match="can be matched by a rule"):
+        udev.render(identified(wwid="", serial="", name="", device=device))
+
+
+def test_user_data_installs_the_files_and_takes_them_in_force_without_a_shell():
+    text = text_of(cloud_init, EVERYTHING)
+    assert text.startswith("#cloud-config\n")
+    document = yaml.safe_load(text)
+    sysctls, rules = document["write_files"]
+    assert sysctls["path"] == "/etc/sysctl.d/90-writewise.conf"
+    assert readers.sysctl_conf(sysctls["content"]) == ASSIGNMENTS
+    assert readers.udev(rules["content"]) == readers.udev(text_of(udev, EVERYTHING))
+    assert {file["permissions"] for file in (sysctls, rules)} == {"0644"}
+    assert document["runcmd"] == [
+        ["sysctl", "-p", "/etc/sysctl.d/90-writewise.conf"],
+        ["udevadm", "control", "--reload"],
+        ["udevadm", "trigger", "--action=change", "--subsystem-match=block"],
+    ]
+    mount = ["/dev/nvme1n1", "/data", "xfs", "nosuid,noatime,nofail", "0", "0"]
+    assert document["mounts"] == [mount]
+
+
+def test_a_mount_point_that_cloud_init_would_not_escape_is_left_out_and_told():
+    text = text_of(cloud_init, mounted(target="/my data"))
+    assert "mounts" not in yaml.safe_load(text)
+    assert "NOT in here: the mount options nosuid,noatime for /my data" in text
+
+
+def test_user_data_that_ec2_would_not_take_is_refused():
+    wordy = tuple(replace(advice, reason="why " * 2500) for advice in EVERYTHING.sysctls)
+    with pytest.raises(InexpressibleError, match="more than EC2 takes"):
+        cloud_init.render(replace(EVERYTHING, sysctls=wordy))
+
+
+def test_the_launch_template_has_the_same_user_data_in_an_archive():
+    document = readers.user_data_of(text_of(launch_template, EVERYTHING))
+    assert document == yaml.safe_load(text_of(cloud_init, EVERYTHING))
+
+
+def test_the_document_for_systems_manager_is_a_script_of_known_words():
+    document = json.loads(text_of(ssm, EVERYTHING))
+    [step] = document["mainSteps"]
+    assert (document["schemaVersion"], step["action"]) == ("2.2", "aws:runShellScript")
+    assert step["inputs"]["runCommand"][0] == "set -eu"
+    assert "NOT in here: the mount options nosuid,noatime for /data" in document["description"]
+
+
+def test_tasks_for_ansible():
+    *tasks, mount = readers.ansible(text_of(ansible, EVERYTHING))
+    found = [task["ansible.posix.sysctl"] for task in tasks if "ansible.posix.sysctl" in task]
+    assert [(task["name"], task["value"]) for task in found] == ASSIGNMENTS
+    assert {task["sysctl_file"] for task in found} == {"/etc/sysctl.d/90-writewise.conf"}
+    [rules] = [task["ansible.builtin.copy"] for task in tasks if "ansible.builtin.copy" in task]
+    assert readers.udev(rules["content"]) == readers.udev(text_of(udev, EVERYTHING))
+    commands = [task["ansible.builtin.command"]["argv"] for task in tasks[-2:]]
+    assert commands == [list(command) for command in udev.RELOAD]
+    assert mount["ansible.posix.mount"] == {
+        "path": "/data",
+        "src": "/dev/nvme1n1",
+        "fstype": "xfs",
+        "opts": "nosuid,noatime",
+        "state": "present",
+    }
+
+
+def test_the_help_names_every_format():
+    from profiler.cli import advise as command
+
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    text = " ".join(parser.format_help().split())
+    assert [each.name for each in FORMATS if each.name not in text] == []

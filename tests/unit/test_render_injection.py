@@ -1,0 +1,149 @@
+"""What others wrote (keys, host names, mount points, devices) can add nothing to a snippet.
+
+Texts that only tell something may change comments alone: what the consumer reads is the same as of
+a tame recommendation. What is a setting reads back exactly, or nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from contracts.text import is_unprintable
+from sysctl.render import (
+    ansible,
+    cloud_init,
+    fstab,
+    launch_template,
+    ssm,
+    sysctl_d,
+    systemd_mount,
+    udev,
+)
+from sysctl.render.comments import comment, one_line
+from sysctl.render.formats import FORMATS, render_all
+from sysctl.render.snippet import InexpressibleError
+from tests.unit import snippet_readers as readers
+from tests.unit.changes import EVERYTHING, mounted, nasty, paths, text_of, told_by_others
+
+READERS = (
+    (sysctl_d, readers.sysctl_conf),
+    (fstab, readers.fstab),
+    (systemd_mount, readers.unit),
+    (udev, readers.udev),
+    (cloud_init, yaml.safe_load),
+    (ssm, lambda text: json.loads(text)["mainSteps"]),
+    (launch_template, readers.user_data_of),
+    (ansible, readers.ansible),
+)
+EXPECTED = {renderer: read(text_of(renderer, EVERYTHING)) for renderer, read in READERS}
+quickly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def rendered(renderer, change):
+    """The text; the example is passed over where the format refuses it."""
+    try:
+        return text_of(renderer, change)
+    except InexpressibleError:
+        assume(False)
+
+
+@pytest.mark.parametrize(("renderer", "read"), READERS, ids=lambda each: each.__name__)
+@given(change=told_by_others())
+@quickly
+def test_what_only_tells_something_changes_no_setting(renderer, read, change):
+    text = rendered(renderer, change)
+    assert read(text) == EXPECTED[renderer]
+    assert not any(is_unprintable(character) for character in text.replace("\n", ""))
+    assert text.encode().decode() == text
+
+
+@given(change=told_by_others())
+@quickly
+def test_no_reference_of_systems_manager_is_made_by_what_others_wrote(change):
+    document = text_of(ssm, change)
+    assert "{{" not in document
+    assert "{{" not in json.loads(document)["description"]
+
+
+@given(text=nasty)
+def test_a_comment_is_one_line_of_visible_characters(text):
+    made = comment([text, "end"])
+    assert made.count("\n") == 2
+    assert all(line.startswith("#") for line in made.splitlines())
+    assert one_line(text).isprintable()
+    assert not one_line(text).endswith("\\")
+    assert yaml.safe_load(made + "a: 1") == {"a": 1}
+
+
+@given(target=paths, device=st.one_of(paths, nasty))
+@quickly
+def test_an_fstab_line_reads_back_to_the_mount(target, device):
+    text = rendered(fstab, mounted(target=target, device=device))
+    assert readers.fstab(text) == [[device, target, "xfs", "nosuid,noatime", "0", "0"]]
+
+
+@given(target=paths, device=st.one_of(paths, nasty))
+@quickly
+def test_a_unit_reads_back_to_the_mount(target, device):
+    values = readers.unit(rendered(systemd_mount, mounted(target=target, device=device)))
+    assert values.pop(("Unit", "Description"))
+    assert values == {
+        ("Mount", "What"): device,
+        ("Mount", "Where"): target,
+        ("Mount", "Type"): "xfs",
+        ("Mount", "Options"): "nosuid,noatime",
+        ("Install", "WantedBy"): "local-fs.target",
+    }
+
+
+@given(target=paths, device=paths)
+@quickly
+def test_tasks_read_back_to_the_mount(target, device):
+    [*_, task] = readers.ansible(rendered(ansible, mounted(target=target, device=device)))
+    mount = task["ansible.posix.mount"]
+    assert (mount["path"], mount["src"]) == (target, device)
+
+
+@given(target=paths, device=st.one_of(paths, nasty))
+@quickly
+def test_user_data_has_the_mount_as_it_is_or_not_at_all(target, device):
+    change = mounted(target=target, device=device)
+    for renderer, read in ((cloud_init, yaml.safe_load), (launch_template, readers.user_data_of)):
+        document = read(rendered(renderer, change))
+        found = document.pop("mounts", [[device, target]])
+        assert [row[:2] for row in found] == [[device, target]]
+        assert document == {k: v for k, v in EXPECTED[renderer].items() if k != "mounts"}
+
+
+@given(words=st.lists(st.one_of(nasty, st.sampled_from(["noatime", "logbsize=256k"])), max_size=4))
+@quickly
+def test_mount_options_read_back_to_those_asked_for(words):
+    text = rendered(fstab, mounted(words=words))
+    [fields] = readers.fstab(text)
+    assert fields[3].split(",") == list(dict.fromkeys(["nosuid", *words]))
+
+
+@given(name=nasty, serial=nasty, wwid=nasty)
+@quickly
+def test_a_disk_that_names_itself_anything_adds_nothing_to_a_rule(name, serial, wwid):
+    disk = {"name": name, "serial": serial, "wwid": wwid, "device": "/dev/nvme1n1"}
+    changed = EVERYTHING.disk.__class__(**{**vars(EVERYTHING.disk), **disk})
+    change = EVERYTHING.__class__(**{**vars(EVERYTHING), "disk": changed})
+    for rule, expected in zip(readers.udev(rendered(udev, change)), EXPECTED[udev]):
+        assert rule[:3] + rule[4:] == expected[:3] + expected[4:]
+        assert rule[3][2] in (name, serial, wwid, "nvme1n1")
+
+
+@given(change=told_by_others(), target=nasty, device=nasty)
+@quickly
+def test_whatever_is_in_a_recommendation_nothing_but_snippets_comes_of_it(change, target, device):
+    mount = mounted(target=target, device=device).mount
+    made = render_all(change.__class__(**{**vars(change), "mount": mount}), FORMATS)
+    for snippet in made.snippets:
+        assert snippet.text.encode()
+        assert "/" not in snippet.file_name and len(snippet.file_name) < 256
