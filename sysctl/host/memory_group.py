@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sysctl.host.mount_table import Mount, is_below
+from sysctl.host.sysctls import read_meminfo_bytes, whole_number
 from sysctl.host.system import HostError, System
 
 _V2_FILES = ("memory.max", "memory.high")
@@ -30,7 +31,7 @@ class MemoryGroup:
 def memory_group(system: System) -> MemoryGroup | None:
     """The group that limits this process's memory below the host's; None when none does."""
     try:
-        total_bytes = _total_bytes(system)
+        total_bytes = read_meminfo_bytes(system, "MemTotal")
         places = list(_places(system))
     except HostError:  # no /proc/self/cgroup: a kernel without control groups
         return None
@@ -42,8 +43,9 @@ def memory_group(system: System) -> MemoryGroup | None:
 def _places(system: System) -> Iterator[tuple[int, Mount, str]]:
     """Version, mount and path of each hierarchy that may limit memory (cgroups(7))."""
     mounts = system.mounts()
-    for line in system.read("/proc/self/cgroup").splitlines():
-        number, controllers, path = line.split(":", 2)
+    for line in system.read("/proc/self/cgroup").split("\n"):
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:
             found = [mount for mount in mounts if mount.fstype == "cgroup2"]
         elif "memory" in controllers.split(","):
@@ -70,10 +72,5 @@ def _limits_at(system: System, folder: str, names: tuple[str, ...]) -> Iterator[
     for name in names:
         if system.exists(f"{folder}/{name}"):
             text = system.read(f"{folder}/{name}")
-            if text.isdigit():  # else `max`
-                yield int(text)
-
-
-def _total_bytes(system: System) -> int:
-    meminfo = dict(line.split(":") for line in system.read("/proc/meminfo").splitlines())
-    return int(meminfo["MemTotal"].split()[0]) * 1024
+            if text != "max":
+                yield whole_number(text, f"{folder}/{name}")

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from contracts.text import quoted
 from sysctl.host.system import HostError, System
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, KNOBS
 from sysctl.setting import threshold_bytes
 from sysctl.writeback import PAGE_BYTES, Thresholds
+
+_MAX_DIGITS = 20  # of 2**64
 
 
 def sysctl_path(name: str) -> str:
@@ -22,7 +25,14 @@ def sysctl_path(name: str) -> str:
 
 def read_sysctl(system: System, name: str) -> int:
     """The present value. Raises HostError."""
-    return int(system.read(sysctl_path(name)))
+    return whole_number(system.read(sysctl_path(name)), name)
+
+
+def whole_number(text: str, name: str) -> int:
+    """The number that a file of the kernel holds. Raises HostError for anything else."""
+    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
+        return int(text)
+    raise HostError(f"{name} reads {quoted(text)}, which is no number")
 
 
 def write_sysctl(system: System, name: str, value: int) -> None:
@@ -89,8 +99,9 @@ def read_dirtied_bytes(system: System) -> int:
 
 
 def _vmstat_bytes(system: System, name: str) -> int:
-    vmstat = dict(line.split() for line in system.read("/proc/vmstat").splitlines())
-    return int(vmstat[name]) * PAGE_BYTES
+    fields = (line.partition(" ") for line in system.read("/proc/vmstat").splitlines())
+    vmstat = {field: value for field, _, value in fields}
+    return whole_number(vmstat.get(name, ""), f"{name} of /proc/vmstat") * PAGE_BYTES
 
 
 def dirtyable_bytes(system: System) -> int:
@@ -111,6 +122,12 @@ def dirtyable_bytes(system: System) -> int:
 
 
 def read_available_bytes(system: System) -> int:
-    """MemAvailable of /proc/meminfo, in bytes."""
-    meminfo = dict(line.split(":") for line in system.read("/proc/meminfo").splitlines())
-    return int(meminfo["MemAvailable"].split()[0]) * 1024
+    """MemAvailable of /proc/meminfo, in bytes. Raises HostError."""
+    return read_meminfo_bytes(system, "MemAvailable")
+
+
+def read_meminfo_bytes(system: System, name: str) -> int:
+    """A line of /proc/meminfo, in bytes. Raises HostError where there is none, or no number."""
+    lines = (line.partition(":") for line in system.read("/proc/meminfo").splitlines())
+    words = {field: value.split() for field, _, value in lines}.get(name, [])
+    return whole_number(words[0] if words else "", f"{name} of /proc/meminfo") * 1024
