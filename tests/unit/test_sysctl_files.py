@@ -1,0 +1,140 @@
+"""Which files set a sysctl and which of them wins, by sysctl.d(5), and as systemd tells it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from sysctl.apply import sysctl_files
+from sysctl.apply.sysctl_files import assignments, contradicting, files_in_order, rivals
+from sysctl.host.system import System
+
+NAMES = ("vm.dirty_ratio", "vm.dirty_background_ratio")
+
+
+def put(root, path, text):
+    target = root / path.lstrip("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+
+
+def system_with(tmp_path, files):
+    """A host of files, by path."""
+    for path, text in files.items():
+        put(tmp_path, path, text)
+    return System(tmp_path)
+
+
+FOLDERS = {
+    "/etc/sysctl.d/50-b.conf": "vm.dirty_ratio = 1\n",
+    "/run/sysctl.d/10-a.conf": "vm.dirty_ratio = 2\n",
+    "/usr/local/lib/sysctl.d/60-c.conf": "vm.dirty_ratio = 3\n",
+    "/usr/lib/sysctl.d/50-b.conf": "vm.dirty_ratio = 4\n",
+    "/usr/lib/sysctl.d/70-d.conf": "vm.dirty_ratio = 5\n",
+    "/etc/sysctl.d/README": "vm.dirty_ratio = 6\n",
+    "/etc/sysctl.conf": "vm.dirty_ratio = 7\n",
+}
+
+
+def test_files_go_by_name_and_the_first_directory_masks(tmp_path):
+    system = system_with(tmp_path, FOLDERS)
+    assert files_in_order(system) == [
+        "/run/sysctl.d/10-a.conf",
+        "/etc/sysctl.d/50-b.conf",
+        "/usr/local/lib/sysctl.d/60-c.conf",
+        "/usr/lib/sysctl.d/70-d.conf",
+        "/etc/sysctl.conf",
+    ]
+    values = [each.value for each in assignments(system, NAMES)]
+    assert values == ["2", "1", "3", "5", "7"]
+
+
+def test_a_link_to_dev_null_masks(tmp_path):
+    system = system_with(tmp_path, FOLDERS)
+    (tmp_path / "etc/sysctl.d/70-d.conf").symlink_to("/dev/null")
+    assert "/usr/lib/sysctl.d/70-d.conf" not in files_in_order(system)
+    assert "/etc/sysctl.d/70-d.conf" not in files_in_order(system)
+
+
+def test_the_link_to_sysctl_conf_is_one_file_with_it(tmp_path):
+    system = system_with(tmp_path, FOLDERS)
+    (tmp_path / "etc/sysctl.d/99-sysctl.conf").symlink_to("../sysctl.conf")
+    assert files_in_order(system).count("/etc/sysctl.conf") == 1
+    assert "/etc/sysctl.d/99-sysctl.conf" not in files_in_order(system)
+
+
+def test_the_order_is_that_of_systemd(tmp_path):
+    """`cat-config` names each file that it reads in a comment above it."""
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not installed: apt-get install systemd")
+    system = system_with(tmp_path, {k: v for k, v in FOLDERS.items() if k != "/etc/sysctl.conf"})
+    (tmp_path / "etc/sysctl.d/60-c.conf").symlink_to("/dev/null")
+    put(tmp_path, "/etc/sysctl.d/9-z.conf", "vm.dirty_ratio = 8\n")
+    done = subprocess.run(
+        ["systemd-analyze", f"--root={tmp_path}", "cat-config", "sysctl.d"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = [line[2:] for line in done.stdout.splitlines() if line.startswith("# /")]
+    ours = [str(tmp_path) + path for path in files_in_order(system)]
+    assert [path for path in told if (tmp_path / path).stat().st_size] == ours
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("vm.dirty_ratio=40", ["40"]),
+        ("  vm.dirty_ratio  =  40  ", ["40"]),
+        ("vm/dirty_ratio = 40", ["40"]),
+        ("-vm.dirty_ratio = 40", ["40"]),
+        ("# vm.dirty_ratio = 40", []),
+        ("; vm.dirty_ratio = 40", []),
+        ("vm.dirty_ratio", []),
+        ("-vm.dirty_ratio", []),
+        ("= 40", []),
+        ("vm.dirty_* = 40", ["40"]),
+        ("vm/dirty_* = 40", ["40"]),
+        ("vm.dirty_* = 40\n-vm.dirty_ratio", []),
+        ("vm.dirty_ratio = 1\nvm.dirty_* = 40", ["1"]),
+        ("net.ipv4.conf.all = 1", []),
+    ],
+)
+def test_a_line_means_what_it_means_to_systemd(tmp_path, line, found):
+    system = system_with(tmp_path, {"/etc/sysctl.d/a.conf": line + "\n"})
+    assert [each.value for each in assignments(system, ["vm.dirty_ratio"])] == found
+
+
+def test_a_name_with_dots_of_its_own_is_kept_apart():
+    assert sysctl_files._normalized("net/ipv4/conf/eth0.1/x") == "net.ipv4.conf.eth0/1.x"
+    assert sysctl_files._normalized("net.ipv4.conf.eth0/1.x") == "net.ipv4.conf.eth0/1.x"
+
+
+def test_the_counterpart_contradicts_too(tmp_path):
+    files = {"/etc/sysctl.d/99-x.conf": "vm.dirty_bytes = 0\nvm.dirty_bytes = 1073741824\n"}
+    system = system_with(tmp_path, files)
+    assert [str(each) for each in contradicting(system, "vm.dirty_ratio", 40)] == [
+        "vm.dirty_bytes = 1073741824 in /etc/sysctl.d/99-x.conf, line 2"
+    ]
+    assert contradicting(system, "vm.dirty_expire_centisecs", 500) == []
+
+
+def test_the_same_value_does_not_contradict(tmp_path):
+    system = system_with(tmp_path, {"/etc/sysctl.d/99-x.conf": "vm.dirty_ratio = 40\n"})
+    assert contradicting(system, "vm.dirty_ratio", 40) == []
+    assert len(rivals(system, ["vm.dirty_ratio"])) == 1
+
+
+def test_escapes_in_a_file_do_not_reach_the_terminal(tmp_path):
+    system = system_with(tmp_path, {"/etc/sysctl.d/99-x.conf": "vm.dirty_ratio = \x1b[2J\n"})
+    assert "\x1b" not in str(assignments(system, ["vm.dirty_ratio"])[0])
+
+
+def test_a_file_that_is_no_text_is_read_all_the_same(tmp_path):
+    system = System(tmp_path)
+    put(tmp_path, "/etc/sysctl.d/a.conf", "")
+    (tmp_path / "etc/sysctl.d/a.conf").write_bytes(b"\xff\x00\nvm.dirty_ratio = 40\n")
+    (tmp_path / "etc/sysctl.d/b.conf").mkdir()
+    assert [each.line for each in assignments(system, ["vm.dirty_ratio"])] == [2]
