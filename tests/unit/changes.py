@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 
 from hypothesis import strategies as st
 
+from contracts.text import is_unprintable
 from sysctl.advise import advise
 from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice, change_of
 from tests.unit.sweeps import sweep
@@ -37,9 +38,13 @@ _PIECES = (
     *("\x1b[2J", "\x00", "\u202e", "\u200b", "\ufeff", "\ufffe", "\udc80", "é", "\U0001f600", ","),
     *("--==WRITEWISE==", "kernel.core_pattern=|/x", "../", "- ", ": ", "&x", "*x", "!!python/x"),
     *("\nvm.swappiness = 0\n", '", RUN+="/x", ATTR{x}="', "\n[Mount]\nOptions=suid\n", "\\x20"),
+    *("\\040", "\\", "\\134", ",suid", "=", "[a-z]", "?"),
 )
 nasty = st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=3)), max_size=5).map("".join)
-paths = nasty.map(lambda text: "/mnt" + text)
+_VISIBLE = tuple(piece for piece in _PIECES if not any(map(is_unprintable, piece)))
+#: Paths of which about every second can be written in every format.
+visible = st.lists(st.sampled_from(_VISIBLE), max_size=5).map("".join)
+paths = st.one_of(nasty, visible).map("/mnt{}x".format)
 
 
 @st.composite

@@ -10,7 +10,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contracts.text import is_unprintable
@@ -28,7 +28,7 @@ from sysctl.render.comments import comment, one_line
 from sysctl.render.formats import FORMATS, render_all
 from sysctl.render.snippet import InexpressibleError
 from tests.unit import snippet_readers as readers
-from tests.unit.changes import EVERYTHING, mounted, nasty, paths, text_of, told_by_others
+from tests.unit.changes import EVERYTHING, mounted, nasty, paths, text_of, told_by_others, visible
 
 READERS = (
     (sysctl_d, readers.sysctl_conf),
@@ -45,18 +45,18 @@ quickly = settings(max_examples=40, deadline=None, suppress_health_check=[Health
 
 
 def rendered(renderer, change):
-    """The text; the example is passed over where the format refuses it."""
+    """The text, or None where the format refuses the change."""
     try:
         return text_of(renderer, change)
     except InexpressibleError:
-        assume(False)
+        return None
 
 
 @pytest.mark.parametrize(("renderer", "read"), READERS, ids=lambda each: each.__name__)
 @given(change=told_by_others())
 @quickly
 def test_what_only_tells_something_changes_no_setting(renderer, read, change):
-    text = rendered(renderer, change)
+    text = text_of(renderer, change)
     assert read(text) == EXPECTED[renderer]
     assert not any(is_unprintable(character) for character in text.replace("\n", ""))
     assert text.encode().decode() == text
@@ -84,13 +84,17 @@ def test_a_comment_is_one_line_of_visible_characters(text):
 @quickly
 def test_an_fstab_line_reads_back_to_the_mount(target, device):
     text = rendered(fstab, mounted(target=target, device=device))
-    assert readers.fstab(text) == [[device, target, "xfs", "nosuid,noatime", "0", "0"]]
+    expected = [[device, target, "xfs", "nosuid,noatime", "0", "0"]]
+    assert text is None or readers.fstab(text) == expected
 
 
 @given(target=paths, device=st.one_of(paths, nasty))
 @quickly
 def test_a_unit_reads_back_to_the_mount(target, device):
-    values = readers.unit(rendered(systemd_mount, mounted(target=target, device=device)))
+    text = rendered(systemd_mount, mounted(target=target, device=device))
+    if text is None:
+        return
+    values = readers.unit(text)
     assert values.pop(("Unit", "Description"))
     assert values == {
         ("Mount", "What"): device,
@@ -104,7 +108,10 @@ def test_a_unit_reads_back_to_the_mount(target, device):
 @given(target=paths, device=paths)
 @quickly
 def test_tasks_read_back_to_the_mount(target, device):
-    [*_, task] = readers.ansible(rendered(ansible, mounted(target=target, device=device)))
+    text = rendered(ansible, mounted(target=target, device=device))
+    if text is None:
+        return
+    [*_, task] = readers.ansible(text)
     mount = task["ansible.posix.mount"]
     assert (mount["path"], mount["src"]) == (target, device)
 
@@ -114,18 +121,21 @@ def test_tasks_read_back_to_the_mount(target, device):
 def test_user_data_has_the_mount_as_it_is_or_not_at_all(target, device):
     change = mounted(target=target, device=device)
     for renderer, read in ((cloud_init, yaml.safe_load), (launch_template, readers.user_data_of)):
-        document = read(rendered(renderer, change))
-        found = document.pop("mounts", [[device, target]])
-        assert [row[:2] for row in found] == [[device, target]]
+        document = read(text_of(renderer, change))
+        for row in document.pop("mounts", []):
+            assert row[:2] == [device, target]
+            # as cloud-init writes them, without any escaping
+            assert readers.fstab("\t".join(row)) == [row]
         assert document == {k: v for k, v in EXPECTED[renderer].items() if k != "mounts"}
 
 
-@given(words=st.lists(st.one_of(nasty, st.sampled_from(["noatime", "logbsize=256k"])), max_size=4))
+@given(words=st.lists(st.one_of(visible, st.sampled_from(["noatime", "x=1"])), max_size=3))
 @quickly
 def test_mount_options_read_back_to_those_asked_for(words):
     text = rendered(fstab, mounted(words=words))
-    [fields] = readers.fstab(text)
-    assert fields[3].split(",") == list(dict.fromkeys(["nosuid", *words]))
+    if text is not None:
+        [fields] = readers.fstab(text)
+        assert fields[3].split(",") == list(dict.fromkeys(["nosuid", *words]))
 
 
 @given(name=nasty, serial=nasty, wwid=nasty)
@@ -134,7 +144,8 @@ def test_a_disk_that_names_itself_anything_adds_nothing_to_a_rule(name, serial, 
     disk = {"name": name, "serial": serial, "wwid": wwid, "device": "/dev/nvme1n1"}
     changed = EVERYTHING.disk.__class__(**{**vars(EVERYTHING.disk), **disk})
     change = EVERYTHING.__class__(**{**vars(EVERYTHING), "disk": changed})
-    for rule, expected in zip(readers.udev(rendered(udev, change)), EXPECTED[udev]):
+    text = rendered(udev, change)
+    for rule, expected in zip(readers.udev(text or ""), EXPECTED[udev]):
         assert rule[:3] + rule[4:] == expected[:3] + expected[4:]
         assert rule[3][2] in (name, serial, wwid, "nvme1n1")
 
