@@ -15,7 +15,7 @@ from typing import Any
 from contracts.errors import UsageError
 from contracts.files import FileKind
 from contracts.text import printable
-from contracts.writing import write_atomically as write_atomically
+from contracts.writing import write_atomically
 from sysctl.knobs.vm import BY_NAME
 from sysctl.setting import Setting
 from sysctl.writeback import Thresholds
@@ -24,7 +24,7 @@ FORMAT = "writewise-results"
 FORMAT_VERSION = 2
 _FILE = FileKind(
     noun="results",
-    max_bytes=64 * 2**20,
+    max_bytes=32 * 2**20,  # at worst, parsed, thirty times as much memory
     hint="give the file that `writewise sweep` wrote; run the sweep again if it is lost",
 )
 _LARGEST = 2**63 - 1

@@ -114,13 +114,9 @@ def write_files(
 
 
 def _write(rendered: Rendered, folder: Path) -> list[Path]:
-    from contracts.errors import UsageError
-    from contracts.writing import write_atomically
+    from contracts.writing import make_directories, write_atomically
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot use {printable(str(folder))}: {error.strerror}") from None
+    make_directories(folder)
     for snippet in rendered.snippets:
         write_atomically(folder / snippet.file_name, snippet.text)
     return [folder / snippet.file_name for snippet in rendered.snippets]

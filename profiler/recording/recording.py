@@ -26,10 +26,9 @@ Pids = Callable[[], Iterable[int]]
 class Profile:
     """A profile that is over.
 
-    `command_user` is whom the command ran as, None for a profile of something else.
     `snapshot` and `usage` are of the whole run, the sum of its frames. `findings` have the values
     of the whole run and the verdicts of the frames. `threads_left` of those followed run on. `why`
-    is what an explanation of the writes takes.
+    is what an explanation of the writes takes. `command_user` is whom a command ran as.
     """
 
     contract: Contract
