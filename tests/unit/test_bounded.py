@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 KIB, MIB = 2**10, 2**20
-CPU_LIMIT_S = 8
+CPU_LIMIT_S = 30
 MEMORY_LIMIT_BYTES = 2048 * MIB
 SIZE = 512 * KIB
 HEAD = "2,monitortimeframe,1000s\n"

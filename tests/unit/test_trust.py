@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from contracts.errors import UsageError
 from contracts.files import FileKind
 from contracts.loading import LIBRARY, load_contract
 from contracts.trust import UntrustedError, trusted_owners, walk
+from profiler.cli.main import main
 from profiler.recording.append_only import open_to_append
 from profiler.report.destination import new_file
+from profiler.study import _resumed
 from sysctl.results import load
+from tests.unit.test_damaged_results import SHORTENED
 
 NOBODY = 65534
 KIND = FileKind("contract", 1 << 20, "name one")
@@ -227,3 +231,62 @@ def test_nothing_is_removed_through_a_link_of_others(file: Path, shared: Path) -
     writing.remove(file)
     writing.remove(file)
     assert not file.exists()
+
+
+# Through the commands.
+
+
+def test_advice_is_not_written_through_a_link_of_others(tmp_path, shared, capsys) -> None:
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps(SHORTENED))
+    (tmp_path / "private").mkdir()
+    (shared / "link").symlink_to(tmp_path / "private")
+    assert main(["advise", str(results), "--output-directory", str(shared / "link")]) == 2
+    assert "which lies in a directory that others can write" in capsys.readouterr().err
+    assert list((tmp_path / "private").iterdir()) == []
+    assert main(["advise", str(results), "--output-directory", str(tmp_path / "private")]) == 0
+    assert "recommendation.json" in os.listdir(tmp_path / "private")
+
+
+def test_links_in_the_place_of_advice_are_replaced(tmp_path: Path, shared: Path) -> None:
+    results, victim = tmp_path / "results.json", tmp_path / "victim"
+    results.write_text(json.dumps(SHORTENED))
+    victim.write_text("victim")
+    (shared / "recommendation.json").symlink_to(victim)
+    os.link(victim, shared / "90-writewise.conf")
+    assert main(["advise", str(results), "--output-directory", str(shared)]) == 0
+    assert victim.read_text() == "victim"
+    assert not (shared / "recommendation.json").is_symlink()
+    assert (shared / "90-writewise.conf").stat().st_nlink == 1
+
+
+def test_a_sweep_does_not_believe_a_contract_of_others(tmp_path: Path, capsys) -> None:
+    contract = tmp_path / "contract.yaml"
+    contract.write_text((LIBRARY / "case-study.yaml").read_text())
+    contract.chmod(0o666)
+    arguments = ["sweep", "s3://bucket/prefix", str(tmp_path), "--contract", str(contract)]
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert "could have been changed by others: others may write to " in said
+    assert "chmod go-w " in said
+    assert main(["contract", "check", str(contract)]) == 0  # who only reads takes it
+
+
+def test_a_sweep_does_not_go_on_with_results_of_others(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps(SHORTENED))
+    results.chmod(0o666)
+    with pytest.raises(UntrustedError, match="others may write to"):
+        _resumed(results, {}, {})
+    assert main(["advise", str(results), "--output-directory", str(tmp_path / "out")]) == 0
+
+
+@pytest.mark.parametrize("command", ["apply"])
+def test_what_changes_the_host_does_not_believe_results_of_others(
+    tmp_path: Path, command: str, capsys
+) -> None:
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps(SHORTENED))
+    results.chmod(0o666)
+    assert main([command, str(results)]) == 2
+    assert "could have been changed by others" in capsys.readouterr().err
