@@ -286,6 +286,7 @@ class Host:
                 "not everything could be restored: " + "; ".join(f.message for f in failures),
                 "mend the cause and run `writewise rollback` again: the journal still has it",
             )
+        self._journal.tidy()
         return restored
 
     def _undo(self, entry: Entry) -> str:

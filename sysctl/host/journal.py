@@ -91,6 +91,11 @@ class Journal:
         if pending and not all(entry.is_kept for entry in pending):
             self._append({"kept": pending[0].sequence})
 
+    def tidy(self) -> None:
+        """Remove a file in which nothing is pending: a crash left it before the first change."""
+        if not self.pending():
+            self._path.unlink(missing_ok=True)
+
     def pending(self) -> list[Entry]:
         """Changes that were begun and not taken back, the newest first. Raises JournalError."""
         lines = self._lines()

@@ -1,0 +1,149 @@
+"""A host of files for the tests of apply, and a program that dies at any step of what it does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from unittest import mock
+
+from sysctl.host.system import HostError, System
+
+SYSCTLS = {
+    "dirty_ratio": 20,
+    "dirty_background_ratio": 10,
+    "dirty_bytes": 0,
+    "dirty_background_bytes": 0,
+    "dirty_expire_centisecs": 3000,
+    "dirty_writeback_centisecs": 500,
+}
+MOUNTINFO = "40 22 7:0 / /data rw,nosuid,relatime - ext4 /dev/loop0 rw\n"
+
+
+class FilesHost(System):
+    """Write-back sysctls as the kernel keeps them, one disk, one mount, and a log of commands.
+
+    A sysctl whose background threshold is not below the dirty one is a state that must never be:
+    `invalid` names each that was.
+    """
+
+    def __init__(self, root, boot_id="boot-1"):
+        super().__init__(root, run=self._run)
+        self.commands, self.invalid = [], []
+        for name, value in SYSCTLS.items():
+            self.put(f"/proc/sys/vm/{name}", value)
+        self.put("/proc/vmstat", "nr_dirty_threshold 209715\nnr_dirty_background_threshold 104857")
+        self.put("/proc/meminfo", "MemAvailable: 4194304 kB")
+        self.put("/proc/sys/kernel/random/boot_id", boot_id)
+        self.put("/proc/self/mountinfo", MOUNTINFO)
+        self.put("/sys/dev/block/7:0/dev", "7:0")
+        self.put("/sys/dev/block/7:0/queue/scheduler", "[mq-deadline] none")
+        for name, value in {
+            "dev": "7:0",
+            "queue/scheduler": "[mq-deadline] none",
+            "queue/nr_requests": "256",
+            "queue/read_ahead_kb": "128",
+        }.items():
+            self.put(f"/sys/block/7:0/{name}", value)
+        (root / "etc/sysctl.d").mkdir(parents=True, exist_ok=True)
+        (root / "etc/systemd/system").mkdir(parents=True, exist_ok=True)
+
+    def put(self, path, value):
+        self.path(path).parent.mkdir(parents=True, exist_ok=True)
+        self.path(path).write_text(f"{value}\n")
+
+    def with_systemd(self):
+        (self.root / "run/systemd/system").mkdir(parents=True, exist_ok=True)
+        return self
+
+    def reboot(self):
+        """Sysctls, knobs and timers are as after a boot; files stay."""
+        return FilesHost(self.root, "boot-2")
+
+    def write(self, absolute, text):
+        super().write(absolute, text)
+        self._become(absolute, text)
+
+    def _become(self, absolute, text):
+        name = absolute.rpartition("/")[2]
+        if name == "scheduler":
+            self.put(absolute, "[none] mq-deadline" if text == "none" else "[mq-deadline] none")
+            self.put(absolute.replace("scheduler", "nr_requests"), 64 if text == "none" else 256)
+            return
+        self.put(absolute, text)
+        if name.endswith(("_ratio", "_bytes")):
+            self.put(
+                absolute.replace("ratio", "x").replace("bytes", "ratio").replace("x", "bytes"), 0
+            )
+        percent = self.percentages()
+        if percent[1] >= percent[0]:
+            self.invalid.append(percent)
+
+    def percentages(self):
+        """Dirty and background threshold, in percent of 4 GiB."""
+        values = self.values()
+        return [
+            values[f"{name}ratio"] or values[f"{name}bytes"] * 100 / 2**32
+            for name in ("dirty_", "dirty_background_")
+        ]
+
+    def values(self):
+        return {name: int(self.read(f"/proc/sys/vm/{name}")) for name in SYSCTLS}
+
+    def files(self):
+        folder = self.root / "etc"
+        return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file()}
+
+    def state(self):
+        """All that apply changes, to be compared."""
+        queue = {
+            name: self.read(f"/sys/block/7:0/queue/{name}")
+            for name in ("scheduler", "nr_requests", "read_ahead_kb")
+        }
+        return {**self.values(), **queue, "files": self.files(), "mounts": self.mounts()}
+
+    def _run(self, argv):
+        self.commands.append(list(argv))
+        if argv[0] == "systemd-run":
+            self.put("/run/systemd/transient/writewise-revert.timer", "")
+        elif argv[:2] == ["systemctl", "stop"]:
+            self.path(f"/run/systemd/transient/{argv[2]}").unlink()
+        elif argv[0] == "mount":
+            option = "noatime" if "noatime" in argv[argv.index("-o") + 1] else "relatime"
+            self.put("/proc/self/mountinfo", MOUNTINFO.replace("relatime", option))
+        elif argv[0] == "umount":
+            raise HostError("nothing is unmounted here")
+        return ""
+
+
+class Killed(BaseException):
+    """The program is dead: nothing of it runs any more."""
+
+
+@contextlib.contextmanager
+def killed_at(step, system):
+    """From the `step`-th call that leaves a trace on, none does anything; of a write, half is done.
+
+    Yields a list whose length is the number of steps that were made.
+    """
+    made = []
+
+    def dying(original):
+        def call(*arguments, **options):
+            if len(made) >= step:
+                if original is os.write and len(made) == step:
+                    original(arguments[0], arguments[1][: len(arguments[1]) // 2])
+                made.append("dead")
+                raise Killed
+            made.append(original.__name__)
+            return original(*arguments, **options)
+
+        return call
+
+    names = ("open", "write", "fsync", "fchmod", "rename", "unlink", "ftruncate", "replace")
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            stack.enter_context(mock.patch.object(os, name, dying(getattr(os, name))))
+        stack.enter_context(mock.patch.object(system, "write", dying(system.write)))
+        stack.enter_context(mock.patch.object(system, "run", dying(system.run)))
+        with contextlib.suppress(Killed):
+            yield made

@@ -1,0 +1,310 @@
+"""Applying and taking back on a host of files; a program that dies at any step leaves it whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sysctl.advise import advise
+from sysctl.apply import persistence
+from sysctl.apply.applying import Options, check, perform
+from sysctl.apply.plan import plan_of
+from sysctl.host.applied_host import AppliedHost, applying
+from sysctl.host.host import Host, state_directory
+from sysctl.host.lock import LockedError, exclusive_lock, holder_of
+from sysctl.host.system import HostError
+from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice, change_of
+from tests.unit.applied_hosts import FilesHost, killed_at
+from tests.unit.studies import Study, ratio
+
+SYSCTLS = change_of(advise(Study().tried(ratio(60), 3.6).results))
+CHANGE = replace(
+    SYSCTLS,
+    disk=DiskAdvice("/data", "/dev/loop0", (KnobAdvice("queue/scheduler", "none", "", "why"),)),
+    mount=MountAdvice("/data", "/dev/loop0", "ext4", ("noatime",), (), ("nosuid",), "why"),
+)
+ALL = Options(persist=True, mounts=True)
+FILE = "sysctl.d/90-writewise.conf"
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
+    return FilesHost(tmp_path / "root")
+
+
+def apply(system, change=CHANGE, options=ALL):
+    with applying("test", system) as host:
+        plan = plan_of(system, change)
+        check(system, change, plan, options)
+        return perform(host, change, plan, options)
+
+
+def start(system):
+    """What every later start of a sweep or an apply does first."""
+    with Host.exclusive("sweep", "a later start", system) as host:
+        return host.recovered
+
+
+def rollback(system):
+    host = AppliedHost(state_directory(), system)
+    return host.restore(), list(host.left)
+
+
+def journal():
+    return state_directory() / "applied.journal"
+
+
+def test_everything_is_applied_and_comes_back(system):
+    before = system.state()
+    apply(system)
+    after = system.state()
+    assert (after["dirty_ratio"], after["dirty_background_ratio"]) == (60, 5)
+    assert after["scheduler"].startswith("[none]") and after["nr_requests"] == "64"
+    assert "noatime" in after["mounts"][0].options
+    assert "vm.dirty_ratio = 60\n" in after["files"][FILE]
+    assert start(system) == [] and system.state() == after
+    restored, left = rollback(system)
+    assert system.state() == before and not left and not journal().exists()
+    assert restored == [
+        "/data mounted with rw,nosuid,relatime",
+        "7:0: queue/scheduler = mq-deadline, queue/nr_requests = 256",
+        "vm.dirty_ratio = 20, vm.dirty_background_ratio = 10",
+        "no /etc/sysctl.d/90-writewise.conf",
+    ]
+    assert system.invalid == []
+
+
+def test_an_apply_that_dies_at_any_step_is_taken_back_or_complete(tmp_path, monkeypatch):
+    outcomes = []
+    for step in range(200):
+        monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
+        system = FilesHost(tmp_path / str(step))
+        before = system.state()
+        with killed_at(step, system) as made:
+            apply(system)
+        start(system)
+        outcomes.append(system.state() == before)
+        if not outcomes[-1]:
+            assert "vm.dirty_ratio = 60\n" in system.files()[FILE]
+            assert len(system.files()) == 1 and system.values()["dirty_ratio"] == 60
+        rollback(system)
+        assert system.state() == before and not journal().exists(), step
+        assert system.invalid == []
+        if len(made) <= step:
+            break
+    assert len(outcomes) > 30 and outcomes[0] and not outcomes[-1]
+    assert outcomes == sorted(outcomes, reverse=True)  # never complete, and later not
+
+
+def test_a_rollback_that_dies_at_any_step_is_ended_by_the_next(tmp_path, monkeypatch):
+    for step in range(200):
+        monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
+        system = FilesHost(tmp_path / str(step))
+        before = system.state()
+        apply(system)
+        with killed_at(step, system) as made:
+            rollback(system)
+        _, left = rollback(system)
+        assert system.state() == before and not left and not journal().exists(), step
+        if len(made) <= step:
+            break
+    assert step > 15
+
+
+def test_a_second_apply_that_dies_leaves_the_first(tmp_path, monkeypatch):
+    second, outcomes = change_of(advise(Study().tried(ratio(80), 3.6).results)), []
+    for step in range(200):
+        monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
+        system = FilesHost(tmp_path / str(step))
+        before = system.state()
+        apply(system, SYSCTLS, Options())
+        with killed_at(step, system) as made:
+            apply(system, second, Options())
+        start(system)
+        outcomes.append(system.values()["dirty_ratio"])
+        rollback(system)
+        assert system.state() == before
+        if len(made) <= step:
+            break
+    assert len(outcomes) > 8 and set(outcomes) == {60, 80} and outcomes == sorted(outcomes)
+
+
+def test_what_was_changed_since_is_told_and_left(system):
+    apply(system, SYSCTLS, Options())
+    system.write("/proc/sys/vm/dirty_ratio", "33")
+    restored, left = rollback(system)
+    assert restored == ["vm.dirty_background_ratio = 10"]
+    assert system.values()["dirty_ratio"] == 33
+    assert left == [
+        "vm.dirty_ratio = 33 is neither what was applied (vm.dirty_ratio = 60) nor what was there "
+        "before (vm.dirty_ratio = 20): it was changed since, and is left as it is"
+    ]
+    assert not journal().exists()
+
+
+def test_what_was_put_back_by_hand_is_no_change_since(system):
+    before = system.state()
+    apply(system, SYSCTLS, Options())
+    for name, value in (("dirty_background_ratio", 10), ("dirty_ratio", 20)):
+        system.write(f"/proc/sys/vm/{name}", str(value))
+    assert rollback(system) == ([], []) and system.state() == before
+
+
+def test_a_file_that_was_edited_since_is_left(system):
+    apply(system, SYSCTLS, Options(persist=True))
+    path = system.root / "etc" / FILE
+    path.write_text(path.read_text() + "vm.swappiness = 1\n")
+    _, left = rollback(system)
+    assert left == ["/etc/sysctl.d/90-writewise.conf was edited since, and is left as it is"]
+    assert path.exists() and system.values()["dirty_ratio"] == 20
+
+
+def test_a_mount_and_a_knob_that_were_changed_since_are_left(system):
+    apply(system)
+    system.write("/sys/block/7:0/queue/scheduler", "mq-deadline")
+    system.write("/sys/block/7:0/queue/scheduler", "none")
+    system.put("/sys/block/7:0/queue/scheduler", "none mq-deadline [bfq]")
+    system.put("/proc/self/mountinfo", "40 22 7:0 / /data ro,strictatime - ext4 /dev/loop0 rw\n")
+    restored, left = rollback(system)
+    assert any("queue/scheduler = bfq is neither" in sentence for sentence in left)
+    assert any("/data was mounted in another way since" in sentence for sentence in left)
+    assert system.read("/sys/block/7:0/queue/scheduler").endswith("[bfq]")
+    assert "vm.dirty_ratio = 20, vm.dirty_background_ratio = 10" in restored
+
+
+def test_a_boot_takes_sysctls_along_and_their_journal_means_nothing(system):
+    apply(system, SYSCTLS, Options())
+    booted = system.reboot()
+    booted.write("/proc/sys/vm/dirty_ratio", "60")  # by somebody else, this time
+    assert rollback(booted) == ([], []) and booted.values()["dirty_ratio"] == 60
+
+
+def test_what_is_in_a_file_is_taken_back_after_a_boot_too(system):
+    before = system.state()
+    apply(system, SYSCTLS, Options(persist=True))
+    booted = system.reboot()
+    for name, value in (("dirty_ratio", 60), ("dirty_background_ratio", 5)):
+        booted.write(f"/proc/sys/vm/{name}", str(value))  # as systemd-sysctl does from the file
+    assert start(booted) == []
+    _, left = rollback(booted)
+    assert booted.state() == before and not left
+
+
+def test_a_value_that_the_kernel_refuses_takes_all_of_it_back(system):
+    before = system.state()
+    system.path("/sys/block/7:0/queue/scheduler").write_text("[mq-deadline]\n")
+    with pytest.raises(HostError, match="offers the schedulers mq-deadline, not none"):
+        apply(system)
+    system.put("/sys/block/7:0/queue/scheduler", "[mq-deadline] none")
+    assert system.state() == before and not journal().exists()
+
+
+def test_a_file_of_somebody_else_is_not_replaced(system):
+    system.put("/etc/sysctl.d/90-writewise.conf", "# mine")
+    before = system.state()
+    with pytest.raises(HostError, match="was not written by writewise"):
+        apply(system)
+    assert system.state() == before and system.commands == []
+
+
+def test_a_link_in_its_place_is_not_followed(system):
+    system.put("/precious", "x")
+    (system.root / "etc" / FILE).symlink_to(system.root / "precious")
+    with pytest.raises(HostError):
+        apply(system)
+    assert system.path("/precious").read_text() == "x\n"
+
+
+def test_a_directory_that_others_can_write_gets_no_file(system):
+    (system.root / "etc/sysctl.d").chmod(0o777)
+    with pytest.raises(HostError, match="could be changed by others"):
+        apply(system)
+    assert system.values()["dirty_ratio"] == 20
+
+
+def test_the_name_is_chosen_so_that_the_file_wins_where_it_can(system):
+    assert persistence.choose_path(system, CHANGE) == persistence.PATHS[0]
+    system.put("/etc/sysctl.d/99-sysctl.conf", "vm.dirty_ratio = 10")
+    assert persistence.choose_path(system, CHANGE) == persistence.PATHS[1]
+    system.put("/etc/sysctl.d/99-zz.conf", "vm.dirty_bytes = 1073741824")
+    system.put("/etc/sysctl.conf", "vm.dirty_background_ratio=10")
+    assert persistence.choose_path(system, CHANGE) == persistence.PATHS[1]
+    told = [str(each) for each in persistence.overriding(system, CHANGE, persistence.PATHS[1])]
+    assert told == [
+        "vm.dirty_bytes = 1073741824 in /etc/sysctl.d/99-zz.conf, line 1",
+        "vm.dirty_background_ratio = 10 in /etc/sysctl.conf, line 1",
+    ]
+    apply(system, SYSCTLS, Options(persist=True))
+    text = system.files()["sysctl.d/99-writewise.conf"]
+    assert text.startswith(persistence.OURS) and "90-writewise.conf" not in text
+
+
+def test_the_plan_tells_the_bytes_and_who_else_sets_it(system):
+    system.put("/etc/sysctl.d/99-zz.conf", "vm.dirty_ratio = 30")
+    plan = plan_of(system, CHANGE)
+    dirty, background = plan.sysctls
+    dirtyable = 209715 * 4096 * 5
+    assert (dirty.present_bytes, dirty.new_bytes) == (dirtyable * 20 // 100, dirtyable * 60 // 100)
+    assert background.new_bytes == dirtyable * 5 // 100
+    assert [each.path for each in dirty.others] == ["/etc/sysctl.d/99-zz.conf"]
+    assert plan.mount.fstab == "nosuid,noatime" and not plan.mount.takes_fresh_mount
+    assert not plan.is_in_force
+    apply(system)
+    assert plan_of(system, CHANGE).is_in_force and not plan_of(system, CHANGE).mount.is_change
+
+
+def test_thresholds_that_cannot_be_meant_here_are_refused(system):
+    """In bytes, that much background is more than the dirty ratio of a small host."""
+    advice = replace(SYSCTLS.sysctls[1], name="vm.dirty_background_bytes", value=2**40)
+    change = replace(SYSCTLS, sysctls=(SYSCTLS.sysctls[0], advice))
+    with pytest.raises(HostError, match="not for this host: background is not below dirty"):
+        plan_of(system, change)
+
+
+def test_a_volume_that_is_not_there_is_told(system):
+    change = replace(CHANGE, disk=replace(CHANGE.disk, target="/elsewhere"))
+    with pytest.raises(HostError, match="nothing is mounted on /elsewhere"):
+        plan_of(system, change)
+
+
+def test_a_mount_that_takes_a_fresh_one_is_refused_before_anything_is_done(system):
+    before = system.state()
+    change = replace(CHANGE, mount=replace(CHANGE.mount, value=("data=journal",)))
+    with pytest.raises(HostError, match="takes a fresh mount"):
+        apply(system, change)
+    assert system.state() == before
+
+
+def test_an_applied_value_is_the_present_one_to_a_sweep(system):
+    apply(system, SYSCTLS, Options())
+    with Host.exclusive("sweep", "a sweep", system) as host:
+        host.replace_writeback({"vm.dirty_ratio": 80})
+        assert system.values()["dirty_background_ratio"] == 5
+    assert system.values()["dirty_ratio"] == 60
+
+
+def test_apply_and_sweep_keep_apart(system, tmp_path):
+    start(system)
+    for name in ("stat", "status"):  # the holder runs: this process
+        system.put(f"/proc/{os.getpid()}/{name}", Path(f"/proc/self/{name}").read_text())
+    with (
+        exclusive_lock(tmp_path / "state/sweep.lock", "sweep of /data"),
+        pytest.raises(LockedError, match="sweep of /data"),
+    ):
+        assert holder_of(tmp_path / "state/sweep.lock").startswith("sweep of /data, process")
+        apply(system)
+    assert holder_of(tmp_path / "state/sweep.lock") == ""
+
+
+def test_the_journal_says_what_it_is(system):
+    apply(system, SYSCTLS, Options())
+    lines = [json.loads(line) for line in journal().read_text().splitlines()]
+    assert lines[0] == {"format": "writewise-journal", "version": 1}
+    assert lines[1]["boot_id"] == "boot-1" and lines[1]["change"]["originals"]
+    assert lines[-1] == {"kept": 1}
+    assert journal().stat().st_mode & 0o777 == 0o600
