@@ -97,7 +97,10 @@ def assignments(system: System, names: Iterable[str]) -> list[Assignment]:
 
 
 def _matches(line: _Line, name: str) -> bool:
-    return bool(_GLOB.search(line.name)) and fnmatchcase(name, line.name)
+    try:
+        return bool(_GLOB.search(line.name)) and fnmatchcase(name, line.name)
+    except re.error:  # `[z-a]` before Python 3.11; it matches nothing
+        return False
 
 
 def rivals(system: System, names: Iterable[str]) -> list[Assignment]:
