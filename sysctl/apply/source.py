@@ -15,7 +15,7 @@ from sysctl.recommendation_file import from_json
 
 _FILE = FileKind(
     noun="recommendation",
-    max_bytes=64 * 2**20,
+    max_bytes=32 * 2**20,
     hint="give the recommendation.json of `writewise advise`, or the results of `writewise sweep`",
 )
 

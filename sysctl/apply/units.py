@@ -21,7 +21,8 @@ RECOVERY_PATH = f"/etc/systemd/system/{RECOVERY_UNIT}"
 #: sd_booted(3): there where systemd is the init of this host.
 _BOOTED = "/run/systemd/system"
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+,=-]+")
-_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$"})
+#: What systemd takes in no path of a program (`string_is_safe()`), and what it would substitute.
+_REFUSED = set("\"'\\$")
 
 
 def require_systemd(system: System, what: str) -> None:
@@ -86,6 +87,9 @@ WantedBy=multi-user.target
 
 def _quoted(word: str) -> str:
     """A word of ExecStart=. Raises HostError for one that no unit can hold."""
-    if not word.isprintable():
-        raise HostError("the path of this program has characters that no unit can hold")
-    return word if _PLAIN.fullmatch(word) else '"' + word.translate(_ESCAPED) + '"'
+    if not word.isprintable() or _REFUSED & set(word):
+        raise HostError(
+            "the path of this program has characters that no unit of systemd can hold",
+            "install it in another place, or leave out --install-recovery",
+        )
+    return word if _PLAIN.fullmatch(word) else '"' + word.replace("%", "%%") + '"'
