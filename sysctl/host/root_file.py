@@ -69,8 +69,10 @@ def remove_file(system: System, absolute: str) -> None:
     """Delete it, if it is there; a symlink is deleted itself. Raises HostError."""
     with _directory_of(system, absolute) as folder, host_errors(f"delete {absolute}"):
         if folder is not None:
+            name = PurePosixPath(absolute).name
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(PurePosixPath(absolute).name, dir_fd=folder)
+                os.stat(name, dir_fd=folder, follow_symlinks=False)  # unlink says EROFS first
+                os.unlink(name, dir_fd=folder)
                 os.fsync(folder)
 
 

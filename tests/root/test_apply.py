@@ -1,0 +1,183 @@
+"""apply, verify, status and rollback on the real host: its sysctls, its /etc, its signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import random
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sysctl.advise import advise
+from sysctl.host.applied_host import AppliedHost
+from sysctl.host.host import state_directory
+from sysctl.host.sysctls import read_writeback, write_writeback
+from sysctl.recommendation import SysctlAdvice, change_of
+from tests.root.labs import SYSTEM, command, guarded, start, writewise
+from tests.unit.studies import Study, ratio
+
+FILES = [Path("/etc/sysctl.d") / name for name in ("90-writewise.conf", "99-writewise.conf")]
+WANTED = {"vm.dirty_ratio": 61, "vm.dirty_background_ratio": 7}
+KILLS = 40
+
+
+@pytest.fixture
+def recommendation(tmp_path):
+    """The file, on a host that is as before afterwards whatever the test does."""
+    if any(path.exists() for path in FILES):
+        pytest.skip(f"a recommendation is applied here: rm {' '.join(map(str, FILES))}")
+    change = change_of(advise(Study().tried(ratio(60), 3.6).results))
+    advices = tuple(SysctlAdvice(name, value, 0, "as measured") for name, value in WANTED.items())
+    path = tmp_path / "recommendation.json"
+    path.write_text(json.dumps(replace(change, sysctls=advices).to_json()))
+    path.chmod(0o600)
+    originals = read_writeback(SYSTEM)
+    with guarded(tmp_path):
+        try:
+            yield path
+        finally:
+            AppliedHost(state_directory()).restore()
+            write_writeback(SYSTEM, originals)
+            for file in FILES:
+                file.unlink(missing_ok=True)
+        assert not list(Path("/etc/sysctl.d").glob(".*writewise*"))
+
+
+def in_force():
+    present = read_writeback(SYSTEM)
+    return {name: present.get(name) for name in WANTED}
+
+
+def test_applied_verified_and_rolled_back(recommendation):
+    before = in_force()
+    shown = writewise("apply", recommendation, "--dry-run")
+    assert (shown.returncode, in_force()) == (0, before)
+    assert "vm.dirty_ratio" in shown.stdout and "→" in shown.stdout
+    assert writewise("verify", recommendation).returncode == 1
+    done = writewise("apply", recommendation, "--yes")
+    assert (done.returncode, in_force()) == (0, WANTED), done.stderr
+    assert writewise("verify", recommendation).returncode == 0
+    verified = writewise("verify", "--applied", "--json")
+    assert verified.returncode == 0 and json.loads(verified.stdout)["compliant"]
+    status = json.loads(writewise("status", "--json").stdout)
+    assert status["applied"][0]["what"] == "vm.dirty_ratio = 61, vm.dirty_background_ratio = 7"
+    assert writewise("rollback", "--interrupted").returncode == 0 and in_force() == WANTED
+    assert "restored: vm.dirty_ratio" in writewise("rollback").stdout
+    assert in_force() == before
+
+
+def test_what_the_administrator_changed_since_is_left(recommendation):
+    writewise("apply", recommendation, "--yes")
+    subprocess.run(["sysctl", "-q", "-w", "vm.dirty_ratio=62"], check=True)
+    verified = writewise("verify", "--applied")
+    assert verified.returncode == 1 and "changed since it was applied at" in verified.stdout
+    rolled = writewise("rollback")
+    assert "left: vm.dirty_ratio = 62 is neither what was applied" in rolled.stdout
+    assert read_writeback(SYSTEM)["vm.dirty_ratio"] == 62
+
+
+def test_the_file_is_read_by_the_real_consumers(recommendation):
+    assert writewise("apply", recommendation, "--yes", "--persist").returncode == 0
+    file = next(path for path in FILES if path.exists())
+    assert file.stat().st_mode & 0o7777 == 0o644
+    done = subprocess.run(["sysctl", "-p", file], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"{name} = {value}" for name, value in WANTED.items()]
+    if shutil.which("systemd-analyze"):
+        listed = subprocess.run(
+            ["systemd-analyze", "cat-config", "sysctl.d"], capture_output=True, text=True
+        )
+        assert f"# {file}\n" in listed.stdout
+    assert "restored: no /etc/sysctl.d" in writewise("rollback").stdout and not file.exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\x04", 1)])
+def test_it_asks_on_a_terminal(recommendation, answer, code):
+    before = in_force()
+    ours, theirs = pty.openpty()
+    os.write(ours, answer.encode())
+    done = subprocess.run(
+        command("apply", recommendation), stdin=theirs, capture_output=True, text=True, timeout=60
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == code and "Apply this? [y/N]" in done.stdout
+    assert in_force() == (before if code else WANTED)
+
+
+def test_without_a_terminal_nothing_is_changed_unasked(recommendation):
+    before = in_force()
+    done = writewise("apply", recommendation, stdin=subprocess.DEVNULL)
+    assert (done.returncode, in_force()) == (2, before)
+    assert "give --yes" in done.stderr
+
+
+def test_a_recommendation_that_others_can_write_is_refused(recommendation):
+    recommendation.chmod(0o666)
+    before = in_force()
+    done = writewise("apply", recommendation, "--yes")
+    assert (done.returncode, in_force()) == (2, before) and "Traceback" not in done.stderr
+
+
+def test_a_trial_period_is_refused_where_systemd_does_not_run(recommendation):
+    if SYSTEM.exists("/run/systemd/system"):
+        pytest.skip("systemd runs this host: the refusal is for others")
+    before = in_force()
+    done = writewise("apply", recommendation, "--yes", "--for", "30m")
+    assert (done.returncode, in_force()) == (1, before)
+    assert "--for needs systemd, which does not run this host" in done.stderr
+
+
+def in_a_namespace(mount, *arguments):
+    """The command with something mounted for it alone: nothing of it is left when it ends."""
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'eval "$0" && "$@"']
+    return subprocess.run(
+        [*words, mount, *command(*arguments)], capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("mount", "said"),
+    [
+        ("mount -t tmpfs -o ro,mode=755 tmpfs /etc/sysctl.d", "cannot write /etc/sysctl.d"),
+        (
+            'mount -t tmpfs -o size=4k,mode=700 tmpfs "$WRITEWISE_STATE_DIRECTORY" && '
+            'head -c 4096 /dev/zero > "$WRITEWISE_STATE_DIRECTORY/full"',
+            "cannot write the journal",
+        ),
+    ],
+    ids=["a read-only /etc", "a full disk under the journal"],
+)
+def test_what_cannot_be_written_changes_nothing(recommendation, mount, said):
+    before = in_force()
+    state_directory().mkdir(mode=0o700, exist_ok=True)
+    done = in_a_namespace(mount, "apply", recommendation, "--yes", "--persist")
+    assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
+    assert in_force() == before and not any(path.exists() for path in FILES)
+
+
+def test_a_kill_at_any_moment_leaves_the_originals_or_all_of_it(recommendation):
+    before, outcomes = in_force(), []
+    began_s = time.monotonic()
+    assert writewise("apply", recommendation, "--yes", "--persist").returncode == 0
+    whole_s = time.monotonic() - began_s
+    writewise("rollback")
+    moments = random.Random(5)
+    for _ in range(KILLS):
+        with start("apply", recommendation, "--yes", "--persist") as process:
+            time.sleep(whole_s * moments.uniform(0.6, 1.1))
+            process.send_signal(signal.SIGKILL)
+        done = writewise("rollback", "--interrupted")
+        assert done.returncode == 0, done.stderr
+        outcomes.append(in_force())
+        there = any(path.exists() for path in FILES)
+        assert (outcomes[-1], there) in ((before, False), (WANTED, True))
+        writewise("rollback")
+        assert in_force() == before and not any(path.exists() for path in FILES)
+    assert before in outcomes
