@@ -49,6 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", metavar="FILE", type=Path, default=DEFAULT_OUTPUT, help=str(DEFAULT_OUTPUT)
     )
     parser.add_argument("--resume", action="store_true", help="go on with the output file")
+    parser.add_argument(
+        "--install-recovery",
+        action="store_true",
+        help="install a unit that takes back at boot what a killed run left",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     from sysctl.advise import advise
 
     request = _request(arguments, contract)
+    if arguments.install_recovery:
+        _install_recovery()
     with terminable(), shown_sweep(Console(stderr=True)) as view:
         results = run_study(request, view)
     recommendation = advise(results)
@@ -74,6 +81,14 @@ def run(arguments: argparse.Namespace) -> int:
     if recommendation.best is not None:
         print(f"\nwrite it down:  writewise advise {request.output}")
     return 0
+
+
+def _install_recovery() -> None:
+    from sysctl.apply.applying import install_recovery
+    from sysctl.host.applied_host import applying
+
+    with applying("installation of the recovery at boot") as host:
+        print(install_recovery(host))
 
 
 def _request(arguments: argparse.Namespace, contract: Contract) -> StudyRequest:
