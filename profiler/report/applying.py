@@ -22,6 +22,8 @@ def print_plan(plan: Plan, console: Console, *, remounts: bool) -> None:
         _print(console, f"\n{each.name}: {each.reason}" if each.reason else "")
         for other in each.others:
             _print(console, f"  also set: {other}", "yellow")
+    for note in plan.notes:
+        _print(console, f"\n{note}", "yellow")
     if plan.mount is not None:
         _print_mount(plan.mount, console, remounts=remounts)
 
@@ -53,7 +55,7 @@ def _print_mount(mount: MountDifference, console: Console, *, remounts: bool) ->
     if remounts:
         _print(console, "  by a remount; for the next boot write it into /etc/fstab:")
     else:
-        how = "a fresh mount" if mount.takes_fresh_mount else "a fresh mount, or --mounts"
+        how = "a fresh mount" if mount.takes_fresh_mount else "a remount, which --mounts does"
         _print(console, f"  not changed here: it takes {how}. The options in /etc/fstab:")
     _print(console, f"  {mount.fstab}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from contracts.units import format_size
 from sysctl.apply.sysctl_files import Assignment, contradicting
 from sysctl.host.devices import Disk, disk_of, present_values
 from sysctl.host.mount_table import Mount, mount_at
@@ -52,14 +53,22 @@ class MountDifference:
     takes_fresh_mount: bool
 
 
+#: Dirtyable memory that differs by less is the same host at another moment.
+_SAME_MEMORY = 0.25
+
+
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a recommendation means for this host. `disk` is that of `knobs`."""
+    """Everything that a recommendation means for this host. `disk` is that of `knobs`.
+
+    `notes` say what speaks against applying what was measured elsewhere.
+    """
 
     sysctls: tuple[Difference, ...]
     knobs: tuple[Difference, ...] = ()
     disk: Disk | None = None
     mount: MountDifference | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def is_in_force(self) -> bool:
@@ -79,6 +88,19 @@ def plan_of(system: System, change: RecommendedChange) -> Plan:
         knobs=_knobs(system, disk, change.disk) if disk and change.disk else (),
         disk=disk,
         mount=_mount(system, change.mount) if change.mount else None,
+        notes=_notes(system, change),
+    )
+
+
+def _notes(system: System, change: RecommendedChange) -> tuple[str, ...]:
+    """Ratios of another memory are other thresholds than those that were measured."""
+    measured, here = change.evidence.dirtyable_bytes, dirtyable_bytes(system)
+    has_ratio = any(change.sysctl_values.get(name) for name in (DIRTY_PAIR[0], BACKGROUND_PAIR[0]))
+    if not has_ratio or abs(here - measured) <= _SAME_MEMORY * measured:
+        return ()
+    return (
+        f"measured with {format_size(measured)} of dirtyable memory, and this host has "
+        f"{format_size(here)}: the ratios mean other thresholds here than those measured",
     )
 
 

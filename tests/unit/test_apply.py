@@ -258,6 +258,13 @@ def test_the_plan_tells_the_bytes_and_who_else_sets_it(system):
     assert plan_of(system, CHANGE).is_in_force and not plan_of(system, CHANGE).mount.is_change
 
 
+def test_ratios_that_were_measured_on_another_memory_are_said_to_be(system):
+    assert plan_of(system, CHANGE).notes == ()
+    system.put("/proc/vmstat", "nr_dirty_threshold 900000\nnr_dirty_background_threshold 450000")
+    (note,) = plan_of(system, CHANGE).notes
+    assert note.startswith("measured with 4.00 GiB of dirtyable memory, and this host has 17.2 GiB")
+
+
 def test_thresholds_that_cannot_be_meant_here_are_refused(system):
     """In bytes, that much background is more than the dirty ratio of a small host."""
     advice = replace(SYSCTLS.sysctls[1], name="vm.dirty_background_bytes", value=2**40)
