@@ -106,12 +106,19 @@ def _prepare_streams() -> None:
 
 
 def _tell(message: str, hint: str = "", exit_code: int = 1) -> int:
-    """Print an error to stderr, if there is one; returns the exit code."""
+    """Print an error to stderr, if there is one; returns the exit code.
+
+    Whatever an error quotes (a path, what a program said) moves no cursor; its lines stay lines.
+    """
     with contextlib.suppress(OSError):
-        print(f"writewise: {message}", file=sys.stderr)
+        print(f"writewise: {_lines(message)}", file=sys.stderr)
         if hint:
-            print(f"  → {hint}", file=sys.stderr)
+            print(f"  → {_lines(hint)}", file=sys.stderr)
     return exit_code
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _drop_output() -> None:

@@ -127,3 +127,20 @@ def test_what_a_terminal_cannot_show_is_replaced() -> None:
     assert done.returncode == 2
     assert b"no-such-command" in done.stderr
     assert b"bug" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["advise", "/no/such/\x1b[31m"],
+        ["contract", "check", "\x1b]0;title\x07"],
+        ["verify", "/no/such/\x1b[31m\nwritewise: all is well"],
+        ["\x1b[31m"],
+    ],
+)
+def test_an_error_about_any_name_moves_no_cursor(arguments, capsys):
+    assert main.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert "\\x1b" in said
+    assert len(said.splitlines()) == 2
