@@ -17,10 +17,12 @@ import pytest
 
 from sysctl.advise import advise
 from sysctl.host.applied_host import AppliedHost
+from sysctl.host.devices import disk_of
 from sysctl.host.host import state_directory
+from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import read_writeback, write_writeback
 from sysctl.recommendation import SysctlAdvice, change_of
-from tests.root.labs import SYSTEM, command, guarded, start, writewise
+from tests.root.labs import SYSTEM, command, guarded, start, volume, writewise
 from tests.unit.studies import Study, ratio
 
 FILES = [Path("/etc/sysctl.d") / name for name in ("90-writewise.conf", "99-writewise.conf")]
@@ -161,6 +163,37 @@ def test_what_cannot_be_written_changes_nothing(recommendation, mount, said):
     done = in_a_namespace(mount, "apply", recommendation, "--yes", "--persist")
     assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
     assert in_force() == before and not any(path.exists() for path in FILES)
+
+
+def test_a_mount_and_a_disk_are_changed_and_given_back(recommendation, tmp_path):
+    with volume(tmp_path / "volume", "ext4") as target:
+        before, readahead = mount_at(SYSTEM.mounts(), str(target)), read_ahead(target)
+        document = json.loads(recommendation.read_text())
+        place = {"target": str(target), "device": before.source}
+        knob = {"name": "queue/read_ahead_kb", "value": "4096", "present": "128", "reason": "why"}
+        names = {"name": "", "serial": "", "wwid": ""}
+        document["disk"] = {**place, "knobs": [knob], **names}
+        document["mount"] = {
+            **place,
+            **{"fstype": "ext4", "value": ["noatime", "commit=30"], "present": [], "policy": []},
+            "reason": "why",
+        }
+        recommendation.write_text(json.dumps(document))
+        done = writewise("apply", recommendation, "--yes", "--mounts")
+        assert done.returncode == 0, done.stderr
+        now = mount_at(SYSTEM.mounts(), str(target))
+        assert {"noatime", "commit=30"} <= {*now.options, *now.super_options}
+        assert read_ahead(target) == "4096"
+        assert writewise("verify", recommendation).returncode == 0
+        assert writewise("verify", "--applied").returncode == 0
+        assert writewise("rollback").returncode == 0
+        assert mount_at(SYSTEM.mounts(), str(target)).all_options == before.all_options
+        assert read_ahead(target) == readahead
+
+
+def read_ahead(target):
+    disk = disk_of(SYSTEM, mount_at(SYSTEM.mounts(), str(target)))
+    return SYSTEM.read(disk.path("queue/read_ahead_kb"))
 
 
 def test_a_kill_at_any_moment_leaves_the_originals_or_all_of_it(recommendation):

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sysctl.apply import sysctl_files
 from sysctl.apply.sysctl_files import assignments, contradicting, files_in_order, rivals
@@ -130,6 +132,14 @@ def test_the_same_value_does_not_contradict(tmp_path):
 def test_escapes_in_a_file_do_not_reach_the_terminal(tmp_path):
     system = system_with(tmp_path, {"/etc/sysctl.d/99-x.conf": "vm.dirty_ratio = \x1b[2J\n"})
     assert "\x1b" not in str(assignments(system, ["vm.dirty_ratio"])[0])
+
+
+@given(st.text(alphabet="-=.*/[]#; \nvm_dirty", max_size=60))
+def test_any_text_is_read_to_whole_assignments(tmp_path_factory, text):
+    system = system_with(tmp_path_factory.mktemp("any"), {"/etc/sysctl.d/a.conf": text})
+    for found in assignments(system, NAMES):
+        assert found.name in NAMES and found.line <= text.count("\n") + 1
+        assert "\n" not in found.value
 
 
 def test_a_file_that_is_no_text_is_read_all_the_same(tmp_path):
