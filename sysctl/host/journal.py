@@ -120,11 +120,17 @@ class Journal:
         return [self._parse(number, line) for number, line in enumerate(complete.splitlines(), 1)]
 
     def _parse(self, number: int, text: str) -> dict[str, Any]:
+        line: Any = None
         try:
             line = json.loads(text)
             known = _is_known(line)
         except (ValueError, KeyError, TypeError, RecursionError):
             known = False
+        if not known and isinstance(line, dict) and _is_of_another_version(line):
+            raise JournalError(
+                f"the journal {self._path} is of another version: {line['version']!r:.20}",
+                "run `writewise rollback` of the writewise that wrote it",
+            )
         if not known:
             raise JournalError(
                 f"the journal {self._path} cannot be read: line {number} is damaged",
@@ -167,6 +173,10 @@ def _is_known(line: Mapping[str, Any]) -> bool:
             and isinstance(line["change"], dict)
         )
     )
+
+
+def _is_of_another_version(line: Mapping[str, Any]) -> bool:
+    return bool(line.get("version", FORMAT_VERSION) != FORMAT_VERSION)
 
 
 def _cut_torn_line(descriptor: int) -> int:

@@ -204,6 +204,20 @@ def test_a_value_that_the_kernel_refuses_takes_all_of_it_back(system):
     assert system.state() == before and not journal().exists()
 
 
+def test_ctrl_c_between_two_values_takes_all_of_it_back(system, monkeypatch):
+    before, write = system.state(), system.write
+
+    def interrupted(absolute, text):
+        write(absolute, text)
+        monkeypatch.setattr(system, "write", write)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(system, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        apply(system)
+    assert system.state() == before and not journal().exists()
+
+
 def test_a_file_of_somebody_else_is_not_replaced(system):
     system.put("/etc/sysctl.d/90-writewise.conf", "# mine")
     before = system.state()

@@ -91,6 +91,12 @@ def test_a_damaged_line_is_named(tmp_path):
         Journal(tmp_path / "j", "boot").pending()
 
 
+def test_a_journal_of_another_version_is_not_guessed_at(tmp_path):
+    (tmp_path / "j").write_text('{"format": "writewise-journal", "version": 2}\n')
+    with pytest.raises(JournalError, match="is of another version: 2"):
+        Journal(tmp_path / "j", "boot").pending()
+
+
 def test_a_journal_that_is_a_symlink_is_not_followed(tmp_path):
     (tmp_path / "target").write_text("")
     (tmp_path / "j").symlink_to(tmp_path / "target")
