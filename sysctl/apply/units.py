@@ -39,7 +39,7 @@ def program() -> tuple[str, ...]:
     script = Path(sys.executable).with_name("writewise")
     if script.is_file():
         return (str(script),)
-    return (sys.executable, "-m", "profiler.cli.main")
+    return (sys.executable, "-I", "-m", "profiler.cli.main")
 
 
 def revert_argv(seconds: int, words: Sequence[str]) -> list[str]:
