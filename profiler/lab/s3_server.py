@@ -84,9 +84,7 @@ class S3Server:
             command += [f"--port-file={port_file}", f"--index={index_file}"]
             command.append(f"--parent={os.getpid()}")
             # A session of its own: Ctrl-C goes to the pull, which still needs its server to end.
-            self._process = subprocess.Popen(
-                command, env=for_programs(), start_new_session=True
-            )
+            self._process = subprocess.Popen(command, env=for_programs(), start_new_session=True)
             try:
                 self._port = _wait_for_port(port_file, self._process)
             except BaseException:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from contracts.errors import UsageError
+from contracts.loading import load_contract
 from profiler import study as study_module
 from profiler.cli import advise as advise_command
 from profiler.cli import sweep as sweep_command
@@ -226,9 +227,8 @@ def test_both_commands_have_the_flags():
         parsed(advise_command, "r.json", *words),
     ):
         assert limits_from(arguments) == Limits(GIB, 60.0)
-    assert sweep_command._request(parsed(sweep_command, "s3://b/p", "/data", *words)).limits == (
-        Limits(GIB, 60.0)
-    )
+    arguments = parsed(sweep_command, "s3://b/p", "/data", *words)
+    assert sweep_command._request(arguments, load_contract(None)).limits == Limits(GIB, 60.0)
 
 
 @pytest.mark.parametrize(
