@@ -294,6 +294,22 @@ def test_the_command_answers_for_another_instance(saved, capsys):
     assert first["measured_return_seconds"] is None
 
 
+def test_the_memory_of_the_host_itself_tells_what_is_told_without_it(tmp_path, capsys):
+    """The first reading of what can be dirtied was more than the runs began with."""
+    path, study = tmp_path / "results.json", results()
+    study.context.update(available_bytes=5 * GIB, dirtyable_bytes=6 * GIB)
+    study.save(path)
+    documents = []
+    for memory in ([], ["--memory", "5GiB"], ["--memory", "10GiB"]):
+        assert main(["predict", str(path), "--json", *memory]) == 0
+        documents.append(json.loads(capsys.readouterr().out))
+    without, with_its_own, with_twice = documents
+    assert with_its_own == {**without, "settings": with_its_own["settings"]}
+    for one, other in zip(without["settings"], with_its_own["settings"]):
+        assert one == other
+    assert "memory is" not in with_twice["settings"][0]["extrapolates"]
+
+
 ONE_TO_100 = ",".join(map(str, range(1, 101)))
 
 
