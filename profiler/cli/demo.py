@@ -24,6 +24,8 @@ NAME = "demo"
 HELP = "the whole promise on an emulated volume, in less than five minutes"
 
 FOLDER = Path("writewise-demo")
+#: Enough for a sweep on a quiet host; on a busy one it leaves time for what comes after it.
+SWEEP_S = 210
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,6 +76,7 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
     from profiler.pull.source import parse_location
     from profiler.report.sweep_view import shown_sweep
     from profiler.study import StudyRequest, run_study
+    from sysctl.budget import Budget
     from sysctl.host.system import System
 
     cap.join(present.cap.group, System())
@@ -87,6 +90,7 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
         transfer=TransferSettings(),
         contract=load_contract(None),
         output=output,
+        budget=Budget(time_s=SWEEP_S),
     )
     with shown_sweep(console) as view:
         return run_study(request, view)
