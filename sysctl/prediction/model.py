@@ -95,7 +95,7 @@ class Model:
         )
 
     def unthrottled_s(self) -> float:
-        """How long the pull takes (s) where nothing makes its writers wait, and the device writes."""
+        """How long the pull takes (s) where nothing makes its writers wait."""
         ample_bytes = _AMPLE_BURSTS * self.burst_bytes
         return simulate(self.burst, Thresholds(0, ample_bytes), self.device_bytes_per_s).return_s
 
