@@ -39,7 +39,8 @@ def comparable(results: Results) -> Results:
 
     For a search, which compares the trials' times with each other: as in a sweep.
     """
-    usual = median(trial.valid.dirtyable_bytes for trial in results.trials if trial.valid)
+    seen = [trial.observation.dirtyable_bytes for trial in results.trials if trial.observation]
+    usual = median(seen) if seen else 0
     return replace(results, trials=[_of_memory(trial, usual) for trial in results.trials])
 
 
