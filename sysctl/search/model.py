@@ -4,8 +4,8 @@ The model (`sysctl.prediction`) is fitted to the present runs and ranks the cand
 measured then corrects the prediction of those near it. What is tried is the cheapest of those
 within `NEAR_BEST` of the fastest, by the prices that the advice goes by (`sysctl/price.py`), until
 that one has been measured; then its neighbours that may be as fast. When those turn out slower than
-was promised, the largest thresholds are tried; also, in a last trial, where writers waited under all
-that was tried.
+was promised, the largest thresholds are tried; also, in a last trial, where writers waited under
+all that was tried.
 
 What would break the limits of the sweep is not proposed, as far as the prediction tells; as that
 may miss, the best with room to the limits is tried, too.
