@@ -17,6 +17,7 @@ from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results, load
 from sysctl.search.grid import build_grid
 from sysctl.search.strategies import NAMES
 from sysctl.setting import Setting
+from sysctl.sweep import FLOOR_RUNS
 from tests.unit import sweeps
 from tests.unit.sweeps import GIB, by_ratio, failing, sweep
 
@@ -278,9 +279,18 @@ def test_without_a_valid_present_run_the_sweep_ends_with_its_reason_and_keeps_no
     assert results.trials == []
 
 
+def test_without_a_second_valid_run_of_the_present_settings_there_is_no_floor():
+    """What is known is kept, and a sweep that is resumed tries again."""
+    results = sweep(at_most=1)
+    with pytest.raises(WritewiseError, match="no valid pull under the present settings in 3"):
+        sweep(lambda setting, run: failing("disturbed"), results=results)
+    assert roles(results) == [PRESENT]
+    assert roles(sweep(results=results))[:3] == [PRESENT, PRESENT, CANDIDATE]
+
+
 def test_later_failures_of_the_present_settings_end_no_sweep():
     def seconds(setting, run):
-        if setting == sweeps.PRESENT and run > 1:
+        if setting == sweeps.PRESENT and run > FLOOR_RUNS:
             failing("disturbed")
         return by_ratio(setting, run)
 
