@@ -130,26 +130,25 @@ def _workers(results: Results) -> int:
 def beyond_memory(results: Results, seen: Observation) -> Finding | None:
     """The burst needs more dirty memory than there is, so its rest waits for the device.
 
-    To return at the source's rate S a burst of N needs N·(1 - W/S) of dirty memory beside a device
-    of rate W (`docs/writeback.md`); with memory M instead the device needs S·(1 - M/N).
+    By simulation under the best thresholds that there can be (`Model.returns_in_time`), not under
+    those that were tried.
     """
     model = model_of(results)
     if model is None or seen.stall_share < NO_STALL:
         return None
-    source, device = model.flushed_bytes_per_s, model.device_bytes_per_s
-    burst, memory = model.burst_bytes, model.dirtyable_bytes
-    needed = burst * (1 - device / source)
-    if needed <= memory:
+    rate, memory = model.rate_needed_bytes_per_s(), model.memory_needed_bytes()
+    if rate is None or memory is None:
         return None
-    rate = source * (1 - memory / burst)
+    device = model.device_bytes_per_s
     return Finding(
         Case.BEYOND_MEMORY,
-        f"the burst of {format_size(burst)} is beyond this host's memory: it would return at the "
-        f"source's {format_rate(source)} only with {format_size(needed)} of it dirty, and "
-        f"{format_size(memory)} can be; the rest waits for the device's {format_rate(device)}. "
-        f"What would help: a volume that writes {format_rate(rate)}, "
+        f"the burst of {format_size(model.burst_bytes)} is beyond this host's memory: no "
+        f"thresholds let it return at the source's {format_rate(model.flushed_bytes_per_s)} where "
+        f"{format_size(model.dirtyable_bytes)} can be dirty and the device writes "
+        f"{format_rate(device)}. What would help: a volume that writes {format_rate(rate)}, "
         f"{rate / device:.1f} times as fast, to return after "
-        f"{format_seconds(burst / source)}; or an instance with as much memory.",
+        f"{format_seconds(model.unthrottled_s())}; or an instance on which {format_size(memory)} "
+        "can be dirty (both as simulated, with the best thresholds).",
     )
 
 
