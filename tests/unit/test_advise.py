@@ -102,7 +102,7 @@ def test_no_change_when_the_best_is_not_fast_again():
 def test_no_change_when_the_search_found_nothing_worth_measuring_again():
     recommendation = advise(sweep(lambda setting, run: 10.0 + 0.1 * run))
     assert recommendation.case is Case.NO_DIFFERENCE
-    assert "tried took 10.1 s, the present ones 10.1 s to 10.2 s" in recommendation.verdict
+    assert "tried took 10.1 s, the present ones took 10.1 s to 10.2 s" in recommendation.verdict
 
 
 def test_no_change_when_nothing_else_could_be_measured():
