@@ -7,9 +7,13 @@ the evidence does not carry it: docs/advice.md. Limits that are not given are th
 from __future__ import annotations
 
 import argparse
+import os
+import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contracts.text import printable
 from profiler.cli.limit_arguments import add_limit_arguments, limits_from
 
 if TYPE_CHECKING:
@@ -47,11 +51,15 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(advice_document(recommendation, lines), indent=2))
     else:
         print_advice(recommendation, Console(), lines)
-    if recommendation.best is not None:
-        for path in write_files(recommendation, arguments.output_directory):
-            if not arguments.json:
-                print(f"wrote {path}")
-        if not arguments.json:
+    folder = arguments.output_directory
+    written = [] if recommendation.best is None else write_files(recommendation, folder)
+    removed = remove_earlier(folder, written)
+    if not arguments.json:
+        for verb, paths in (("wrote", written), ("removed", removed)):
+            print("".join(f"{verb} {printable(str(path))}\n" for path in paths), end="")
+        if removed:
+            print("What was removed was written for an earlier advice, and this one differs.")
+        if written:
             print("The first lines of a .conf say how to use it and how to undo it.")
     return 0
 
@@ -87,3 +95,36 @@ def write_files(recommendation: Recommendation, folder: Path) -> list[Path]:
     for path, text in texts.items():
         write_atomically(path, text)
     return list(texts)
+
+
+def remove_earlier(folder: Path, written: Sequence[Path]) -> list[Path]:
+    """Remove the files of an earlier advice in `folder` that are not `written`; their paths.
+
+    Of two that contradict each other the wrong one may be installed. Only a regular file goes that
+    has the name and the first line of ours. Raises UsageError where one cannot be removed.
+    """
+    from contracts.errors import UsageError
+    from sysctl.render import fstab, sysctl_d
+
+    removed = []
+    for path in (folder / name for name in (*sysctl_d.FILE_NAMES, fstab.FILE_NAME)):
+        if path not in written and _is_ours(path):
+            try:
+                path.unlink()
+            except OSError as error:
+                raise UsageError(f"cannot remove the old {path}: {error.strerror}") from None
+            removed.append(path)
+    return removed
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it is a regular file, no link to one, that begins as ours do."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    mark = b"# Written by writewise: "
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return False
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            return stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.read(len(mark)) == mark
+    except OSError:
+        return False

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from contracts.units import format_size
 from sysctl.advise import Recommendation
 from sysctl.explain import SET
-from sysctl.forms import Form
+from sysctl.forms import BYTES, RATIO, Form
 from sysctl.knobs.vm import BY_NAME
 from sysctl.render.comments import comment, evidence
 
 FILE_NAME = "90-writewise.conf"
+#: All that advice may write: as measured, and either other form.
+FILE_NAMES = (FILE_NAME, *(f"90-writewise-{kind}.conf" for kind in (RATIO, BYTES)))
 
 
 def other_file_name(form: Form) -> str:
