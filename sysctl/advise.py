@@ -27,6 +27,7 @@ from sysctl.evidence import (
     Comparison,
     Side,
     Verdict,
+    dirtyable_bytes_of,
     noise_floor_of,
     paired_sides,
     side_of,
@@ -90,7 +91,7 @@ class Recommendation:
         if self.best is None or not set(self.best.setting.values) & {*DIRTY_PAIR, *BACKGROUND_PAIR}:
             return None
         values = replace_values(self.present.setting.values, self.best.setting.values)
-        return forms_of(values, self.best.thresholds, self.results.context["dirtyable_bytes"])
+        return forms_of(values, self.best.thresholds, dirtyable_bytes_of(self.results))
 
     @property
     def interval(self) -> Interval | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -68,10 +69,20 @@ def _side(results: Results, setting: Setting, runs: Sequence[Observation]) -> Si
 
 
 def thresholds_of(results: Results, setting: Setting) -> Thresholds:
-    """What a setting means in bytes on the host of the sweep, as that host was when it began."""
+    """What a setting means in bytes with the memory that the sweep had."""
     present = results.of_role(PRESENT)
     values = replace_values(present[0].setting.values if present else {}, setting.values)
-    return effective_thresholds(values, results.context["dirtyable_bytes"])
+    return effective_thresholds(values, dirtyable_bytes_of(results))
+
+
+def dirtyable_bytes_of(results: Results) -> int:
+    """The memory of which the ratios were shares while it was measured: the valid runs' median.
+
+    Before the first run it was more: the sweep's own workers were not there yet.
+    """
+    seen = [trial.valid.dirtyable_bytes for trial in results.trials if trial.valid]
+    known = [memory_bytes for memory_bytes in seen if memory_bytes]
+    return round(statistics.median(known)) if known else int(results.context["dirtyable_bytes"])
 
 
 @dataclass(frozen=True)

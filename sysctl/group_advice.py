@@ -12,13 +12,14 @@ from __future__ import annotations
 from contracts.text import printable
 from contracts.units import format_size
 from sysctl.advise import Recommendation
+from sysctl.evidence import dirtyable_bytes_of
 from sysctl.host.memory_group import MemoryGroup
 from sysctl.writeback import group_thresholds
 
 
 def group_lines(recommendation: Recommendation, group: MemoryGroup) -> list[str]:
     """What the group's limit means for pulls in it; empty where the host is the stricter one."""
-    dirtyable_bytes = recommendation.results.context["dirtyable_bytes"]
+    dirtyable_bytes = dirtyable_bytes_of(recommendation.results)
     if group.limit_bytes >= dirtyable_bytes:
         return []
     first = (
