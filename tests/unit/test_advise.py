@@ -291,3 +291,12 @@ def test_the_same_thresholds_are_written_as_bytes_too():
     assert "sysctl -w vm.dirty_ratio=20 vm.dirty_background_ratio=10" in text
     assert "use one of the two files, not both" in text
     assert other.kind in sysctl_d.render(recommendation)
+
+
+def test_bytes_are_those_of_the_memory_that_was_measured_with_not_of_the_time_before_it():
+    """When a sweep begins, its own workers and the compiler of its probes are not there yet."""
+    results = sweep()
+    before = advise(results)
+    later = advise(replace(results, context={**results.context, "dirtyable_bytes": 5 * GIB}))
+    assert later.best.thresholds == before.best.thresholds
+    assert later.forms == before.forms
