@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import statistics
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from profiler.session import ProfileSession
 from profiler.settle import settle_dirty_limit
 from profiler.why.block_devices import devices_of
 from profiler.why.causes import WhyInputs, split
+from profiler.why.timeline import Timeline
 from sysctl.host.devices import Disk
 from sysctl.host.host import Host
 from sysctl.host.mounts import words_of
@@ -36,6 +38,7 @@ from sysctl.host.sysctls import (
     read_thresholds,
 )
 from sysctl.host.system import HostError
+from sysctl.protocol import MAX_MEMORY_CHANGE
 from sysctl.results import Observation, TracePoint
 from sysctl.setting import Setting
 from sysctl.sweep import StoppedEarly
@@ -68,6 +71,11 @@ class PullBench:
     deleting: Callable[[], AbstractContextManager[None]] = nullcontext
     disk: Disk | None = None
     _is_verified: bool = field(default=False, init=False)
+    _at_start: InForce = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Remember how the host is before the first trial."""
+        self._at_start = read_in_force(self.host.system, self.mount_target, self.disk)
 
     def apply(self, setting: Setting) -> None:
         """See `Bench`."""
@@ -80,6 +88,23 @@ class PullBench:
             self.host.set_device(self.disk, dict(setting.device))
         elif setting.device:
             raise HostError(f"{self.destination} is not on one disk whose knobs can be set")
+        self._check_the_rest(setting)
+
+    def _check_the_rest(self, setting: Setting) -> None:
+        """Raise HostError where what the setting leaves alone is not as when the sweep began."""
+        now = read_in_force(self.host.system, self.mount_target, self.disk)
+        begun = replace(
+            self._at_start,
+            sysctls=now.sysctls,  # read back already
+            mount=self._at_start.mount if setting.mount_options is None else now.mount,
+            knobs=now.knobs if setting.device else self._at_start.knobs,
+        )
+        changed = begun.changes(now)
+        if changed:
+            raise HostError(
+                f"another program changed {', '.join(changed)} since the sweep began",
+                "put it back, or sweep again with the host as it is now",
+            )
 
     def measure(self, *, durable: bool, stop_after_s: float | None = None) -> Observation:
         """See `Bench`."""
@@ -98,6 +123,7 @@ class PullBench:
                 measured = self._pull(folder, durable, stop_after_s)
                 dirtied = read_dirtied_bytes(self.host.system) - dirtied_before
         why = measured.why
+        check_memory(why.timeline if why else None)
         return Observation(
             return_s=measured.return_seconds,
             durable_s=measured.durable_seconds,
@@ -180,6 +206,22 @@ class PullBench:
 def whole_pages_bytes(plan: Plan) -> int:
     """What a pull of the plan dirties itself: of each object whole pages, however small it is."""
     return sum(-(-remote.size_bytes // PAGE_BYTES) * PAGE_BYTES for remote in plan.objects)
+
+
+def check_memory(timeline: Timeline | None) -> None:
+    """Raise HostError where memory was another one during most of the pull than as it began.
+
+    Told by the kernel's dirty threshold, which follows memory where it is a ratio. A pull moves it
+    for moments itself, so the median of its samples counts.
+    """
+    if timeline is None:
+        return
+    begun = timeline.first.thresholds.dirty_bytes
+    usual = statistics.median(sample.thresholds.dirty_bytes for sample in timeline.samples)
+    if abs(usual - begun) > MAX_MEMORY_CHANGE * begun:
+        raise HostError(
+            f"the memory that may be dirty moved by {usual / begun - 1:+.0%} during the pull"
+        )
 
 
 def _of_writes(why: WhyInputs | None) -> dict[str, Any]:

@@ -36,15 +36,13 @@ from sysctl.host.sysctls import dirtyable_bytes, read_available_bytes, read_writ
 from sysctl.host.system import HostError, System
 from sysctl.knobs.mount import is_tunable
 from sysctl.price import Limits
-from sysctl.protocol import MAX_MEMORY_CHANGE
 from sysctl.results import PRESENT, LeftOut, Results, Trial, load
 from sysctl.search.staged import StagedSearch
 from sysctl.sweep import Step, SweepPlan, remaining, run_sweep
 
 LOCK_NAME = "sweep"
-#: What of the circumstances may differ where a sweep is resumed; memory may by `_MEMORY_DRIFT`.
+#: What of the circumstances may differ where a sweep is resumed; of memory each trial is the judge.
 _MAY_DIFFER = ("started_at", "version", "available_bytes", "dirtyable_bytes")
-_MEMORY_DRIFT = MAX_MEMORY_CHANGE
 
 
 @dataclass(frozen=True)
@@ -173,9 +171,6 @@ def _resumed(path: Path, space: Mapping[str, Any], context: Mapping[str, Any]) -
     differing = [name for name in differing if before.get(name) != context[name]]
     if results.space != space:
         differing.append("values to try")
-    ratio = context["available_bytes"] / max(1, before["available_bytes"])
-    if not 1 - _MEMORY_DRIFT < ratio < 1 + _MEMORY_DRIFT:
-        differing.append("available memory")
     if differing:
         raise UsageError(
             f"{path} is of another sweep, its trials cannot be compared: "

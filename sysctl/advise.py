@@ -1,21 +1,12 @@
 """From results to a recommendation: what to change, why, what it gains and what it risks.
 
-The rule, so that it can be argued with (`docs/advice.md`):
-
-1. A setting counts only if it was measured again in pairs with the present settings, the 95 %
-   interval of its ratio excludes 1, and its gain is above the noise floor (`sysctl.evidence`) and
-   above `MIN_GAIN`.
-2. One that costs more than the limits allow is out of the question. A time to durable that nobody
-   waited for is judged by the model's prediction.
-3. The fastest of the rest, and those that cannot be told from it: their intervals overlap, and
-   they are at most `NEAR_BEST` or the noise floor slower.
-4. The cheapest of these is recommended (`sysctl.price`): speed that cannot be told apart is not
-   paid for in risk.
+The rule by which settings are judged and chosen is in `sysctl.judgement`, the reasons for no change
+in `sysctl.cases`; `docs/advice.md` tells both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from contracts.errors import UsageError
@@ -25,28 +16,45 @@ from sysctl.cases import (
     Case,
     Finding,
     beyond_memory,
+    longer_wait,
     no_difference,
     noise,
     nothing_measured,
     writers_do_not_wait,
 )
-from sysctl.choice import MIN_GAIN, finalists
-from sysctl.evidence import Comparison, Side, Verdict, compare, noise_floor_of, side_of
-from sysctl.exclusions import Excluded, cost_of_limits, excluded_in_search, not_within
+from sysctl.choice import finalists
+from sysctl.evidence import (
+    Comparison,
+    Side,
+    Verdict,
+    dirtyable_bytes_of,
+    noise_floor_of,
+    paired_sides,
+    side_of,
+)
+from sysctl.exclusions import (
+    Excluded,
+    cost_of_limits,
+    excluded_in_search,
+    not_within,
+    to_keep_limits,
+)
 from sysctl.explain import Reason, explain_device, explain_mounts, explain_sysctls, share_text
 from sysctl.forms import Form, forms_of
+from sysctl.judgement import Faster, Judged, choose, judge, near_the_fastest
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
-from sysctl.knobs_tried import is_worth_its_knobs
-from sysctl.mounts_tried import is_worth_its_mount
-from sysctl.price import Limits, Price, cheapest, limits_of, model_of, price_of
-from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
+from sysctl.price import Limits, Price, limits_of, model_of, price_of
+from sysctl.results import CANDIDATE, PRESENT, Results
 from sysctl.setting import Setting, replace_values
 from sysctl.statistics import Interval
 from sysctl.tradeoff import TradeOff, trade_off
 
-#: A setting that is slower by no more may be as fast, if its interval does not say otherwise.
-NEAR_BEST = 0.05
 MIN_PRESENT_RUNS = 2
+_ALSO = "Also measured in pairs: "
+#: Below it a speed-up is shown with two decimals, so that a small one does not read as none.
+_SMALL = 2.0
+#: Above it only that it is more.
+_MOST = 100
 _UNFINISHED = (
     "the sweep was not finished: its best setting was not measured again beside the present ones, "
     "two pairs at least; go on with `writewise sweep … --resume`, or with a larger --budget."
@@ -83,7 +91,7 @@ class Recommendation:
         if self.best is None or not set(self.best.setting.values) & {*DIRTY_PAIR, *BACKGROUND_PAIR}:
             return None
         values = replace_values(self.present.setting.values, self.best.setting.values)
-        return forms_of(values, self.best.thresholds, self.results.context["dirtyable_bytes"])
+        return forms_of(values, self.best.thresholds, dirtyable_bytes_of(self.results))
 
     @property
     def interval(self) -> Interval | None:
@@ -94,26 +102,6 @@ class Recommendation:
     def speedup(self) -> float:
         """How many times faster the recommended setting is, by the pairs; 1 without a change."""
         return 1 / self.interval.estimate if self.interval else 1.0
-
-
-@dataclass(frozen=True)
-class _Faster:
-    """A setting that the pairs show to be faster, with its interval and its price."""
-
-    setting: Setting
-    comparison: Comparison
-    interval: Interval
-    price: Price
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """What was measured again: the faster ones `within` the limits, and those they exclude."""
-
-    comparisons: Mapping[Setting, Comparison]
-    within: Sequence[_Faster]
-    excluded: tuple[Excluded, ...]
-    limits: Limits
 
 
 def advise(results: Results, limits: Limits | None = None) -> Recommendation:
@@ -127,62 +115,11 @@ def advise(results: Results, limits: Limits | None = None) -> Recommendation:
             "the results hold no valid run of the present settings, so nothing can be compared",
             "run the sweep again, or go on with --resume",
         )
-    judged = _judge(results, limits_of(results) if limits is None else limits)
-    return (_change if judged.within else _none)(results, present, judged)
+    judged = judge(results, limits_of(results) if limits is None else limits)
+    return _change(results, judged) if judged.within else _none(results, present, judged)
 
 
-def _judge(results: Results, limits: Limits) -> _Judged:
-    """Rules 1 and 2."""
-    rechecked = dict.fromkeys(trial.setting for trial in results.of_role(RECHECK))
-    comparisons = {setting: compare(results, setting) for setting in rechecked}
-    faster = _faster(results, comparisons)
-    objections = [(each, limits.objection(each.price)) for each in faster]
-    excluded = [
-        Excluded(each.setting, why, each.interval.estimate, each.interval.count)
-        for each, why in objections
-        if why
-    ]
-    within = [each for each, why in objections if not why]
-    return _Judged(comparisons, within, tuple(excluded), limits)
-
-
-def _faster(results: Results, comparisons: Mapping[Setting, Comparison]) -> list[_Faster]:
-    """Rule 1; those whose mount options or other knobs do nothing only where no others are left."""
-    model = model_of(results)
-    faster = [
-        _Faster(setting, comparison, comparison.interval, price_of(results, setting, model))
-        for setting, comparison in comparisons.items()
-        if comparison.verdict is Verdict.FASTER
-        and comparison.interval
-        and comparison.interval.estimate * (1 + MIN_GAIN) <= 1
-    ]
-    proven = [
-        each
-        for each in faster
-        if is_worth_its_mount(results, each.setting) and is_worth_its_knobs(results, each.setting)
-    ]
-    return proven or faster
-
-
-def _near_the_fastest(faster: Sequence[_Faster]) -> list[_Faster]:
-    """Rule 3."""
-    fastest = min(faster, key=lambda each: each.interval.estimate)
-    reach = fastest.interval.estimate * (1 + max(NEAR_BEST, fastest.comparison.noise_floor))
-    return [
-        each
-        for each in faster
-        if each.interval.low <= fastest.interval.high and each.interval.estimate <= reach
-    ]
-
-
-def _choose(results: Results, near: Sequence[_Faster]) -> _Faster:
-    """Rule 4, by what was measured of the prices alone."""
-    kept = cheapest({each.setting: price_of(results, each.setting) for each in near})
-    left = [each for each in near if each.setting in kept]
-    return min(left, key=lambda each: each.interval.estimate)
-
-
-def _why_none(results: Results, present: Side, judged: _Judged) -> Finding:
+def _why_none(results: Results, present: Side, judged: Judged) -> Finding:
     """The case that explains best why nothing is recommended."""
     comparisons = list(judged.comparisons.values())
     if judged.excluded:
@@ -196,9 +133,46 @@ def _why_none(results: Results, present: Side, judged: _Judged) -> Finding:
         or noise(results, comparisons)
         or _unfinished(results, comparisons)
         or _only_beyond(results, judged.limits)
+        or _present_beyond(results, judged.limits)
+        or longer_wait(results, present)
         or beyond_memory(results, present.observation)
+        or _uncredited(judged)
         or no_difference(results, present, comparisons)
     )
+
+
+def _present_beyond(results: Results, limits: Limits) -> Finding | None:
+    """Nothing is faster, and the present settings are no answer to the limits either."""
+    objection = limits.objection(_present_price(results))
+    if not objection:
+        return None
+    sentence = (
+        "nothing is faster within your limits, but the present settings are beyond them: "
+        f"{objection}. {to_keep_limits(results, limits)}"
+    )
+    return Finding(Case.PRESENT_BEYOND_LIMITS, sentence)
+
+
+def _way_within(results: Results, limits: Limits) -> list[str]:
+    """What keeps the limits, where the present settings do not."""
+    is_beyond = limits.objection(_present_price(results))
+    return [to_keep_limits(results, limits)] if is_beyond else []
+
+
+def _present_price(results: Results) -> Price:
+    return price_of(results, results.of_role(PRESENT)[0].setting, model_of(results))
+
+
+def _uncredited(judged: Judged) -> Finding | None:
+    """What was faster for another reason than the settings."""
+    told = list(_told_uncredited(judged))
+    return Finding(Case.NO_DIFFERENCE, " ".join(told)) if told else None
+
+
+def _told_uncredited(judged: Judged) -> Iterator[str]:
+    for setting, why in judged.uncredited.items():
+        share = share_text(judged.comparisons[setting].interval)
+        yield f"{setting} took {share}, {why}."
 
 
 def _only_beyond(results: Results, limits: Limits) -> Finding | None:
@@ -218,28 +192,28 @@ def _unfinished(results: Results, comparisons: Sequence[Comparison]) -> Finding 
     return Finding(Case.UNFINISHED, _UNFINISHED)
 
 
-def _none(results: Results, present: Side, judged: _Judged) -> Recommendation:
+def _none(results: Results, present: Side, judged: Judged) -> Recommendation:
     finding = _why_none(results, present, judged)
+    others = [f"{_ALSO}{told}" for told in _told_uncredited(judged) if told not in finding.sentence]
+    kept = [text for text in _way_within(results, judged.limits) if text not in finding.sentence]
     return Recommendation(
         case=finding.case,
         verdict=f"No change recommended: {finding.sentence}",
         present=present,
-        present_price=price_of(results, present.setting, model_of(results)),
-        trade_off=trade_off(results, None),
+        present_price=_present_price(results),
+        trade_off=trade_off(results, present),
         results=results,
         noise_floor=noise_floor_of(results),
         limits=judged.limits,
         excluded=judged.excluded,
+        notes=(*others, *kept),
     )
 
 
-def _change(results: Results, present: Side, judged: _Judged) -> Recommendation:
-    near = _near_the_fastest(judged.within)
-    chosen = _choose(results, near)
-    trials = [trial for trial in results.trials if trial.setting == chosen.setting]
-    best = side_of(results, [trial for trial in trials if trial.role == RECHECK])
-    if best is None:
-        raise AssertionError("a setting that was compared has valid runs")
+def _change(results: Results, judged: Judged) -> Recommendation:
+    near = near_the_fastest(judged.within)
+    chosen = choose(results, near)
+    present, best = paired_sides(results, chosen.setting)
     reasons = (
         *explain_sysctls(results, present, best, chosen.comparison),
         *explain_device(results, best.setting, chosen.comparison),
@@ -249,8 +223,8 @@ def _change(results: Results, present: Side, judged: _Judged) -> Recommendation:
         case=Case.CHANGE,
         verdict=_verdict(present, best, chosen.interval),
         present=present,
-        present_price=price_of(results, present.setting, model_of(results)),
-        trade_off=trade_off(results, chosen.setting),
+        present_price=_present_price(results),
+        trade_off=trade_off(results, present, best),
         results=results,
         best=best,
         comparison=chosen.comparison,
@@ -269,23 +243,45 @@ def _change(results: Results, present: Side, judged: _Judged) -> Recommendation:
 
 def _verdict(present: Side, best: Side, interval: Interval) -> str:
     """`5.4× faster (95% interval 5.1× to 5.7×, 4 pairs): 3.60 s instead of 19.5 s`."""
+    decimals = 2 if 1 / interval.high < _SMALL else 1
+    estimate, least, most = (
+        _speedup(ratio, decimals) for ratio in (interval.estimate, interval.high, interval.low)
+    )
     return (
-        f"{1 / interval.estimate:.1f}× faster (95% interval {1 / interval.high:.1f}× to "
-        f"{1 / interval.low:.1f}×, {counted(interval.count, 'pair')}): "
+        f"{estimate} faster (95% interval {least} to {most}, {counted(interval.count, 'pair')}): "
         f"{format_seconds(best.return_s.median)} instead of "
         f"{format_seconds(present.return_s.median)}"
     )
 
 
-def _passed_over(judged: _Judged, chosen: _Faster, near: Sequence[_Faster]) -> Iterator[str]:
+def _speedup(ratio: float, decimals: int) -> str:
+    return f"more than {_MOST}×" if 1 / ratio > _MOST else f"{1 / ratio:.{decimals}f}×"
+
+
+def _passed_over(judged: Judged, chosen: Faster, near: Sequence[Faster]) -> Iterator[str]:
     """What else was measured in pairs, and why it is not recommended."""
     known = {chosen.setting, *(each.setting for each in judged.excluded)}
-    as_fast = {each.setting for each in near}
     for setting, comparison in judged.comparisons.items():
         interval = comparison.interval
         if setting not in known and interval and interval.count > 1:
-            why = "as fast, and no cheaper" if setting in as_fast else "not as fast"
-            yield f"Also measured in pairs: {setting} took {share_text(interval)}, {why}."
+            why = _why_passed_over(judged, chosen, near, setting)
+            yield f"{_ALSO}{setting} took {share_text(interval)}, {why}."
+
+
+def _why_passed_over(
+    judged: Judged, chosen: Faster, near: Sequence[Faster], setting: Setting
+) -> str:
+    verdict = judged.comparisons[setting].verdict
+    if verdict is Verdict.SAME:
+        return "not distinguishable from the present settings"
+    if verdict is Verdict.SLOWER:
+        return "slower than the present settings"
+    if setting in judged.uncredited:
+        return judged.uncredited[setting]
+    if setting in {each.setting for each in near}:
+        return "as fast, and no cheaper"
+    fastest = min(judged.within, key=lambda each: each.interval.estimate)
+    return "not as fast" + f" as {fastest.setting}" * (fastest is not chosen)
 
 
 def _beyond_memory(results: Results, best: Side) -> Iterator[str]:

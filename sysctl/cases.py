@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from contracts.units import counted, format_rate, format_seconds, format_size
 from sysctl.choice import MIN_GAIN
-from sysctl.evidence import Comparison, Side
-from sysctl.explain import share_text
+from sysctl.evidence import Comparison, Side, noise_floor_of, workers_of
+from sysctl.explain import LARGEST_SHARE, share, share_text
 from sysctl.price import model_of
 from sysctl.results import CANDIDATE, Observation, Results
 from sysctl.statistics import Interval
@@ -48,6 +48,7 @@ class Case(str, enum.Enum):
     NOISE = "too noisy to tell"
     NO_DIFFERENCE = "no difference"
     NOT_WITHIN_LIMITS = "nothing within the limits"
+    PRESENT_BEYOND_LIMITS = "present settings beyond the limits"
     UNFINISHED = "unfinished"
 
 
@@ -64,7 +65,7 @@ def writers_do_not_wait(results: Results, present: Side) -> Finding | None:
     seen = present.observation
     if seen.stall_share >= NO_STALL:
         return None
-    return _other_waits(results, seen) or _nothing_to_gain(present)
+    return longer_wait(results, present) or _nothing_to_gain(present)
 
 
 def _nothing_to_gain(present: Side) -> Finding:
@@ -95,9 +96,13 @@ def _kept_up(present: Side) -> str:
     )
 
 
-def _other_waits(results: Results, seen: Observation) -> Finding | None:
-    """The longest other wait in write calls, if it is a tenth of the workers' time or more."""
-    available_s = seen.return_s * _workers(results)
+def longer_wait(results: Results, present: Side) -> Finding | None:
+    """The longest other wait in write calls, if it is a tenth of the workers' time or more.
+
+    And no shorter than the wait in dirty throttling.
+    """
+    seen = present.observation
+    available_s = seen.return_s * workers_of(results)
     waits = {cause: seen.split_s.get(cause, 0.0) / available_s for cause in _OTHER_WAITS}
     cause = max(waits, key=lambda name: waits[name])
     throttled = seen.split_s.get(_THROTTLING, 0.0) / available_s
@@ -121,35 +126,28 @@ def _operations(seen: Observation) -> str:
     )
 
 
-def _workers(results: Results) -> int:
-    """How many workers pulled; 1 where the results do not say it in a number."""
-    workers = results.context.get("workers")
-    return workers if isinstance(workers, int) and workers > 0 else 1
-
-
 def beyond_memory(results: Results, seen: Observation) -> Finding | None:
     """The burst needs more dirty memory than there is, so its rest waits for the device.
 
-    To return at the source's rate S a burst of N needs N·(1 - W/S) of dirty memory beside a device
-    of rate W (`docs/writeback.md`); with memory M instead the device needs S·(1 - M/N).
+    By simulation under the best thresholds that there can be (`Model.returns_in_time`), not under
+    those that were tried.
     """
     model = model_of(results)
     if model is None or seen.stall_share < NO_STALL:
         return None
-    source, device = model.flushed_bytes_per_s, model.device_bytes_per_s
-    burst, memory = model.burst_bytes, model.dirtyable_bytes
-    needed = burst * (1 - device / source)
-    if needed <= memory:
+    rate, memory = model.rate_needed_bytes_per_s(), model.memory_needed_bytes()
+    if rate is None or memory is None:
         return None
-    rate = source * (1 - memory / burst)
+    device = model.device_bytes_per_s
     return Finding(
         Case.BEYOND_MEMORY,
-        f"the burst of {format_size(burst)} is beyond this host's memory: it would return at the "
-        f"source's {format_rate(source)} only with {format_size(needed)} of it dirty, and "
-        f"{format_size(memory)} can be; the rest waits for the device's {format_rate(device)}. "
-        f"What would help: a volume that writes {format_rate(rate)}, "
+        f"the burst of {format_size(model.burst_bytes)} is beyond this host's memory: no "
+        f"thresholds let it return at the source's {format_rate(model.flushed_bytes_per_s)} where "
+        f"{format_size(model.dirtyable_bytes)} can be dirty and the device writes "
+        f"{format_rate(device)}. What would help: a volume that writes {format_rate(rate)}, "
         f"{rate / device:.1f} times as fast, to return after "
-        f"{format_seconds(burst / source)}; or an instance with as much memory.",
+        f"{format_seconds(model.unthrottled_s())}; or an instance on which {format_size(memory)} "
+        "can be dirty (both as simulated, with the best thresholds).",
     )
 
 
@@ -165,7 +163,7 @@ def nothing_measured(results: Results) -> Finding | None:
 
 def noise(results: Results, comparisons: Sequence[Comparison]) -> Finding | None:
     """Runs alike differ too much, or too many trials are invalid, to tell settings apart."""
-    signs = [*_invalid(results), *_restless(comparisons), *_wide(comparisons)]
+    signs = [*_invalid(results), *_restless(results), *_wide(comparisons)]
     if not signs:
         return None
     sentence = (
@@ -184,11 +182,11 @@ def _invalid(results: Results) -> list[str]:
     return [f"{len(problems)} of {len(results.trials)} trials were invalid ({often}{reason})"]
 
 
-def _restless(comparisons: Sequence[Comparison]) -> list[str]:
-    floor = max((comparison.noise_floor for comparison in comparisons), default=0.0)
-    return (
-        [f"two runs of the present settings differ by {floor:.0%}"] if floor > _NOISY_FLOOR else []
-    )
+def _restless(results: Results) -> list[str]:
+    floor = noise_floor_of(results)
+    if floor <= _NOISY_FLOOR:
+        return []
+    return [f"two runs of the present settings differ by {floor:.0%}"]
 
 
 def _wide(comparisons: Sequence[Comparison]) -> list[str]:
@@ -202,23 +200,26 @@ def _wide(comparisons: Sequence[Comparison]) -> list[str]:
         return []
     return [
         f"after {counted(narrowest.count, 'pair')} even the setting known best may take anything "
-        f"from {narrowest.low:.0%} to {narrowest.high:.0%} of the present time"
+        f"from {share(narrowest.low, 0)} to {share(narrowest.high, 0)} of the present time"
+        + (", so much do the pairs contradict each other" * (narrowest.high > LARGEST_SHARE))
     ]
 
 
 def no_difference(results: Results, present: Side, comparisons: Sequence[Comparison]) -> Finding:
     """Nothing that was tried is faster by more than chance."""
     intervals = [c.interval for c in comparisons if c.interval and c.interval.count > 1]
-    floor = max((c.noise_floor for c in comparisons), default=0.0)
     if intervals:
         best = min(intervals, key=lambda interval: interval.estimate)
-        return Finding(Case.NO_DIFFERENCE, _within_chance(best, floor))
+        return Finding(Case.NO_DIFFERENCE, _within_chance(best, noise_floor_of(results)))
     times_s = [t.valid.return_s for t in results.of_role(CANDIDATE) if t.valid]
-    took = f"took {format_seconds(min(times_s))}" if times_s else "were stopped as hopeless"
+    took = (
+        f"the best of the settings tried took {format_seconds(min(times_s))}"
+        if times_s
+        else "all the settings tried were stopped as hopeless"
+    )
     sentence = (
-        f"the best of the settings tried {took}, the present ones "
-        f"{format_seconds(present.return_s.smallest)} to {format_seconds(present.return_s.largest)}"
-        ": no gain that is worth measuring again."
+        f"{took}, the present ones took {format_seconds(present.return_s.smallest)} to "
+        f"{format_seconds(present.return_s.largest)}: no gain that is worth measuring again."
     )
     return Finding(Case.NO_DIFFERENCE, sentence)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,24 +35,54 @@ class Side:
 
 def side_of(results: Results, trials: Sequence[Trial]) -> Side | None:
     """The repeated runs of one setting as a side; None when none of them is valid."""
-    valid = sorted((t.valid for t in trials if t.valid), key=lambda seen: seen.return_s)
-    if not valid:
-        return None
-    setting = trials[0].setting
+    valid = [trial.valid for trial in trials if trial.valid]
+    return _side(results, trials[0].setting, valid) if valid else None
+
+
+def paired_sides(results: Results, setting: Setting) -> tuple[Side, Side]:
+    """The present settings and another one, both by the runs of the other's pairs alone.
+
+    No other time enters what is said of the two, as none enters their ratios. Raises ValueError
+    without a valid pair.
+    """
+    pairs = pairs_of(results, setting)
+    if not pairs:
+        raise ValueError(f"{setting} was not measured in pairs")
+    present = results.of_role(PRESENT)[0].setting
+    return (
+        _side(results, present, [pair.present for pair in pairs]),
+        _side(results, setting, [pair.other for pair in pairs]),
+    )
+
+
+def _side(results: Results, setting: Setting, runs: Sequence[Observation]) -> Side:
+    """Of those runs; when all was on the device is known from any run of the setting."""
+    ranked = sorted(runs, key=lambda seen: seen.return_s)
+    valid = (trial.valid for trial in results.trials if trial.setting == setting)
     return Side(
         setting=setting,
-        return_s=summarize([seen.return_s for seen in valid]),
-        observation=valid[(len(valid) - 1) // 2],
-        durable_s=next((seen.durable_s for seen in valid if seen.durable_s is not None), None),
+        return_s=summarize([seen.return_s for seen in ranked]),
+        observation=ranked[(len(ranked) - 1) // 2],
+        durable_s=next((s.durable_s for s in valid if s and s.durable_s is not None), None),
         thresholds=thresholds_of(results, setting),
     )
 
 
 def thresholds_of(results: Results, setting: Setting) -> Thresholds:
-    """What a setting means in bytes on the host of the sweep, as that host was when it began."""
+    """What a setting means in bytes with the memory that the sweep had."""
     present = results.of_role(PRESENT)
     values = replace_values(present[0].setting.values if present else {}, setting.values)
-    return effective_thresholds(values, results.context["dirtyable_bytes"])
+    return effective_thresholds(values, dirtyable_bytes_of(results))
+
+
+def dirtyable_bytes_of(results: Results) -> int:
+    """The memory of which the ratios were shares while it was measured: the valid runs' median.
+
+    Before the first run it was more: the sweep's own workers were not there yet.
+    """
+    seen = [trial.valid.dirtyable_bytes for trial in results.trials if trial.valid]
+    known = [memory_bytes for memory_bytes in seen if memory_bytes]
+    return round(statistics.median(known)) if known else int(results.context["dirtyable_bytes"])
 
 
 @dataclass(frozen=True)
@@ -114,6 +145,12 @@ def _verdict(interval: Interval | None, floor: float) -> Verdict:
     if interval.includes(1.0) or abs(math.log(interval.estimate)) <= math.log1p(floor):
         return Verdict.SAME
     return Verdict.FASTER if interval.estimate < 1 else Verdict.SLOWER
+
+
+def workers_of(results: Results) -> int:
+    """How many workers pulled; 1 where the results do not say it in a number."""
+    workers = results.context.get("workers")
+    return workers if isinstance(workers, int) and workers > 0 else 1
 
 
 def noise_floor_of(results: Results) -> float:

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from contracts.units import format_seconds
+from contracts.units import counted, format_seconds, format_size
 from sysctl.choice import MIN_GAIN, search_times, within_limits
-from sysctl.price import Limits, limits_of, model_of, price_of
-from sysctl.results import CANDIDATE, RECHECK, Results
+from sysctl.price import Limits, durable_text, limits_of, model_of, price_of
+from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
 from sysctl.setting import Setting
 
 
@@ -58,6 +58,34 @@ def not_within(results: Results, excluded: Sequence[Excluded], limits: Limits) -
         f"{format_seconds(gains[setting] * present_s)} in one run: sweep with these limits to have "
         "it measured in pairs."
     )
+
+
+def to_keep_limits(results: Results, limits: Limits) -> str:
+    """The fastest measured setting but the present one that keeps them, and its time."""
+    times_s = _measured_times(results)
+    within = within_limits(results, times_s, limits)
+    if not within:
+        remedy = ": sweep with them" * (limits != limits_of(results))
+        return f"No other setting that was measured keeps your limits{remedy}."
+    setting = min(within, key=lambda each: statistics.median(times_s[each]))
+    took_s, present_s = (statistics.median(t) for t in (times_s[setting], search_times(results)))
+    price = price_of(results, setting, model_of(results))
+    durable = f", durable after {durable_text(price)}" * (limits.max_durable_s is not None)
+    return (
+        f"To keep your limits: {setting}, {format_size(price.at_risk_bytes)} at risk{durable}; it "
+        f"took {format_seconds(took_s)} ({counted(len(times_s[setting]), 'run')}), "
+        f"{took_s / present_s:.0%} of the present time."
+    )
+
+
+def _measured_times(results: Results) -> dict[Setting, list[float]]:
+    """The times to return (s) of every setting but the present one."""
+    present = results.of_role(PRESENT)[0].setting
+    times_s: dict[Setting, list[float]] = {}
+    for trial in results.trials:
+        if trial.valid and trial.setting != present:
+            times_s.setdefault(trial.setting, []).append(trial.valid.return_s)
+    return times_s
 
 
 def cost_of_limits(

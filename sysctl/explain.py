@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from contracts.units import counted, format_seconds, format_size
@@ -18,6 +19,10 @@ from sysctl.statistics import Interval
 #: The name of a reason that is about mount options; of others it is a sysctl's.
 MOUNT_OPTIONS = "mount options"
 SET, KEEP, LEAVE_OUT = "set", "keep", "leave out"
+#: Times the present time from which on a bound is only said to be larger: it tells no more.
+LARGEST_SHARE = 10.0
+#: Of this one 0 is no shortest time: it turns periodic write-back off.
+_OFF_AT_0 = "vm.dirty_writeback_centisecs"
 
 
 @dataclass(frozen=True)
@@ -90,10 +95,17 @@ def share_text(interval: Interval | None) -> str:
     """`17.3% of the present time (95% interval 15.2% to 21.1%, 3 pairs)`."""
     if interval is None:
         return "a time that no pair tells"
-    bounds = f"95% interval {interval.low:.1%} to {interval.high:.1%}, " * (interval.count > 1)
-    return (
-        f"{interval.estimate:.1%} of the present time ({bounds}{counted(interval.count, 'pair')})"
-    )
+    span = f"95% interval {share(interval.low)} to {share(interval.high)}, "
+    bounds = span * (interval.count > 1)
+    count = counted(interval.count, "pair")
+    return f"{share(interval.estimate)} of the present time ({bounds}{count})"
+
+
+def share(part: float, decimals: int = 1) -> str:
+    """`17.3%`; of `LARGEST_SHARE` and more only that it is more."""
+    if part > LARGEST_SHARE:
+        return f"more than {LARGEST_SHARE:,.0%}"
+    return f"{part:.{decimals}%}"
 
 
 def explain_device(results: Results, best: Setting, comparison: Comparison) -> list[Reason]:
@@ -167,7 +179,13 @@ def _is_riskier(name: str, present: Side, best: Side) -> bool:
         return new.dirty_bytes > old.dirty_bytes
     if name in BACKGROUND_PAIR:
         return new.background_bytes > old.background_bytes
-    return best.setting.values[name] > present.setting.values.get(name, 0)
+    before = present.setting.values.get(name, BY_NAME[name].kernel_default)
+    return _in_memory_for(name, best.setting.values[name]) > _in_memory_for(name, before)
+
+
+def _in_memory_for(name: str, value: int) -> float:
+    """A value as the time that data stays in memory."""
+    return math.inf if name == _OFF_AT_0 and value == 0 else value
 
 
 def _undo(name: str, peak_bytes: int) -> str:

@@ -18,6 +18,7 @@ RATIO = "ratio"
 BYTES = "bytes"
 #: A ratio that misses the bytes by more does not mean the same setting.
 _EXACT_SHARE = 0.05
+_RATIO_NAMES, _BYTES_NAMES = zip(DIRTY_PAIR, BACKGROUND_PAIR)
 
 
 @dataclass(frozen=True)
@@ -36,54 +37,55 @@ class Form:
 def forms_of(
     values: Mapping[str, int], thresholds: Thresholds, dirtyable_bytes: int
 ) -> tuple[Form, Form]:
-    """As ratios and as bytes, with what `values` (the setting) and the host's memory make of it."""
-    names = set(values)
-    measured = RATIO if DIRTY_PAIR[0] in names else BYTES
-    ratios = Form(
-        RATIO,
-        _thresholds_in(values) if measured == RATIO else _ratios(thresholds, dirtyable_bytes),
-        _ratio_note(thresholds, dirtyable_bytes),
-        measured == RATIO,
-    )
-    sizes = Form(
-        BYTES,
-        _thresholds_in(values) if measured == BYTES else _bytes(thresholds),
-        f"{format_size(thresholds.dirty_bytes)} and {format_size(thresholds.background_bytes)} on "
-        "a node of any memory; not for one with less memory than that to spare",
-        measured == BYTES,
-    )
-    return ratios, sizes
+    """As ratios and as bytes, with what `values` (the setting) and the host's memory make of it.
 
-
-def _thresholds_in(values: Mapping[str, int]) -> dict[str, int]:
-    return {name: values[name] for name in (*DIRTY_PAIR, *BACKGROUND_PAIR) if name in values}
-
-
-def _ratios(thresholds: Thresholds, dirtyable_bytes: int) -> dict[str, int]:
-    """The nearest whole percentages; empty where they would mean something else."""
-    dirty = round(100 * thresholds.dirty_bytes / dirtyable_bytes)
-    background = round(100 * thresholds.background_bytes / dirtyable_bytes)
-    missed = abs(dirty * dirtyable_bytes / 100 / thresholds.dirty_bytes - 1)
-    if not 1 <= dirty <= BY_NAME[DIRTY_PAIR[0]].maximum or missed > _EXACT_SHARE:
-        return {}
-    return {DIRTY_PAIR[0]: dirty, BACKGROUND_PAIR[0]: min(background, dirty - 1)}
-
-
-def _bytes(thresholds: Thresholds) -> dict[str, int]:
-    """Whole pages, as the kernel counts them; at least what it takes."""
-    dirty, background = (
-        math.ceil(size / PAGE_BYTES) * PAGE_BYTES
-        for size in (thresholds.dirty_bytes, thresholds.background_bytes)
-    )
-    return {
-        DIRTY_PAIR[1]: max(dirty, BY_NAME[DIRTY_PAIR[1]].minimum),
-        BACKGROUND_PAIR[1]: max(background, BY_NAME[BACKGROUND_PAIR[1]].minimum),
+    A threshold that `values` have in a form is written in it as it is; one of the other form is
+    converted. Where `values` mix the two neither form was measured.
+    """
+    dirty, background = thresholds.dirty_bytes, thresholds.background_bytes
+    ratios = _ratios(values, dirty, background, dirtyable_bytes)
+    exact = {
+        name: values.get(name, _whole_pages(name, size))
+        for name, size in zip(_BYTES_NAMES, (dirty, background))
     }
+    return (
+        Form(RATIO, *ratios, set(_RATIO_NAMES) <= set(values)),
+        Form(
+            BYTES,
+            exact,
+            f"{format_size(dirty)} and {format_size(background)} on a node of any memory; not for "
+            "one with less memory than that to spare",
+            set(_BYTES_NAMES) <= set(values),
+        ),
+    )
 
 
-def _ratio_note(thresholds: Thresholds, dirtyable_bytes: int) -> str:
+def _ratios(
+    values: Mapping[str, int], dirty: int, background: int, dirtyable_bytes: int
+) -> tuple[Mapping[str, int], str]:
+    """The thresholds as ratios and a note; none where they would mean something else."""
     one = format_size(dirtyable_bytes / 100)
-    if not _ratios(thresholds, dirtyable_bytes):
-        dirty = format_size(thresholds.dirty_bytes)
-        return f"no whole percentage comes near {dirty}: 1% is {one} on this host"
-    return f"1% is {one} on this host and more on a node with more memory"
+    found: dict[str, int] = {}
+    for name, size in zip(_RATIO_NAMES, (dirty, background)):
+        ratio = values.get(name, _ratio(name, size, dirtyable_bytes))
+        if ratio is None:
+            near = f"no whole percentage comes near {format_size(size)}"
+            return {}, f"{near}: 1% is {one} on this host"
+        found[name] = ratio
+    if background < dirty and found[_RATIO_NAMES[1]] >= found[_RATIO_NAMES[0]]:
+        return {}, f"in whole percentages the two are the same: 1% is {one} on this host"
+    return found, f"1% is {one} on this host and more on a node with more memory"
+
+
+def _ratio(name: str, size_bytes: int, dirtyable_bytes: int) -> int | None:
+    """The nearest percentage that the kernel takes; None where it is not the same setting."""
+    percent = round(100 * size_bytes / dirtyable_bytes)
+    if not 1 <= percent <= BY_NAME[name].maximum:
+        return None
+    missed = abs(percent * dirtyable_bytes / 100 / size_bytes - 1)
+    return percent if missed <= _EXACT_SHARE else None
+
+
+def _whole_pages(name: str, size_bytes: int) -> int:
+    """As the kernel counts them; at least what it takes."""
+    return max(math.ceil(size_bytes / PAGE_BYTES) * PAGE_BYTES, BY_NAME[name].minimum)

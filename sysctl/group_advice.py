@@ -12,12 +12,14 @@ from __future__ import annotations
 from contracts.text import printable
 from contracts.units import format_size
 from sysctl.advise import Recommendation
+from sysctl.evidence import dirtyable_bytes_of
 from sysctl.host.memory_group import MemoryGroup
+from sysctl.writeback import group_thresholds
 
 
 def group_lines(recommendation: Recommendation, group: MemoryGroup) -> list[str]:
     """What the group's limit means for pulls in it; empty where the host is the stricter one."""
-    dirtyable_bytes = recommendation.results.context["dirtyable_bytes"]
+    dirtyable_bytes = dirtyable_bytes_of(recommendation.results)
     if group.limit_bytes >= dirtyable_bytes:
         return []
     first = (
@@ -33,10 +35,11 @@ def _version_2(
     recommendation: Recommendation, group: MemoryGroup, dirtyable_bytes: int
 ) -> list[str]:
     side = recommendation.best or recommendation.present
-    share = side.thresholds.freerun_bytes / dirtyable_bytes
+    own = group_thresholds(side.thresholds, dirtyable_bytes, group.limit_bytes)
+    share = own.freerun_bytes / group.limit_bytes
     peak_bytes = _peak_bytes(recommendation)
     return [
-        f"its writers wait from {format_size(share * group.limit_bytes)} of dirty pages on at the "
+        f"its writers wait from {format_size(own.freerun_bytes)} of dirty pages on at the "
         f"latest ({share:.0%} of the group's memory), not from "
         f"{format_size(side.thresholds.freerun_bytes)} as on the host.",
         f"What follows: to hold the {format_size(peak_bytes)} that were dirty at most, a group "

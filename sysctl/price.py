@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Optional
 
 from contracts.errors import UsageError
-from contracts.units import format_seconds, format_size
+from contracts.units import counted, format_seconds, format_size
 from sysctl.evidence import thresholds_of
 from sysctl.knobs_tried import changed_knobs
 from sysctl.mounts_tried import changed_options
@@ -57,8 +57,8 @@ class Limits:
         allowed, durable_s = self.max_at_risk_bytes, self.max_durable_s
         if allowed is not None and price.at_risk_bytes > allowed:
             seen = "" if price.is_measured else "up to "
-            at_risk = format_size(price.at_risk_bytes)
-            return f"{seen}{at_risk} at risk, more than {format_size(allowed)}"
+            at_risk, most = _told_apart(price.at_risk_bytes, allowed)
+            return f"{seen}{at_risk} at risk, more than {most}"
         if durable_s is None:
             return ""
         if price.durable_s is None:
@@ -92,6 +92,14 @@ class Limits:
         if durable_s is not None:
             words.append(f"durable after {format_seconds(durable_s)} at the latest")
         return ", ".join(words)
+
+
+def _told_apart(size_bytes: int, limit_bytes: int) -> tuple[str, str]:
+    """Both sizes for reading, in exact bytes where they would read alike."""
+    shown = format_size(size_bytes), format_size(limit_bytes)
+    if shown[0] != shown[1]:
+        return shown
+    return counted(size_bytes, "byte"), counted(limit_bytes, "byte")
 
 
 def limits_of(results: Results) -> Limits:

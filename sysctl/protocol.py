@@ -10,7 +10,9 @@ It is *invalid*, with its reason kept and printed, when
 - a sysctl, a mount option or a knob of the disk does not read back as it was set, or is another
   one after the pull than before it;
 - an object failed;
-- the memory that may be dirty differs by more than `MAX_MEMORY_CHANGE` from the first run's;
+- the memory that may be dirty differs by more than `MAX_MEMORY_CHANGE` from the median of the three
+  runs before it, valid or not: one run that is out of line does not count, and where the memory has
+  changed for good the third attempt does;
 - others dirtied more than `MAX_OTHERS_SHARE` of the pull meanwhile;
 - the disk wrote more than `MAX_RATE_LOSS` slower than under the present settings: a volume out of
   credits (EBS gp2, st1, or the instance's own bucket) is another volume.
@@ -33,6 +35,7 @@ from sysctl.statistics import noise_floor
 
 ATTEMPTS = 3
 MAX_MEMORY_CHANGE = 0.10
+_MEMORY_RUNS = 3
 MAX_OTHERS_SHARE = 0.05
 #: So much is dirtied on every host at any time (logs, a shell): it is no other writer, however
 #: small the pull.
@@ -47,14 +50,21 @@ _RAMP_S = 0.5
 _MIN_RATE_S = 2.0
 
 
-def invalid_reason(seen: Observation, setting: Setting, present: Sequence[Observation]) -> str:
+def invalid_reason(
+    seen: Observation,
+    setting: Setting,
+    present: Sequence[Observation],
+    before: Sequence[Observation] | None = None,
+) -> str:
     """Why a pull that went well does not count beside the valid `present` runs; empty if it does.
 
-    The disk's rate is not judged where `setting` changes knobs of the disk: they may be the cause.
+    `before` are all runs before it in their order, valid or not, by which its memory is judged; the
+    `present` ones where they are not given. The disk's rate is not judged where `setting` changes
+    knobs of the disk: they may be the cause.
     """
     reasons = (
         _others_wrote(seen),
-        _memory_moved(seen, present),
+        _memory_moved(seen, present if before is None else before),
         "" if setting.device else _device_throttled(seen, present),
     )
     return next((reason for reason in reasons if reason), "")
@@ -71,12 +81,13 @@ def _others_wrote(seen: Observation) -> str:
     )
 
 
-def _memory_moved(seen: Observation, present: Sequence[Observation]) -> str:
-    before = present[0].dirtyable_bytes if present else 0
-    if not before or abs(seen.dirtyable_bytes - before) <= MAX_MEMORY_CHANGE * before:
+def _memory_moved(seen: Observation, before: Sequence[Observation]) -> str:
+    last = [run.dirtyable_bytes for run in before if run.dirtyable_bytes][-_MEMORY_RUNS:]
+    usual = statistics.median(last) if last else seen.dirtyable_bytes
+    if abs(seen.dirtyable_bytes - usual) <= MAX_MEMORY_CHANGE * usual:
         return ""
     return (
-        f"the memory that may be dirty moved from {format_size(before)} to "
+        f"the memory that may be dirty moved from {format_size(usual)} to "
         f"{format_size(seen.dirtyable_bytes)}"
     )
 

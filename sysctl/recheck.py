@@ -42,17 +42,21 @@ def has_begun(results: Results) -> bool:
 
 
 def next_run(results: Results, present: Setting, budget: Budget) -> PairedRun | None:
-    """The next run, or None when the pairs decide, or the budget is used."""
+    """The next run, or None when the pairs decide, or the budget is used.
+
+    A block in which the present settings could not be measured ends there: it can give no pair.
+    """
     chosen = affordable_finalists(results, budget)
     block, runs = 0, block_of(present, chosen, 0)
     while runs:
-        ended = sum(trial.pair == block for trial in concluded(results.trials))
-        if ended < len(runs):
-            role, setting = runs[ended]
-            begins = ended == 0 and block >= MIN_PAIRS
+        ended = [trial for trial in concluded(results.trials) if trial.pair == block]
+        is_void = any(trial.role == PRESENT and trial.problem for trial in ended)
+        if len(ended) < len(runs) and not is_void:
+            role, setting = runs[len(ended)]
+            begins = not ended and block >= MIN_PAIRS
             if begins and not budget.affords(results, [role for role, _ in runs]):
                 return None
-            return PairedRun(role, setting, block, len(runs) - ended - 1)
+            return PairedRun(role, setting, block, len(runs) - len(ended) - 1)
         block += 1
         runs = block_of(present, _members(results, chosen, block, budget), block)
     return None

@@ -13,7 +13,7 @@ from typing import Any
 
 from contracts.text import printable
 from sysctl.advise import Recommendation
-from sysctl.evidence import Side
+from sysctl.evidence import Side, dirtyable_bytes_of
 from sysctl.explain import MOUNT_OPTIONS, SET
 from sysctl.knobs.mount import split_options
 from sysctl.knobs.vm import BY_NAME
@@ -250,7 +250,7 @@ def _evidence(recommendation: Recommendation, best: Side) -> Evidence:
         ratio_low=interval.low,
         ratio_high=interval.high if math.isfinite(interval.high) else None,
         pairs=interval.count,
-        dirtyable_bytes=context["dirtyable_bytes"],
+        dirtyable_bytes=dirtyable_bytes_of(recommendation.results),
         available_bytes=context["available_bytes"],
         objects=seen.objects,
         bytes=seen.bytes,

@@ -18,7 +18,7 @@ from contracts.text import printable
 from contracts.writing import write_atomically
 from sysctl.knobs.vm import BY_NAME
 from sysctl.setting import Setting
-from sysctl.writeback import Thresholds
+from sysctl.writeback import PAGE_BYTES, Thresholds
 
 FORMAT = "writewise-results"
 FORMAT_VERSION = 2
@@ -28,6 +28,8 @@ _FILE = FileKind(
     hint="give the file that `writewise sweep` wrote; run the sweep again if it is lost",
 )
 _LARGEST = 2**63 - 1
+#: Times that a pull can take: others are damage, and would overflow what is calculated from them.
+_SHORTEST_S, _LONGEST_S = 1e-6, 1e9
 
 #: Roles: the present settings, alone or beside another; a setting of the search; one of its best,
 #: measured afresh beside the present settings before it is recommended.
@@ -216,6 +218,8 @@ def _context(data: Mapping[str, Any]) -> dict[str, Any]:
             raise TypeError(f"{key} is no list of words")
     for key in ("available_bytes", "dirtyable_bytes"):
         context[key] = _whole(context[key])
+    if context["dirtyable_bytes"] < PAGE_BYTES:
+        raise ValueError("there is no memory that can be dirtied")
     for key, check in (("max_at_risk_bytes", _whole), ("max_durable_s", _share_or_time)):
         if context.get(key) is not None:
             context[key] = check(context[key])
@@ -279,7 +283,7 @@ def _share_or_time(value: float) -> float:
 
 
 def _seconds(value: float) -> float:
-    if not 0 < float(value) < _LARGEST:
+    if not _SHORTEST_S <= float(value) <= _LONGEST_S:
         raise ValueError(f"{value!r} is no time")
     return float(value)
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
-#: From so many ratios on the bootstrap serves: of 6 values at least 2 in 100 resamples have a
-#: median as low as the smallest, of 5 the ends of its interval are the smallest and the largest.
+#: From so many ratios on the order statistics serve: the smallest and the largest of 6 hold the
+#: median with 96.9 %, those of 5 with 93.8 % only.
 MIN_BOOTSTRAP = 6
 _RESAMPLES = 9999
 _SEED = 0
@@ -64,10 +64,12 @@ class Interval:
 def ratio_interval(ratios: Sequence[float]) -> Interval:
     """The median of paired ratios and its 95 % interval.
 
-    From `MIN_BOOTSTRAP` ratios on the percentile bootstrap of the median, which assumes no shape
-    (BCa does not suit a median: its jackknife is degenerate); below that Student's t of the
-    logarithms, as so few values have no resamples to speak of. The same ratios always give the same
-    interval. Raises ValueError without any ratio, or for one that is not positive and finite.
+    From `MIN_BOOTSTRAP` ratios on the wider, at each end, of the percentile bootstrap of the median
+    and of the two order statistics that hold it with 95 % by the binomial distribution (the sign
+    test's interval): neither assumes a shape, and the bootstrap alone holds 86 % with 7 ratios,
+    since few values have few medians. Below that Student's t of the logarithms. The same ratios
+    always give the same interval. Raises ValueError without any ratio, or for one that is not
+    positive and finite.
     """
     if not ratios or not all(0 < ratio < math.inf for ratio in ratios):
         raise ValueError("ratios must be positive, and one or more")
@@ -79,7 +81,20 @@ def ratio_interval(ratios: Sequence[float]) -> Interval:
 def _bounds(ratios: tuple[float, ...]) -> tuple[float, float]:
     if len(ratios) == 1:
         return 0.0, math.inf
-    return _bootstrap(ratios) if len(ratios) >= MIN_BOOTSTRAP else _student(ratios)
+    if len(ratios) < MIN_BOOTSTRAP:
+        return _student(ratios)
+    (low, high), (least, most) = _bootstrap(ratios), _order_statistics(ratios)
+    return min(low, least), max(high, most)
+
+
+def _order_statistics(ratios: Sequence[float]) -> tuple[float, float]:
+    """The innermost two of the sorted ratios of which each is beyond the median in <= 2.5 %."""
+    count, outside, rank = len(ratios), 1, 0
+    while outside / 2**count <= (1 - CONFIDENCE) / 2:
+        rank += 1
+        outside += math.comb(count, rank)
+    ranked = sorted(ratios)
+    return ranked[rank - 1], ranked[count - rank]
 
 
 def _student(ratios: Sequence[float]) -> tuple[float, float]:
@@ -95,16 +110,17 @@ def _student(ratios: Sequence[float]) -> tuple[float, float]:
 def _bootstrap(ratios: Sequence[float]) -> tuple[float, float]:
     if len(set(ratios)) == 1:
         return ratios[0], ratios[0]  # SciPy calls that degenerate and answers NaN
+    import numpy
     from scipy.stats import bootstrap
 
     found = bootstrap(
         (ratios,),
-        statistics.median,
+        numpy.median,
         confidence_level=CONFIDENCE,
         method="percentile",
         n_resamples=_RESAMPLES,
         random_state=_SEED,
-        vectorized=False,
+        vectorized=True,  # a hundred times as fast
     ).confidence_interval
     return float(found.low), float(found.high)
 

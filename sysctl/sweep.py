@@ -25,7 +25,6 @@ from sysctl.budget import Budget
 from sysctl.protocol import (
     ATTEMPTS,
     candidates_since_present,
-    concluded,
     invalid_reason,
     stop_after_s,
     to_repeat,
@@ -99,8 +98,7 @@ def next_step(results: Results, plan: SweepPlan) -> Step | None:
 
 def _floor_or_candidate(results: Results, plan: SweepPlan) -> tuple[str, Setting] | None:
     """The role and the setting of the next run before the recheck; None when its time has come."""
-    ended = concluded(results.trials)
-    if sum(trial.role == PRESENT for trial in ended) < FLOOR_RUNS or not valid_present(results):
+    if len(valid_present(results)) < FLOOR_RUNS:
         return PRESENT, plan.present
     if not plan.budget.affords(results, [CANDIDATE, *recheck.minimum(results)], syncs=1):
         return None
@@ -164,8 +162,9 @@ def run_sweep(
 ) -> None:
     """Try everything that is left to try. `on_trial` keeps the results after each trial.
 
-    A trial that fails is kept with its reason, repeated, and the sweep goes on; without one valid
-    run of the present settings there is nothing to compare with, so that failure is raised.
+    A trial that fails is kept with its reason, repeated, and the sweep goes on; without
+    `FLOOR_RUNS` valid runs of the present settings there is nothing to compare with, so that
+    failure is raised.
     """
     failures = 0
     while True:
@@ -177,12 +176,20 @@ def run_sweep(
         results.trials.append(trial)
         on_trial(trial)
         failures = failures + 1 if trial.problem else 0
-        if failures == ATTEMPTS and not valid_present(results):
+        if failures == ATTEMPTS and len(valid_present(results)) < FLOOR_RUNS:
             del results.trials[-ATTEMPTS:]
             raise WritewiseError(
                 f"no valid pull under the present settings in {ATTEMPTS} attempts: {trial.problem}",
                 "mend the cause, or wait until the host is quieter, and sweep again",
             )
+
+
+def _problem(seen: Observation, setting: Setting, before: Results | None) -> str:
+    """Why an observation does not count beside the runs `before`; empty if it does."""
+    if before is None:
+        return invalid_reason(seen, setting, ())
+    observations = [trial.observation for trial in before.trials if trial.observation]
+    return invalid_reason(seen, setting, valid_present(before), observations)
 
 
 def run_trial(
@@ -198,7 +205,7 @@ def run_trial(
     try:
         bench.apply(step.setting)
         observation = bench.measure(durable=step.durable, stop_after_s=step.stop_after_s)
-        problem = invalid_reason(observation, step.setting, valid_present(before) if before else ())
+        problem = _problem(observation, step.setting, before)
     except StoppedEarly:
         stopped_s = step.stop_after_s
     except WritewiseError as error:

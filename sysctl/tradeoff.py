@@ -6,16 +6,17 @@ and said to be.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.errors import UsageError
+from sysctl.evidence import Side
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 from sysctl.mounts_tried import changed_options
 from sysctl.price import price_of
-from sysctl.results import PRESENT, RECHECK, Results
+from sysctl.results import RECHECK, Results
 from sysctl.setting import Setting, replace_values
+from sysctl.statistics import Repeats, summarize
 
 PRESENT_NAME = "present"
 DEFAULT_NAME = "kernel default"
@@ -34,8 +35,9 @@ class Point:
     """A setting's time to return (s), the bytes at risk and the time to durable (s, or None).
 
     `names` are what it is known by, none for an ordinary candidate. `runs` is how many valid
-    trials the time is the median of, 0 where it is predicted: where it was measured again those of
-    the recheck alone, as in the comparison. `note` is what a prediction says of itself.
+    trials the time is the median of, 0 where it is predicted: of the present and the recommended
+    settings those of the comparison, of others measured again those of the recheck alone. `note` is
+    what a prediction says of itself.
     """
 
     setting: Setting
@@ -73,38 +75,57 @@ class TradeOff:
         return any(beats(other) for other in self.points)
 
 
-def trade_off(results: Results, recommended: Setting | None) -> TradeOff:
-    """Every measured setting, and the well-known ones measured or predicted."""
-    present = next(trial.setting for trial in results.of_role(PRESENT))
+def trade_off(results: Results, present: Side, best: Side | None = None) -> TradeOff:
+    """Every measured setting, and the well-known ones measured or predicted.
+
+    `present` and `best` (the recommended one) are the sides of the comparison: their times here are
+    those that it shows.
+    """
     settings = dict.fromkeys(trial.setting for trial in results.trials if trial.valid)
-    points = [_measured(results, present, setting, recommended) for setting in settings]
+    points = [_measured(results, setting, present, best) for setting in settings]
     known = {name for point in points for name in point.names}
     absent = {name: values for name, values in WELL_KNOWN.items() if name not in known}
-    predicted, missing = _predict(results, present, absent)
+    predicted, missing = _predict(results, present.setting, absent)
     ordered = sorted([*points, *predicted], key=lambda p: (p.at_risk_bytes, p.return_s))
     return TradeOff(tuple(ordered), missing)
 
 
-def _measured(
-    results: Results, present: Setting, setting: Setting, recommended: Setting | None
-) -> Point:
-    trials = [trial for trial in results.trials if trial.setting == setting]
-    rechecks = [trial.valid for trial in trials if trial.valid and trial.role == RECHECK]
-    seen = rechecks or [trial.valid for trial in trials if trial.valid]
+def _measured(results: Results, setting: Setting, present: Side, best: Side | None) -> Point:
+    sides = (side for side in (present, best) if side and side.setting == setting)
+    side = next(sides, None)
+    times = side.return_s if side else _times_of(results, setting)
     price = price_of(results, setting)
-    names = {PRESENT_NAME: setting == present, RECOMMENDED_NAME: setting == recommended}
-    if not changed_options(results, setting):
-        own = replace_values(present.values, setting.values)
-        for name, values in WELL_KNOWN.items():
-            names[name] = replace_values(present.values, values) == own
+    names = {
+        PRESENT_NAME: setting == present.setting,
+        RECOMMENDED_NAME: best is not None and setting == best.setting,
+        **_well_known(results, setting, present.setting),
+    }
     return Point(
         setting=setting,
         names=tuple(name for name, is_it in names.items() if is_it),
-        return_s=statistics.median(each.return_s for each in seen),
+        return_s=times.median,
         at_risk_bytes=price.at_risk_bytes,
         durable_s=price.durable_s,
-        runs=len(seen),
+        runs=times.count,
     )
+
+
+def _times_of(results: Results, setting: Setting) -> Repeats:
+    """The times to return of a setting's valid runs: of its recheck, if there was one."""
+    trials = [trial for trial in results.trials if trial.setting == setting]
+    rechecks = [trial.valid for trial in trials if trial.valid and trial.role == RECHECK]
+    seen = rechecks or [trial.valid for trial in trials if trial.valid]
+    return summarize([each.return_s for each in seen])
+
+
+def _well_known(results: Results, setting: Setting, present: Setting) -> dict[str, bool]:
+    """Which of the well-known settings it is: of their thresholds, and the rest as at present."""
+    if setting.device or changed_options(results, setting):
+        return {}
+    own = replace_values(present.values, setting.values)
+    return {
+        name: replace_values(present.values, values) == own for name, values in WELL_KNOWN.items()
+    }
 
 
 def _predict(

@@ -1,7 +1,7 @@
 """The dirty-page model: what thresholds mean for a burst of writes.
 
-Formulas from the kernel's mm/page-writeback.c (as of Linux 6.18), told in `docs/writeback.md`. The
-prediction of times from one profiled pull builds on this module later.
+Formulas from the kernel's mm/page-writeback.c (as of Linux 6.18), told in `docs/writeback.md`. What
+they come to in time is predicted by `sysctl.prediction`.
 """
 
 from __future__ import annotations
@@ -36,3 +36,16 @@ def effective_thresholds(values: Mapping[str, int], dirtyable_bytes: int) -> Thr
     if background >= dirty:
         background = dirty // 2
     return Thresholds(background, dirty)
+
+
+def group_thresholds(host: Thresholds, dirtyable_bytes: int, limit_bytes: int) -> Thresholds:
+    """What the host's thresholds mean in a version 2 control group that may use `limit_bytes`.
+
+    The same shares of its memory, of bytes too, each of them all of it at most
+    (`domain_dirty_limits()` with a `gdtc`).
+    """
+    dirty, background = (
+        min(limit_bytes, size * limit_bytes // dirtyable_bytes)
+        for size in (host.dirty_bytes, host.background_bytes)
+    )
+    return Thresholds(background if background < dirty else dirty // 2, dirty)

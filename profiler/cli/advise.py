@@ -7,7 +7,6 @@ the evidence does not carry it: docs/advice.md. Limits that are not given are th
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from profiler.cli.limit_arguments import add_limit_arguments, limits_from
 
 if TYPE_CHECKING:
     from sysctl.advise import Recommendation
-    from sysctl.render.formats import Format, Rendered
+    from sysctl.render.formats import Format
 
 NAME = "advise"
 HELP = "recommend settings from a sweep's results and write them down as files"
@@ -71,22 +70,24 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_and_tell(recommendation: Recommendation, arguments: argparse.Namespace) -> None:
-    """Write the files and say where they are, and what no file could be written of."""
+    """Write the files, remove an earlier advice's, and say so, and what no file could say."""
+    from profiler.snippet_files import remove_earlier, write_snippets
     from sysctl.recommendation import change_of
     from sysctl.render.formats import DEFAULT, render_all
 
-    change = change_of(recommendation)
-    if change is None:
-        return
-    rendered = render_all(change, arguments.format or DEFAULT)
-    paths = _write(rendered, arguments.output_directory)
+    change, folder = change_of(recommendation), arguments.output_directory
+    rendered = render_all(change, arguments.format or DEFAULT) if change else None
+    written = write_snippets(rendered.snippets, folder) if rendered else []
+    removed = remove_earlier(folder, change)
     if arguments.json:
         return
-    for path in paths:
-        print(f"wrote {printable(str(path))}")
-    for line in rendered.left_out if arguments.format else ():
-        print(f"not written: {printable(line)}")
-    print("The first lines of each snippet say how to use it and how to undo it.")
+    left_out = rendered.left_out if rendered and arguments.format else ()
+    for verb, told in (("wrote", written), ("not written:", left_out), ("removed", removed)):
+        print("".join(f"{verb} {printable(str(each))}\n" for each in told), end="")
+    if removed:
+        print("What was removed was written for an earlier advice, and this one differs.")
+    if written:
+        print("The first lines of each snippet say how to use it and how to undo it.")
 
 
 def group_lines_here(recommendation: Recommendation) -> list[str]:
@@ -97,26 +98,3 @@ def group_lines_here(recommendation: Recommendation) -> list[str]:
 
     group = memory_group(System())
     return group_lines(recommendation, group) if group else []
-
-
-def write_files(
-    recommendation: Recommendation, folder: Path, formats: Sequence[Format] | None = None
-) -> list[Path]:
-    """Write a recommended change to `folder`; the paths. Raises UsageError.
-
-    In the default formats unless others are given; nothing where no change is recommended.
-    """
-    from sysctl.recommendation import change_of
-    from sysctl.render.formats import DEFAULT, render_all
-
-    change = change_of(recommendation)
-    return _write(render_all(change, formats or DEFAULT), folder) if change else []
-
-
-def _write(rendered: Rendered, folder: Path) -> list[Path]:
-    from contracts.writing import make_directories, write_atomically
-
-    make_directories(folder)
-    for snippet in rendered.snippets:
-        write_atomically(folder / snippet.file_name, snippet.text)
-    return [folder / snippet.file_name for snippet in rendered.snippets]

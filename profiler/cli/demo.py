@@ -11,19 +11,21 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.cli.advise import write_files
 from profiler.cli.common import terminable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from profiler.lab.lab import Lab
+    from sysctl.advise import Recommendation
     from sysctl.results import Results
 
 NAME = "demo"
 HELP = "the whole promise on an emulated volume, in less than five minutes"
 
 FOLDER = Path("writewise-demo")
+#: Enough for a sweep on a quiet host; on a busy one it leaves time for what comes after it.
+SWEEP_S = 210
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     recommendation = advise(results)
     print_advice(recommendation, console)
     _heading(console, "4  Written down")
-    for path in write_files(recommendation, folder):
-        console.print(f"   {path}")
+    for path in _write(recommendation, folder):
+        console.print(f"   {path}", markup=False)
     return _check_host(before, _host_state(), console)
 
 
@@ -75,6 +77,7 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
     from profiler.pull.source import parse_location
     from profiler.report.sweep_view import shown_sweep
     from profiler.study import StudyRequest, run_study
+    from sysctl.budget import Budget
     from sysctl.host.system import System
 
     cap.join(present.cap.group, System())
@@ -88,9 +91,21 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
         transfer=TransferSettings(),
         contract=load_contract(None),
         output=output,
+        budget=Budget(time_s=SWEEP_S),
     )
     with shown_sweep(console) as view:
         return run_study(request, view)
+
+
+def _write(recommendation: Recommendation, folder: Path) -> list[Path]:
+    """The snippets that every host has, without those of an earlier demo."""
+    from profiler.snippet_files import remove_earlier, write_snippets
+    from sysctl.recommendation import change_of
+    from sysctl.render.formats import DEFAULT, render_all
+
+    change = change_of(recommendation)
+    remove_earlier(folder, change)
+    return write_snippets(render_all(change, DEFAULT).snippets, folder) if change else []
 
 
 def _host_state() -> dict[str, object]:

@@ -104,20 +104,23 @@ def _within(flag: str, size_bytes: int | None, span: tuple[int, int]) -> int | N
 
 
 def _dirtyable(results: Results, model: Model, memory_bytes: int | None) -> int:
-    """What of that memory the ratios are a percentage of: the same share as on the host swept."""
+    """What of that memory the ratios are a percentage of: the same share as on the host swept.
+
+    Of the present settings' runs, as the model has it: with the host's own memory `--memory` tells
+    what is told without it.
+    """
     from contracts.errors import UsageError
 
     if memory_bytes is None:
         return model.dirtyable_bytes
-    context = results.context
-    share = context["dirtyable_bytes"] / max(1, context["available_bytes"])
+    share: float = model.dirtyable_bytes / max(1, results.context["available_bytes"])
     least, most = _DIRTYABLE_PARTS
     if not least <= share <= most:
         raise UsageError(
             "the results do not show which part of the memory can be dirtied",
             "leave out --memory, or sweep again",
         )
-    return int(memory_bytes * share)
+    return round(memory_bytes * share)
 
 
 def _lines(

@@ -15,7 +15,7 @@ from contracts.text import printable
 from contracts.units import counted, format_seconds, format_size
 from profiler.report.tradeoff import print_trade_off, setting_text
 from sysctl.advise import Recommendation
-from sysctl.evidence import Side
+from sysctl.evidence import Side, dirtyable_bytes_of
 from sysctl.explain import LEAVE_OUT, MOUNT_OPTIONS, SET, Reason
 from sysctl.forms import Form
 from sysctl.price import Price, durable_text
@@ -147,13 +147,14 @@ def _limit_lines(recommendation: Recommendation) -> list[str]:
 
 def _measured_line(recommendation: Recommendation) -> str:
     context, seen = recommendation.results.context, recommendation.present.observation
+    memory = format_size(dirtyable_bytes_of(recommendation.results))
     instance = f"{context['instance']}, " if context.get("instance") else ""
     return (
         f"Measured: {counted(seen.objects, 'object')}, {format_size(seen.bytes)}, from "
         f"{context.get('source', '?')} to {context.get('destination', '?')} "
         f"({context.get('fstype', '?')}), on {context.get('host', '?')} ({instance}Linux "
-        f"{context.get('kernel', '?')}, {format_size(context['dirtyable_bytes'])} of dirtyable "
-        f"memory), {context.get('started_at', '?')}."
+        f"{context.get('kernel', '?')}, {memory} of dirtyable memory), "
+        f"{context.get('started_at', '?')}."
     )
 
 

@@ -114,7 +114,10 @@ class SweepView:
         return " · ".join(part for part in (of, self._time_left(), what) if part)
 
     def _time_left(self) -> str:
-        """From the mean trial of this run; empty before the first has ended, or once overdue."""
+        """From the mean trial of this run, without waits for the device, of which few follow.
+
+        Empty before the first has ended, or once overdue.
+        """
         if not self._timed:
             return ""
         each_s = self._busy_s / self._timed
@@ -124,9 +127,9 @@ class SweepView:
 
     def trial(self, trial: Trial) -> None:
         """See `View`."""
-        self._timed += 1
-        self._busy_s += self._clock() - self._started_s
         observation = trial.valid
+        self._timed += 1
+        self._busy_s += self._clock() - self._started_s - _sync_s(observation)
         if observation is None:
             self._line(*_without_observation(trial))
             return
@@ -145,6 +148,10 @@ def _minutes(seconds: float) -> str:
         return format_seconds(seconds)
     minutes, rest_s = divmod(round(seconds), 60)
     return f"{minutes} min {rest_s} s"
+
+
+def _sync_s(seen: Observation | None) -> float:
+    return seen.durable_s - seen.return_s if seen and seen.durable_s is not None else 0.0
 
 
 def title_of(role: str, setting: Setting) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from contracts.errors import UsageError
 from contracts.units import format_rate
+from sysctl.evidence import workers_of
 from sysctl.knobs.vm import BY_NAME, DIRTY_PAIR
 from sysctl.prediction.model import Model
 from sysctl.prediction.simulation import Burst, simulate
@@ -44,7 +45,7 @@ def fit(results: Results) -> Model:
     _check_present(present)
     for run in runs:
         _check_run(run)
-    bursts = [_burst(run, _workers(results)) for run in runs]
+    bursts = [_burst(run, workers_of(results)) for run in runs]
     device_bytes_per_s = _device_bytes_per_s(runs, bursts)
     parts = [_rate_limit_part(run, each, device_bytes_per_s) for run, each in zip(runs, bursts)]
     known = [part for part in parts[1:] or parts if part]  # the first is of a fresh volume
@@ -93,12 +94,6 @@ def _plausible(bytes_per_s: float, what: str) -> float:
             f"a run of the present settings shows {what} of {format_rate(bytes_per_s)}", _HINT
         )
     return bytes_per_s
-
-
-def _workers(results: Results) -> int:
-    """How many workers pulled; 1 where the results do not say it in a number."""
-    workers = results.context.get("workers")
-    return workers if isinstance(workers, int) and workers > 0 else 1
 
 
 def _burst(run: Observation, workers: int) -> Burst:

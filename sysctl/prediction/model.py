@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from contracts.units import format_size
 from sysctl.knobs.vm import BY_NAME
 from sysctl.prediction.simulation import Burst, Course, simulate
 from sysctl.setting import replace_values
-from sysctl.writeback import effective_thresholds
+from sysctl.writeback import Thresholds, effective_thresholds
+
+#: Writers wait for nothing where a pull takes no longer than this part above what its source takes.
+IN_TIME = 0.02
+#: Background thresholds that are looked at beside a dirty threshold of all memory, as parts of it:
+#: early write-back drains sooner, a late one lets writers go on for longer (freerun).
+_BACKGROUND_PARTS = (0.0, 0.1, 0.4, 0.7, 0.99)
+#: What is sought by halving is found this exactly.
+_EXACTNESS = 0.01
+#: Memory, in bursts, with which no threshold ever makes a writer wait.
+_AMPLE_BURSTS = 4
 
 #: Memory or a burst that differs from the measured one by more than this factor is extrapolated.
 FAR = 2.0
@@ -84,6 +94,44 @@ class Model:
             extrapolates="; ".join(reasons),
         )
 
+    def unthrottled_s(self) -> float:
+        """How long the pull takes (s) where nothing makes its writers wait."""
+        ample_bytes = _AMPLE_BURSTS * self.burst_bytes
+        return simulate(self.burst, Thresholds(0, ample_bytes), self.device_bytes_per_s).return_s
+
+    def returns_in_time(self, device_bytes_per_s: float, dirtyable_bytes: float) -> bool:
+        """Whether the pull returns as its source allows, under the best thresholds there can be.
+
+        With a device and memory of that much: dirty pages in all of the memory, and the best of a
+        few background thresholds. Writers are slowed before the memory is full, and the device
+        rests until the background threshold, so this is simulated.
+        """
+        in_time_s = self.unthrottled_s() * (1 + IN_TIME)
+        age_s, memory = _flush_age_s(self.present), round(dirtyable_bytes)
+        return any(
+            simulate(self.burst, at, device_bytes_per_s, age_s).return_s <= in_time_s
+            for at in (Thresholds(int(memory * part), memory) for part in _BACKGROUND_PARTS)
+        )
+
+    def rate_needed_bytes_per_s(self) -> float | None:
+        """The device rate with which the pull would return in time with this memory.
+
+        To 1 %, not below it; None where the device that there is will do.
+        """
+        return _least(
+            lambda rate: self.returns_in_time(rate, self.dirtyable_bytes),
+            self.device_bytes_per_s,
+            self.flushed_bytes_per_s,
+        )
+
+    def memory_needed_bytes(self) -> float | None:
+        """The dirtyable memory with which it would return in time to this device, likewise."""
+        return _least(
+            lambda memory: self.returns_in_time(self.device_bytes_per_s, memory),
+            self.dirtyable_bytes,
+            _AMPLE_BURSTS * self.burst_bytes,
+        )
+
     def _reasons(self, size_bytes: int, memory_bytes: int, course: Course) -> list[str]:
         reasons = []
         for noun, asked, measured in (
@@ -98,6 +146,16 @@ class Model:
                 f"the source was seen without waits up to {format_size(self.seen_bytes)} only"
             )
         return reasons
+
+
+def _least(is_enough: Callable[[float], bool], low: float, high: float) -> float | None:
+    """The least that is enough, by halving the ratio of the two; None where `low` is enough."""
+    if low >= high or is_enough(low):
+        return None
+    while high > low * (1 + _EXACTNESS):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
 
 
 def _factor(ratio: float) -> str:

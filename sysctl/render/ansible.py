@@ -13,7 +13,7 @@ from sysctl.render import sysctl_d, udev
 from sysctl.render.checked import filesystem, mount_options, printable_text, sysctl_lines
 from sysctl.render.comments import comment
 from sysctl.render.installed import InstalledFile, header, installed_files
-from sysctl.render.snippet import STEM, InexpressibleError, Snippet
+from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
 from sysctl.render.yaml_text import Command, Unsafe, dump
 
 FILE_NAME = f"{STEM}.ansible.yaml"
@@ -27,9 +27,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     if not tasks:
         return ()
     head = [
-        *header(
-            "Written by writewise: tasks for Ansible (ansible.builtin, ansible.posix).", change
-        ),
+        *header(f"{TITLE}tasks for Ansible (ansible.builtin, ansible.posix).", change),
         "  or with the same tasks and state: absent, before the values are written back.",
         "",
         "The mount's task changes fstab only: mount afresh, or restart, for it to take effect. Add",

@@ -13,11 +13,12 @@ from sysctl.recommendation import RecommendedChange
 from sysctl.render.checked import filesystem, mount_options
 from sysctl.render.comments import comment
 from sysctl.render.installed import header, installed_files, is_plain, mount_left_out
-from sysctl.render.snippet import STEM, InexpressibleError, Snippet
+from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
 from sysctl.render.yaml_text import Command, dump
 
 FILE_NAME = f"{STEM}.cloud-config.yaml"
 MAGIC = "#cloud-config\n"
+BEGINS = f"{MAGIC}# {TITLE}"
 #: EC2's limit on user data, before the base64 encoding.
 MAX_USER_DATA_BYTES = 16384
 #: A node must start without the volume, too: its name may be another there.
@@ -30,7 +31,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     if not document:
         return ()
     head = [
-        *header("Written by writewise: user data for cloud-init.", change),
+        *header(f"{TITLE}user data for cloud-init.", change),
         *([] if "mounts" in document else mount_left_out(change)),
     ]
     return (Snippet(FILE_NAME, checked_size(MAGIC + comment(head) + "\n" + dump(document))),)

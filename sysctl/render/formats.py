@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from contracts.errors import WritewiseError
 from contracts.text import quoted
-from sysctl.recommendation import FILE_NAME, RecommendedChange
+from sysctl.recommendation import FILE_NAME, FORMAT, RecommendedChange
 from sysctl.recommendation_file import parse_recommendation
 from sysctl.render import (
     ansible,
@@ -20,26 +21,35 @@ from sysctl.render import (
     systemd_mount,
     udev,
 )
-from sysctl.render.snippet import InexpressibleError, Snippet
+from sysctl.render.snippet import TITLE, InexpressibleError, Snippet
 
 
 @dataclass(frozen=True)
 class Format:
-    """A renderer by name. It gives no snippet where nothing changes that the format can say."""
+    """A renderer by name. It gives no snippet where nothing changes that the format can say.
+
+    `file_names` (fnmatch) are all that it gives, and `begins` is how each of them begins.
+    """
 
     name: str
     render: Callable[[RecommendedChange], tuple[Snippet, ...]]
+    file_names: tuple[str, ...]
+    begins: str = f"# {TITLE}"
+
+    def has_name(self, file_name: str) -> bool:
+        """Whether a file of this format may have that name."""
+        return any(fnmatchcase(file_name, pattern) for pattern in self.file_names)
 
 
 FORMATS: tuple[Format, ...] = (
-    Format("sysctl.d", sysctl_d.render),
-    Format("fstab", fstab.render),
-    Format("systemd", systemd_mount.render),
-    Format("udev", udev.render),
-    Format("cloud-init", cloud_init.render),
-    Format("ssm", ssm.render),
-    Format("launch-template", launch_template.render),
-    Format("ansible", ansible.render),
+    Format("sysctl.d", sysctl_d.render, sysctl_d.FILE_NAMES),
+    Format("fstab", fstab.render, (fstab.FILE_NAME,)),
+    Format("systemd", systemd_mount.render, (systemd_mount.FILE_NAMES,)),
+    Format("udev", udev.render, (udev.FILE_NAME,)),
+    Format("cloud-init", cloud_init.render, (cloud_init.FILE_NAME,), cloud_init.BEGINS),
+    Format("ssm", ssm.render, (ssm.FILE_NAME,), ssm.BEGINS),
+    Format("launch-template", launch_template.render, (launch_template.FILE_NAME,)),
+    Format("ansible", ansible.render, (ansible.FILE_NAME,)),
 )
 NAMES = tuple(each.name for each in FORMATS)
 #: What every host has.
@@ -69,7 +79,7 @@ def render_all(change: RecommendedChange, formats: Iterable[Format]) -> Rendered
     """The change in each of the formats, and as `recommendation.json`."""
     snippets: list[Snippet] = []
     left_out: list[str] = []
-    for each in (Format(FILE_NAME, _recommendation_file), *formats):
+    for each in (RECOMMENDATION, *formats):
         try:
             made = each.render(change)
         except InexpressibleError as error:
@@ -88,3 +98,10 @@ def _recommendation_file(change: RecommendedChange) -> tuple[Snippet, ...]:
     except WritewiseError as error:
         raise InexpressibleError(" ".join(error.message.split())) from None
     return (Snippet(FILE_NAME, text),)
+
+
+#: What `apply` and `verify` take; it is written beside whatever else is.
+RECOMMENDATION = Format(
+    FILE_NAME, _recommendation_file, (FILE_NAME,), f'{{\n "format": "{FORMAT}",\n'
+)
+EVERY_FILE = (RECOMMENDATION, *FORMATS)

@@ -11,7 +11,7 @@ from sysctl.render.checked import (
     printable_text,
 )
 from sysctl.render.comments import comment, evidence_lines
-from sysctl.render.snippet import STEM, InexpressibleError, Snippet
+from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
 
 FILE_NAME = f"{STEM}.fstab"
 #: What util-linux, glibc and systemd all read back.
@@ -25,7 +25,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     if mount is None:
         return ()
     head = [
-        "Written by writewise: the options (4th field) for this volume in /etc/fstab.",
+        f"{TITLE}the options (4th field) for this volume in /etc/fstab.",
         mount.reason,
         "",
         *evidence_lines(change.evidence),

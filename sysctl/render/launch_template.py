@@ -11,7 +11,7 @@ from sysctl.recommendation import RecommendedChange
 from sysctl.render.cloud_init import MAGIC, checked_size, cloud_config
 from sysctl.render.comments import comment
 from sysctl.render.installed import header, mount_left_out
-from sysctl.render.snippet import STEM, InexpressibleError, Snippet
+from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
 from sysctl.render.yaml_text import dump
 
 FILE_NAME = f"{STEM}.launch-template.yaml"
@@ -33,7 +33,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         "Properties": {"LaunchTemplateData": data},
     }
     head = [
-        *header("Written by writewise: a launch template for an ECS or AWS Batch node.", change),
+        *header(f"{TITLE}a launch template for an ECS or AWS Batch node.", change),
         *([] if "mounts" in document else mount_left_out(change)),
         "",
         "To use: take the resource into your template, beside what your nodes need (image,",

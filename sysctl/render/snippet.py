@@ -8,6 +8,8 @@ from contracts.errors import WritewiseError
 
 #: The stem of every file that is written, so that they are found together and win by name.
 STEM = "90-writewise"
+#: How the first sentence of every file begins, so that it is known as ours.
+TITLE = "Written by writewise: "
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ import shlex
 from sysctl.recommendation import RecommendedChange
 from sysctl.render.comments import one_line
 from sysctl.render.installed import InstalledFile, header, installed_files, mount_left_out
-from sysctl.render.snippet import STEM, Snippet
+from sysctl.render.snippet import STEM, TITLE, Snippet
 
 FILE_NAME = f"{STEM}.ssm.json"
+_SCHEMA = "2.2"
+BEGINS = f'{{\n  "schemaVersion": "{_SCHEMA}",\n  "description": "{TITLE}'
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
@@ -24,7 +26,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     files = installed_files(change)
     if not files:
         return ()
-    title = "Written by writewise: write-back settings for pulls from S3."
+    title = f"{TITLE}write-back settings for pulls from S3."
     lines = [*header(title, change), *mount_left_out(change)]
     step = {
         "action": "aws:runShellScript",
@@ -33,7 +35,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         "inputs": {"timeoutSeconds": "60", "runCommand": script(files)},
     }
     document = {
-        "schemaVersion": "2.2",
+        "schemaVersion": _SCHEMA,
         "description": "\n".join(_without_references(one_line(line)) for line in lines),
         "mainSteps": [step],
     }

@@ -5,15 +5,18 @@ Format: sysctl.d(5) of systemd and sysctl.conf(5) of procps, which agree on what
 
 from __future__ import annotations
 
+from sysctl.forms import BYTES, RATIO
 from sysctl.knobs.vm import BY_NAME
 from sysctl.recommendation import OtherForm, RecommendedChange
 from sysctl.render.checked import sysctl_lines
 from sysctl.render.comments import assignments, comment, evidence_lines
-from sysctl.render.snippet import STEM, Snippet
+from sysctl.render.snippet import STEM, TITLE, Snippet
 
 FILE_NAME = f"{STEM}.conf"
 FOLDER = "/etc/sysctl.d"
 PATH = f"{FOLDER}/{FILE_NAME}"
+#: All that advice may write: as measured, and either other form.
+FILE_NAMES = (FILE_NAME, *(f"{STEM}-{kind}.conf" for kind in (RATIO, BYTES)))
 
 
 def other_file_name(form: OtherForm) -> str:
@@ -54,7 +57,7 @@ def _text(
 ) -> str:
     path = f"{FOLDER}/{name}"
     head = [
-        "Written by writewise: write-back settings for pulls from S3.",
+        f"{TITLE}write-back settings for pulls from S3.",
         *_form_lines(change, form),
         "",
         *evidence_lines(change.evidence),

@@ -13,10 +13,12 @@ from contracts.text import quoted
 from sysctl.recommendation import MountAdvice, RecommendedChange
 from sysctl.render.checked import filesystem, mount_options, old_mount_options, printable_text
 from sysctl.render.comments import comment, evidence_lines
-from sysctl.render.snippet import InexpressibleError, Snippet
+from sysctl.render.snippet import TITLE, InexpressibleError, Snippet
 
 FOLDER = "/etc/systemd/system"
 _SUFFIX = ".mount"
+#: Named after the mount point.
+FILE_NAMES = f"*{_SUFFIX}"
 #: UNIT_NAME_MAX in src/basic/unit-name.h, which counts the terminating zero.
 _MAX_NAME_BYTES = 255
 _UNESCAPED = re.compile(rb"[A-Za-z0-9:_.]")
@@ -29,7 +31,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         return ()
     name = unit_name(mount.target)
     head = [
-        "Written by writewise: a mount unit with the options recommended for this volume.",
+        f"{TITLE}a mount unit with the options recommended for this volume.",
         mount.reason,
         "",
         *evidence_lines(change.evidence),

@@ -13,7 +13,7 @@ from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.recommendation import DiskAdvice, RecommendedChange
 from sysctl.render.checked import knobs_in_order
 from sysctl.render.comments import comment, evidence_lines
-from sysctl.render.snippet import STEM, InexpressibleError, Snippet
+from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
 
 FILE_NAME = f"{STEM}.rules"
 FOLDER = "/etc/udev/rules.d"
@@ -35,7 +35,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     if disk is None or not disk.knobs:
         return ()
     head = [
-        "Written by writewise: knobs of the disk that the pulls go to.",
+        f"{TITLE}knobs of the disk that the pulls go to.",
         *evidence_lines(change.evidence),
         "",
         *match_lines(disk),

@@ -4,7 +4,8 @@ The model (`sysctl.prediction`) is fitted to the present runs and ranks the cand
 measured then corrects the prediction of those near it. What is tried is the cheapest of those
 within `NEAR_BEST` of the fastest, by the prices that the advice goes by (`sysctl/price.py`), until
 that one has been measured; then its neighbours that may be as fast. When those turn out slower than
-was promised, the largest thresholds are tried.
+was promised, the largest thresholds are tried; also, in a last trial, where writers waited under
+all that was tried.
 
 What would break the limits of the sweep is not proposed, as far as the prediction tells; as that
 may miss, the best with room to the limits is tried, too.
@@ -22,17 +23,20 @@ from contracts.errors import UsageError
 from sysctl.prediction.fit import fit
 from sysctl.prediction.model import Model
 from sysctl.price import cheapest, limits_of
-from sysctl.results import Results, Trial
+from sysctl.results import CANDIDATE, Results, Trial
 from sysctl.search.affordable import affordable, expected_price
 from sysctl.search.grid import untried
 from sysctl.setting import Setting, replace_values
 from sysctl.writeback import Thresholds, effective_thresholds
 
-MAX_TRIALS = 4
+#: The last of them is for the largest thresholds alone.
+MAX_TRIALS = 5
 #: Times this near to the fastest are as good as it: the cheapest of them is tried.
 NEAR_BEST = 0.02
 #: A neighbour is tried where its time is expected this near to the fastest.
 WORTH_TRYING = 0.10
+#: From this part of their time on writers waited in dirty throttling: more room may save that.
+WAITED = 0.02
 #: Where the fastest measured is this far above the fastest predicted, the model is doubted.
 DOUBTED = 0.15
 
@@ -56,7 +60,9 @@ class ModelSearch:
             model = fit(known)
         except UsageError:
             return self._unguided(tried, left)
-        return _Ranking(self.candidates, model, known).next_setting(left)
+        ranking = _Ranking(self.candidates, model, known)
+        chosen = ranking.next_setting(left) if tried < self.max_trials - 1 else None
+        return chosen or ranking.last_resort(left)
 
     def remaining(self, done: Sequence[Trial]) -> int:
         """How many candidates are still to come at most."""
@@ -87,15 +93,17 @@ class _Ranking:
         self._with_room = affordable(candidates, results, model, limits.with_room)
         allowed = affordable(candidates, results, model, limits) or self._cheapest(candidates)
         self._times_s = {s: measured.get(s) or self._corrected_s(s) for s in allowed}
+        self._largest = max(self._times_s, key=self._ceilings)
+        tried = [t for t in results.of_role(CANDIDATE) if t.setting in self._times_s]
+        self._stall_shares = [t.valid.stall_share for t in tried if t.valid]
 
     def next_setting(self, left: Sequence[Setting]) -> Setting | None:
         """The cheapest of the fastest, or a neighbour of it that may be as fast.
 
         Once the model is doubted: what lets writers wait the least, which needs no model.
         """
-        largest = max(self._times_s, key=self._ceilings)
-        if largest in left and self._is_doubted(left):
-            return largest
+        if self._largest in left and self._is_doubted(left):
+            return self._largest
         chosen = self._best_of(list(self._times_s))
         for best in (chosen, self._best_of(self._with_room) if self._with_room else chosen):
             if best in left:
@@ -104,6 +112,11 @@ class _Ranking:
         worth = set(self._within(best_s * (1 + WORTH_TRYING), self._times_s))
         near = [s for s in left if s in worth and self._are_neighbours(s, chosen)]
         return min(near, key=lambda setting: self._times_s[setting], default=None)
+
+    def last_resort(self, left: Sequence[Setting]) -> Setting | None:
+        """What lets writers wait the least, where they did wait under all that was tried."""
+        waited = self._stall_shares and min(self._stall_shares) >= WAITED
+        return self._largest if waited and self._largest in left else None
 
     def _best_of(self, settings: Sequence[Setting]) -> Setting:
         best_s = min(self._times_s[setting] for setting in settings)

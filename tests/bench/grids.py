@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
-from sysctl.protocol import invalid_reason
+from contracts.units import format_size
+from sysctl.protocol import MAX_MEMORY_CHANGE, invalid_reason
 from sysctl.results import CANDIDATE, PRESENT, Results, Trial, load
 
 FOLDER = Path(__file__).parent / "data"
@@ -13,14 +15,14 @@ FOLDER = Path(__file__).parent / "data"
 #: `record_grid.py` (`--connection-rate 25MB`, so that the host's CPUs do not decide the source's
 #: rate) as `data/grid-MEMORY-OBJECTS.json`.
 NAMES = ("4096-40", "4096-24", "2560-40", "2560-24")
-#: The grid in which searches are compared: the one with most settings.
+#: The grid that goals of the search are of: the one with most settings.
 WIDEST = "4096-40"
 
 
 def recorded(name: str) -> Results:
     """One of `NAMES`; trials during which others wrote too much have a `problem`.
 
-    That memory moves from trial to trial is no problem here: each is predicted with its own.
+    That memory moves from trial to trial is none here, for a prediction that is told each trial's.
     """
     results = load(FOLDER / f"grid-{name}.json")
     return replace(results, trials=[_judged(trial) for trial in results.trials])
@@ -30,6 +32,24 @@ def _judged(trial: Trial) -> Trial:
     if not trial.valid:
         return trial
     return replace(trial, problem=invalid_reason(trial.valid, trial.setting, ()))
+
+
+def comparable(results: Results) -> Results:
+    """The same; trials whose memory is not that of the grid, which is its median, have a `problem`.
+
+    For a search, which compares the trials' times with each other: as in a sweep.
+    """
+    seen = [trial.observation.dirtyable_bytes for trial in results.trials if trial.observation]
+    usual = median(seen) if seen else 0
+    return replace(results, trials=[_of_memory(trial, usual) for trial in results.trials])
+
+
+def _of_memory(trial: Trial, usual_bytes: float) -> Trial:
+    seen = trial.valid
+    if not seen or abs(seen.dirtyable_bytes - usual_bytes) <= MAX_MEMORY_CHANGE * usual_bytes:
+        return trial
+    moved = f"{format_size(seen.dirtyable_bytes)} could be dirty in place of"
+    return replace(trial, problem=f"{moved} {format_size(usual_bytes)}")
 
 
 def invalid_count(results: Results) -> int:

@@ -102,7 +102,7 @@ def test_no_change_when_the_best_is_not_fast_again():
 def test_no_change_when_the_search_found_nothing_worth_measuring_again():
     recommendation = advise(sweep(lambda setting, run: 10.0 + 0.1 * run))
     assert recommendation.case is Case.NO_DIFFERENCE
-    assert "tried took 10.1 s, the present ones 10.1 s to 10.2 s" in recommendation.verdict
+    assert "tried took 10.1 s, the present ones took 10.1 s to 10.2 s" in recommendation.verdict
 
 
 def test_no_change_when_nothing_else_could_be_measured():
@@ -236,3 +236,12 @@ def test_a_mount_option_that_helps_is_recommended_with_the_policy_kept():
     mount = change_of(recommendation).mount
     assert (mount.device, mount.target, mount.fstype) == ("/dev/nvme1n1", "/data", "xfs")
     assert (mount.policy, mount.value) == (("nosuid",), ("noatime",))
+
+
+def test_bytes_are_those_of_the_memory_that_was_measured_with_not_of_the_time_before_it():
+    """When a sweep begins, its own workers and the compiler of its probes are not there yet."""
+    results = sweep()
+    before = advise(results)
+    later = advise(replace(results, context={**results.context, "dirtyable_bytes": 5 * GIB}))
+    assert later.best.thresholds == before.best.thresholds
+    assert later.forms == before.forms

@@ -214,9 +214,12 @@ def without_thresholds(document):
         (in_every_run("dirtyable_bytes", 0), "no memory that can be dirtied"),
         (in_every_run("return_s", -1.0), "is no time"),
         (in_every_run("return_s", math.nan), "NaN is no measurement"),
-        (in_every_run("durable_s", 1e15), "a device of 0 B/s"),
+        (in_every_run("return_s", 5e-324), "is no time"),
+        (in_every_run("durable_s", 1e15), "is no time"),
+        (in_every_run("durable_s", 1e8), "a device of 12 B/s"),
         (of_context("available_bytes", 0), "which part of the memory can be dirtied"),
-        (of_context("dirtyable_bytes", 2**63 - 1), "which part of the memory can be dirtied"),
+        (in_every_run("dirtyable_bytes", 2**50), "which part of the memory can be dirtied"),
+        (of_context("dirtyable_bytes", 4095), "there is no memory that can be dirtied"),
     ],
 )
 def test_the_command_says_what_is_wrong_and_what_to_do(tmp_path, capsys, damage, says):

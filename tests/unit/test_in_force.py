@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from profiler.in_force import read_in_force
-from profiler.pull_bench import PullBench
+from profiler.pull_bench import PullBench, check_memory
+from profiler.why.timeline import Sample, Timeline
 from sysctl.host.devices import Disk
 from sysctl.host.host import Host
 from sysctl.host.system import HostError, System
 from sysctl.results import PRESENT, Results
 from sysctl.sweep import Step, run_trial
+from sysctl.writeback import Thresholds
 from tests.unit.sweeps import CONTEXT, MadeUpBench
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 
@@ -23,6 +25,7 @@ FILES = {
     "/proc/sys/vm/dirty_background_bytes": "0",
     "/proc/sys/vm/dirty_expire_centisecs": "3000",
     "/proc/sys/vm/dirty_writeback_centisecs": "500",
+    "/proc/vmstat": "nr_dirty_threshold 200000\nnr_dirty_background_threshold 100000\n",
     "/proc/self/mountinfo": MOUNTED.format(options="relatime"),
     "/proc/sys/kernel/random/boot_id": "boot",
     "/sys/block/nvme1n1/dev": "259:0",
@@ -125,3 +128,40 @@ def test_a_calm_host_leaves_the_trial_valid(tmp_path):
     bench = Disturbed(FileHost(tmp_path), tmp_path / "state", path, FILES[path])
     step = Step(PRESENT, PRESENT_SETTING, durable=False, remaining=0)
     assert run_trial(bench, step, Results(dict(CONTEXT), {})).valid
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "names"), [change for change in CHANGES if "/proc/sys/" not in change[0]]
+)
+def test_what_another_program_changed_between_trials_is_invalid_too(tmp_path, path, text, names):
+    system = FileHost(tmp_path)
+    bench = Disturbed(system, tmp_path / "state", path, text).checked
+    bench.apply(PRESENT_SETTING)
+    system.put(path, text)
+    with pytest.raises(HostError, match="since the sweep began") as told:
+        bench.apply(PRESENT_SETTING)
+    assert names in told.value.message
+    system.put(path, FILES[path])
+    bench.apply(PRESENT_SETTING)
+
+
+def course(*dirty_thresholds):
+    """A timeline in which the kernel's dirty threshold was that, sample for sample."""
+    samples = tuple(
+        Sample(number, 0, 0, Thresholds(value // 2, value))
+        for number, value in enumerate(dirty_thresholds)
+    )
+    return Timeline(samples, samples[0], None)
+
+
+@pytest.mark.parametrize("values", [(1000, 800, 1100, 1000), (1000, 1099), (1000,)])
+def test_memory_that_a_pull_moves_for_moments_is_no_reason(values):
+    check_memory(course(*values))
+    check_memory(None)
+
+
+@pytest.mark.parametrize(("values", "moved"), [((1000, 600, 600), "-40%"), ((10, 12, 13), "+20%")])
+def test_memory_that_is_another_one_during_most_of_the_pull_is(values, moved):
+    with pytest.raises(HostError, match="memory that may be dirty moved by") as told:
+        check_memory(course(*values))
+    assert moved in told.value.message

@@ -85,4 +85,4 @@ def test_the_reason_of_a_knob_of_the_disk_names_what_it_replaces_and_that_no_fil
     faster = Comparison(Interval(0.16, 0.15, 0.17, 2), 0.01, Verdict.FASTER)
     (reason,) = explain_device(results, DEEP, faster)
     assert (reason.before, reason.value) == ("1023", "64")
-    assert "until a restart only" in reason.undo
+    assert "a restart undoes it" in reason.undo

@@ -8,6 +8,9 @@ from sysctl.advise import advise
 from sysctl.group_advice import group_lines
 from sysctl.host.memory_group import MemoryGroup, memory_group
 from sysctl.host.system import System
+from sysctl.setting import Setting
+from sysctl.writeback import Thresholds, group_thresholds
+from tests.unit.studies import Study
 from tests.unit.sweeps import GIB, sweep
 
 V2 = "30 1 0:26 {root} /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -74,6 +77,21 @@ def test_version_2_holds_its_writers_to_the_same_share_of_its_own_memory():
     assert (
         "to hold the 1.70 GiB that were dirty at most, a group needs a limit of 4.00 GiB" in follows
     )
+
+
+def test_bytes_beyond_the_hosts_memory_are_all_of_the_groups_and_no_more():
+    host_thresholds = Thresholds(GIB, 9 * GIB)
+    assert group_thresholds(host_thresholds, 4 * GIB, 2 * GIB) == Thresholds(GIB // 2, 2 * GIB)
+    both = Thresholds(8 * GIB, 9 * GIB)
+    assert group_thresholds(both, 4 * GIB, 2 * GIB) == Thresholds(GIB, 2 * GIB)
+
+
+def test_and_the_figures_are_said_so():
+    setting = Setting((("vm.dirty_bytes", 9 * GIB), ("vm.dirty_background_bytes", GIB)))
+    recommendation = advise(Study().tried(setting, 10.0).results)
+    _, where, follows = group_lines(recommendation, MemoryGroup(2, "/task", 2 * GIB))
+    assert "wait from 1.25 GiB of dirty pages on at the latest (62% of the group's" in where
+    assert "a group needs a limit of 1.60 GiB or more" in follows
 
 
 def test_version_1_waits_in_reclaim_whatever_the_settings_are():

@@ -14,6 +14,7 @@ from contracts.errors import UsageError
 from profiler.cli.main import main
 from sysctl.prediction import simulation
 from sysctl.prediction.fit import fit
+from sysctl.prediction.model import Model
 from sysctl.prediction.simulation import Burst, simulate
 from sysctl.results import PRESENT, Results, Trial
 from sysctl.writeback import Thresholds
@@ -263,6 +264,37 @@ def test_a_threshold_that_is_not_named_stays_as_in_the_present_settings():
     assert model.predict(in_bytes) == model.predict(setting(40, 10).values)
 
 
+def best_s(model, device, memory):
+    """Under the best of many thresholds."""
+    pairs = [(d, b) for d in (90, 100) for b in (*range(0, d, 15), d - 1)]
+    ats = (Thresholds(int(memory * b / 100), int(memory * d / 100)) for d, b in pairs)
+    return min(simulate(model.burst, at, device, 32.5).return_s for at in ats)
+
+
+@pytest.mark.parametrize(("source", "device"), [(230, 62), (1000, 250), (100, 60)])
+@pytest.mark.parametrize("size_gib", [4.5, 8, 40])
+def test_what_would_help_is_enough_and_no_more_than_that(source, device, size_gib):
+    """Beside it, by the same simulation: S·(1 - M/N), which balances the bytes, is not enough."""
+    rate, size, memory = source * MIB, int(size_gib * GIB), 4 * GIB
+    model = Model(
+        present=setting(20, 10).values,
+        burst=burst(size, rate=rate, writers=16, rate_limit_part=0.1),
+        dirtyable_bytes=memory,
+        device_bytes_per_s=device * MIB,
+        seen_bytes=GIB,
+    )
+    assert model.unthrottled_s() == pytest.approx(size / rate)
+    in_time_s = 1.02 * size / rate
+    needed, needed_memory = model.rate_needed_bytes_per_s(), model.memory_needed_bytes()
+    if needed is None:
+        assert needed_memory is None
+        assert best_s(model, device * MIB, memory) <= in_time_s * 1.001
+        return
+    assert best_s(model, needed, memory) <= in_time_s < best_s(model, needed * 0.96, memory)
+    assert best_s(model, device * MIB, needed_memory) <= in_time_s * 1.005
+    assert best_s(model, device * MIB, needed_memory * 0.96) > in_time_s
+
+
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "results.json"
@@ -292,6 +324,22 @@ def test_the_command_answers_for_another_instance(saved, capsys):
     assert "memory is 4 times what was measured" in second["extrapolates"]
     assert second["return_seconds"] <= first["return_seconds"]
     assert first["measured_return_seconds"] is None
+
+
+def test_the_memory_of_the_host_itself_tells_what_is_told_without_it(tmp_path, capsys):
+    """The first reading of what can be dirtied was more than the runs began with."""
+    path, study = tmp_path / "results.json", results()
+    study.context.update(available_bytes=5 * GIB, dirtyable_bytes=6 * GIB)
+    study.save(path)
+    documents = []
+    for memory in ([], ["--memory", "5GiB"], ["--memory", "10GiB"]):
+        assert main(["predict", str(path), "--json", *memory]) == 0
+        documents.append(json.loads(capsys.readouterr().out))
+    without, with_its_own, with_twice = documents
+    assert with_its_own == {**without, "settings": with_its_own["settings"]}
+    for one, other in zip(without["settings"], with_its_own["settings"]):
+        assert one == other
+    assert "memory is" not in with_twice["settings"][0]["extrapolates"]
 
 
 ONE_TO_100 = ",".join(map(str, range(1, 101)))

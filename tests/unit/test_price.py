@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from sysctl.evidence import paired_sides, side_of
 from sysctl.forms import forms_of
 from sysctl.price import Limits, Price, cheapest, price_of
 from sysctl.setting import Setting
@@ -70,6 +71,11 @@ def test_a_bound_is_said_to_be_one():
     assert objection == "up to 1.00 GiB at risk, more than 512 MiB"
 
 
+def test_sizes_that_read_alike_are_told_in_bytes():
+    objection = Limits(max_at_risk_bytes=GIB).objection(price(at_risk_bytes=GIB + 1))
+    assert objection == "1,073,741,825 bytes at risk, more than 1,073,741,824 bytes"
+
+
 def test_ratios_become_whole_pages():
     values = {"vm.dirty_ratio": 30, "vm.dirty_background_ratio": 20}
     ratios, sizes = forms_of(values, effective_thresholds(values, 10**10), 10**10)
@@ -92,13 +98,55 @@ def test_bytes_become_the_nearest_percentages_if_there_are_any():
     assert none.note == "no whole percentage comes near 3.00 GiB: 1% is 5.00 GiB on this host"
 
 
+def compared(study, recommended=None):
+    """The trade-off of a study, with the sides of its comparison."""
+    results = study.results
+    if recommended:
+        return trade_off(results, *paired_sides(results, recommended))
+    return trade_off(results, side_of(results, results.of_role("present")))
+
+
+@pytest.mark.parametrize(
+    ("dirty", "background", "size"),
+    [
+        (400 * MIB, 16 * MIB, "16.0 MiB"),
+        (41 * MIB, 20 * MIB, "20.0 MiB"),
+        (1024 * MIB, 100 * MIB, "100 MiB"),
+        (9 * GIB, GIB, "9.00 GiB"),
+    ],
+)
+def test_each_threshold_must_have_a_percentage_that_means_the_same(dirty, background, size):
+    values = {"vm.dirty_bytes": dirty, "vm.dirty_background_bytes": background}
+    ratios, _ = forms_of(values, Thresholds(background, dirty), 4 * GIB)
+    assert ratios.values == {}
+    assert ratios.note.startswith(f"no whole percentage comes near {size}:")
+
+
+def test_two_thresholds_that_round_to_one_percentage_have_none():
+    values = {"vm.dirty_bytes": 1030 * MIB, "vm.dirty_background_bytes": 1000 * MIB}
+    ratios, _ = forms_of(values, Thresholds(1000 * MIB, 1030 * MIB), 100 * 1000 * MIB)
+    assert ratios.values == {}
+    assert "the two are the same" in ratios.note
+
+
+def test_where_a_setting_mixes_the_forms_each_form_is_whole():
+    values = {"vm.dirty_ratio": 60, "vm.dirty_background_bytes": 205 * MIB}
+    thresholds = effective_thresholds(values, 4 * GIB)
+    ratios, sizes = forms_of(values, thresholds, 4 * GIB)
+    assert ratios.values == {"vm.dirty_ratio": 60, "vm.dirty_background_ratio": 5}
+    assert set(sizes.values) == {"vm.dirty_bytes", "vm.dirty_background_bytes"}
+    assert sizes.values["vm.dirty_background_bytes"] == 205 * MIB
+    assert not ratios.is_measured
+    assert not sizes.is_measured
+
+
 def names_of(points):
     return {name: point for point in points for name in point.names}
 
 
 def test_well_known_settings_that_were_measured_are_marked():
     study = Study().tried(ratio(80), 4.0).candidate(ratio(30, background=20), 12.0)
-    points = names_of(trade_off(study.results, ratio(80)).points)
+    points = names_of(compared(study, ratio(80)).points)
     assert points["present"] is points["kernel default"], "the present ones are 20/10"
     assert points["case study 30/20"].setting == ratio(30, background=20)
     assert points["case study 30/20"].runs == 1
@@ -112,7 +160,7 @@ def predictable():
 
 
 def test_those_that_were_not_are_predicted_and_said_to_be():
-    found = trade_off(predictable().tried(ratio(80), 4.0).results, ratio(80))
+    found = compared(predictable().tried(ratio(80), 4.0), ratio(80))
     point = names_of(found.points)["case study 30/20"]
     assert found.missing == ()
     assert not point.is_measured
@@ -121,7 +169,7 @@ def test_those_that_were_not_are_predicted_and_said_to_be():
 
 
 def test_what_cannot_be_predicted_is_missing_with_the_reason():
-    found = trade_off(Study().results, None)
+    found = compared(Study())
     assert "case study 30/20" not in names_of(found.points)
     (missing,) = found.missing
     assert missing.startswith("case study 30/20: neither measured nor predicted, ")
@@ -131,11 +179,20 @@ def test_only_settings_that_no_other_beats_are_telling():
     study = Study().candidate(ratio(40), 9.0, peak_dirty_bytes=GIB // 2)
     study.candidate(ratio(60), 10.0, peak_dirty_bytes=GIB)
     study.candidate(ratio(80), 4.0, peak_dirty_bytes=2 * GIB)
-    telling = [point.setting for point in trade_off(study.results, None).telling]
+    telling = [point.setting for point in compared(study).telling]
     assert telling == [ratio(40), PRESENT, ratio(80)]
+
+
+def test_a_well_known_setting_with_a_knob_of_the_disk_is_another_one():
+    knob = (("queue/scheduler", "none"),)
+    defaults, case_study = Setting(PRESENT.sysctls, None, knob), ratio(30, background=20)
+    study = Study().candidate(Setting(case_study.sysctls, None, knob), 15.0).tried(defaults, 10.0)
+    points = names_of(compared(study, defaults).points)
+    assert points["recommended"].names == ("recommended",)
+    assert "case study 30/20" not in points
 
 
 def test_the_points_of_another_mount_are_not_the_well_known_settings():
     words = Setting(PRESENT.sysctls, "noatime")
-    points = trade_off(Study().candidate(words, 19.0).results, None).points
+    points = compared(Study().candidate(words, 19.0)).points
     assert [point.names for point in points if point.setting == words] == [()]

@@ -22,7 +22,7 @@ from sysctl.render import (
     systemd_mount,
     udev,
 )
-from sysctl.render.formats import DEFAULT, FORMATS, formats_named, render_all
+from sysctl.render.formats import DEFAULT, EVERY_FILE, FORMATS, formats_named, render_all
 from sysctl.render.snippet import InexpressibleError
 from tests.unit import snippet_readers as readers
 from tests.unit.changes import EVERYTHING, SYSCTLS, mounted, text_of
@@ -46,6 +46,15 @@ def test_every_snippet_carries_its_evidence_and_its_undo_and_is_deterministic(ea
         assert "To undo" in text
         assert "90-writewise" in snippet.file_name or snippet.file_name.endswith(".mount")
     assert each.render(EVERYTHING) == each.render(replace(EVERYTHING))
+
+
+@pytest.mark.parametrize("each", EVERY_FILE, ids=lambda each: each.name)
+def test_every_file_is_known_again_by_its_name_and_its_beginning(each):
+    for snippet in each.render(EVERYTHING):
+        assert each.has_name(snippet.file_name)
+        assert snippet.text.startswith(each.begins)
+        others = [other for other in EVERY_FILE if other.has_name(snippet.file_name)]
+        assert others == [each]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import re
 
 import pytest
@@ -218,6 +219,59 @@ def test_the_commands_limits_reach_the_advice(limit, is_changed, tmp_path, capsy
     document = json.loads(capsys.readouterr().out)
     assert document["change_recommended"] is is_changed
     assert (tmp_path / "out").exists() is is_changed
+
+
+def advised(tmp_path, results, *options):
+    """Run the command on `results`; the names of the files that are in its folder afterwards."""
+    results.save(tmp_path / "results.json")
+    parser = argparse.ArgumentParser()
+    advise_command.add_arguments(parser)
+    folder = tmp_path / "out"
+    words = [str(tmp_path / "results.json"), "--output-directory", str(folder), *options]
+    assert advise_command.run(parser.parse_args(words)) == 0
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def in_bytes(dirty, background):
+    return Setting((("vm.dirty_bytes", dirty), ("vm.dirty_background_bytes", background)))
+
+
+def test_files_of_an_earlier_advice_do_not_stay_beside_those_of_another(tmp_path, capsys):
+    as_ratio = Study().tried(in_bytes(GIB, GIB // 4), 10.0).results
+    names = ["90-writewise-ratio.conf", "90-writewise.conf", "recommendation.json"]
+    assert advised(tmp_path, as_ratio) == names
+    capsys.readouterr()
+    assert advised(tmp_path, Study().tried(in_bytes(9 * GIB, GIB), 10.0).results) == names[1:]
+    said = capsys.readouterr().out
+    assert f"removed {tmp_path}/out/90-writewise-ratio.conf\nWhat was removed was written" in said
+    assert advised(tmp_path, Study().candidate(ratio(80), 20.0).results) == []
+    assert capsys.readouterr().out.count("\nremoved ") == 2
+    assert advised(tmp_path, as_ratio, "--json") == names
+    json.loads(capsys.readouterr().out)
+
+
+def test_other_formats_go_with_another_advice_and_stay_with_the_same(tmp_path):
+    results = Study().tried(ratio(80), 4.0).results
+    everywhere = advised(tmp_path, results, "--format=all")
+    assert len(everywhere) == 7
+    assert advised(tmp_path, results, "--format=ansible") == everywhere
+    other = Study().tried(ratio(60), 4.0).results
+    names = ["90-writewise.ansible.yaml", "recommendation.json"]
+    assert advised(tmp_path, other, "--format=ansible") == names
+
+
+def test_what_others_wrote_under_our_names_stays(tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (tmp_path / "elsewhere.conf").write_text("# Written by writewise: elsewhere\n")
+    (folder / "90-writewise.conf").symlink_to(tmp_path / "elsewhere.conf")
+    (folder / "90-writewise-bytes.conf").write_text("vm.dirty_bytes = 1\n")
+    (folder / "90-other.conf").write_text("# Written by writewise: under another name\n")
+    (folder / "data.mount").write_text("[Mount]\nWhat=/dev/nvme1n1\n")
+    (folder / "recommendation.json").write_text('{"format": "writewise-results"}')
+    os.mkfifo(folder / "90-writewise.fstab")
+    names = sorted(path.name for path in folder.iterdir())
+    assert advised(tmp_path, Study().candidate(ratio(80), 20.0).results) == names
 
 
 def test_a_sweep_tells_of_the_memory_group_too(monkeypatch, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,25 @@ def test_a_model_that_is_wrong_is_corrected(seed):
 
     tried = {trial.setting.values["vm.dirty_ratio"] for trial in search(measure=measure)}
     assert max(tried) >= 70
+
+
+def measured_with_a_wait(stall_share):
+    """A tenth slower than any model would say: too little for it to be doubted."""
+
+    def measure(chosen):
+        seen = observed(chosen)
+        return replace(seen, return_s=seen.return_s * 1.1, stall_share=stall_share)
+
+    return measure
+
+
+def test_where_writers_waited_under_all_that_was_tried_the_last_trial_is_of_the_largest():
+    trials = search(measure=measured_with_a_wait(0.05))
+    assert trials[-1].setting == CANDIDATES[-1]
+    assert len(trials) <= MAX_TRIALS
+    without = search(measure=measured_with_a_wait(0.0))
+    assert len(without) < MAX_TRIALS
+    assert CANDIDATES[-1] not in {trial.setting for trial in without}
 
 
 def test_a_search_that_is_resumed_goes_on_as_it_would_have():

@@ -13,10 +13,12 @@ from sysctl import recheck
 from sysctl import results as results_module
 from sysctl.budget import MIN_TRIALS, Budget
 from sysctl.evidence import Verdict, compare, pairs_of
+from sysctl.protocol import ATTEMPTS
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results, load
 from sysctl.search.grid import build_grid
 from sysctl.search.strategies import NAMES
 from sysctl.setting import Setting
+from sysctl.sweep import FLOOR_RUNS
 from tests.unit import sweeps
 from tests.unit.sweeps import GIB, by_ratio, failing, sweep
 
@@ -246,16 +248,19 @@ def test_a_trial_that_fails_at_first_counts_when_it_is_repeated(failures):
     assert blocks(results) == [["P", (80, 5)], [(80, 5), "P"]]
 
 
-def test_a_side_that_fails_in_the_recheck_loses_its_pair_alone():
+def test_a_block_without_a_run_of_the_present_settings_ends_there_and_others_follow():
+    """The present run of the first block fails three times: nothing is measured beside it."""
+    disturbed = range(FLOOR_RUNS + 1, FLOOR_RUNS + 1 + ATTEMPTS)
+
     def seconds(setting, run):
-        if setting == sweeps.PRESENT and run in (3, 4, 5):
+        if setting == sweeps.PRESENT and run in disturbed:
             failing("disturbed")
         return by_ratio(setting, run)
 
     results = sweep(seconds, ratios=(80,), backgrounds=(5,))
-    [setting] = {t.setting for t in results.of_role(RECHECK)}
-    assert [len(block) for block in blocks(results)] == [1, 2, 2]
-    assert len(pairs_of(results, setting)) == 2
+    assert roles(results)[3:-4] == [PRESENT] * ATTEMPTS
+    assert blocks(results) == [[(80, 5), "P"], ["P", (80, 5)]]
+    assert len(pairs_of(results, results.of_role(RECHECK)[0].setting)) == recheck.MIN_PAIRS
 
 
 def test_invalid_trials_are_no_evidence():
@@ -278,9 +283,18 @@ def test_without_a_valid_present_run_the_sweep_ends_with_its_reason_and_keeps_no
     assert results.trials == []
 
 
+def test_without_a_second_valid_run_of_the_present_settings_there_is_no_floor():
+    """What is known is kept, and a sweep that is resumed tries again."""
+    results = sweep(at_most=1)
+    with pytest.raises(WritewiseError, match="no valid pull under the present settings in 3"):
+        sweep(lambda setting, run: failing("disturbed"), results=results)
+    assert roles(results) == [PRESENT]
+    assert roles(sweep(results=results))[:3] == [PRESENT, PRESENT, CANDIDATE]
+
+
 def test_later_failures_of_the_present_settings_end_no_sweep():
     def seconds(setting, run):
-        if setting == sweeps.PRESENT and run > 1:
+        if setting == sweeps.PRESENT and run > FLOOR_RUNS:
             failing("disturbed")
         return by_ratio(setting, run)
 

@@ -1,0 +1,76 @@
+"""What is said where no change is recommended: what the evidence carries, and no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from sysctl.advise import advise
+from sysctl.cases import Case
+from sysctl.price import Limits
+from sysctl.results import Trial
+from tests.unit.studies import Study, ratio
+from tests.unit.sweeps import GIB
+
+BETTER = ratio(60)
+
+
+def test_present_runs_that_differ_much_are_noise_without_a_finalist_too():
+    study = Study(present_s=(20.0, 30.0)).candidate(BETTER, 18.0).candidate(ratio(40), 19.0)
+    recommendation = advise(study.results)
+    assert recommendation.case is Case.NOISE
+    assert "two runs of the present settings differ by 50%" in recommendation.verdict
+
+
+def test_pairs_that_contradict_each_other_are_said_to():
+    study = Study().candidate(BETTER, 10.0).recheck(BETTER, [2.0, 30.0])
+    verdict = advise(study.results).verdict
+    assert "from 0% to more than 1,000% of the present time, so much do the pairs" in verdict
+
+
+@pytest.mark.parametrize(
+    ("throttled_s", "case"), [(20.0, Case.OTHER_WAITS), (35.0, Case.NO_DIFFERENCE)]
+)
+def test_the_longest_wait_decides_what_is_said_of_small_objects(throttled_s, case):
+    split_s = {"waiting for the device": 30.0, "dirty throttling": throttled_s}
+    study = Study(stall_share=0.5, split_s=split_s, objects=40000, bytes=40000 * 10000)
+    recommendation = advise(study.candidate(BETTER, 20.0).results)
+    assert recommendation.case is case
+    assert ("operations (IOPS)" in recommendation.verdict) is (case is Case.OTHER_WAITS)
+
+
+def test_where_all_were_stopped_it_is_said_in_a_sentence():
+    study = Study()
+    study.results.trials.append(Trial("candidate", BETTER, "", None, stopped_s=30.0))
+    assert (
+        "all the settings tried were stopped as hopeless, the present ones took 20.0 s to 20.1 s"
+        in advise(study.results).verdict
+    )
+
+
+def test_present_settings_beyond_the_limits_are_no_answer_to_them():
+    study = Study(peak_dirty_bytes=3 * GIB).candidate(ratio(10), 21.0, peak_dirty_bytes=GIB // 2)
+    recommendation = advise(study.results, Limits(max_at_risk_bytes=GIB))
+    assert recommendation.case is Case.PRESENT_BEYOND_LIMITS
+    assert recommendation.verdict.endswith(
+        "the present settings are beyond them: 3.00 GiB at risk, more than 1.00 GiB. To keep your "
+        "limits: dirty_ratio=10 dirty_background_ratio=5, 512 MiB at risk; it took 21.0 s (1 run), "
+        "105% of the present time."
+    )
+    assert recommendation.notes == ()
+
+
+def test_and_where_nothing_measured_keeps_them_that_is_said():
+    study = Study(peak_dirty_bytes=3 * GIB).candidate(ratio(10), 21.0, peak_dirty_bytes=2 * GIB)
+    limits = Limits(max_at_risk_bytes=GIB)
+    remedy = "No other setting that was measured keeps your limits: sweep with them."
+    assert advise(study.results, limits).verdict.endswith(remedy)
+    study.results.context["max_at_risk_bytes"] = GIB
+    assert advise(study.results, limits).verdict.endswith("keeps your limits.")
+
+
+def test_the_way_to_keep_them_is_told_beside_every_other_reason():
+    study = Study(stall_share=0.0, peak_dirty_bytes=GIB)
+    study.candidate(ratio(10), 20.0, peak_dirty_bytes=GIB // 4)
+    recommendation = advise(study.results, Limits(max_at_risk_bytes=GIB // 2))
+    assert recommendation.case is Case.NOTHING_TO_GAIN
+    assert recommendation.notes[0].startswith("To keep your limits: dirty_ratio=10")
