@@ -48,7 +48,7 @@ def walk(path: str, *, believe_all: bool = True) -> int:
     current = os.open("/", _STEP)
     try:
         while pending:
-            following = os.open(pending.pop(), _STEP, dir_fd=current)
+            following = _step(current, pending.pop())
             if stat.S_ISLNK(os.fstat(following).st_mode):
                 target = _target(current, following, path)
                 following = os.open("/" if target.startswith("/") else ".", _STEP, dir_fd=current)
@@ -66,6 +66,29 @@ def walk(path: str, *, believe_all: bool = True) -> int:
     return current
 
 
+def _step(directory: int, name: str) -> int:
+    """An entry of a directory, itself; asked for as a directory first, or no automount happens."""
+    try:
+        return os.open(name, _STEP | os.O_DIRECTORY, dir_fd=directory)
+    except NotADirectoryError:
+        return os.open(name, _STEP, dir_fd=directory)
+
+
+def resolved(path: Path) -> Path:
+    """`path` without symlinks, none of which others could have made; as it is if it is not there.
+
+    Raises UntrustedError and OSError.
+    """
+    try:
+        place = walk(str(path))
+    except FileNotFoundError:
+        return path
+    try:
+        return Path(path_of(place))
+    finally:
+        os.close(place)
+
+
 def _components(path: str) -> list[str]:
     """The components of a path, last first, ready to be popped."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
@@ -74,7 +97,7 @@ def _components(path: str) -> list[str]:
 def _target(directory: int, link: int, path: str) -> str:
     """Where a symlink leads; closes it. Raises UntrustedError where others could have made it."""
     try:
-        status, name = os.fstat(directory), _name_of(link)
+        status, name = os.fstat(directory), path_of(link)
         if status.st_uid not in trusted_owners() or status.st_mode & _OTHERS_WRITE:
             raise UntrustedError(
                 f"{printable(path)} leads through the symlink {printable(name)}, which lies in a "
@@ -89,7 +112,7 @@ def _target(directory: int, link: int, path: str) -> str:
 def _require_trusted(descriptor: int, path: str) -> None:
     status = os.fstat(descriptor)
     is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-    name = _name_of(descriptor)
+    name = path_of(descriptor)
     word = shlex.quote(printable(name))
     if status.st_uid not in trusted_owners():
         problem = f"{printable(name)} belongs to {_user(status.st_uid)}"
@@ -103,7 +126,8 @@ def _changeable(path: str, problem: str, remedy: str) -> UntrustedError:
     return UntrustedError(message, f"look into it, then: {remedy}")
 
 
-def _name_of(descriptor: int) -> str:
+def path_of(descriptor: int) -> str:
+    """The path of an open file or directory, without symlinks."""
     return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - text, also no UTF-8
 
 

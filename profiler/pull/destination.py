@@ -9,7 +9,6 @@ rename alone; a symlink of that name is replaced itself, never followed.
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import os
 import secrets
@@ -19,15 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contracts.text import printable
+from contracts.trust import UntrustedError, walk
 from contracts.units import format_size
 from profiler.beneath import directory_beneath
 from profiler.pull import leftovers
 from profiler.pull.errors import PullError, explain_local
 from profiler.pull.source import Plan
-
-#: A step on the way needs the right to search a directory, not to list it: O_PATH.
-_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MAX_SYMLINKS = 40  # as the kernel's own path walk, include/linux/namei.h
 
 
 @dataclass
@@ -227,45 +223,15 @@ def _shown(names: Sequence[str]) -> str:
 
 
 def _open_trusted(path: Path) -> int:
-    """Open `path` component by component; a symlink is followed only where others cannot write."""
-    shown = printable(str(path))
-    current, links_left = os.open("/", _STEP), _MAX_SYMLINKS
+    """Open `path`; a symlink on the way is followed only where others cannot write."""
     try:
-        # The current directory may be gone, which concerns relative paths alone.
-        pending = _components(str(path if path.is_absolute() else Path.cwd() / path))
-        while pending:
-            name = pending.pop()
-            target = _link_target(current, name, shown)
-            links_left -= target is not None
-            if links_left < 0:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-            if target is None or target.startswith("/"):
-                following = os.open("/" if target else name, _STEP, dir_fd=current)
-                os.close(current)
-                current = following
-            pending += _components(target or "")
-        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=current)
+        place = walk(str(path))
+        try:
+            return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+        finally:
+            os.close(place)
+    except UntrustedError as error:
+        raise PullError(f"the destination {error.message}", error.hint) from None
     except OSError as error:
+        shown = printable(str(path))
         raise explain_local(error, f"the destination {shown} cannot be used") from error
-    finally:
-        os.close(current)
-
-
-def _components(path: str) -> list[str]:
-    """The components of a path, last first, ready to be popped."""
-    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
-
-
-def _link_target(directory_fd: int, name: str, shown: str) -> str | None:
-    """Where `name` points to, None when it is no symlink. Raises PullError for one not trusted."""
-    if not stat.S_ISLNK(os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_mode):
-        return None
-    directory = os.fstat(directory_fd)
-    others_write = directory.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if others_write or directory.st_uid not in (0, os.geteuid()):
-        raise PullError(
-            f"the destination {shown} leads through the symlink {printable(name)}, which lies in "
-            "a directory that others can write",
-            "give the directory that the symlink points to",
-        )
-    return os.readlink(name, dir_fd=directory_fd)

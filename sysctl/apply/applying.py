@@ -25,9 +25,9 @@ class Options:
 def check(system: System, change: RecommendedChange, plan: Plan, options: Options) -> None:
     """Refuse what cannot be done before anything is. Raises HostError."""
     if options.trial_s is not None:
-        units.require_systemd(system, "--for")
+        units.require_start_by_systemd(system, "--for")
     if options.install_recovery:
-        units.require_systemd(system, "--install-recovery")
+        units.require_start_by_systemd(system, "--install-recovery")
         persistence.check_is_free(system, units.RECOVERY_PATH)
     if options.persist:
         path = persistence.choose_path(system, change)
@@ -72,7 +72,7 @@ def perform(
 
 def install_recovery(host: AppliedHost) -> str:
     """Install and enable the unit that recovers at boot; it is no change to be rolled back."""
-    units.require_systemd(host.system, "--install-recovery")
+    units.require_start_by_systemd(host.system, "--install-recovery")
     persistence.check_is_free(host.system, units.RECOVERY_PATH)
     host.install_file(units.RECOVERY_PATH, units.recovery_unit(units.program()))
     host.system.run(["systemctl", "daemon-reload"])

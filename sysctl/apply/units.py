@@ -12,9 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from contracts.trust import walk
 from sysctl.host.applied_host import REVERT_UNIT
 from sysctl.host.host import STATE_DIRECTORY
-from sysctl.host.system import HostError, System
+from sysctl.host.system import HostError, System, host_errors
 
 RECOVERY_UNIT = "writewise-recover.service"
 RECOVERY_PATH = f"/etc/systemd/system/{RECOVERY_UNIT}"
@@ -25,13 +26,19 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:@+,=-]+")
 _REFUSED = set("\"'\\$")
 
 
-def require_systemd(system: System, what: str) -> None:
-    """Raise HostError where systemd does not run this host."""
+def require_start_by_systemd(system: System, what: str) -> None:
+    """Check that systemd runs this host, and may be told to start this program as root.
+
+    Raises HostError, and UntrustedError where others could change what would be started.
+    """
     if not system.exists(_BOOTED):
         raise HostError(
             f"{what} needs systemd, which does not run this host",
             "leave the option out, and undo by `writewise rollback`",
         )
+    for path in (program()[0], sys.executable, __file__):
+        with host_errors(f"use {path}"):
+            os.close(walk(path, believe_all=False))
 
 
 def program() -> tuple[str, ...]:

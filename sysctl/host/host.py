@@ -1,9 +1,9 @@
 """`Host`: the one way to change the host. Journal first, then apply, verify, and restore.
 
-    with Host.exclusive(state_directory, "sweep") as host:   # restores what an earlier run left
+    with Host.exclusive(WRITER, "sweep of …") as host:   # restores what an earlier run left
         host.set_writeback({"vm.dirty_ratio": 40, "vm.dirty_background_ratio": 5})
-        ...
-                                                             # restored here, whatever happened
+        …
+                                                         # restored here, whatever happens
 
 The restore runs with SIGINT, SIGTERM and SIGHUP held back, so a second Ctrl-C cannot tear it.
 After SIGKILL the journal is still there, for the next `Host.exclusive` or `writewise rollback`.
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from contracts.errors import WritewiseError
+from contracts.trust import resolved
 from sysctl.host import devices, mounts, sysctls
 from sysctl.host.applied import AppliedSysctls, WrittenFile
 from sysctl.host.changes import (
@@ -57,10 +58,12 @@ APPLIED = "applied"
 def state_directory() -> Path:
     """Where journals and locks are; WRITEWISE_STATE_DIRECTORY names another place, for tests.
 
-    Without symlinks on the way, as the mount table names what is mounted below it.
+    Without symlinks on the way, as the mount table names what is mounted below it. Raises
+    HostError, and UntrustedError for a symlink that others could have made.
     """
     path = Path(os.environ.get("WRITEWISE_STATE_DIRECTORY") or STATE_DIRECTORY)
-    return path.parent.resolve() / path.name
+    with host_errors(f"use {path}"):
+        return resolved(path.parent) / path.name
 
 
 class Host:

@@ -9,6 +9,7 @@ directory of root's own (0700).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from contracts.errors import WritewiseError
+from contracts.trust import UntrustedError, path_of, walk
+from contracts.writing import make_directories
 
 FORMAT = "writewise-journal"
 FORMAT_VERSION = 1
@@ -41,18 +44,35 @@ class Entry:
 
 
 def private_directory(path: Path) -> Path:
-    """Make `path` root's own (0700), or check that it is. Raises JournalError."""
+    """Make `path` root's own (0700), or check that it is; returns it without symlinks.
+
+    Raises JournalError, also where others could put another directory in its place.
+    """
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.lstat()
+        make_directories(path.parent)
+        parent = walk(str(path.parent), believe_all=False)
+        try:
+            place = Path(path_of(parent), path.name)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path.name, 0o700, dir_fd=parent)
+            _require_private(os.stat(path.name, dir_fd=parent, follow_symlinks=False), place)
+        finally:
+            os.close(parent)
+    except UntrustedError as error:
+        raise JournalError(
+            f"no journal there can be trusted: {error.message}", error.hint
+        ) from None
     except OSError as error:
         raise JournalError(f"cannot use {path}: {error.strerror}") from None
+    return place
+
+
+def _require_private(status: os.stat_result, path: Path) -> None:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise JournalError(
             f"{path} could be changed by others, so its journal cannot be trusted",
             f"look into it, then: chown root: {path} && chmod 0700 {path}",
         )
-    return path
 
 
 class Journal:

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from contracts.trust import UntrustedError
 from sysctl.advise import advise
 from sysctl.apply import units
 from sysctl.apply.applying import Options, check, install_recovery, perform
@@ -109,6 +110,22 @@ def test_a_second_trial_is_refused_while_one_runs(system):
     assert timer(system) and system.values()["dirty_ratio"] == 60
 
 
+@pytest.mark.parametrize("options", [TRIAL, Options(install_recovery=True)])
+def test_a_program_that_others_could_change_is_not_started_as_root_later(
+    system, options, tmp_path, monkeypatch
+):
+    program = tmp_path / "writewise"
+    program.write_text("#!/bin/sh\n")
+    monkeypatch.setattr(units, "program", lambda: (str(program),))
+    before = system.state()
+    program.chmod(0o775)
+    with pytest.raises(UntrustedError, match=f"others may write to {program}"):
+        apply(system, options)
+    assert system.state() == before and system.commands == []
+    program.chmod(0o755)
+    apply(system, options)
+
+
 def test_without_systemd_a_trial_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
     system = FilesHost(tmp_path / "root")
@@ -165,4 +182,4 @@ def test_a_refusal_is_that_of_this_host():
     if System().exists("/run/systemd/system"):
         pytest.skip("systemd runs this host")
     with pytest.raises(HostError, match="--for needs systemd"):
-        units.require_systemd(System(), "--for")
+        units.require_start_by_systemd(System(), "--for")

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.errors import UsageError
+from contracts.trust import UntrustedError
 from sysctl.host import changes, sysctls
 from sysctl.host.changes import NewPath, WritebackOriginals
-from sysctl.host.host import Host
+from sysctl.host.host import Host, state_directory
 from sysctl.host.journal import Journal, JournalError, private_directory
 from sysctl.host.lock import LockedError, exclusive_lock
 from sysctl.host.mount_table import is_below, mount_of, parse_mountinfo
@@ -109,6 +110,28 @@ def test_a_state_directory_that_others_can_write_is_refused(tmp_path):
     (tmp_path / "state").chmod(0o777)
     with pytest.raises(JournalError, match="trusted"):
         private_directory(tmp_path / "state")
+
+
+def test_a_state_directory_below_one_that_others_can_write_is_refused(tmp_path):
+    shared = tmp_path / "shared"
+    (shared / "state").mkdir(parents=True, mode=0o700)
+    shared.chmod(0o777)
+    with pytest.raises(JournalError, match=f"others may write to {shared}"):
+        private_directory(shared / "state")
+    shared.chmod(0o755)
+    assert private_directory(shared / "state") == shared / "state"
+
+
+def test_a_state_directory_is_not_found_through_a_symlink_of_others(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "link").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(shared / "link/state"))
+    assert state_directory() == tmp_path / "real/state", "as the mount table names it"
+    shared.chmod(0o1777)
+    with pytest.raises(UntrustedError, match="leads through the symlink"):
+        state_directory()
 
 
 def test_a_second_holder_of_the_lock_is_told_who_has_it(tmp_path):

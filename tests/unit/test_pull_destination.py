@@ -102,8 +102,8 @@ def test_a_symlink_that_others_could_have_made_is_not_followed(tmp_path: Path, m
     shared.mkdir()
     shared.chmod(mode)
     (shared / "link").symlink_to(tmp_path / "real")
-    assert "leads through the symlink link" in refusal(shared / "link", "a")
-    assert "leads through the symlink link" in refusal(shared / "link" / "below", "a")
+    assert f"leads through the symlink {shared}/link, which" in refusal(shared / "link", "a")
+    assert f"leads through the symlink {shared}/link, which" in refusal(shared / "link/below", "a")
 
 
 def test_a_symlink_in_a_directory_of_ones_own_is_followed(tmp_path: Path) -> None:
