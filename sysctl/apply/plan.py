@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from contracts.units import format_size
 from sysctl.apply.sysctl_files import Assignment, contradicting
-from sysctl.host.devices import Disk, disk_of, present_values
+from sysctl.host.devices import Disk, disk_of, is_same, present_values
 from sysctl.host.mount_table import Mount, mount_at
 from sysctl.host.mounts import missing_words, needs_fresh_mount, present_words
 from sysctl.host.sysctls import dirtyable_bytes, read_writeback
@@ -167,7 +167,8 @@ def _knobs(system: System, disk: Disk, advice: DiskAdvice) -> tuple[Difference, 
             present=present.get(knob.name, "not there"),
             new=knob.value,
             reason=knob.reason,
-            is_change=present.get(knob.name) != knob.value,
+            is_change=knob.name not in present
+            or not is_same(knob.name, knob.value, present[knob.name]),
         )
         for knob in advice.knobs
     )

@@ -61,7 +61,9 @@ class AppliedHost(Host):
     def apply_knobs(self, disk: devices.Disk, values: Mapping[str, str]) -> None:
         """Set knobs of a disk to stay. Raises HostError when one is refused or did not take."""
         before = devices.present_values(self.system, disk)
-        if all(before.get(name) == value for name, value in values.items()):
+        if all(
+            name in before and devices.is_same(name, values[name], before[name]) for name in values
+        ):
             return
         kept = devices.kept_values(self.system, disk)
         changed = touched(list(values))
