@@ -13,11 +13,11 @@ from pathlib import Path
 from contracts.errors import UsageError
 from contracts.text import printable
 from contracts.writing import directory_of, make_directories, write_atomically
+from profiler.beneath import open_file_beneath
 from sysctl.recommendation import RecommendedChange
 from sysctl.render.formats import EVERY_FILE, FORMATS, Format, render_all
 from sysctl.render.snippet import Snippet
 
-_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 #: No file of ours is as large.
 _MAX_BYTES = 2**20
 
@@ -67,11 +67,10 @@ def _remove(path: Path, written_as: Format, texts: Mapping[str, str]) -> bool:
 
 def _content(directory: int, name: str) -> bytes:
     """A regular file's content; nothing of a link, or of what cannot be read."""
-    try:
+    try:  # looked at before it is opened: that alone would start some devices
         if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             return b""
-        with os.fdopen(os.open(name, _LOOK, dir_fd=directory), "rb") as file:
-            is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            return file.read(_MAX_BYTES) if is_regular else b""
+        with os.fdopen(open_file_beneath(directory, [name]), "rb") as file:
+            return file.read(_MAX_BYTES)
     except OSError:
         return b""

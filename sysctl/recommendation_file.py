@@ -7,16 +7,14 @@ those of known knobs, values in their ranges, texts bounded and printable, paths
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 from contracts.errors import InvalidFileError, UsageError
-from contracts.files import FileKind
 from contracts.text import is_unprintable, printable, quoted
 from sysctl.forms import BYTES, RATIO
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
+from sysctl.knobs.mount import is_option_word
 from sysctl.knobs.vm import BY_NAME
 from sysctl.recommendation import (
     FORMAT,
@@ -36,21 +34,11 @@ from sysctl.setting import invalid_reason
 
 T = TypeVar("T")
 
-_FILE = FileKind(
-    noun="recommendation",
-    max_bytes=2**20,
-    hint="give the recommendation.json that `writewise advise` wrote",
-)
+_HINT = "give the recommendation.json that `writewise advise` wrote"
 _LARGEST = 2**63 - 1
 _MAX_ITEMS = 64
-_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/=+-]{0,127}")
 #: Words that say how to mount, or who may, rather than with what option.
 _NO_OPTION = {"remount", "bind", "rbind", "move", "loop", "user", "users", "owner", "group"}
-
-
-def read_recommendation(path: Path) -> RecommendedChange:
-    """Read the file. Raises UsageError (InvalidFileError with everything that is wrong in it)."""
-    return parse_recommendation(_FILE.read_text(str(path)), printable(str(path)))
 
 
 def parse_recommendation(text: str, name: str) -> RecommendedChange:
@@ -58,16 +46,14 @@ def parse_recommendation(text: str, name: str) -> RecommendedChange:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"{name} is no recommendation, or one cut short: {error}", _FILE.hint
-        ) from None
+        raise UsageError(f"{name} is no recommendation, or one cut short: {error}", _HINT) from None
     return from_json(document, name)
 
 
 def from_json(document: object, name: str) -> RecommendedChange:
     """Check a document of `RecommendedChange.to_json`. Raises UsageError."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise UsageError(f"{name} is no recommendation of `writewise advise`", _FILE.hint)
+        raise UsageError(f"{name} is no recommendation of `writewise advise`", _HINT)
     if document.get("version") != FORMAT_VERSION:
         raise UsageError(
             f"{name} is of version {quoted(str(document.get('version')))}, not {FORMAT_VERSION}",
@@ -192,7 +178,7 @@ def _are_words(value: object) -> bool:
     return (
         isinstance(value, list)
         and len(value) <= _MAX_ITEMS
-        and all(isinstance(word, str) and _WORD.fullmatch(word) for word in value)
+        and all(isinstance(word, str) and is_option_word(word) for word in value)
         and not {word.partition("=")[0] for word in value} & _NO_OPTION
     )
 

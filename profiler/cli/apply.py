@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.cli.common import terminable
+from profiler.cli.common import add_recovery_argument, terminable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +28,6 @@ HELP = "apply a recommendation to this host, for good or on trial"
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _MAX_TRIAL_S = 7 * 86400
-_FILE_COLUMNS = 120
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,11 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mounts", action="store_true", help="remount too, where a remount changes the options"
     )
-    parser.add_argument(
-        "--install-recovery",
-        action="store_true",
-        help="install a unit that takes back at boot what a killed run left",
-    )
+    add_recovery_argument(parser)
 
 
 def _period(text: str) -> int:
@@ -68,17 +63,15 @@ def _period(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Apply; 0 when it is in force, 1 when the answer was no."""
-    from rich.console import Console
-
     from contracts.errors import UsageError
+    from profiler.report.console import plain_console
     from sysctl.apply.applying import Options
     from sysctl.apply.source import read_change
 
     if arguments.persist and arguments.trial_s is not None:
         raise UsageError("--persist is for good and --for is for a while", "give one of the two")
     change = read_change(arguments.recommendation, trusted=not arguments.dry_run)
-    width = None if sys.stdout.isatty() else _FILE_COLUMNS
-    console = Console(markup=False, highlight=False, width=width)
+    console = plain_console()
     options = Options(
         persist=arguments.persist,
         mounts=arguments.mounts,

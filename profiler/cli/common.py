@@ -1,4 +1,4 @@
-"""What several commands share: how S3 is reached, and an orderly end by a signal."""
+"""What several commands share: how S3 is reached, the recovery at boot, an end by a signal."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE,…",
         default="",
         help="max_concurrency, multipart_chunksize, io_chunksize, max_io_queue",
+    )
+
+
+def add_recovery_argument(parser: argparse.ArgumentParser) -> None:
+    """That the unit which recovers at boot is installed, too."""
+    parser.add_argument(
+        "--install-recovery",
+        action="store_true",
+        help="install a unit that takes back at boot what a killed run left",
     )
 
 

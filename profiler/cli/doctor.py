@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 NAME = "doctor"
 HELP = "check this host: what is there, what is missing, and the remedy"
 
-_FILE_COLUMNS = 120
 EXIT_READY, EXIT_MISSING = 0, 3
 
 
@@ -35,10 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(_as_json(findings), indent=2))
     else:
-        from rich.console import Console
+        from profiler.report.console import plain_console
 
-        width = None if sys.stdout.isatty() else _FILE_COLUMNS
-        _print(findings, Console(markup=False, highlight=False, width=width))
+        _print(findings, plain_console())
     return EXIT_READY if all(finding.ok for finding in findings.values()) else EXIT_MISSING
 
 

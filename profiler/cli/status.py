@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 
 NAME = "status"
 HELP = "what is applied on this host, since when, and who is at work"
-
-_FILE_COLUMNS = 120
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,10 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(asdict(state), indent=2))
     else:
-        from rich.console import Console
-
         from profiler.report.applying import print_state
+        from profiler.report.console import plain_console
 
-        width = None if sys.stdout.isatty() else _FILE_COLUMNS
-        print_state(state, Console(markup=False, highlight=False, width=width))
+        print_state(state, plain_console())
     return 0

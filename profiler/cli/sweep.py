@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.cli.advise import group_lines_here
-from profiler.cli.common import add_access_arguments, terminable
+from profiler.cli.common import add_access_arguments, add_recovery_argument, terminable
 from profiler.cli.limit_arguments import add_limit_arguments, limits_from
 from profiler.cli.space_arguments import add_space_arguments, space_of
 
@@ -49,11 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", metavar="FILE", type=Path, default=DEFAULT_OUTPUT, help=str(DEFAULT_OUTPUT)
     )
     parser.add_argument("--resume", action="store_true", help="go on with the output file")
-    parser.add_argument(
-        "--install-recovery",
-        action="store_true",
-        help="install a unit that takes back at boot what a killed run left",
-    )
+    add_recovery_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

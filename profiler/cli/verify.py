@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ NAME = "verify"
 HELP = "check that a recommendation is in force, with the reason where it is not"
 
 EXIT_COMPLIANT, EXIT_NOT_COMPLIANT = 0, 1
-_FILE_COLUMNS = 120
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,12 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(_document(checks), indent=2))
     else:
-        from rich.console import Console
-
         from profiler.report.applying import print_compliance
+        from profiler.report.console import plain_console
 
-        width = None if sys.stdout.isatty() else _FILE_COLUMNS
-        print_compliance(checks, Console(markup=False, highlight=False, width=width))
+        print_compliance(checks, plain_console())
     return EXIT_COMPLIANT if is_compliant else EXIT_NOT_COMPLIANT
 
 

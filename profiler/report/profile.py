@@ -19,17 +19,16 @@ from contracts.text import printable
 from contracts.units import counted, exact_latency
 from profiler.recording.frame_tally import FrameTally, RuleTally, Violations
 from profiler.recording.recording import Profile
+from profiler.report.console import FILE_COLUMNS
 from profiler.report.findings import findings_document, print_findings
 from profiler.report.snapshot import snapshot_document, snapshot_lines
 from profiler.report.timeline import timeline_document
 from profiler.report.why import explain, print_why, why_document
 
-_FILE_COLUMNS = 120
-
 
 def print_profile(profile: Profile, output: IO[str]) -> None:
     """Write the findings, the timeframes where there are several, and what was lost."""
-    console = Console(file=output, width=None if output.isatty() else _FILE_COLUMNS)
+    console = Console(file=output, width=None if output.isatty() else FILE_COLUMNS)
     timeframe_ns, elapsed_ns = profile.contract.timeframe_ns, profile.snapshot.elapsed_ns
     if profile.command_user:
         _print_lines([f"The command ran as {profile.command_user}."], console)

@@ -7,6 +7,7 @@ the *running* kernel does with it is not taken from here but tried (`sysctl/host
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
 
 
@@ -38,6 +39,7 @@ class MountOption:
 
 
 _BOTH = ("xfs", "ext4")
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/=+-]{0,127}")
 
 OPTIONS: tuple[MountOption, ...] = (
     MountOption(
@@ -217,6 +219,11 @@ def is_tunable(word: str, fstype: str) -> bool:
     option = find(word, fstype)
     defaults = {o.default for o in OPTIONS if o.default and fstype in o.filesystems}
     return option is not None or word in defaults
+
+
+def is_option_word(word: str) -> bool:
+    """Whether it could be an option for a kernel's parser: no comma, quote, blank or backslash."""
+    return _WORD.fullmatch(word) is not None
 
 
 def split_options(text: str) -> tuple[str, ...]:

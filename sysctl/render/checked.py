@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from contracts.text import is_unprintable, quoted
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
+from sysctl.knobs.mount import is_option_word
 from sysctl.knobs.vm import BY_NAME
 from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice
 from sysctl.render.snippet import InexpressibleError
 
-#: A mount option as the kernel's parsers know them: no comma, quote, blank or backslash.
-_OPTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/=+-]{0,127}")
 _FILESYSTEM = re.compile(r"[a-z0-9_.-]{1,32}")
 
 
@@ -64,7 +63,7 @@ def old_mount_options(mount: MountAdvice) -> str:
 
 def _options(words: Iterable[str]) -> str:
     for word in words:
-        if not _OPTION.fullmatch(word):
+        if not is_option_word(word):
             raise InexpressibleError(f"{quoted(word)} is no mount option")
     return ",".join(dict.fromkeys(words)) or "defaults"
 
