@@ -14,7 +14,7 @@ from pathlib import Path
 
 from contracts.trust import walk
 from sysctl.host.applied_host import REVERT_UNIT
-from sysctl.host.host import STATE_DIRECTORY
+from sysctl.host.host import STATE_DIRECTORY, state_directory
 from sysctl.host.system import HostError, System, host_errors
 
 RECOVERY_UNIT = "writewise-recover.service"
@@ -54,7 +54,7 @@ def revert_argv(seconds: int, words: Sequence[str]) -> list[str]:
 
     Where it fails (a sweep holds the lock), it is tried again every minute.
     """
-    state = os.environ.get("WRITEWISE_STATE_DIRECTORY")
+    is_elsewhere = bool(os.environ.get("WRITEWISE_STATE_DIRECTORY"))  # may be relative to here
     return [
         "systemd-run",
         f"--unit={REVERT_UNIT}",
@@ -65,7 +65,7 @@ def revert_argv(seconds: int, words: Sequence[str]) -> list[str]:
         "--property=RestartSec=60s",
         "--property=StartLimitIntervalSec=0",
         "--collect",
-        *([f"--setenv=WRITEWISE_STATE_DIRECTORY={state}"] if state else []),
+        *([f"--setenv=WRITEWISE_STATE_DIRECTORY={state_directory()}"] if is_elsewhere else []),
         "--",
         *words,
         "rollback",
