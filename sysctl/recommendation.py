@@ -6,16 +6,10 @@ is trusted when it is read (`sysctl.recommendation_file`): it is about to be a c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from contracts.text import printable
-from sysctl.advise import Recommendation
-from sysctl.evidence import Side, dirtyable_bytes_of
-from sysctl.explain import MOUNT_OPTIONS, SET
-from sysctl.knobs.mount import split_options
 from sysctl.knobs.vm import BY_NAME
 
 FORMAT = "writewise-recommendation"
@@ -165,103 +159,3 @@ class RecommendedChange:
     def to_json(self) -> dict[str, Any]:
         """The document of `recommendation.json`."""
         return {"format": FORMAT, "version": FORMAT_VERSION, **asdict(self)}
-
-
-def change_of(recommendation: Recommendation) -> RecommendedChange | None:
-    """The change that `advise` recommends, None where it recommends none."""
-    best = recommendation.best
-    if best is None:
-        return None
-    before = recommendation.present.setting.values
-    return RecommendedChange(
-        sysctls=tuple(
-            SysctlAdvice(r.name, int(r.value), before.get(r.name, 0), _sentence(r.why))
-            for r in recommendation.reasons
-            if r.name in BY_NAME
-        ),
-        evidence=_evidence(recommendation, best),
-        originals=before,
-        mount=_mount(recommendation, best),
-        disk=_disk(recommendation, best),
-        other_form=_other_form(recommendation),
-    )
-
-
-def _sentence(text: object) -> str:
-    """Text of others, safe to print and bounded."""
-    return printable(str(text))[:MAX_SENTENCE]
-
-
-def _mount(recommendation: Recommendation, best: Side) -> MountAdvice | None:
-    whys = [r.why for r in recommendation.reasons if r.name == MOUNT_OPTIONS and r.action == SET]
-    if not whys or best.setting.mount_options is None:
-        return None
-    context = recommendation.results.context
-    return MountAdvice(
-        target=str(context.get("mount_target", "")),
-        device=str(context.get("device", "")),
-        fstype=context["fstype"],
-        value=split_options(best.setting.mount_options),
-        present=tuple(context["mount_words"]),
-        policy=tuple(context["mount_policy"]),
-        reason=_sentence("; ".join(whys)),
-    )
-
-
-def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:
-    context, whys = recommendation.results.context, {r.name: r for r in recommendation.reasons}
-    if not best.setting.device:
-        return None
-    knobs = tuple(
-        KnobAdvice(name, value, _sentence(whys[name].before), _sentence(whys[name].why))
-        for name, value in best.setting.device
-        if name in whys  # one that was so already has none
-    )
-    found = context.get("disk")
-    identity = found if isinstance(found, dict) else {}
-    return DiskAdvice(
-        str(context.get("mount_target", "")),
-        str(context.get("device", "")),
-        knobs,
-        **{key: _sentence(identity.get(key) or "") for key in ("name", "serial", "wwid")},
-    )
-
-
-def _other_form(recommendation: Recommendation) -> OtherForm | None:
-    for form in recommendation.forms or ():
-        if not form.is_measured and form.values:
-            return OtherForm(form.kind, dict(form.values), _sentence(form.note))
-    return None
-
-
-def _evidence(recommendation: Recommendation, best: Side) -> Evidence:
-    context, seen = recommendation.results.context, best.observation
-    interval, price = recommendation.interval, recommendation.price
-    if interval is None or price is None:
-        raise AssertionError("a change that is recommended has an interval and a price")
-    told = {
-        name: _sentence(context.get(key) or "")
-        for name, key in {"measured_at": "started_at", "version": "version"}.items()
-    }
-    names = ("host", "instance", "kernel", "source", "destination", "fstype")
-    return Evidence(
-        verdict=_sentence(recommendation.verdict),
-        ratio=interval.estimate,
-        ratio_low=interval.low,
-        ratio_high=interval.high if math.isfinite(interval.high) else None,
-        pairs=interval.count,
-        dirtyable_bytes=dirtyable_bytes_of(recommendation.results),
-        available_bytes=context["available_bytes"],
-        objects=seen.objects,
-        bytes=seen.bytes,
-        at_risk_bytes=price.at_risk_bytes,
-        ceiling_bytes=price.ceiling_bytes,
-        present=_measured(recommendation.present),
-        recommended=_measured(best),
-        **told,
-        **{name: _sentence(context.get(name) or "") for name in names},
-    )
-
-
-def _measured(side: Side) -> Measured:
-    return Measured(side.return_s.median, side.return_s.count, side.durable_s)

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _write_and_tell(recommendation: Recommendation, arguments: argparse.Namespace) -> None:
     """Write the files, remove an earlier advice's, and say so, and what no file could say."""
     from profiler.snippet_files import remove_earlier, write_snippets
-    from sysctl.recommendation import change_of
+    from sysctl.advised_change import change_of
     from sysctl.render.formats import DEFAULT, render_all
 
     change, folder = change_of(recommendation), arguments.output_directory

@@ -10,7 +10,8 @@ from contracts.files import FileKind
 from contracts.text import printable
 from sysctl import results
 from sysctl.advise import advise
-from sysctl.recommendation import RecommendedChange, change_of
+from sysctl.advised_change import change_of
+from sysctl.recommendation import RecommendedChange
 from sysctl.recommendation_file import from_json
 
 _FILE = FileKind(

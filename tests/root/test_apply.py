@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 
 from sysctl.advise import advise
+from sysctl.advised_change import change_of
 from sysctl.host.applied_host import AppliedHost
 from sysctl.host.devices import disk_of
 from sysctl.host.host import state_directory
 from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import read_writeback, write_writeback
-from sysctl.recommendation import SysctlAdvice, change_of
+from sysctl.recommendation import SysctlAdvice
 from tests.root.labs import SYSTEM, command, guarded, start, volume, writewise
 from tests.unit.studies import Study, ratio
 

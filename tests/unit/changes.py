@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from contracts.text import is_unprintable
 from sysctl.advise import advise
-from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice, change_of
+from sysctl.advised_change import change_of
+from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice
 from tests.unit.sweeps import sweep
 
 EVERYTHING = replace(

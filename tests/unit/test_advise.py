@@ -8,9 +8,9 @@ import pytest
 
 from contracts.errors import UsageError
 from sysctl.advise import advise
+from sysctl.advised_change import change_of
 from sysctl.cases import Case
 from sysctl.price import Limits
-from sysctl.recommendation import change_of
 from sysctl.results import Results
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import CONTEXT, GIB, by_ratio, failing, sweep

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sysctl.advise import advise
+from sysctl.advised_change import change_of
 from sysctl.apply import persistence
 from sysctl.apply.applying import Options, check, perform
 from sysctl.apply.plan import plan_of
@@ -17,7 +18,7 @@ from sysctl.host.applied_host import AppliedHost, applying
 from sysctl.host.host import Host, state_directory
 from sysctl.host.lock import LockedError, exclusive_lock, holder_of
 from sysctl.host.system import HostError
-from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice, change_of
+from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice
 from tests.unit.applied_hosts import FilesHost, killed_at
 from tests.unit.studies import Study, ratio
 

@@ -9,13 +9,13 @@ import pytest
 
 from contracts.trust import UntrustedError
 from sysctl.advise import advise
+from sysctl.advised_change import change_of
 from sysctl.apply import units
 from sysctl.apply.applying import Options, check, install_recovery, perform
 from sysctl.apply.plan import plan_of
 from sysctl.host.applied_host import AppliedHost, applying
 from sysctl.host.host import state_directory
 from sysctl.host.system import HostError, System
-from sysctl.recommendation import change_of
 from tests.unit.applied_hosts import FilesHost, killed_at
 from tests.unit.studies import Study, ratio
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from contracts.errors import InvalidFileError, UsageError
 from sysctl.advise import advise
-from sysctl.recommendation import change_of
+from sysctl.advised_change import change_of
 from sysctl.recommendation_file import from_json, parse_recommendation
 from sysctl.setting import Setting
 from tests.unit.studies import Study, ratio

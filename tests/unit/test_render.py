@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from sysctl.advise import advise
-from sysctl.recommendation import change_of
+from sysctl.advised_change import change_of
 from sysctl.recommendation_file import parse_recommendation
 from sysctl.render import (
     ansible,
