@@ -13,8 +13,9 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from sysctl.knobs_tried import is_worth_its_knobs
-from sysctl.mounts_tried import is_worth_its_mount
+from sysctl.evidence import thresholds_of
+from sysctl.knobs_tried import changed_knobs, is_worth_its_knobs
+from sysctl.mounts_tried import changed_options, is_worth_its_mount
 from sysctl.price import Limits, cheapest, limits_of, model_of, price_of
 from sysctl.results import CANDIDATE, PRESENT, Results
 from sysctl.setting import Setting
@@ -33,7 +34,7 @@ def finalists(results: Results) -> list[Setting]:
     """At most `MAX_FINALISTS` settings to recheck, the cheapest first; none without a gain.
 
     Of those near the fastest the ones of which no cheaper one was as fast, by more than
-    `WORTH_MORE`.
+    `WORTH_MORE`; where the fastest changes more than thresholds, the same thresholds alone too.
     """
     searched = replace(results, trials=[t for t in results.trials if t.pair is None])
     times_s, limits = _times_of_candidates(searched), limits_of(results)
@@ -67,7 +68,28 @@ def _near_the_fastest(results: Results, times_s: Mapping[Setting, float]) -> lis
     for setting in _by_price(results, near):
         if not front or times_s[setting] * (1 + WORTH_MORE) < times_s[front[-1]]:
             front.append(setting)
-    return list(dict.fromkeys([*front[: MAX_FINALISTS - 1], front[-1]]))
+    chosen = list(dict.fromkeys([*front[: MAX_FINALISTS - 1], front[-1]]))
+    return _with_its_base(results, chosen, times_s)
+
+
+def _with_its_base(
+    results: Results, chosen: list[Setting], times_s: Mapping[Setting, float]
+) -> list[Setting]:
+    """The last one, where it changes more than thresholds, beside the same thresholds alone.
+
+    One run with and one without tell nothing of a mount option: the pairs shall.
+    """
+    last = chosen[-1]
+    if not _changes_more(results, last):
+        return chosen
+    same = [s for s in times_s if thresholds_of(results, s) == thresholds_of(results, last)]
+    bases = [setting for setting in same if not _changes_more(results, setting)][:1]
+    cheaper = [setting for setting in chosen[:-1] if setting not in bases]
+    return [*cheaper[: MAX_FINALISTS - 1 - len(bases)], *bases, last]
+
+
+def _changes_more(results: Results, setting: Setting) -> bool:
+    return bool(changed_options(results, setting) or changed_knobs(results, setting))
 
 
 def search_times(results: Results) -> list[float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
-from sysctl.mounts_tried import MOUNT_GAIN
+from sysctl.mounts_tried import MOUNT_GAIN, time_ratio
 from sysctl.results import CANDIDATE, PRESENT, Results
 from sysctl.setting import Setting
 
@@ -28,20 +28,20 @@ def changed_knobs(results: Results, setting: Setting) -> list[str]:
 
 def knob_ratios(results: Results, setting: Setting) -> list[float]:
     """The setting's time divided by that of the same one without a knob, where both were tried."""
-    times_s = {
-        trial.setting: trial.valid.return_s
+    tried = {
+        trial.setting
         for trial in results.trials
         if trial.valid and trial.pair is None and trial.role in (PRESENT, CANDIDATE)
     }
-    if setting not in times_s:
+    if setting not in tried:
         return []
     bases = (
         base
         for name in changed_knobs(results, setting)
         for base in _without(results, setting, name)
-        if base in times_s
+        if base in tried
     )
-    return [times_s[setting] / times_s[base] for base in bases]
+    return [time_ratio(results, setting, base) for base in bases]
 
 
 def is_worth_its_knobs(results: Results, setting: Setting) -> bool:

@@ -6,8 +6,10 @@ judged at the same sysctls with and without it, and counts where it was faster e
 
 from __future__ import annotations
 
+import statistics
+
 from sysctl.knobs.mount import split_options
-from sysctl.results import CANDIDATE, Results
+from sysctl.results import CANDIDATE, RECHECK, Results
 from sysctl.setting import Setting
 
 #: By how much a change of mount options must be faster, at every setting of the sysctls.
@@ -24,15 +26,34 @@ def changed_options(results: Results, setting: Setting) -> set[str]:
 
 def mount_ratios(results: Results, mount_options: str | None) -> list[float]:
     """Times under `mount_options` divided by those under the present mount, at the same sysctls."""
-    without: dict[object, float] = {}
-    with_them: dict[object, float] = {}
+    without: dict[object, Setting] = {}
+    with_them: dict[object, Setting] = {}
     for trial in results.of_role(CANDIDATE):
         rest = (trial.setting.sysctls, trial.setting.device)
         if trial.valid and not changed_options(results, trial.setting):
-            without[rest] = trial.valid.return_s
+            without[rest] = trial.setting
         elif trial.valid and trial.setting.mount_options == mount_options:
-            with_them[rest] = trial.valid.return_s
-    return [time / without[rest] for rest, time in with_them.items() if rest in without]
+            with_them[rest] = trial.setting
+    return [
+        time_ratio(results, setting, without[rest])
+        for rest, setting in with_them.items()
+        if rest in without
+    ]
+
+
+def time_ratio(results: Results, setting: Setting, base: Setting) -> float:
+    """The time to return of a setting divided by that of another that ran as well.
+
+    By the medians of the recheck where both were measured again, else by the search's runs.
+    """
+    again = [trial for trial in results.of_role(RECHECK) if trial.valid]
+    is_again = {setting, base} <= {trial.setting for trial in again}
+    trials = again if is_again else [t for t in results.trials if t.valid and t.pair is None]
+    times_s = [
+        statistics.median(t.valid.return_s for t in trials if t.valid and t.setting == each)
+        for each in (setting, base)
+    ]
+    return times_s[0] / times_s[1]
 
 
 def is_worth_its_mount(results: Results, setting: Setting) -> bool:

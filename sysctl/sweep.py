@@ -117,7 +117,7 @@ def _step(results: Results, plan: SweepPlan, role: str, setting: Setting, pair: 
         role,
         setting,
         durable=_is_durable(results, plan, role, setting),
-        remaining=remaining(results, plan) - 1,
+        remaining=max(0, remaining(results, plan) - 1),
         pair=pair,
         stop_after_s=stop_after_s(results) if role == CANDIDATE else None,
     )

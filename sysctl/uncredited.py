@@ -17,10 +17,10 @@ def why_uncredited(results: Results, setting: Setting) -> str:
     took part in the pull under the present settings.
     """
     if not is_worth_its_mount(results, setting):
-        return "but its mount options made no difference at the same sysctls in the search"
+        return "but its mount options made no difference at the same sysctls"
     if not is_worth_its_knobs(results, setting):
         knobs = " ".join(changed_knobs(results, setting))
-        return f"but {knobs} made no difference in the search"
+        return f"but {knobs} made no difference"
     reason = _took_no_part(results, setting)
     return f"but nothing that it changes took part: {reason}" if reason else ""
 
