@@ -76,18 +76,24 @@ def make_file_system(host: Host, fstype: str, device: str) -> None:
 def judge_options(host: Host, fstype: str, words: Iterable[str]) -> list[OptionVerdict]:
     """Try each option on a scratch volume of type `fstype` and tell which can be used.
 
-    Raises HostError where no scratch volume can be made (no mkfs, no loop device).
+    On a volume of its own each: while a program that has just been given its own view of the mounts
+    (a container that starts) keeps one mounted, that one takes no other options. Raises HostError
+    where no scratch volume can be made (no mkfs, no loop device).
     """
     if fstype not in _IMAGE_BYTES:
         raise HostError(
             f"mount options of {fstype} are not known to this version, only those of XFS and ext4",
             "leave out --mount-options",
         )
+    return [_judge_on_its_own(host, fstype, word) for word in words]
+
+
+def _judge_on_its_own(host: Host, fstype: str, word: str) -> OptionVerdict:
     folder = host.directory / f"probe-{secrets.token_hex(4)}"
     with host.temporary():
         host.make_directory(folder)
         device = _scratch_device(host, fstype, folder)
-        return [_judge(host, fstype, device, folder / "mnt", word) for word in words]
+        return _judge(host, fstype, device, folder / "mnt", word)
 
 
 def _scratch_device(host: Host, fstype: str, folder: Path) -> str:
