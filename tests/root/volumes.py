@@ -1,0 +1,102 @@
+"""A volume whose device can fail: an XFS on a loop device whose image lies on another XFS.
+
+Shutting the outer file system down makes every request of the device an EIO, as of an EBS volume
+that was detached by force; mounted again, it is there as before. This needs no device mapper.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sysctl.host.mount_table import mount_at
+from tests.root.labs import MIB, SYSTEM
+
+#: XFS_IOC_GOINGDOWN and "flush the log before", fs/xfs/libxfs/xfs_fs.h as of Linux 6.18.
+_GOINGDOWN, _LOGFLUSH = 0x8004587D, 1
+
+
+@dataclass(frozen=True)
+class FailingVolume:
+    """An XFS on `device`, mounted on `target`; its image is on the XFS of `outer_image`."""
+
+    outer_image: Path
+    outer: Path
+    device: str
+    target: Path
+
+    @property
+    def image(self) -> Path:
+        return self.outer / "image"
+
+    def fail(self) -> None:
+        """From here on every read and write of the device is an EIO."""
+        descriptor = os.open(self.outer, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(descriptor, _GOINGDOWN, struct.pack("I", _LOGFLUSH))
+        finally:
+            os.close(descriptor)
+
+    def disappear(self) -> None:
+        """The device goes at its next unmount: a loop device that is in use is detached then."""
+        run("losetup", "--detach", self.device)
+
+    def is_attached(self) -> bool:
+        return self.device in run("losetup", "--list", "--noheadings", "--output", "NAME").split()
+
+    def come_back(self) -> None:
+        """The device, under its name, with what had reached it; not mounted."""
+        unmount(self.target)
+        if self.is_attached():
+            run("losetup", "--detach", self.device)
+        unmount(self.outer)
+        run("mount", "-o", "loop", self.outer_image, self.outer)
+        run("losetup", "--direct-io=on", self.device, self.image)
+
+
+@contextlib.contextmanager
+def failing_volume(folder: Path) -> Iterator[FailingVolume]:
+    """One that is mounted; whatever became of it, nothing of it is left at the end."""
+    outer_image, outer, target = folder / "outer.img", folder / "outer", folder / "volume"
+    for path in (outer, target):
+        path.mkdir(parents=True)
+    make_image(outer_image, 640 * MIB)
+    device = ""
+    try:
+        run("mount", "-o", "loop", outer_image, outer)
+        make_image(outer / "image", 320 * MIB)
+        device = run("losetup", "--find", "--show", "--direct-io=on", outer / "image").strip()
+        run("mount", device, target)
+        yield FailingVolume(outer_image, outer, device, target)
+    finally:
+        unmount(target)
+        if device and f"{outer}/" in run("losetup", "--list", "--output", "BACK-FILE"):
+            run("losetup", "--detach", device)
+        unmount(outer)
+        outer_image.unlink()
+
+
+def make_image(path: Path, size_bytes: int) -> None:
+    """A sparse file with an XFS in it."""
+    with path.open("wb") as file:
+        file.truncate(size_bytes)
+    run("mkfs.xfs", "-q", path)
+
+
+def unmount(target: Path) -> None:
+    """If it is mounted, which only the table tells: what failed cannot even be looked at."""
+    while mount_at(SYSTEM.mounts(), str(target)):
+        run("umount", target)
+
+
+def run(*argv: object) -> str:
+    words = [str(word) for word in argv]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"{words}: {done.stderr}"
+    return done.stdout
