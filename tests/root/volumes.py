@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sysctl.host.mount_table import mount_at
-from tests.root.labs import MIB, SYSTEM
+from tests.root.labs import MIB, SYSTEM, wait_until
 
 #: XFS_IOC_GOINGDOWN and "flush the log before", fs/xfs/libxfs/xfs_fs.h as of Linux 6.18.
 _GOINGDOWN, _LOGFLUSH = 0x8004587D, 1
@@ -79,6 +79,8 @@ def failing_volume(folder: Path) -> Iterator[FailingVolume]:
         if device and f"{outer}/" in run("losetup", "--list", "--output", "BACK-FILE"):
             run("losetup", "--detach", device)
         unmount(outer)
+        is_clear = wait_until(lambda: str(outer_image) not in run("losetup", "--list"), 10)
+        assert is_clear, "the kernel detaches a loop device a moment after its unmount"
         outer_image.unlink()
 
 
