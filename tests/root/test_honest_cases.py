@@ -109,7 +109,6 @@ def test_a_neighbour_on_the_volume_is_not_taken_for_a_gain(tmp_path):
     with lab.running(spec) as made, neighbour(Path(made.destination)):
         swept(made, output, "--dirty-ratio", 21, "--budget", "13")
     said, document = advised(output, tmp_path)
-    print(said)
     assert document["case"] in ("too noisy to tell", "no difference", "burst beyond memory")
     assert "No change recommended" in said
 
