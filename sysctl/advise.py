@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from contracts.errors import UsageError
 from contracts.units import counted, format_seconds
 from sysctl.cases import (
-    NO_STALL,
     Case,
     Finding,
     beyond_memory,
@@ -24,6 +23,7 @@ from sysctl.cases import (
 )
 from sysctl.choice import finalists
 from sysctl.evidence import (
+    NEGLIGIBLE_SHARE,
     Comparison,
     Side,
     Verdict,
@@ -66,8 +66,8 @@ class Recommendation:
     """`best` is None when no change is recommended; `verdict` says it in a sentence either way.
 
     `comparison` and `price` are of `best`, `present_price` of the present settings; `noise_floor`
-    is a part of the time (`sysctl.evidence`). `excluded` are
-    faster settings beyond `limits`; `notes` are sentences that hold beside the verdict.
+    is a part of the time (`sysctl.evidence`). `excluded` are faster settings beyond `limits`;
+    `notes` are sentences that hold beside the verdict.
     """
 
     case: Case
@@ -287,5 +287,5 @@ def _why_passed_over(
 def _beyond_memory(results: Results, best: Side) -> Iterator[str]:
     """Why writers still wait."""
     rest = beyond_memory(results, best.observation)
-    if rest and best.observation.stall_share >= NO_STALL:
+    if rest and best.observation.stall_share >= NEGLIGIBLE_SHARE:
         yield f"More is not to be had: {rest.sentence}"

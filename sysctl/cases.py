@@ -14,14 +14,12 @@ from dataclasses import dataclass
 
 from contracts.units import counted, format_rate, format_seconds, format_size
 from sysctl.choice import MIN_GAIN
-from sysctl.evidence import Comparison, Side, noise_floor_of, workers_of
+from sysctl.evidence import NEGLIGIBLE_SHARE, Comparison, Side, noise_floor_of, workers_of
 from sysctl.explain import LARGEST_SHARE, share, share_text
 from sysctl.price import model_of
 from sysctl.results import CANDIDATE, Observation, Results
 from sysctl.statistics import Interval
 
-#: Below this share of their time writers may be said not to wait at all.
-NO_STALL = 0.02
 #: From this share on a wait in write calls is worth a sentence.
 _MUCH = 0.10
 _THROTTLING = "dirty throttling"
@@ -63,7 +61,7 @@ class Finding:
 def writers_do_not_wait(results: Results, present: Side) -> Finding | None:
     """The source is the bottleneck (or the volume's operations), not dirty throttling."""
     seen = present.observation
-    if seen.stall_share >= NO_STALL:
+    if seen.stall_share >= NEGLIGIBLE_SHARE:
         return None
     return longer_wait(results, present) or _nothing_to_gain(present)
 
@@ -133,7 +131,7 @@ def beyond_memory(results: Results, seen: Observation) -> Finding | None:
     those that were tried.
     """
     model = model_of(results)
-    if model is None or seen.stall_share < NO_STALL:
+    if model is None or seen.stall_share < NEGLIGIBLE_SHARE:
         return None
     rate, memory = model.rate_needed_bytes_per_s(), model.memory_needed_bytes()
     if rate is None or memory is None:

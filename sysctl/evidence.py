@@ -17,13 +17,16 @@ from sysctl.setting import Setting, replace_values
 from sysctl.statistics import Interval, Repeats, noise_floor, ratio_interval, summarize
 from sysctl.writeback import Thresholds, effective_thresholds
 
+#: Shares of time below this are as good as none: writers may be said not to wait at all.
+NEGLIGIBLE_SHARE = 0.02
+
 
 @dataclass(frozen=True)
 class Side:
     """A setting, its times to return (s), what the run of the median time showed, and its meaning.
 
-    `thresholds` are what the setting means with the memory that the sweep began with: the memory
-    of each run differs a little, and two settings should differ in what they say alone.
+    `thresholds` are what the setting means with the memory that the sweep had, the runs' median:
+    that of each run differs a little, and two settings should differ in what they say alone.
     """
 
     setting: Setting

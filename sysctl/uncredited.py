@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from sysctl.evidence import NEGLIGIBLE_SHARE
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.knobs_tried import changed_knobs, is_worth_its_knobs
 from sysctl.mounts_tried import changed_options, is_worth_its_mount
 from sysctl.results import PRESENT, Observation, Results
-from sysctl.search.relevance import MIN_SHARE, most_throttled, skip_reason
+from sysctl.search.relevance import most_throttled, skip_reason
 from sysctl.setting import Setting
 
 
@@ -39,6 +40,6 @@ def _took_no_part(results: Results, setting: Setting) -> str:
 
 def _no_throttling(name: str, seen: Observation) -> str:
     """Thresholds act by throttling alone, and so little of it is less than any gain that counts."""
-    if name not in (*DIRTY_PAIR, *BACKGROUND_PAIR) or seen.stall_share >= MIN_SHARE:
+    if name not in (*DIRTY_PAIR, *BACKGROUND_PAIR) or seen.stall_share >= NEGLIGIBLE_SHARE:
         return ""
     return f"writers slept in dirty throttling for {seen.stall_share:.1%} of their time"

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contracts.errors import UsageError
+from sysctl.evidence import NEGLIGIBLE_SHARE
 from sysctl.prediction.fit import fit
 from sysctl.prediction.model import Model
 from sysctl.price import cheapest, limits_of
@@ -35,8 +36,6 @@ MAX_TRIALS = 5
 NEAR_BEST = 0.02
 #: A neighbour is tried where its time is expected this near to the fastest.
 WORTH_TRYING = 0.10
-#: From this part of their time on writers waited in dirty throttling: more room may save that.
-WAITED = 0.02
 #: Where the fastest measured is this far above the fastest predicted, the model is doubted.
 DOUBTED = 0.15
 
@@ -115,7 +114,7 @@ class _Ranking:
 
     def last_resort(self, left: Sequence[Setting]) -> Setting | None:
         """What lets writers wait the least, where they did wait under all that was tried."""
-        waited = self._stall_shares and min(self._stall_shares) >= WAITED
+        waited = self._stall_shares and min(self._stall_shares) >= NEGLIGIBLE_SHARE
         return self._largest if waited and self._largest in left else None
 
     def _best_of(self, settings: Sequence[Setting]) -> Setting:

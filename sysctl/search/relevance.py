@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from contracts.units import format_seconds, format_size
+from sysctl.evidence import NEGLIGIBLE_SHARE
 from sysctl.knobs.bdi import BDI_KNOBS
 from sysctl.knobs.block import NR_REQUESTS, READ_AHEAD, SCHEDULER, WBT
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.results import PRESENT, Observation, Trial
 
-#: Shares of time below these are as good as none.
-MIN_SHARE = 0.02
 #: `profiler.why.causes.Cause.DEVICE`, by its name in the results.
 _DEVICE_WAIT = "waiting for the device"
 
@@ -47,13 +46,13 @@ def skip_reason(name: str, present: Observation) -> str:
             f"{format_size(freerun)} on"
         )
     waited = _device_share(present)
-    if waited is None or waited >= MIN_SHARE:
+    if waited is None or waited >= NEGLIGIBLE_SHARE:
         return ""
     return f"{said} and waited for the device for {waited:.1%}"
 
 
 def _no_reads(read_bytes: int, pulled_bytes: int) -> str:
-    if read_bytes >= MIN_SHARE * pulled_bytes:
+    if read_bytes >= NEGLIGIBLE_SHARE * pulled_bytes:
         return ""
     return (
         f"{format_size(read_bytes)} were read from the disk while {format_size(pulled_bytes)}"
@@ -78,7 +77,7 @@ def _begun_before(present: Observation) -> str:
 
 def _is_unthrottled(present: Observation) -> bool:
     below = present.peak_dirty_bytes < present.thresholds.freerun_bytes
-    return present.stall_share < MIN_SHARE and below
+    return present.stall_share < NEGLIGIBLE_SHARE and below
 
 
 def _device_share(present: Observation) -> float | None:

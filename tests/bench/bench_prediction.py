@@ -14,6 +14,7 @@ from itertools import permutations
 from statistics import median, quantiles
 
 from contracts.units import counted
+from sysctl.evidence import NEGLIGIBLE_SHARE
 from sysctl.prediction.fit import fit
 from sysctl.prediction.model import Model, Prediction
 from sysctl.results import PRESENT, Observation, Results, Trial
@@ -22,8 +23,6 @@ from tests.bench.grids import NAMES, candidates, invalid_count, present_only, re
 
 MEDIAN_GOAL_PERCENT = 5
 NINETIETH_GOAL_PERCENT = 12
-#: From this part of their time in dirty throttling on writers waited.
-WAITED = 0.02
 HEADER = (
     "grid",
     "settings",
@@ -67,7 +66,9 @@ def return_errors(trials: Sequence[Trial], model: Model) -> list[float]:
 
 def throttled(trials: Sequence[Trial]) -> list[Trial]:
     """Those under which writers waited in dirty throttling."""
-    return [trial for trial in trials if trial.valid and trial.valid.stall_share >= WAITED]
+    return [
+        trial for trial in trials if trial.valid and trial.valid.stall_share >= NEGLIGIBLE_SHARE
+    ]
 
 
 def cells(errors: Sequence[float]) -> tuple[str, ...]:

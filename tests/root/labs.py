@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from profiler.lab import lab
+from sysctl.host.devices import Disk, disk_of, kept_values
 from sysctl.host.host import Host
+from sysctl.host.mount_table import Mount
+from sysctl.host.probe import make_file_system
 from sysctl.host.sysctls import read_sysctl, read_writeback
 from sysctl.host.system import System
 
@@ -136,6 +139,28 @@ def kill_after(seconds: float, *arguments: object) -> bool:
 
 def endpoint_arguments(present: lab.Lab) -> tuple[str, ...]:
     return ("--endpoint-url", present.endpoint_url, "--no-sign-request")
+
+
+@contextlib.contextmanager
+def lab_volume(state: Path) -> Iterator[tuple[Mount, Disk]]:
+    """An ext4 of 32 MiB made by a lab's journaled changes, in a state directory of its own.
+
+    At the end its disk's knobs must be as they were; then it is taken down.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WRITEWISE_STATE_DIRECTORY", str(state))
+        with Host.exclusive("lab", "volume") as host:
+            host.make_directory(host.directory / "volume")
+            host.make_sparse_file(host.directory / "image", 32 * MIB)
+            device = host.attach_loop_device(host.directory / "image")
+            make_file_system(host, "ext4", device)
+            mount = host.mount(device, host.directory / "volume", "ext4")
+            disk = disk_of(SYSTEM, mount)
+            kept = kept_values(SYSTEM, disk)
+            yield mount, disk
+            with Host.exclusive("sweep", "clean-up"):
+                pass
+            assert kept_values(SYSTEM, disk) == kept
 
 
 @contextlib.contextmanager

@@ -200,9 +200,9 @@ def test_advice_on_what_is_no_results_file(tmp_path):
         (b"{", "is no results file, or one cut short"),
         (b"[]", "is no results file of `writewise sweep`"),
         (b"\xff", "is not UTF-8 text"),
-        (b'{"format": "writewise-results", "version": 1}', "is damaged: it lacks 'context'"),
+        (b'{"format": "writewise-results", "version": 2}', "is damaged: it lacks 'context'"),
         (b"[" * 100_000, "is no results file"),
-        (b'{"format": "writewise-results", "version": 9}', "is of version 9, not 1"),
+        (b'{"format": "writewise-results", "version": 9}', "is of version 9, not 2"),
     ):
         path = tmp_path / "results.json"
         path.write_bytes(content)

@@ -15,8 +15,9 @@ from sysctl.host.changes import DeviceOriginals
 from sysctl.host.devices import Disk, disk_of, present_values, read_attribute, schedulers
 from sysctl.host.host import Host
 from sysctl.host.mount_table import mount_of
-from sysctl.host.probe import judge_device_values, make_file_system
+from sysctl.host.probe import judge_device_values
 from sysctl.host.system import HostError, System
+from tests.root.labs import lab_volume
 
 SYSTEM = System()
 
@@ -33,22 +34,12 @@ def others(than):
 
 
 @pytest.fixture
-def disk(tmp_path, monkeypatch):
-    monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
-    with Host.exclusive("lab", "volume") as lab:
-        lab.make_directory(lab.directory / "volume")
-        lab.make_sparse_file(lab.directory / "image", 32 * 2**20)
-        device = lab.attach_loop_device(lab.directory / "image")
-        make_file_system(lab, "ext4", device)
-        mount = lab.mount(device, lab.directory / "volume", "ext4")
-        found = disk_of(SYSTEM, mount)
-        before, beside = devices.kept_values(SYSTEM, found), others(found.name)
+def disk(tmp_path):
+    with lab_volume(tmp_path / "state") as (_, found):
+        beside = others(found.name)
         yield found
-        with Host.exclusive("sweep", "clean-up"):
-            pass
-        assert devices.kept_values(SYSTEM, found) == before
-        after = others(found.name)  # another program may have attached a disk meanwhile
-        assert [name for name in beside if after.get(name, beside[name]) != beside[name]] == []
+    after = others(found.name)  # another program may have attached a disk meanwhile
+    assert [name for name in beside if after.get(name, beside[name]) != beside[name]] == []
 
 
 def read(disk, *attributes):

@@ -77,14 +77,15 @@ def contract(tmp_path: Path) -> Path:
     return path
 
 
-def writer(folder: Path, seconds: float) -> list[str]:
-    """A command that makes 1,000 writes of 1,000 bytes a second, more or less."""
+def writer(folder: Path) -> list[str]:
+    """A command that makes 1,000 writes of 1,000 bytes a second, more or less, until `stop`."""
     program = (
         "import os, sys, time\nfd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)\n"
-        f"end = time.monotonic() + {seconds}\n"
-        "while time.monotonic() < end:\n os.write(fd, bytes(1000)); time.sleep(0.001)\n"
+        "end = time.monotonic() + 60\n"
+        "while not os.path.exists(sys.argv[2]) and time.monotonic() < end:\n"
+        " os.write(fd, bytes(1000)); time.sleep(0.001)\n"
     )
-    return [sys.executable, "-c", program, str(folder / "data" / "file")]
+    return [sys.executable, "-c", program, str(folder / "data" / "file"), str(folder / "stop")]
 
 
 def assert_clean(terminal: Terminal, screen: str) -> None:
@@ -97,16 +98,18 @@ def assert_clean(terminal: Terminal, screen: str) -> None:
 
 def test_it_shows_rates_and_dirty_memory_and_is_erased(contract: Path, tmp_path: Path) -> None:
     script = f'echo before; "$@" >{tmp_path}/out 2>{tmp_path}/err; echo "after $?"'
-    command = writer(tmp_path, 2)
-    terminal = Terminal(script, "--contract", contract, "--live", "--", *command)
-    row = re.compile(r"^write /\S+ +([\d,]+) +([1-9][\d,]*) +[\d.]+ .?i?B/s +[\d.]+ µs", re.M)
+    terminal = Terminal(script, "--contract", contract, "--live", "--", *writer(tmp_path))
+    row = re.compile(r"^write /\S+ +([\d,]+) +([1-9][\d,]*) +[\d.]+ .?i?B/s +[\d.]+ [nµm]s", re.M)
     shown = terminal.until(row.search)
     assert "calls/s" in shown and "dirty of" in shown and VIEW in shown
+    before, seen_at = terminal.raw.count(VIEW.encode()), time.monotonic()
+    terminal.until(lambda _: time.monotonic() >= seen_at + 2)
+    assert terminal.raw.count(VIEW.encode()) >= before + 2 * 2  # at least twice a second
+    (tmp_path / "stop").touch()
     screen = terminal.end()
     assert_clean(terminal, screen)
     assert screen == "before\nafter 0"
     assert "write calls" in (tmp_path / "err").read_text()
-    assert terminal.raw.count(VIEW.encode()) >= 2 * 2  # at least twice a second
 
 
 def test_ctrl_c_ends_it_with_the_report_alone(contract: Path) -> None:

@@ -5,32 +5,23 @@ from __future__ import annotations
 import pytest
 
 from profiler.space import Place, Space, make_search
-from sysctl.host.devices import disk_of, kept_values, present_values, read_attribute
+from sysctl.host.devices import present_values, read_attribute
 from sysctl.host.host import Host
 from sysctl.host.mount_table import mount_at
-from sysctl.host.probe import make_file_system
 from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.search.staged import MOUNT
+from tests.root.labs import lab_volume
 
 SYSTEM = System()
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
-    with Host.exclusive("lab", "volume") as lab:
-        lab.make_directory(lab.directory / "volume")
-        lab.make_sparse_file(lab.directory / "image", 32 * 2**20)
-        device = lab.attach_loop_device(lab.directory / "image")
-        make_file_system(lab, "ext4", device)
-        mount = lab.mount(device, lab.directory / "volume", "ext4")
-        disk = disk_of(SYSTEM, mount)
-        kept = kept_values(SYSTEM, disk)
+def place(tmp_path):
+    with lab_volume(tmp_path / "state") as (mount, disk):
         with Host.exclusive("sweep", "test") as host:
             yield Place(host, mount.target, mount, disk)
             assert host.pending() == []
-        assert kept_values(SYSTEM, disk) == kept
         assert mount_at(SYSTEM.mounts(), mount.target) == mount
         assert [m for m in SYSTEM.mounts() if "/state/probe-" in m.target] == []
 
