@@ -258,10 +258,10 @@ def _not_reached(request: StudyRequest, study: Study) -> list[LeftOut]:
     return items
 
 
-def _deleting(destination: Path) -> Callable[[], AbstractContextManager[None]]:
+def _deleting(destination: Path, host: Host) -> Callable[[], AbstractContextManager[None]]:
     """On the lab's own volume: without its cap, so that a trial is reset in a moment."""
     present = lab.status() if is_below(str(destination), str(lab.folder())) else None
-    return partial(lab.uncapped, present) if present else nullcontext
+    return partial(lab.uncapped, present, host) if present else nullcontext
 
 
 @contextmanager
@@ -282,6 +282,6 @@ def _bench(
             limits=limits,
             say=view.doing,
             on_phase=view.phase,
-            deleting=_deleting(destination),
+            deleting=_deleting(destination, host),
             disk=study.disk,
         )

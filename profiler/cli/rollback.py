@@ -19,6 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only what a killed run left; what was applied stays",
     )
+    parser.add_argument(
+        "--give-up",
+        action="store_true",
+        help="forget what cannot be restored (a volume that is gone for good), and say what it was",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -27,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     from profiler.requirements import NEEDED_BY, require
 
     require(*NEEDED_BY[NAME])
-    changes, left = _take_back(dry_run=arguments.dry_run, interrupted=arguments.interrupted)
+    changes, left = _take_back(arguments)
     said = "would restore" if arguments.dry_run else "restored"
     for change in changes:
         print(printable(f"{said}: {change}"))
@@ -38,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _take_back(*, dry_run: bool, interrupted: bool) -> tuple[list[str], list[str]]:
+def _take_back(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
     """What is restored, and why something is not; the newest first."""
     from profiler.lab.lab import take_back_abandoned
     from sysctl.host.applied_host import AppliedHost
@@ -46,10 +51,12 @@ def _take_back(*, dry_run: bool, interrupted: bool) -> tuple[list[str], list[str
 
     with Host.lasting(WRITER, "rollback") as host:
         applied = AppliedHost(state_directory())
-        if dry_run:
+        interrupted, give_up = arguments.interrupted, arguments.give_up
+        if arguments.dry_run:
             changes = host.pending()
             changes += applied.interrupted() if interrupted else applied.pending()
         else:
-            changes = host.restore()
-            changes += applied.recover() if interrupted else applied.restore()
-    return changes + take_back_abandoned(dry_run=dry_run), list(applied.left)
+            changes = host.restore(give_up=give_up)
+            changes += applied.recover() if interrupted else applied.restore(give_up=give_up)
+    changes += take_back_abandoned(dry_run=arguments.dry_run)
+    return changes, [*host.left, *applied.left]

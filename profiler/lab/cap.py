@@ -35,15 +35,10 @@ class Cap:
         for path, setting, clearing in self.lines:
             host.cap_device(path, setting, clearing)
 
-    def lift(self, system: System) -> None:
-        """Clear it for a moment; the journal still has it."""
-        for path, _, clearing in self.lines:
-            system.write(path, clearing)
-
-    def set_again(self, system: System) -> None:
-        """Set it after `lift`."""
-        for path, setting, _ in self.lines:
-            system.write(path, setting)
+    def lift(self, host: Host, backing_file: Path) -> None:
+        """Clear it until `host` takes that back; `backing_file` is the device's."""
+        for path, setting, clearing in self.lines:
+            host.lift_cap(path, setting, clearing, backing_file)
 
 
 def plan_cap(host: Host, device: str, rate_bytes_per_s: int, iops: int) -> Cap:

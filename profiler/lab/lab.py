@@ -156,6 +156,11 @@ def _runs(system: System, process: ProcessId) -> bool:
     return system.process_start_ticks(process[0]) == process[1]
 
 
+def _image() -> Path:
+    """The file that the volume's loop device is of."""
+    return folder() / "volume.img"
+
+
 def _record() -> Path:
     """The file that is there from the moment that the lab is complete."""
     return folder() / "lab.json"
@@ -190,19 +195,16 @@ def running(spec: LabSpec, say: Callable[[str], None] = lambda text: None) -> It
 
 
 @contextlib.contextmanager
-def uncapped(lab: Lab) -> Iterator[None]:
-    """Lift the volume's cap while files are deleted.
+def uncapped(lab: Lab, host: Host) -> Iterator[None]:
+    """Lift the volume's cap while files are deleted; `host` sets it again, also after a kill.
 
     blk-throttle queues without bound what the flusher gives it, and a file's pages that are queued
     cannot be deleted: at 62.5 MiB/s that takes up to half a minute, where a real device, whose
     queue is short, takes a moment.
     """
-    system = System()
-    lab.cap.lift(system)
-    try:
+    with host.temporary():
+        lab.cap.lift(host, _image())
         yield
-    finally:
-        lab.cap.set_again(system)
 
 
 def _build(host: Host, spec: LabSpec, say: Callable[[str], None], owner: ProcessId | None) -> Lab:
@@ -239,7 +241,7 @@ def _check_space(host: Host, spec: LabSpec) -> None:
 
 
 def _make_volume(host: Host, spec: LabSpec) -> tuple[str, Cap]:
-    image, target = folder() / "volume.img", folder() / "volume"
+    image, target = _image(), folder() / "volume"
     host.make_sparse_file(image, spec.volume_bytes)
     device = host.attach_loop_device(image)
     make_file_system(host, spec.fstype, device)

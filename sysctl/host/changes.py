@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Union
 
@@ -88,18 +88,24 @@ class DeviceOriginals:
 
 @dataclass(frozen=True)
 class MountOriginal:
-    """How a volume was mounted before its options were changed or it was unmounted."""
+    """How a volume was mounted before its options were changed or it was unmounted.
+
+    `uuid` is its file system's, where it has one: a device's name may be another volume's later.
+    """
 
     kind: ClassVar[str] = "mount-options"
     target: str
     source: str
     fstype: str
     options: tuple[str, ...]
+    uuid: str = ""
 
     def undo(self, system: System) -> None:
         """Mount the volume as it was; a mount point that is gone (a lab's) took it along."""
         if not system.exists(self.target):
             return
+        if mount_at(system.mounts(), self.target) is None:
+            mounts.check_file_system(system, self.target, self.source, self.uuid)
         mounts.restore(system, self.target, self.source, self.fstype, tuple(self.options))
 
     def __str__(self) -> str:
@@ -179,6 +185,27 @@ class DeviceCap:
 
     def __str__(self) -> str:
         return f"no cap on device {self.clearing_line.split()[0]} in {Path(self.path).name}"
+
+
+@dataclass(frozen=True)
+class LiftedCap:
+    """A cap on a loop device of ours that is cleared for a moment: a cgroup file and its line."""
+
+    kind: ClassVar[str] = "lifted-cap"
+    path: str
+    setting_line: str
+    backing_file: str
+
+    def undo(self, system: System) -> None:
+        """Set it again, if the device is still that file's: its number may be another's by now."""
+        number = self.setting_line.split()[0]
+        holder = f"/sys/dev/block/{number}/loop/backing_file"
+        is_ours = system.exists(holder) and system.read(holder) == self.backing_file
+        if is_ours and system.exists(self.path):
+            system.write(self.path, self.setting_line)
+
+    def __str__(self) -> str:
+        return f"the cap {self.setting_line} in {Path(self.path).name}"
 
 
 @dataclass(frozen=True)
@@ -265,6 +292,7 @@ Change = Union[
     LoopDevice,
     NewPath,
     DeviceCap,
+    LiftedCap,
     NewGroup,
     GroupController,
     ChildProcess,
@@ -279,6 +307,7 @@ KINDS: tuple[type[Change], ...] = (
     LoopDevice,
     NewPath,
     DeviceCap,
+    LiftedCap,
     NewGroup,
     GroupController,
     ChildProcess,
@@ -295,7 +324,9 @@ def from_json(data: Mapping[str, Any]) -> Change:
     values = dict(data)
     kind = values.pop("kind", None)
     for known in KINDS:
-        if known.kind == kind and values.keys() == {field.name for field in fields(known)}:
+        names = {field.name for field in fields(known)}
+        needed = {field.name for field in fields(known) if field.default is MISSING}
+        if known.kind == kind and needed <= values.keys() <= names:
             for name in {"options", "words"} & values.keys():
                 values[name] = tuple(values[name])
             return known(**values)

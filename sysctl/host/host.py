@@ -29,6 +29,7 @@ from sysctl.host.changes import (
     DeviceCap,
     DeviceOriginals,
     GroupController,
+    LiftedCap,
     LoopDevice,
     MountOriginal,
     NewGroup,
@@ -154,7 +155,9 @@ class Host:
         if mount is None:
             raise HostError(f"nothing is mounted on {target}")
         if not self._is_recorded(kind=MountOriginal.kind, target=target):
-            self._record(MountOriginal(target, mount.source, mount.fstype, mount.all_options))
+            uuid = mounts.file_system_uuid(self.system, mount.source)
+            original = MountOriginal(target, mount.source, mount.fstype, mount.all_options, uuid)
+            self._record(original)
         how = mounts.apply_words(self.system, mount, self._original_of(target).options, words)
         missing = mounts.missing_words(self.system, target, words)
         if missing:
@@ -215,6 +218,13 @@ class Host:
         self._record(DeviceCap(path, setting_line, clearing_line))
         self.system.write(path, setting_line)
 
+    def lift_cap(
+        self, path: str, setting_line: str, clearing_line: str, backing_file: Path
+    ) -> None:
+        """Clear a cap on the loop device of a file of ours until it is taken back."""
+        self._record(LiftedCap(path, setting_line, str(backing_file)))
+        self.system.write(path, clearing_line)
+
     def enable_controller(self, folder: str, controller: str) -> None:
         """Let the groups below a cgroup v2 folder have a controller, where they have not yet."""
         path = f"{folder}/cgroup.subtree_control"
@@ -267,15 +277,16 @@ class Host:
         """Take back what a killed run left, which is all but what an `apply` meant to stay."""
         return self._take_back(lambda entry: not entry.is_kept)
 
-    def restore(self) -> list[str]:
+    def restore(self, *, give_up: bool = False) -> list[str]:
         """Take back every pending change, the newest first; returns what is restored, in words.
 
         Goes on after a failure and then raises HostError with all of them; what failed stays in the
-        journal. Changes of another boot went with it, all but the files.
+        journal, or with `give_up` is told in `left` and forgotten. Changes of another boot went
+        with it, all but the files.
         """
-        return self._take_back(lambda entry: True)
+        return self._take_back(lambda entry: True, give_up=give_up)
 
-    def _take_back(self, chosen: Callable[[Entry], bool]) -> list[str]:
+    def _take_back(self, chosen: Callable[[Entry], bool], *, give_up: bool = False) -> list[str]:
         restored: list[str] = []
         failures: list[WritewiseError] = []
         with signals_held_back():
@@ -284,13 +295,21 @@ class Host:
                     restored.extend(filter(None, [self._undo(entry)]))
                 except WritewiseError as error:
                     failures.append(error)
-        if failures:
+                    if give_up:
+                        self._forget(entry, error)
+        if failures and not give_up:
             raise HostError(
                 "not everything could be restored: " + "; ".join(f.message for f in failures),
-                "mend the cause and run `writewise rollback` again: the journal still has it",
+                "mend the cause and run `writewise rollback` again: the journal still has it; what "
+                "can never be restored (a volume that is gone): `writewise rollback --give-up`",
             )
         self._journal.tidy()
         return restored
+
+    def _forget(self, entry: Entry, error: WritewiseError) -> None:
+        self._journal.mark_undone(entry.sequence)
+        change = from_json(entry.change)
+        self.left = [*self.left, f"not restored, and forgotten: {change} ({error.message})"]
 
     def _undo(self, entry: Entry) -> str:
         """Take one change back, if it is due; what is restored, in words."""

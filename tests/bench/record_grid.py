@@ -109,7 +109,7 @@ def bench_on(made: lab.Lab) -> Iterator[tuple[PullBench, dict[str, object]]]:
                     limits=limits,
                     say=lambda what: None,
                     on_phase=lambda phase, progress: None,
-                    deleting=partial(lab.uncapped, made),
+                    deleting=partial(lab.uncapped, made, host),
                 ),
                 context,
             )

@@ -13,8 +13,8 @@ import pytest
 from sysctl.host.host import Host
 from sysctl.host.mount_table import mount_at
 from sysctl.host.system import HostError
-from tests.root.labs import SYSTEM, assert_as, guarded, host_state, writewise
-from tests.root.volumes import FailingVolume, failing_volume, unmount
+from tests.root.labs import MIB, SYSTEM, assert_as, guarded, host_state, writewise
+from tests.root.volumes import FailingVolume, failing_volume, make_image, run, unmount
 
 #: By remount, and by a fresh mount.
 WORDS = [("noatime",), ("logbsize=256k",)]
@@ -58,6 +58,38 @@ def test_a_device_that_breaks_or_goes_is_mounted_as_before_once_it_is_back(faili
     assert f"restored: {failing.target} mounted with" in done.stdout
     assert_as(before)
     assert writewise("rollback").stdout.startswith("nothing to restore")
+
+
+def test_one_that_is_gone_for_good_can_be_given_up(failing):
+    before = host_state()
+    with pytest.raises(HostError, match="superblock") as told:
+        change_and(failing, ("noatime",), failing.disappear)
+    assert "writewise rollback --give-up" in told.value.hint
+    done = writewise("rollback", "--give-up")
+    assert done.returncode == 0, done.stderr
+    assert f"left: not restored, and forgotten: {failing.target} mounted with" in done.stdout
+    assert writewise("rollback").stdout.startswith("nothing to restore")
+    failing.come_back()
+    run("mount", failing.device, failing.target)
+    assert_as(before)
+
+
+def test_another_volume_under_the_name_of_the_one_that_is_gone_is_not_mounted(failing, tmp_path):
+    with pytest.raises(HostError, match="superblock"):
+        change_and(failing, ("noatime",), failing.disappear)
+    other = tmp_path / "other"
+    make_image(other, 320 * MIB)
+    run("losetup", failing.device, other)
+    try:
+        refused = writewise("rollback")
+    finally:
+        run("losetup", "--detach", failing.device)
+        other.unlink()
+    assert refused.returncode == 1 and not is_mounted(failing)
+    assert f"{failing.device} has another file system" in refused.stderr
+    assert "blkid --uuid" in refused.stderr
+    failing.come_back()
+    assert writewise("rollback").returncode == 0 and is_mounted(failing)
 
 
 def test_one_that_is_gone_keeps_nothing_else_from_coming_back(failing, tmp_path):

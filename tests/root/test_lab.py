@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from profiler.lab import lab
+from sysctl.host.changes import LiftedCap
 from sysctl.host.host import Host
 from sysctl.host.sysctls import read_available_bytes
 from sysctl.host.system import HostError
@@ -77,23 +78,49 @@ def test_the_cap_holds_for_direct_and_buffered_writes(fstype):
     with lab.running(replace(SMALL, fstype=fstype, rate_bytes_per_s=60 * MIB)) as present:
         direct_s = seconds_to_write(present.destination, 120, "oflag=direct")
         assert 0.9 * 2.0 < direct_s < 1.2 * 2.0
-        with lab.uncapped(present):
-            os.unlink(f"{present.destination}/file")
+        delete(present)
         buffered_s = seconds_to_write(present.destination, 120, "conv=fsync")
         assert 0.9 * 2.0 < buffered_s < 1.3 * 2.0
         # an idle volume lends one slice of 100 ms, as EBS lends its burst bucket
         short_s = seconds_to_write(present.destination, 18, "oflag=direct")
         assert 0.2 - 0.05 < short_s < 2 * 0.3
-        with lab.uncapped(present):
-            os.unlink(f"{present.destination}/file")
+        delete(present)
+
+
+def delete(present):
+    with Host.exclusive("sweep", "test") as host, lab.uncapped(present, host):
+        os.unlink(f"{present.destination}/file")
 
 
 def test_the_cap_can_be_lifted_for_a_moment():
     with lab.running(SMALL) as present:
         capped = caps()
-        with lab.uncapped(present):
+        with Host.exclusive("sweep", "test") as host, lab.uncapped(present, host):
             assert len(caps()) == len(capped) - 4
         assert caps() == capped
+
+
+def test_a_kill_while_the_cap_is_lifted_leaves_it_set_after_the_next_start():
+    script = (
+        "import os, signal\nfrom profiler.lab import lab\nfrom sysctl.host.host import Host\n"
+        "with Host.exclusive('sweep', 'test') as host, lab.uncapped(lab.status(), host):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    with lab.running(SMALL):
+        capped = caps()
+        assert subprocess.run([sys.executable, "-c", script]).returncode == -signal.SIGKILL
+        assert len(caps()) == len(capped) - 4
+        done = writewise("rollback")
+        assert done.stdout.count("restored: the cap ") == 4
+        assert caps() == capped
+
+
+def test_a_lifted_cap_is_not_set_on_a_device_that_is_anothers_by_now():
+    with lab.running(SMALL) as present:
+        path, setting, _ = present.cap.lines[0]
+        LiftedCap(path, setting.replace(" ", " 1"), "/no/such/image").undo(SYSTEM)
+        assert f" {setting.split()[1]}" in "".join(caps())
+        assert setting.replace(" ", " 1") not in "".join(caps())
 
 
 def test_available_memory_is_about_what_was_asked():

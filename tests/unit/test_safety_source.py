@@ -8,7 +8,7 @@ from tests.unit.source_rules import ROOT, findings, modules, programs, writing_o
 
 #: What is started by a name, on the PATH that `contracts.environment.safe_path` leaves.
 PROGRAMS = {
-    *("mount", "umount", "losetup", "mkfs.xfs", "mkfs.ext4"),
+    *("mount", "umount", "losetup", "blkid", "mkfs.xfs", "mkfs.ext4"),
     *("systemd-run", "systemctl", "udevadm", "sysctl"),
 }
 #: Opens for writing by a path, and why nobody else can be there first.
