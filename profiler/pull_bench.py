@@ -31,6 +31,7 @@ from profiler.why.causes import WhyInputs, split
 from profiler.why.timeline import Timeline
 from sysctl.host.devices import Disk
 from sysctl.host.host import Host
+from sysctl.host.mount_table import mount_at
 from sysctl.host.mounts import words_of
 from sysctl.host.sysctls import (
     dirtyable_bytes,
@@ -140,6 +141,17 @@ class PullBench:
             trace=self._trace(why),
             findings=self._findings(measured),
         )
+
+    def require_destination(self) -> None:
+        """See `Bench`: told by making a folder there, as a trial does."""
+        hint = "mend it (`dmesg` may tell), then go on with `sweep --resume`"
+        if mount_at(self.host.system.mounts(), self.mount_target) is None:
+            raise HostError(f"the volume of {self.mount_target} is not mounted any more", hint)
+        try:
+            with self.host.temporary():
+                self.host.make_trial_directory(self.destination, secrets.token_hex(6))
+        except HostError as error:
+            raise HostError(f"{self.destination} takes no files: {error.message}", hint) from None
 
     def _pull(self, folder: Path, durable: bool, stop_after_s: float | None) -> PullMeasurement:
         try:

@@ -57,6 +57,9 @@ class Bench(Protocol):
         Raises StoppedEarly, all deleted too, when the pull takes longer than `stop_after_s`.
         """
 
+    def require_destination(self) -> None:
+        """Raise WritewiseError when no trial can succeed: the volume is gone, or takes no files."""
+
 
 @dataclass(frozen=True)
 class SweepPlan:
@@ -162,9 +165,9 @@ def run_sweep(
 ) -> None:
     """Try everything that is left to try. `on_trial` keeps the results after each trial.
 
-    A trial that fails is kept with its reason, repeated, and the sweep goes on; without
-    `FLOOR_RUNS` valid runs of the present settings there is nothing to compare with, so that
-    failure is raised.
+    A trial that fails is kept with its reason, repeated, and the sweep goes on, unless the
+    destination is lost; without `FLOOR_RUNS` valid runs of the present settings there is nothing to
+    compare with, so that failure is raised.
     """
     failures = 0
     while True:
@@ -176,6 +179,8 @@ def run_sweep(
         results.trials.append(trial)
         on_trial(trial)
         failures = failures + 1 if trial.problem else 0
+        if failures and failures % ATTEMPTS == 0:
+            bench.require_destination()
         if failures == ATTEMPTS and len(valid_present(results)) < FLOOR_RUNS:
             del results.trials[-ATTEMPTS:]
             raise WritewiseError(

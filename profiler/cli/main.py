@@ -77,6 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a full disk behind it can still be told
         return exit_code
     except WritewiseError as error:
+        _tell_what_came_before(error)
         return _tell(error.message, error.hint, error.exit_code)
     except KeyboardInterrupt:
         return _tell("interrupted", "", INTERRUPTED_EXIT_CODE)
@@ -84,12 +85,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()  # what could not be written would be tried, and fail, again at the exit
         if isinstance(error, BrokenPipeError):  # the reader has gone (`| head`)
             return 1
-        return _tell(": ".join(filter(None, (error.strerror or str(error), error.filename))))
+        return _tell(_words_of(error))
     except Exception as error:
         if os.environ.get("WRITEWISE_TRACEBACK"):
             raise
         hint = "please report it, with what WRITEWISE_TRACEBACK=1 in the environment prints"
         return _tell(f"this is a bug: {type(error).__name__}: {error}", hint)
+
+
+def _tell_what_came_before(error: WritewiseError) -> None:
+    """What failed on the way out (a restore) does not hide why the command ended."""
+    first: BaseException = error
+    while first.__context__ is not None and not first.__suppress_context__:
+        first = first.__context__
+    if isinstance(first, WritewiseError) and first.message != error.message:
+        _tell(first.message, first.hint, first.exit_code)
+    elif isinstance(first, OSError):
+        _tell(_words_of(first))
+
+
+def _words_of(error: OSError) -> str:
+    return ": ".join(filter(None, (error.strerror or str(error), error.filename)))
 
 
 def _prepare_streams() -> None:

@@ -121,7 +121,8 @@ class Destination:
         """
         descriptor = _open_trusted(self.path)
         try:
-            _check_writable(descriptor, self.path)
+            with _explained(self.path, "cannot be used"):
+                _check_writable(descriptor, self.path)
             yield descriptor
         finally:
             os.close(descriptor)
@@ -135,19 +136,29 @@ class Destination:
         """
         with self.open() as root_fd:
             staging = Staging(plan, root_fd)
-            staging.claim(printable(str(self.path)))
-            _check_space(root_fd, plan, self.path)
+            with _explained(self.path, "cannot be used"):
+                staging.claim(printable(str(self.path)))
+                _check_space(root_fd, plan, self.path)
             try:
                 staging.make_directories()
                 yield staging
             finally:
-                with self.deleting():
+                with self.deleting(), _explained(self.path, "still has this pull's files"):
                     staging.discard()
 
 
 def publish(directory_fd: int, part_name: str, file_name: str) -> None:
     """Give a verified part its final name, replacing what had it. Raises OSError."""
     os.rename(part_name, file_name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+
+
+@contextlib.contextmanager
+def _explained(path: Path, what: str) -> Iterator[None]:
+    """Whatever the destination answers in the block (EIO of a volume that fails) as a PullError."""
+    try:
+        yield
+    except OSError as error:
+        raise explain_local(error, f"the destination {printable(str(path))} {what}") from error
 
 
 # -- checks before a pull --------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from sysctl.host.applied import (
 )
 from sysctl.host.mount_table import is_below, mount_at
 from sysctl.host.sysctls import read_sysctl, write_sysctl, write_writeback
-from sysctl.host.system import HostError, System, host_errors
+from sysctl.host.system import HostError, System, host_errors, sync_directory
 
 #: Trial directories carry this prefix; nothing else is ever deleted below a destination.
 TRIAL_PREFIX = ".writewise-trial-"
@@ -102,9 +102,9 @@ class MountOriginal:
 
     def undo(self, system: System) -> None:
         """Mount the volume as it was; a mount point that is gone (a lab's) took it along."""
-        if not system.exists(self.target):
-            return
         if mount_at(system.mounts(), self.target) is None:
+            if not system.exists(self.target):
+                return
             mounts.check_file_system(system, self.target, self.source, self.uuid)
         mounts.restore(system, self.target, self.source, self.fstype, tuple(self.options))
 
@@ -146,15 +146,21 @@ class LoopDevice:
 
 @dataclass(frozen=True)
 class NewPath:
-    """A file or folder that was not there before, in a private directory or a trial directory."""
+    """A file or folder that was not there before, in a private directory or a trial directory.
+
+    `mounted_on` is the mount point of the volume that a trial directory is on.
+    """
 
     kind: ClassVar[str] = "new-path"
     path: str
+    mounted_on: str = ""
 
     def undo(self, system: System) -> None:
         """Delete it and what is in it, never following a symlink nor entering a mount."""
         path = system.path(self.path)
-        if not os.path.lexists(path):
+        if self._is_out_of_reach(system):
+            raise HostError(f"cannot delete {self.path}: nothing is mounted on {self.mounted_on}")
+        if not system.exists(self.path):
             return
         held = [m.target for m in system.mounts() if is_below(m.target, self.path)]
         if held:
@@ -164,6 +170,14 @@ class NewPath:
                 path.unlink()
             else:
                 shutil.rmtree(path)
+            if self.mounted_on:  # the journal is on another disk, and must not know it sooner
+                sync_directory(path.parent)
+
+    def _is_out_of_reach(self, system: System) -> bool:
+        """A mount point that is gone (a lab's) took its volume along."""
+        if not self.mounted_on or mount_at(system.mounts(), self.mounted_on):
+            return False
+        return system.exists(self.mounted_on)
 
     def __str__(self) -> str:
         return f"no {self.path}"

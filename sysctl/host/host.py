@@ -42,7 +42,7 @@ from sysctl.host.changes import (
 )
 from sysctl.host.journal import Entry, Journal, private_directory
 from sysctl.host.lock import exclusive_lock
-from sysctl.host.mount_table import Mount, mount_at
+from sysctl.host.mount_table import Mount, mount_at, mount_of
 from sysctl.host.signals import signals_held_back
 from sysctl.host.system import HostError, System, host_errors
 from sysctl.setting import replace_values
@@ -151,6 +151,8 @@ class Host:
 
         Returns how it was done. Raises HostError when it is refused or did not take.
         """
+        if mount_at(self.system.mounts(), target) is None:  # what came before it went wrong
+            self.restore_mount_options(target)
         mount = mount_at(self.system.mounts(), target)
         if mount is None:
             raise HostError(f"nothing is mounted on {target}")
@@ -178,16 +180,16 @@ class Host:
         changes = (from_json(entry.change) for entry in self._journal.pending())
         return (change for change in changes if isinstance(change, kind))
 
-    def make_directory(self, path: Path) -> None:
+    def make_directory(self, path: Path, mounted_on: str = "") -> None:
         """A new folder (0700) that goes again with everything in it."""
-        self._record(NewPath(str(path)))
+        self._record(NewPath(str(path), mounted_on))
         with host_errors(f"make {path}"):
             path.mkdir(mode=0o700)
 
     def make_trial_directory(self, destination: Path, token: str) -> Path:
         """A new folder for one trial's files below a destination."""
         path = destination / f"{TRIAL_PREFIX}{token}"
-        self.make_directory(path)
+        self.make_directory(path, mount_of(self.system.mounts(), str(destination)).target)
         return path
 
     def make_sparse_file(self, path: Path, size_bytes: int) -> None:
@@ -290,7 +292,9 @@ class Host:
         restored: list[str] = []
         failures: list[WritewiseError] = []
         with signals_held_back():
-            for entry in filter(chosen, self._journal.pending()):
+            pending = list(filter(chosen, self._journal.pending()))
+            self._mount_again(pending)
+            for entry in pending:
                 try:
                     restored.extend(filter(None, [self._undo(entry)]))
                 except WritewiseError as error:
@@ -305,6 +309,15 @@ class Host:
             )
         self._journal.tidy()
         return restored
+
+    def _mount_again(self, pending: Sequence[Entry]) -> None:
+        """First of all: what lies on a volume can only be deleted while it is mounted."""
+        for entry in pending:
+            change = from_json(entry.change)
+            if isinstance(change, MountOriginal) and self._is_due(entry, change):
+                with contextlib.suppress(WritewiseError):  # told when its turn comes
+                    if mount_at(self.system.mounts(), change.target) is None:
+                        change.undo(self.system)
 
     def _forget(self, entry: Entry, error: WritewiseError) -> None:
         self._journal.mark_undone(entry.sequence)

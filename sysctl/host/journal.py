@@ -21,6 +21,7 @@ from typing import Any
 from contracts.errors import WritewiseError
 from contracts.trust import UntrustedError, path_of, walk
 from contracts.writing import make_directories
+from sysctl.host.system import sync_directory
 
 FORMAT = "writewise-journal"
 FORMAT_VERSION = 1
@@ -169,7 +170,7 @@ class Journal:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            _sync_directory(self._path.parent)
+            sync_directory(self._path.parent)
         except OSError as error:
             raise JournalError(
                 f"cannot write the journal {self._path}: {error.strerror}",
@@ -215,11 +216,3 @@ def _cut_torn_line(descriptor: int) -> int:
 def _write_all(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

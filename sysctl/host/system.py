@@ -71,6 +71,15 @@ def run_command(argv: Sequence[str]) -> str:
     return done.stdout
 
 
+def sync_directory(path: Path) -> None:
+    """Bring the names in a directory to the device. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class System:
     """The running host. `root` stands before every absolute path, for tests."""
 
@@ -101,8 +110,17 @@ class System:
             raise HostError(f"cannot write {text!r} to {absolute}: {error.strerror}") from None
 
     def exists(self, absolute: str) -> bool:
-        """Whether the path is there (a symlink counts as itself)."""
-        return os.path.lexists(self.path(absolute))
+        """Whether the path is there (a symlink counts as itself).
+
+        Raises HostError where that cannot be told, as on a volume that fails.
+        """
+        try:
+            os.lstat(self.path(absolute))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise HostError(f"cannot look at {absolute}: {error.strerror}") from None
+        return True
 
     def boot_id(self) -> str:
         """The identity of the running boot; another value means that the host was restarted."""

@@ -199,24 +199,6 @@ def test_resume_after_a_kill_loses_only_the_trial_in_flight(present, tmp_path):
     )
 
 
-def test_kill_at_any_instant_then_rollback_leaves_nothing(present, tmp_path):
-    """The instants are spread over the whole run, each at random in its part."""
-    before, killed = host_state(), 0
-    words = command(*arguments(present, tmp_path / "results.json"), "--workers", 1)
-    for part in range(10):
-        (tmp_path / "results.json").unlink(missing_ok=True)
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.6 + (part + random.random()) * 0.33)
-        process.kill()
-        killed += process.wait() == -signal.SIGKILL
-        done = writewise("rollback")
-        assert done.returncode == 0, done.stderr
-        assert_as(before, f"killed in part {part}")
-        assert trial_folders(present) == []
-    assert killed == 10
-
-
 @pytest.mark.parametrize(
     ("numbers", "exit_code"),
     [

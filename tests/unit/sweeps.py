@@ -51,6 +51,7 @@ class MadeUpBench:
         self.dirtyable_bytes = dirtyable_bytes
         self.applied = []
         self.now_s = 0.0
+        self.lost = ""
 
     def apply(self, setting):
         self.applied.append(setting)
@@ -66,6 +67,10 @@ class MadeUpBench:
         return Observation(
             **{**self._observed(seconds, setting, durable), **self.changed(setting, run)}
         )
+
+    def require_destination(self):
+        if self.lost:
+            raise WritewiseError(self.lost)
 
     def _observed(self, seconds, setting, durable):
         thresholds = effective_thresholds(setting.values, self.dirtyable_bytes)

@@ -232,6 +232,23 @@ def test_a_failed_trial_is_repeated_and_kept_with_its_reason_and_the_sweep_goes_
     assert blocks(results) == [["P", (80, 5)], [(80, 5), "P"]]
 
 
+def test_a_sweep_ends_where_the_destination_is_lost():
+    """Three failures may be the setting's own fault; then the destination is asked."""
+
+    def seconds(setting, run):
+        if setting.values["vm.dirty_ratio"] == 60:
+            failing("Input/output error")
+        return by_ratio(setting, run)
+
+    bench = sweeps.MadeUpBench(seconds)
+    bench.lost = "the volume is gone"
+    results = Results(dict(sweeps.CONTEXT), {}, [])
+    with pytest.raises(WritewiseError, match="the volume is gone"):
+        sweep(bench=bench, results=results)
+    assert [trial.problem for trial in results.trials[-ATTEMPTS:]] == ["Input/output error"] * 3
+    assert {t.setting.values["vm.dirty_ratio"] for t in results.of_role(CANDIDATE)} == {40, 60}
+
+
 @pytest.mark.parametrize("failures", [1, 2])
 def test_a_trial_that_fails_at_first_counts_when_it_is_repeated(failures):
     failed = []
