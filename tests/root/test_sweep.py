@@ -33,7 +33,6 @@ from tests.root.labs import (
     SMALL,
     SYSTEM,
     assert_as,
-    command,
     endpoint_arguments,
     guarded,
     host_state,
@@ -220,28 +219,6 @@ def test_signals_end_the_sweep_in_order(present, tmp_path, numbers, exit_code):
     assert_as(before)
     assert trial_folders(present) == []
     assert load(tmp_path / "results.json").trials
-
-
-def test_ctrl_c_on_a_terminal_reaches_every_process_and_restores(present, tmp_path):
-    """On a terminal a thread draws the bar, and the whole group gets the signal."""
-    before = host_state()
-    many = ("--dirty-ratio", ",".join(map(str, range(30, 90, 3))))
-    words = " ".join(command(*arguments(present, tmp_path / "results.json", *many)))
-    with subprocess.Popen(
-        ["script", "--quiet", "--return", "--command", words, "/dev/null"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as process:
-        assert wait_until(lambda: len(_trials(tmp_path / "results.json")) > 0, 20)
-        for _ in range(3):
-            process.stdin.write(b"\x03")
-            process.stdin.flush()
-            time.sleep(0.1)
-        said, _ = process.communicate(timeout=20)
-    assert b"Traceback" not in said
-    assert_as(before)
-    assert trial_folders(present) == []
 
 
 def _trials(path):
