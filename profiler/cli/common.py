@@ -21,9 +21,10 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--transfer",
-        metavar="NAME=VALUE,…",
+        metavar="NAME=VALUE,…|FILE",
         default="",
-        help="max_concurrency, multipart_chunksize, io_chunksize, max_io_queue",
+        help="max_concurrency, multipart_chunksize, io_chunksize, max_io_queue, multipart_threshold, "
+        "use_threads; or a .json file that `transfer tune` wrote",
     )
 
 

@@ -1,13 +1,18 @@
-"""The transfer settings of a pull: boto3's own knobs, under boto3's own names."""
+"""The transfer settings of a pull: boto3's own knobs, under boto3's own names.
+
+They are given as `NAME=VALUE,…`, or as a JSON file such as `writewise transfer tune` writes.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from contracts.errors import UsageError
-from contracts.text import quoted, suggestion
+from contracts.files import FileKind
+from contracts.text import printable, quoted, suggestion
 from contracts.units import exact_size, parse_count, parse_size_bytes
 
 if TYPE_CHECKING:
@@ -21,13 +26,17 @@ class TransferSettings:
     """boto3's TransferConfig as far as it is tuned here; sizes in bytes, defaults boto3's.
 
     `max_concurrency` is the number of threads that fetch parts of an object, `max_io_queue` how
-    many read chunks may wait in memory for the thread that writes.
+    many read chunks may wait in memory for the thread that writes. Objects of at least
+    `multipart_threshold` are fetched in parts; without `use_threads` one thread does all, one
+    part after the other.
     """
 
     max_concurrency: int = 10
     multipart_chunksize: int = 8 * MIB
     io_chunksize: int = 256 * 1024
     max_io_queue: int = 100
+    multipart_threshold: int = 8 * MIB
+    use_threads: bool = True
 
     def to_transfer_config(self) -> TransferConfig:
         """The boto3 object.
@@ -43,49 +52,90 @@ class TransferSettings:
             multipart_chunksize=self.multipart_chunksize,
             io_chunksize=self.io_chunksize,
             max_io_queue=self.max_io_queue,
+            multipart_threshold=self.multipart_threshold,
+            use_threads=self.use_threads,
             preferred_transfer_client="classic",
         )
 
     def __str__(self) -> str:
-        """What `parse_settings` reads back."""
-        return ",".join(f"{name}={_text(name, getattr(self, name))}" for name in _RANGES)
+        """What `parse_settings` reads back; the last two only where they are not boto3's."""
+        shown = {name: value for name, value in asdict(self).items() if self._is_shown(name)}
+        return ",".join(f"{name}={_text(name, value)}" for name, value in shown.items())
+
+    def _is_shown(self, name: str) -> bool:
+        is_rare = name in ("multipart_threshold", "use_threads")
+        return not is_rare or getattr(self, name) != getattr(TransferSettings, name)
 
 
-#: Lowest and highest value of each setting. The highest are beyond use, and below harm: a thread
-#: per unit of concurrency, 5 GiB is S3's largest part, chunks and queue are held in memory.
+#: Lowest and highest value of each number: those that are searched (`profiler/tune/space.py`), and
+#: what is below harm: a thread per unit of concurrency, chunks and queue are held in memory.
 _RANGES = {
     "max_concurrency": (1, 1000),
-    "multipart_chunksize": (64 * 1024, 5 * 2**30),
-    "io_chunksize": (1024, 2**30),
+    "multipart_chunksize": (64 * 1024, 10 * 2**30),
+    "io_chunksize": (1000, 2**30),
     "max_io_queue": (1, 1_000_000),
+    "multipart_threshold": (1, 10 * 2**30),
 }
-_SIZES = ("multipart_chunksize", "io_chunksize")
+_SIZES = ("multipart_chunksize", "io_chunksize", "multipart_threshold")
+_SWITCH = {"true": True, "false": False}
+_FILE = FileKind(
+    "transfer file",
+    2**20,
+    "`writewise transfer tune` writes one; or give the settings as NAME=VALUE,…",
+)
 
 
 def parse_settings(text: str) -> TransferSettings:
-    """`max_concurrency=20,io_chunksize=1MiB` → settings; what is not named keeps its default.
+    """`max_concurrency=20,io_chunksize=1MiB`, or the name of a `.json` file → settings.
 
-    Sizes take a unit; a bare number is bytes, as in boto3. Raises UsageError with every mistake.
+    What is not named keeps its default. Sizes take a unit; a bare number is bytes, as in boto3.
+    Raises UsageError with every mistake.
     """
+    if text.endswith(".json"):
+        return _read_file(text)
+    pairs = [item.strip().partition("=") for item in text.split(",") if item]
+    return _settings(((name, value) for name, _, value in pairs), "--transfer")
+
+
+def transfer_document(settings: TransferSettings) -> dict[str, object]:
+    """The JSON document that `parse_settings` reads from a file."""
+    return {"settings": asdict(settings)}
+
+
+def _read_file(path: str) -> TransferSettings:
+    try:
+        document = json.loads(_FILE.read_text(path))
+    except (ValueError, RecursionError):
+        raise UsageError(f"{printable(path)} is no JSON document", _FILE.hint) from None
+    given = document.get("settings") if isinstance(document, dict) else None
+    if not isinstance(given, dict):
+        raise UsageError(f"{printable(path)} has no object `settings`", _FILE.hint)
+    pairs = ((name, json.dumps(value).strip('"')) for name, value in given.items())
+    return _settings(pairs, printable(path))
+
+
+def _settings(pairs: Iterable[tuple[str, str]], source: str) -> TransferSettings:
     values: dict[str, int] = {}
     problems: list[str] = []
-    for item in filter(None, text.split(",")):
-        name, _, value = item.strip().partition("=")
+    for name, value in pairs:
         try:
             values[name] = _parse_value(name, value, values)
         except ValueError as error:
             problems.append(str(error))
     if problems:
-        raise UsageError(f"--transfer: {'; '.join(problems)}", _usage())
-    return replace(TransferSettings(), **values)
+        raise UsageError(f"{source}: {'; '.join(problems)}", _usage())
+    return replace(TransferSettings(), **values)  # type: ignore[arg-type]
 
 
 def _parse_value(name: str, text: str, seen: Iterable[str]) -> int:
-    if name not in _RANGES:
-        hint = suggestion(name, _RANGES)
+    names = [field.name for field in fields(TransferSettings)]
+    if name not in names:
+        hint = suggestion(name, names)
         raise ValueError(f"{quoted(name)} is no transfer setting{', ' + hint if hint else ''}")
     if name in seen:
         raise ValueError(f"{name} is given twice")
+    if name == "use_threads":
+        return _parse_switch(name, text)
     try:
         is_size_with_unit = name in _SIZES and not text.isdigit()
         value = parse_size_bytes(text) if is_size_with_unit else parse_count(text)
@@ -97,11 +147,18 @@ def _parse_value(name: str, text: str, seen: Iterable[str]) -> int:
     return value
 
 
+def _parse_switch(name: str, text: str) -> bool:
+    if text not in _SWITCH:
+        raise ValueError(f"{name}: {quoted(text)} is neither true nor false")
+    return _SWITCH[text]
+
+
 def _text(name: str, value: int) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return exact_size(value) if name in _SIZES else str(value)
 
 
 def _usage() -> str:
-    defaults = TransferSettings()
-    names = ", ".join(field.name for field in fields(defaults))
-    return f"settings are {names}; the defaults are {defaults}"
+    names = ", ".join(field.name for field in fields(TransferSettings))
+    return f"settings are {names}; the defaults are {TransferSettings()}"

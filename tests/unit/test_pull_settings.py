@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from contracts.errors import UsageError
-from profiler.pull.settings import TransferSettings, parse_settings
+from profiler.pull.settings import TransferSettings, parse_settings, transfer_document
 
 
 def test_the_defaults_are_boto3s() -> None:
@@ -14,14 +17,18 @@ def test_the_defaults_are_boto3s() -> None:
     assert ours.multipart_chunksize == theirs.multipart_chunksize
     assert ours.io_chunksize == theirs.io_chunksize
     assert ours.max_io_queue == theirs.max_io_queue_size
+    assert ours.multipart_threshold == theirs.multipart_threshold
+    assert ours.use_threads == theirs.use_threads
 
 
 def test_boto3_gets_every_setting_and_the_classic_client() -> None:
-    config = TransferSettings(3, 2**24, 2**20, 7).to_transfer_config()
+    config = TransferSettings(3, 2**24, 2**20, 7, 2**22, False).to_transfer_config()
     assert config.max_request_concurrency == 3
     assert config.multipart_chunksize == 2**24
     assert config.io_chunksize == 2**20
     assert config.max_io_queue_size == 7
+    assert config.multipart_threshold == 2**22
+    assert config.use_threads is False
     assert config.preferred_transfer_client == "classic"
 
 
@@ -33,6 +40,10 @@ def test_boto3_gets_every_setting_and_the_classic_client() -> None:
         (
             "multipart_chunksize=16MiB, io_chunksize=1MiB,",
             TransferSettings(multipart_chunksize=2**24, io_chunksize=2**20),
+        ),
+        (
+            "multipart_threshold=1MiB,use_threads=false",
+            TransferSettings(multipart_threshold=2**20, use_threads=False),
         ),
         ("io_chunksize=65536,max_io_queue=1k", TransferSettings(10, 8 * 2**20, 65536, 1000)),
     ],
@@ -46,13 +57,45 @@ def test_every_mistake_is_told_at_once() -> None:
     with pytest.raises(UsageError) as error:
         parse_settings(
             "max_concurency=1,io_chunksize=1furlong,max_io_queue=0,"
-            "multipart_chunksize=9GiB,max_concurrency=2,max_concurrency=3"
+            "multipart_chunksize=19GiB,use_threads=maybe,max_concurrency=2,max_concurrency=3"
         )
     for problem in (
         "'max_concurency' is no transfer setting, did you mean 'max_concurrency'?",
         "io_chunksize: '1furlong' is no size",
         "max_io_queue: use 1 to 1000000",
-        "multipart_chunksize: use 64KiB to 5GiB",
+        "multipart_chunksize: use 64KiB to 10GiB",
         "max_concurrency is given twice",
+        "use_threads: 'maybe' is neither true nor false",
     ):
         assert problem in error.value.message
+
+
+def test_what_is_written_as_a_document_is_read_from_a_file(tmp_path: Path) -> None:
+    settings = TransferSettings(339, 400619332, 15096201, 122, 2**24, False)
+    path = tmp_path / "transfer.json"
+    path.write_text(json.dumps(transfer_document(settings)))
+    assert parse_settings(str(path)) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "is no JSON document"),
+        ("[" * 100_000, "is no JSON document"),
+        ("[1]", "has no object `settings`"),
+        ('{"settings": 3}', "has no object `settings`"),
+        ('{"settings": {"max_io_queue": -1}}', "max_io_queue: '-1' is no count"),
+        ('{"settings": {"max_io_queue": [1]}}', "max_io_queue: '[1]' is no count"),
+        ('{"settings": {"io_chunksize": 1}}', "io_chunksize: use 1kB to 1GiB"),
+        ('{"settings": {"use_threads": 1}}', "use_threads: '1' is neither true nor false"),
+        ('{"settings": {"speed\\u001b": 1}}', "is no transfer setting"),
+    ],
+)
+def test_a_bad_file_is_told_by_its_name(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "transfer.json"
+    path.write_text(text)
+    with pytest.raises(UsageError) as error:
+        parse_settings(str(path))
+    assert str(path) in error.value.message
+    assert problem in error.value.message
+    assert "\x1b" not in error.value.message
