@@ -20,8 +20,13 @@ from profiler.why.watch import Watch
 
 
 class Verify(enum.Enum):
-    """What of an object is compared with S3 after it has arrived."""
+    """What of an object is compared with S3 after it has arrived.
 
+    FULL compares the checksum of what the device gives back, CHECKSUM that of what may still be
+    in the page cache.
+    """
+
+    FULL = "full"
     CHECKSUM = "checksum"
     SIZE = "size"
 
@@ -112,7 +117,8 @@ def measure_pull(
         verification = pool.verify(
             staging,
             result,
-            with_checksum=verify is Verify.CHECKSUM,
+            with_checksum=verify is not Verify.SIZE,
+            from_device=verify is Verify.FULL,
             publish=keep,
             on_progress=lambda progress: show(Phase.VERIFY, progress),
         )

@@ -13,6 +13,7 @@ from profiler.cli.common import add_access_arguments, terminable
 if TYPE_CHECKING:
     from contracts.model import Contract
     from profiler.measured_pull import PullMeasurement
+    from profiler.pull.resume import Resumed
 
 NAME = "pull"
 HELP = "pull objects from S3 under a contract, measured and verified"
@@ -29,6 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_access_arguments(parser)
     parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
     parser.add_argument("--contract", metavar="FILE", help="default: the case study's contract")
+    parser.add_argument(
+        "--verify",
+        choices=("checksum", "full", "size"),
+        default="checksum",
+        help="compare checksums (default), those of what the device gives back, or sizes alone",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="pull also what the destination has already"
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON document")
 
 
@@ -40,17 +50,18 @@ def run(arguments: argparse.Namespace) -> int:
     contract = load_contract_of_calls(arguments.contract)
     require(*NEEDED_BY[NAME])
     with terminable():
-        measured = _pull(arguments, contract)
-    _print(measured, contract, as_json=arguments.json)
+        resumed, measured = _pull(arguments, contract)
+    _print(resumed, measured, contract, as_json=arguments.json)
     return 1 if measured.failures else 0
 
 
-def _pull(arguments: argparse.Namespace, contract: Contract) -> PullMeasurement:
+def _pull(arguments: argparse.Namespace, contract: Contract) -> tuple[Resumed, PullMeasurement]:
     from rich.console import Console
 
-    from profiler.measured_pull import measure_pull
+    from profiler.measured_pull import Verify, measure_pull
     from profiler.pull.access import S3Access
     from profiler.pull.destination import Destination
+    from profiler.pull.resume import Resumed, find_missing
     from profiler.pull.settings import parse_settings
     from profiler.pull.source import list_plan, parse_location
     from profiler.pull.workers import WorkerPool
@@ -66,12 +77,20 @@ def _pull(arguments: argparse.Namespace, contract: Contract) -> PullMeasurement:
     plan = list_plan(access, location)
     with contextlib.ExitStack() as stack:
         stack.enter_context(pool)
+        resumed = Resumed(plan, ()) if arguments.all else find_missing(pool, plan, destination)
         session = stack.enter_context(ProfileSession(contract))
         show = stack.enter_context(shown_progress(Console(stderr=True)))
-        return measure_pull(pool, plan, destination, session, on_phase=show)
+        measured = measure_pull(
+            *(pool, resumed.missing, destination, session),
+            verify=Verify(arguments.verify),
+            on_phase=show,
+        )
+        return resumed, measured
 
 
-def _print(measured: PullMeasurement, contract: Contract, *, as_json: bool) -> None:
+def _print(
+    resumed: Resumed, measured: PullMeasurement, contract: Contract, *, as_json: bool
+) -> None:
     from rich.console import Console
 
     from contracts.evaluate import evaluate
@@ -80,7 +99,7 @@ def _print(measured: PullMeasurement, contract: Contract, *, as_json: bool) -> N
     stats = measured.snapshot.stats if measured.snapshot else ()
     findings = evaluate(contract, stats)
     if as_json:
-        json.dump(pull_document(measured, findings), sys.stdout, indent=2)
+        json.dump(pull_document(measured, findings, resumed), sys.stdout, indent=2)
         print()
     else:
-        print_pull(measured, findings, contract.timeframe_ns, Console())
+        print_pull(measured, findings, contract.timeframe_ns, Console(), resumed)

@@ -100,8 +100,9 @@ _OBJECT_CODES = {
     "412": "the object was replaced while it was pulled",
     "InvalidObjectState": "the object is archived (Glacier) and must be restored first",
 }
-#: These are S3's answer about one object or one moment; the rest of the pull may go on.
-_TRANSIENT_CODES = ("SlowDown", "InternalError")
+#: These may be S3's answer about one object (a policy can deny a single key) or one moment; the
+#: rest of the pull goes on.
+_CODES_OF_ONE_OBJECT = ("AccessDenied", "SlowDown", "InternalError")
 
 
 def explain(error: BaseException, bucket: str = "") -> Explanation:
@@ -167,7 +168,7 @@ def _explain_code(error: botocore.ClientError, bucket: str) -> Explanation:
     known = _SAME_AS.get(code, code)
     if known in _BY_CODE:
         message, hint = _BY_CODE[known]
-        return Explanation(message.format(bucket=bucket), hint, known in _TRANSIENT_CODES)
+        return Explanation(message.format(bucket=bucket), hint, known in _CODES_OF_ONE_OBJECT)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", "?")
     return Explanation(
         f"S3 answered {printable(code)[:60]} (HTTP {status}) for bucket {bucket}",

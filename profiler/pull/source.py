@@ -118,8 +118,13 @@ def _list_directory(client: Any, location: Location) -> list[RemoteObject]:
         _remote_object(item, len(prefix))
         for page in pages
         for item in page.get("Contents", ())
-        if not item["Key"].endswith("/")  # a folder's marker, as consoles make them
+        if not _is_folder_marker(item)
     ]
+
+
+def _is_folder_marker(item: dict[str, Any]) -> bool:
+    """What consoles make for a folder; one that has bytes is an object that no file can be."""
+    return str(item["Key"]).endswith("/") and int(item["Size"]) == 0
 
 
 def _list_exact_key(client: Any, location: Location) -> list[RemoteObject]:

@@ -79,6 +79,16 @@ def verify(descriptor: int, head: Mapping[str, Any]) -> tuple[str, str]:
     return method, f"differs from the object: its {method} checksum is another"
 
 
+def forget_cached(descriptor: int) -> None:
+    """Make the next reading of an open file come from its device.
+
+    Only clean pages are dropped (mm/fadvise.c, v6.1), so the file is written back first; a file
+    system in memory keeps its pages, which are all it has. Raises OSError.
+    """
+    os.fdatasync(descriptor)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def _best_checksum(
     head: Mapping[str, Any],
 ) -> tuple[str, bytes, Callable[[], _Hash] | None]:

@@ -22,7 +22,7 @@ from profiler.pull.client import PullClient
 from profiler.pull.destination import publish
 from profiler.pull.errors import Explanation, explain
 from profiler.pull.source import RemoteObject
-from profiler.pull.verification import verify
+from profiler.pull.verification import forget_cached, verify
 
 #: Per worker in the shared array: bytes, then objects done. Each slot has one writer.
 COUNTERS = 2
@@ -48,20 +48,28 @@ class DownloadJob(Job):
 
 @dataclass(frozen=True)
 class VerifyJob(Job):
-    """Compare the part file with the object; publish it if it is the same and if wanted."""
+    """Compare the part file with the object; publish it if it is the same and if wanted.
+
+    `from_device` reads it from the device, not from what the page cache still has of it.
+    """
 
     with_checksum: bool
     publish: bool
+    from_device: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer to a job; `finished_ns` is on the monotonic clock, which processes share."""
+    """The answer to a job; `finished_ns` is on the monotonic clock, which processes share.
+
+    `cpu_ns` is the CPU time of the worker that a verification took.
+    """
 
     job: Job
     finished_ns: int
     method: str = ""
     problem: Explanation | None = None
+    cpu_ns: int = 0
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the parent wants no more of the job
@@ -134,14 +142,14 @@ def _directory_of(job: Job) -> Iterator[int]:
 
 
 def _verify(job: VerifyJob, client: PullClient, counter: Counter) -> Outcome:
-    remote = job.remote
+    remote, cpu_started_ns = job.remote, time.process_time_ns()
     head = (
         client.head(job.bucket, remote.key)
         if job.with_checksum
         else {"ContentLength": remote.size_bytes}
     )
     with _directory_of(job) as directory_fd:
-        method, problem = _verify_file(directory_fd, job.part_name, head)
+        method, problem = _verify_file(directory_fd, job.part_name, head, job.from_device)
         if str(head.get("ETag", remote.etag)).strip('"') != remote.etag:
             problem = "the object was replaced while it was pulled"  # also when it came whole
         if not problem and job.publish:
@@ -149,12 +157,17 @@ def _verify(job: VerifyJob, client: PullClient, counter: Counter) -> Outcome:
     counter.add_bytes(remote.size_bytes)
     counter.add_object()
     explanation = Explanation(problem, "pull again", concerns_one_object=True) if problem else None
-    return Outcome(job, time.monotonic_ns(), method, explanation)
+    cpu_ns = time.process_time_ns() - cpu_started_ns
+    return Outcome(job, time.monotonic_ns(), method, explanation, cpu_ns)
 
 
-def _verify_file(directory_fd: int, name: str, head: dict[str, Any]) -> tuple[str, str]:
+def _verify_file(
+    directory_fd: int, name: str, head: dict[str, Any], from_device: bool = False
+) -> tuple[str, str]:
     descriptor = open_file_beneath(directory_fd, (name,))
     try:
+        if from_device:
+            forget_cached(descriptor)
         return verify(descriptor, head)
     finally:
         os.close(descriptor)

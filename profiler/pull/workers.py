@@ -34,6 +34,7 @@ from profiler.pull.destination import Staging
 from profiler.pull.errors import Explanation, PullError, PullStoppedError
 from profiler.pull.results import Failure, OnProgress, Progress, PullResult, Verification
 from profiler.pull.settings import TransferSettings
+from profiler.pull.verification import SIZE_ONLY
 from profiler.pull.worker import (
     COUNTERS,
     STOP,
@@ -192,22 +193,45 @@ class WorkerPool:
         result: PullResult,
         *,
         with_checksum: bool = True,
+        from_device: bool = False,
         publish: bool = True,
         on_progress: OnProgress | None = None,
     ) -> Verification:
         """Verify what arrived, in parallel; with `publish` each good file gets its final name.
 
-        Without `with_checksum` only sizes are compared, with those of the listing. Raises as `run`.
+        Without `with_checksum` only sizes are compared, with those of the listing; `from_device`
+        reads the files back from the device. Raises as `run`.
         """
         self.start()
-        jobs = [
-            VerifyJob(**_job_fields(staging, number), with_checksum=with_checksum, publish=publish)
-            for number in result.arrived
-        ]
+        wanted: dict[str, Any] = {"with_checksum": with_checksum, "from_device": from_device}
+        fields = [_job_fields(staging, number) for number in result.arrived]
+        jobs = [VerifyJob(**each, **wanted, publish=publish) for each in fields]
         started_s = time.monotonic()
         outcomes = self._distribute(jobs, on_progress)
         methods = Tally(outcome.method for outcome in outcomes if outcome.problem is None)
-        return Verification(methods, _failures(outcomes), time.monotonic() - started_s)
+        return Verification(
+            methods,
+            _failures(outcomes),
+            time.monotonic() - started_s,
+            cpu_seconds=sum(outcome.cpu_ns for outcome in outcomes) / 1e9,
+            bytes=sum(outcome.job.remote.size_bytes for outcome in outcomes),
+        )
+
+    def same_as_published(
+        self, staging: Staging, numbers: Sequence[int], on_progress: OnProgress | None = None
+    ) -> tuple[int, ...]:
+        """Those of the plan's `numbers` whose final file is the object, by a checksum of S3's.
+
+        A file of which only the size can be compared is not among them. Raises as `run`.
+        """
+        self.start()
+        fields = [_job_fields(staging, number) for number in numbers]
+        for each in fields:
+            each["part_name"] = each["remote"].file_name
+        jobs = [VerifyJob(**each, with_checksum=True, publish=False) for each in fields]
+        outcomes = self._distribute(jobs, on_progress)
+        same = (each for each in outcomes if each.problem is None and each.method != SIZE_ONLY)
+        return tuple(sorted(outcome.job.number for outcome in same))
 
     def _distribute(
         self,

@@ -8,6 +8,8 @@ from rich.text import Text
 from contracts.evaluate import Finding
 from contracts.units import format_count, format_rate, format_seconds, format_size
 from profiler.measured_pull import PullMeasurement
+from profiler.pull.results import Verification
+from profiler.pull.resume import Resumed
 from profiler.pull.verification import SIZE_ONLY
 from profiler.report.findings import findings_document, print_findings
 from profiler.report.snapshot import snapshot_document, snapshot_lines
@@ -17,9 +19,19 @@ _SHOWN_FAILURES = 20
 
 
 def print_pull(
-    measured: PullMeasurement, findings: tuple[Finding, ...], timeframe_ns: int, console: Console
+    measured: PullMeasurement,
+    findings: tuple[Finding, ...],
+    timeframe_ns: int,
+    console: Console,
+    resumed: Resumed | None = None,
 ) -> None:
-    """Print times, stall, verification and the contract's findings; failures last."""
+    """Print times, stall, verification and the contract's findings; failures last.
+
+    `resumed` is what the destination had before, None when that was not asked.
+    """
+    if resumed is not None and resumed.kept:
+        size = format_size(resumed.kept_bytes)
+        console.print(f"there already    {_objects(len(resumed.kept))}, {size}, verified")
     for line in _lines(measured):
         console.print(Text(line), soft_wrap=True)
     if measured.snapshot is not None:
@@ -34,12 +46,16 @@ def print_pull(
         console.print(Text(line, style="red"), soft_wrap=True)
 
 
-def pull_document(measured: PullMeasurement, findings: tuple[Finding, ...]) -> dict[str, object]:
+def pull_document(
+    measured: PullMeasurement, findings: tuple[Finding, ...], resumed: Resumed | None = None
+) -> dict[str, object]:
     """The same as plain data: seconds, bytes, ns and counts in their names."""
     result, snapshot = measured.result, measured.snapshot
     return {
         "objects": result.objects,
         "bytes": result.bytes,
+        "kept_objects": len(resumed.kept) if resumed else 0,
+        "kept_bytes": resumed.kept_bytes if resumed else 0,
         "workers": measured.worker_count,
         "return_seconds": measured.return_seconds,
         "durable_seconds": measured.durable_seconds,
@@ -48,6 +64,8 @@ def pull_document(measured: PullMeasurement, findings: tuple[Finding, ...]) -> d
         "profile": snapshot_document(snapshot) if snapshot else None,
         "why": why_document(explain(measured.why)) if measured.why else None,
         "verified_by_method": dict(measured.verification.count_by_method),
+        "verification_seconds": measured.verification.seconds,
+        "verification_cpu_seconds": measured.verification.cpu_seconds,
         "failures": [{"key": each.key, "reason": each.reason} for each in measured.failures],
     }
 
@@ -67,7 +85,17 @@ def _lines(measured: PullMeasurement) -> list[str]:
     if measured.stalled_share is not None:
         share = f"{measured.stalled_share:.0%}"
         lines.append(f"writers stalled  {share} of the time, by dirty throttling")
-    return [*lines, f"verified         {_verified(measured)}"]
+    lines.append(f"verified         {_verified(measured)}")
+    return [*lines, *_verification_cost(measured.verification)]
+
+
+def _verification_cost(verification: Verification) -> list[str]:
+    """What the comparison cost; nothing for one of sizes, which reads no file."""
+    if not set(verification.count_by_method) - {SIZE_ONLY} or not verification.seconds:
+        return []
+    rate = format_rate(verification.bytes / verification.seconds)
+    cpu = f"{format_seconds(verification.cpu_seconds)} of CPU time"
+    return [f"verification     took {format_seconds(verification.seconds)} ({rate}) and {cpu}"]
 
 
 def _objects(count: int) -> str:

@@ -118,10 +118,12 @@ def test_a_refused_listing_is_one_sentence(
     refused.match(message)
 
 
-def test_a_refused_object_ends_the_pull(root: Path, destination: Path) -> None:
-    denied = pytest.raises(PullError, match=r"^small: access to bucket test-bucket is denied")
-    with faults.serve(faults.RefusingObjects, root) as url, denied:
-        pull(url, destination)
+def test_an_object_that_is_denied_fails_alone(root: Path, destination: Path) -> None:
+    with faults.serve(faults.RefusingObjects, root) as url:
+        measured = pull(url, destination)
+    assert [(failure.key, failure.reason) for failure in measured.failures] == [
+        ("small", "access to bucket test-bucket is denied")
+    ]
     assert list(destination.iterdir()) == []
 
 

@@ -15,7 +15,7 @@ class Listing:
 
     def __init__(self, *keys: str) -> None:
         self.contents: list[dict[str, Any]] = [
-            {"Key": key, "Size": 2, "ETag": '"e"'} for key in keys
+            {"Key": key, "Size": 0 if key.endswith("/") else 2, "ETag": '"e"'} for key in keys
         ]
 
     def make_client(self) -> Listing:
@@ -61,6 +61,14 @@ def test_folder_markers_are_left_out() -> None:
     assert plan_of("d", "d/", "d/e/", "d/e/f") == {"d/e/f": "e/f"}
     with pytest.raises(PullError, match="s3://b/d has no objects"):
         plan_of("d", "d/", "d/e/")
+
+
+def test_a_folder_marker_with_bytes_is_no_marker_and_no_file() -> None:
+    listing = Listing("d/", "d/e/", "d/f")
+    listing.contents[1]["Size"] = 1
+    with pytest.raises(UnsafeKeysError) as error:
+        list_plan(listing, Location("b", "d"))  # type: ignore[arg-type]
+    assert error.value.problems == ("d/e/: has the component ''",)
 
 
 @pytest.mark.parametrize(

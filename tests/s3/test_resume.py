@@ -1,0 +1,136 @@
+"""A second pull fetches what is missing or differs, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from profiler.measured_pull import Verify, measure_pull
+from profiler.pull.access import S3Access
+from profiler.pull.destination import Destination
+from profiler.pull.resume import find_missing
+from profiler.pull.source import Plan, list_plan, parse_location
+from profiler.pull.verification import forget_cached
+from profiler.pull.workers import WorkerPool
+from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, pool_for
+
+CONTENT = {
+    "a": os.urandom(MIB),
+    "b/c": os.urandom(9 * MIB),
+    "b/d": b"small",
+    "empty": b"",
+}
+
+
+class ResumeTests:
+    """What holds for any server."""
+
+    backend: ClassVar[type[LabBackend] | type[MotoBackend]]
+
+    @pytest.fixture(scope="class")
+    def endpoint(self) -> Iterator[str]:
+        with self.backend(CONTENT).serve() as url:
+            yield url
+
+    @pytest.fixture(scope="class")
+    def pool(self, endpoint: str) -> Iterator[WorkerPool]:
+        with pool_for(endpoint) as pool:
+            yield pool
+
+    @pytest.fixture
+    def plan(self, endpoint: str) -> Plan:
+        return list_plan(S3Access(endpoint), parse_location(f"s3://{BUCKET}/"))
+
+    @pytest.fixture
+    def filled(self, plan: Plan, destination: Path) -> Path:
+        """The destination with every object as it should be."""
+        for remote in plan.objects:
+            path = destination / remote.relative_path
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(CONTENT[remote.key])
+        return destination
+
+    def missing(self, pool: WorkerPool, plan: Plan, destination: Path) -> list[str]:
+        resumed = find_missing(pool, plan, Destination(destination))
+        left = [remote.key for remote in resumed.missing.objects]
+        assert sorted(left + [remote.key for remote in resumed.kept]) == sorted(CONTENT)
+        return left
+
+    def test_an_empty_destination_misses_all(
+        self, pool: WorkerPool, plan: Plan, destination: Path
+    ) -> None:
+        assert self.missing(pool, plan, destination) == list(CONTENT)
+        assert list(destination.iterdir()) == []
+
+    def test_what_was_pulled_is_not_pulled_again(
+        self, pool: WorkerPool, plan: Plan, destination: Path
+    ) -> None:
+        measure_pull(pool, plan, Destination(destination), None)
+        assert self.missing(pool, plan, destination) == []
+
+    def test_a_file_that_is_gone_differs_or_is_shorter_is_pulled_again(
+        self, pool: WorkerPool, plan: Plan, filled: Path
+    ) -> None:
+        (filled / "a").unlink()
+        with (filled / "b/c").open("r+b") as file:  # one byte, size and name as before
+            file.seek(8 * MIB)
+            file.write(bytes([CONTENT["b/c"][8 * MIB] ^ 1]))
+        (filled / "b/d").write_bytes(b"smal")
+        assert self.missing(pool, plan, filled) == ["a", "b/c", "b/d"]
+        resumed = find_missing(pool, plan, Destination(filled))
+        measured = measure_pull(pool, resumed.missing, Destination(filled), None)
+        assert measured.result.objects == 3
+        for key, content in CONTENT.items():
+            assert (filled / key).read_bytes() == content
+
+    def test_a_symlink_is_not_followed_to_what_would_do(
+        self, pool: WorkerPool, plan: Plan, filled: Path
+    ) -> None:
+        (filled / "a").rename(filled / "elsewhere")
+        (filled / "a").symlink_to("elsewhere")
+        (filled / "b").rename(filled / "real")
+        (filled / "b").symlink_to("real")
+        assert self.missing(pool, plan, filled) == ["a", "b/c", "b/d"]
+
+    def test_reading_back_verifies_and_tells_its_cost(
+        self, pool: WorkerPool, plan: Plan, tmp_path: Path
+    ) -> None:
+        verification = measure_pull(
+            pool, plan, Destination(tmp_path), None, verify=Verify.FULL
+        ).verification
+        assert verification.failures == ()
+        assert verification.bytes == sum(map(len, CONTENT.values()))
+        assert verification.cpu_seconds > 0
+        assert verification.seconds > 0
+
+
+class TestOurServer(ResumeTests):
+    backend = LabBackend
+
+
+class TestMoto(ResumeTests):
+    backend = MotoBackend
+
+
+def test_what_was_forgotten_is_read_from_the_device(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(MIB))
+    with (tmp_path / "file").open("rb") as file:
+
+        def is_cached() -> bool:
+            try:
+                return os.preadv(file.fileno(), [bytearray(4096)], 0, os.RWF_NOWAIT) == 4096
+            except BlockingIOError:
+                return False
+
+        try:
+            assert is_cached()
+        except OSError:
+            pytest.skip("this file system cannot say what is cached (RWF_NOWAIT)")
+        forget_cached(file.fileno())
+        if os.statvfs(tmp_path).f_fsid == 0:
+            pytest.skip("a file system in memory has nothing to forget")
+        assert not is_cached()
