@@ -51,6 +51,11 @@ class Staging:
         """
         return f"{self._part_prefix}{number}.part"
 
+    @property
+    def directory_name(self) -> str:
+        """The name of the directory that a program fetches into, below the destination."""
+        return f"{self._part_prefix}all.part"
+
     @functools.cached_property
     def _part_prefix(self) -> str:
         return f"{leftovers.part_prefix(self.root_fd)}{self.token}-"

@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -83,6 +84,9 @@ def remove(root_fd: int, directories: Iterable[Sequence[str]], token: str = _ANY
     for names in directories:
         with contextlib.suppress(OSError), directory_beneath(root_fd, names) as directory_fd:
             _remove_files(directory_fd, parts)
+    programs = re.compile(rf"{part_prefix(root_fd)}{token}-all\.part")
+    for name in filter(programs.fullmatch, os.listdir(root_fd)):
+        shutil.rmtree(f"/proc/self/fd/{root_fd}/{name}", ignore_errors=True)  # follows no symlink
 
 
 def _remove_files(directory_fd: int, names: re.Pattern[str]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,9 @@ class Failure:
 class PullResult:
     """What a run fetched; the files still have the names of their parts.
 
-    `return_seconds` is from the first object handed out to the last `download_file` returned,
-    `arrived` the numbers in the plan of the objects fetched, `bytes` their size.
+    `return_seconds` is from the first object handed out to the last one fetched, `arrived` the
+    numbers in the plan of the objects fetched, `bytes` their size. `answers` is what S3 said of
+    objects together with their bytes, by number, in HeadObject's names.
     """
 
     started_monotonic_ns: int
@@ -41,6 +43,7 @@ class PullResult:
     bytes: int
     arrived: tuple[int, ...]
     failures: tuple[Failure, ...]
+    answers: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def objects(self) -> int:

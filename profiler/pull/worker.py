@@ -1,4 +1,6 @@
-"""What runs in a worker process: it takes jobs from a pipe, one at a time, and answers each.
+"""What runs in a worker process: it takes jobs from a pipe, and answers each.
+
+So many are under way at a time as its client takes, each in a thread.
 
 A worker holds nothing open below the destination between jobs, so that the destination can be
 unmounted while the workers live on.
@@ -10,17 +12,25 @@ import contextlib
 import ctypes
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import cast
 
 from profiler.beneath import directory_beneath, open_file_beneath
 from profiler.processes import die_with_parent
-from profiler.pull.client import PullClient
+from profiler.pull.clients.interface import (
+    Answer,
+    AnyClient,
+    PrefixClient,
+    PrefixSource,
+    PullClient,
+)
 from profiler.pull.destination import publish
-from profiler.pull.errors import Explanation, explain
+from profiler.pull.errors import Explanation, explain, explain_local
 from profiler.pull.source import RemoteObject
 from profiler.pull.verification import forget_cached, verify
 
@@ -47,6 +57,24 @@ class DownloadJob(Job):
 
 
 @dataclass(frozen=True)
+class PrefixJob(Job):
+    """Fetch all that the plan's prefix names into a directory, which is made as `part_name`.
+
+    `remote` stands for all: its key is the prefix, its size that of all objects together.
+    """
+
+    is_one_object: bool
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A worker's first answer: how many jobs it takes at a time, and whether whole prefixes."""
+
+    jobs_at_once: int
+    takes_prefixes: bool
+
+
+@dataclass(frozen=True)
 class VerifyJob(Job):
     """Compare the part file with the object; publish it if it is the same and if wanted.
 
@@ -56,13 +84,15 @@ class VerifyJob(Job):
     with_checksum: bool
     publish: bool
     from_device: bool = False
+    answer: Answer | None = None  # what S3 said with the bytes; without it, it is asked
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The answer to a job; `finished_ns` is on the monotonic clock, which processes share.
 
-    `cpu_ns` is the CPU time of the worker that a verification took.
+    `cpu_ns` is the CPU time of the worker that a verification took, `answer` what S3 said of a
+    whole object with its bytes, `incomplete` why a PrefixJob did not fetch all.
     """
 
     job: Job
@@ -70,6 +100,8 @@ class Outcome:
     method: str = ""
     problem: Explanation | None = None
     cpu_ns: int = 0
+    answer: Answer | None = None
+    incomplete: str = ""
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the parent wants no more of the job
@@ -81,25 +113,32 @@ class Counter:
 
     def __init__(self, counters: ctypes.Array[ctypes.c_int64], worker: int) -> None:
         self._counters, self._first = counters, worker * COUNTERS
+        self._lock = threading.Lock()  # between the worker's threads
 
     def add_bytes(self, amount: int) -> None:
         """Count bytes (negative when they must be fetched again). Raises Stopped."""
-        self._counters[self._first] += amount
+        with self._lock:
+            self._counters[self._first] += amount
         if self._counters[-STOP]:
             raise Stopped
 
     def add_object(self) -> None:
         """Count an object."""
-        self._counters[self._first + 1] += 1
+        with self._lock:
+            self._counters[self._first + 1] += 1
 
 
 def run_worker(
     connection: Connection,
-    counter: Counter,
-    make_client: Callable[[], PullClient],
+    counters: ctypes.Array[ctypes.c_int64],
+    number: int,
+    make_client: Callable[[], AnyClient],
     parent_pid: int,
 ) -> None:
-    """Work until the parent closes its end. The first answer is None: ready, or an Explanation."""
+    """Work as worker `number` until the parent closes its end.
+
+    The first answer is Ready, or an Explanation.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent decides
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     die_with_parent(parent_pid)
@@ -108,27 +147,52 @@ def run_worker(
     except Exception as error:  # whatever it is, the parent tells it
         connection.send(explain(error))
         return
-    connection.send(None)
-    with contextlib.suppress(EOFError, ConnectionError):
+    jobs_at_once = getattr(client, "objects_at_once", 1)
+    connection.send(Ready(jobs_at_once, hasattr(client, "download_all")))
+    counter, sending = Counter(counters, number), threading.Lock()
+
+    def answer(job: Job) -> None:
+        outcome = _perform(job, client, counter)
+        with sending, contextlib.suppress(ConnectionError):
+            connection.send(outcome)
+
+    with contextlib.suppress(EOFError, ConnectionError), ThreadPoolExecutor(jobs_at_once) as pool:
         while True:
-            connection.send(_perform(connection.recv(), client, counter))
+            pool.submit(answer, connection.recv())
 
 
-def _perform(job: Job, client: PullClient, counter: Counter) -> Outcome:
+def _perform(job: Job, client: AnyClient, counter: Counter) -> Outcome:
     try:
+        counter.add_bytes(0)  # raises Stopped for what waited for a thread
         if isinstance(job, VerifyJob):
             return _verify(job, client, counter)
-        _download(job, client, counter)
-        return Outcome(job, time.monotonic_ns())
+        if isinstance(job, PrefixJob):
+            return _download_all(job, client, counter)
+        answer = _download(job, client, counter)
+        return Outcome(job, time.monotonic_ns(), answer=answer)
     except Exception as error:  # one object's failure; what it means is decided by `explain`
         return Outcome(job, time.monotonic_ns(), problem=explain(error, job.bucket))
 
 
-def _download(job: Job, client: PullClient, counter: Counter) -> None:
+def _download(job: Job, client: AnyClient, counter: Counter) -> Answer | None:
     with _directory_of(job) as directory_fd:
         path = f"/proc/self/fd/{directory_fd}/{job.part_name}"
-        client.download(job.bucket, job.remote.key, path, counter.add_bytes)
+        fetch = cast(PullClient, client).download
+        answer = fetch(job.bucket, job.remote, path, counter.add_bytes)
     counter.add_object()
+    return answer
+
+
+def _download_all(job: PrefixJob, client: AnyClient, counter: Counter) -> Outcome:
+    """One directory, made here and open to nobody else; its path is the program's argument."""
+    directory = f"{job.root_path}/{job.part_name}"
+    try:
+        os.mkdir(directory, 0o700)  # noqa: PTH102 - below a descriptor
+    except OSError as error:
+        raise explain_local(error, "the directory of a program's files") from error
+    source = PrefixSource(job.bucket, job.remote.key, job.is_one_object, job.remote.size_bytes)
+    incomplete = cast(PrefixClient, client).download_all(source, directory, counter.add_bytes)
+    return Outcome(job, time.monotonic_ns(), incomplete=incomplete)
 
 
 @contextlib.contextmanager
@@ -141,13 +205,11 @@ def _directory_of(job: Job) -> Iterator[int]:
         os.close(root_fd)
 
 
-def _verify(job: VerifyJob, client: PullClient, counter: Counter) -> Outcome:
-    remote, cpu_started_ns = job.remote, time.process_time_ns()
-    head = (
-        client.head(job.bucket, remote.key)
-        if job.with_checksum
-        else {"ContentLength": remote.size_bytes}
-    )
+def _verify(job: VerifyJob, client: AnyClient, counter: Counter) -> Outcome:
+    remote, cpu_started_ns = job.remote, time.thread_time_ns()
+    head: Answer = {"ContentLength": remote.size_bytes}
+    if job.with_checksum:
+        head = job.answer or client.head(job.bucket, remote.key)
     with _directory_of(job) as directory_fd:
         method, problem = _verify_file(directory_fd, job.part_name, head, job.from_device)
         if str(head.get("ETag", remote.etag)).strip('"') != remote.etag:
@@ -157,12 +219,12 @@ def _verify(job: VerifyJob, client: PullClient, counter: Counter) -> Outcome:
     counter.add_bytes(remote.size_bytes)
     counter.add_object()
     explanation = Explanation(problem, "pull again", concerns_one_object=True) if problem else None
-    cpu_ns = time.process_time_ns() - cpu_started_ns
+    cpu_ns = time.thread_time_ns() - cpu_started_ns
     return Outcome(job, time.monotonic_ns(), method, explanation, cpu_ns)
 
 
 def _verify_file(
-    directory_fd: int, name: str, head: dict[str, Any], from_device: bool = False
+    directory_fd: int, name: str, head: Answer, from_device: bool = False
 ) -> tuple[str, str]:
     descriptor = open_file_beneath(directory_fd, (name,))
     try:

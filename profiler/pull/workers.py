@@ -29,19 +29,21 @@ from contracts.environment import secrets_hidden
 from contracts.errors import UsageError
 from contracts.text import printable
 from profiler.pull.access import S3Access
-from profiler.pull.client import Boto3Client, PullClient
+from profiler.pull.clients.interface import AnyClient
+from profiler.pull.clients.transfer_manager import TransferManagerClient
 from profiler.pull.destination import Staging
 from profiler.pull.errors import Explanation, PullError, PullStoppedError
+from profiler.pull.prefix import collect, one_job_of
 from profiler.pull.results import Failure, OnProgress, Progress, PullResult, Verification
 from profiler.pull.settings import TransferSettings
 from profiler.pull.verification import SIZE_ONLY
 from profiler.pull.worker import (
     COUNTERS,
     STOP,
-    Counter,
     DownloadJob,
     Job,
     Outcome,
+    Ready,
     VerifyJob,
     run_worker,
 )
@@ -87,7 +89,7 @@ class WorkerPool:
         access: S3Access,
         settings: TransferSettings,
         worker_count: int | None = None,
-        client_class: Callable[[S3Access, TransferSettings], PullClient] = Boto3Client,
+        client_class: Callable[[S3Access, TransferSettings], AnyClient] = TransferManagerClient,
     ) -> None:
         self._make_client = functools.partial(client_class, access, settings)
         self._worker_count = _check_count(worker_count)
@@ -95,6 +97,7 @@ class WorkerPool:
             ctypes.c_int64, COUNTERS * self._worker_count + STOP
         )
         self._workers: list[_Worker] = []
+        self._ready = Ready(jobs_at_once=1, takes_prefixes=False)
 
     def __enter__(self) -> WorkerPool:
         self.start()
@@ -123,7 +126,7 @@ class WorkerPool:
                     for number in range(self._worker_count):
                         self._workers.append(self._spawn(number))
             for worker in self._workers:
-                _wait_until_ready(worker)
+                self._ready = _wait_until_ready(worker)
         except BaseException as error:
             self.kill()
             if isinstance(error, OSError):
@@ -133,8 +136,7 @@ class WorkerPool:
     def _spawn(self, number: int) -> _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        counter = Counter(self._counters, number)
-        arguments = (theirs, counter, self._make_client, os.getpid())
+        arguments = (theirs, self._counters, number, self._make_client, os.getpid())
         process = context.Process(target=run_worker, args=arguments, daemon=True)
         process.start()
         theirs.close()  # so that ours sees the end of file when the worker dies
@@ -173,6 +175,8 @@ class WorkerPool:
         when it takes longer than `stop_after_s`: no worker writes any more then.
         """
         self.start()
+        if self._ready.takes_prefixes:
+            return self._run_at_once(staging, on_progress, stop_after_s)
         numbers = range(len(staging.plan.objects))
         jobs = [DownloadJob(**_job_fields(staging, number)) for number in numbers]
         started_ns = time.monotonic_ns()
@@ -185,6 +189,24 @@ class WorkerPool:
             bytes=sum(outcome.job.remote.size_bytes for outcome in arrived),
             arrived=tuple(sorted(outcome.job.number for outcome in arrived)),
             failures=_failures(outcomes),
+            answers={each.job.number: each.answer for each in arrived if each.answer},
+        )
+
+    def _run_at_once(
+        self, staging: Staging, on_progress: OnProgress | None, stop_after_s: float | None
+    ) -> PullResult:
+        """As `run`, by a program that fetches the whole prefix."""
+        job, started_ns = one_job_of(staging), time.monotonic_ns()
+        (outcome,) = self._distribute([job], on_progress, stop_after_s)
+        if outcome.problem is not None:
+            raise outcome.problem.as_error()
+        arrived, failures = collect(staging, job.part_name, outcome.incomplete)
+        return PullResult(
+            started_monotonic_ns=started_ns,
+            return_seconds=(outcome.finished_ns - started_ns) / 1e9,
+            bytes=sum(staging.plan.objects[number].size_bytes for number in arrived),
+            arrived=arrived,
+            failures=failures,
         )
 
     def verify(
@@ -205,6 +227,8 @@ class WorkerPool:
         self.start()
         wanted: dict[str, Any] = {"with_checksum": with_checksum, "from_device": from_device}
         fields = [_job_fields(staging, number) for number in result.arrived]
+        for each in fields:
+            each["answer"] = result.answers.get(each["number"])
         jobs = [VerifyJob(**each, **wanted, publish=publish) for each in fields]
         started_s = time.monotonic()
         outcomes = self._distribute(jobs, on_progress)
@@ -239,10 +263,10 @@ class WorkerPool:
         on_progress: OnProgress | None,
         stop_after_s: float | None = None,
     ) -> list[Outcome]:
-        """Hand a job to every worker, and the next to each that answers; all answers."""
+        """Give each worker as many jobs as it takes, and one more for each answer; all answers."""
         began_s, limit_s = time.monotonic(), math.inf if stop_after_s is None else stop_after_s
-        waiting, idle = deque(jobs), deque(self._workers)
-        busy: dict[object, _Worker] = {}
+        waiting, idle = deque(jobs), deque(self._workers * self._ready.jobs_at_once)
+        busy: list[_Worker] = []  # a worker once for each job that it has
         outcomes: list[Outcome] = []
         progress = self._progress_of(jobs)
         try:
@@ -250,15 +274,15 @@ class WorkerPool:
                 while waiting and idle:
                     worker = idle.popleft()
                     _send(worker, waiting.popleft())
-                    busy[worker.connection] = worker
-                for ready in wait([worker.connection for worker in busy.values()], _TICK_S):
-                    worker = busy.pop(ready)
+                    busy.append(worker)
+                for worker in _answering(busy, _TICK_S):
                     outcomes.append(_unless_hopeless(_receive(worker)))
+                    busy.remove(worker)
                     idle.append(worker)
                 if on_progress:
                     on_progress(progress())
                 if (waiting or busy) and time.monotonic() - began_s > limit_s:
-                    self._stop(list(busy.values()))
+                    self._stop(busy)
                     raise PullStoppedError(limit_s)
         except PullStoppedError:
             raise  # the workers are idle, or gone
@@ -273,11 +297,11 @@ class WorkerPool:
         deadline_s = time.monotonic() + _STOP_TIMEOUT_S
         while busy:
             left_s = deadline_s - time.monotonic()
-            ready = wait([worker.connection for worker in busy], max(0.0, left_s))
-            if not ready:
+            answering = _answering(busy, max(0.0, left_s))
+            if not answering:
                 self.kill()
                 return
-            for worker in [each for each in busy if each.connection in ready]:
+            for worker in answering:
                 _receive(worker)
                 busy.remove(worker)
 
@@ -330,15 +354,23 @@ def _died(worker: _Worker) -> WorkerDiedError:
     return WorkerDiedError(worker.process.exitcode)
 
 
-def _wait_until_ready(worker: _Worker) -> None:
+def _answering(busy: Iterable[_Worker], timeout_s: float) -> list[_Worker]:
+    """The workers that have an answer, each once; waits for one if none has."""
+    workers = {worker.process.pid: worker for worker in busy}
+    ready = set(wait([worker.connection for worker in workers.values()], timeout_s))
+    return [worker for worker in workers.values() if worker.connection in ready]
+
+
+def _wait_until_ready(worker: _Worker) -> Ready:
     if not worker.connection.poll(_START_TIMEOUT_S):
         raise PullError(f"a worker process did not start within {_START_TIMEOUT_S:.0f} s")
     try:
-        problem: Explanation | None = worker.connection.recv()
+        first: Ready | Explanation = worker.connection.recv()
     except (EOFError, OSError):
         raise _died(worker) from None
-    if problem is not None:
-        raise problem.as_error()
+    if isinstance(first, Explanation):
+        raise first.as_error()
+    return first
 
 
 def _cannot_start(count: int, error: OSError) -> PullError:

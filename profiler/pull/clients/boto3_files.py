@@ -1,0 +1,34 @@
+"""boto3's `download_file`, one object at a time: what most programs that pull do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiler.pull.access import S3Access
+from profiler.pull.clients.interface import Answer, OnBytes
+from profiler.pull.settings import TransferSettings
+from profiler.pull.source import RemoteObject
+
+
+def head_object(client: Any, bucket: str, key: str) -> Answer:
+    """HeadObject's answer, with the checksum. Raises botocore's exceptions."""
+    answer: Answer = client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+    return answer
+
+
+class Boto3Client:
+    """A transfer manager for each object, which asks for its size first (HeadObject)."""
+
+    objects_at_once = 1
+
+    def __init__(self, access: S3Access, settings: TransferSettings) -> None:
+        self._client = access.make_client(settings.max_concurrency)
+        self._config = settings.to_transfer_config()
+
+    def download(self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes) -> None:
+        """See PullClient. Raises boto3's, botocore's and s3transfer's exceptions, and OSError."""
+        self._client.download_file(bucket, remote.key, path, Callback=on_bytes, Config=self._config)
+
+    def head(self, bucket: str, key: str) -> Answer:
+        """See PullClient."""
+        return head_object(self._client, bucket, key)

@@ -1,0 +1,98 @@
+"""One transfer manager of s3transfer for all objects of a worker: the default.
+
+Small objects then share the connections and threads that `download_file` would start and end for
+each. The manager is given size and ETag of the listing, so it needs no HeadObject before an
+object, and what S3 says with an object that comes whole saves the one after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiler.pull.access import S3Access
+from profiler.pull.clients.boto3_files import head_object
+from profiler.pull.clients.interface import Answer, OnBytes
+from profiler.pull.settings import TransferSettings
+from profiler.pull.source import RemoteObject
+
+#: Objects that wait ready for each connection, so that none idles while the parent hands out.
+_OBJECTS_PER_CONNECTION = 2
+_MAX_OBJECTS_AT_ONCE = 64  # a thread each
+_KEPT_FIELDS = ("ContentLength", "ETag", "ServerSideEncryption", "SSECustomerAlgorithm")
+
+
+class TransferManagerClient:
+    """s3transfer's classic manager, kept for the life of the worker.
+
+    The pool of connections is as large as `max_concurrency`.
+    """
+
+    def __init__(self, access: S3Access, settings: TransferSettings) -> None:
+        from boto3.s3.transfer import create_transfer_manager
+
+        self._client = access.make_client(settings.max_concurrency)
+        self._manager = create_transfer_manager(self._client, settings.to_transfer_config())
+        self._answers = _Answers(self._client)
+        self.objects_at_once = min(
+            _OBJECTS_PER_CONNECTION * settings.max_concurrency, _MAX_OBJECTS_AT_ONCE
+        )
+
+    def download(
+        self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes
+    ) -> Answer | None:
+        """See PullClient. Raises botocore's and s3transfer's exceptions, and OSError."""
+        subscribers = [_subscriber(remote, on_bytes)]
+        arguments = {"ChecksumMode": "ENABLED"}
+        try:
+            self._manager.download(bucket, remote.key, path, arguments, subscribers).result()
+        finally:
+            answer = self._answers.take(remote.key)
+        return answer
+
+    def head(self, bucket: str, key: str) -> Answer:
+        """See PullClient."""
+        return head_object(self._client, bucket, key)
+
+
+class _Answers:
+    """The headers of objects that came whole, by key: a range's headers are not the object's."""
+
+    def __init__(self, client: Any) -> None:
+        self._by_key: dict[str, Answer] = {}
+        events = client.meta.events
+        events.register("before-parameter-build.s3.GetObject", self._remember_key)
+        events.register("after-call.s3.GetObject", self._keep)
+
+    def take(self, key: str) -> Answer | None:
+        """The answer of the last request for `key`, forgotten with this call."""
+        return self._by_key.pop(key, None)
+
+    def _remember_key(self, params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
+        context["writewise_key"] = params["Key"]
+
+    def _keep(
+        self, http_response: Any, parsed: dict[str, Any], context: dict[str, Any], **_: Any
+    ) -> None:
+        if http_response.status_code == 200:
+            self._by_key[context["writewise_key"]] = {
+                name: value
+                for name, value in parsed.items()
+                if name in _KEPT_FIELDS or name.startswith("Checksum")
+            }
+
+
+def _subscriber(remote: RemoteObject, on_bytes: OnBytes) -> Any:
+    """Tells the manager what the listing said, and the worker what has arrived."""
+    from s3transfer.subscribers import BaseSubscriber
+
+    class Subscriber(BaseSubscriber):  # type: ignore[misc]
+        def on_queued(self, future: Any, **_: Any) -> None:
+            future.meta.provide_transfer_size(remote.size_bytes)
+            provide_etag = getattr(future.meta, "provide_object_etag", None)
+            if provide_etag:  # s3transfer before 0.11 had none, nor If-Match
+                provide_etag(f'"{remote.etag}"')
+
+        def on_progress(self, future: Any, bytes_transferred: int, **_: Any) -> None:
+            on_bytes(bytes_transferred)
+
+    return Subscriber()

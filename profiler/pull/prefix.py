@@ -1,0 +1,74 @@
+"""A pull by a program that fetches a whole prefix: into a directory of its own, then staged.
+
+The directory lies below the destination, so that the files move by a rename each. They become
+part files, which are verified and get their final names as those of every other client do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from contracts.text import printable
+from profiler.beneath import directory_beneath, open_file_beneath
+from profiler.pull.destination import Staging
+from profiler.pull.results import Failure
+from profiler.pull.source import RemoteObject
+from profiler.pull.worker import PrefixJob
+
+_NOT_FETCHED = "the client did not fetch it"
+
+
+def one_job_of(staging: Staging) -> PrefixJob:
+    """All objects of the staging's plan as one job."""
+    plan = staging.plan
+    prefix, objects = plan.location.prefix, plan.objects
+    is_one_object = len(objects) == 1 and objects[0].key == prefix
+    if prefix and not is_one_object and not prefix.endswith("/"):
+        prefix += "/"
+    return PrefixJob(
+        number=0,
+        bucket=plan.location.bucket,
+        remote=RemoteObject(prefix, "", plan.bytes, ""),
+        root_path=staging.root_path,
+        part_name=staging.directory_name,
+        is_one_object=is_one_object,
+    )
+
+
+def collect(
+    staging: Staging, directory: str, incomplete: str
+) -> tuple[tuple[int, ...], tuple[Failure, ...]]:
+    """Make part files of the plan's objects in `directory`: the numbers of those that are there.
+
+    The others are failures, with `incomplete` as the reason. Nothing is taken for a file of the
+    program's that is no regular file, or lies behind a symlink.
+    """
+    arrived: list[int] = []
+    failures: list[Failure] = []
+    for number, remote in enumerate(staging.plan.objects):
+        try:
+            _take(staging, directory, number, remote)
+            arrived.append(number)
+        except OSError:
+            failures.append(Failure(printable(remote.key), incomplete or _NOT_FETCHED))
+    return tuple(arrived), tuple(failures)
+
+
+def _take(staging: Staging, directory: str, number: int, remote: RemoteObject) -> None:
+    with _directories(staging.root_fd, directory, remote.directory) as (source_fd, target_fd):
+        os.close(open_file_beneath(source_fd, (remote.file_name,)))
+        os.rename(
+            remote.file_name,
+            staging.part_name(number),
+            src_dir_fd=source_fd,
+            dst_dir_fd=target_fd,
+        )
+
+
+@contextlib.contextmanager
+def _directories(root_fd: int, directory: str, below: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    source = directory_beneath(root_fd, (directory, *below))
+    with source as source_fd, directory_beneath(root_fd, below) as target_fd:
+        yield source_fd, target_fd
