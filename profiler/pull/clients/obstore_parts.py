@@ -1,0 +1,133 @@
+"""obstore: Rust's object_store for Python; requests and bodies are handled outside the GIL."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from profiler.pull.access import S3Access
+from profiler.pull.clients.boto3_files import head_object
+from profiler.pull.clients.interface import Answer, OnBytes
+from profiler.pull.settings import TransferSettings
+from profiler.pull.source import RemoteObject
+
+#: obstore's exceptions → S3's error codes, by which a pull's errors are explained.
+_CODES = {
+    "NotFoundError": "NoSuchKey",
+    "PermissionDeniedError": "AccessDenied",
+    "UnauthenticatedError": "InvalidAccessKeyId",
+    "PreconditionError": "PreconditionFailed",
+}
+
+
+class ObstoreClient:
+    """Parts of `multipart_chunksize` by `max_concurrency` threads, each written at its place."""
+
+    def __init__(self, access: S3Access, settings: TransferSettings) -> None:
+        import obstore  # noqa: F401 - said now when it is missing, not with the first object
+
+        self._access, self._settings = access, settings
+        self._client = access.make_client(settings.max_concurrency)
+        self._parts = ThreadPoolExecutor(settings.max_concurrency)
+        self._stores: dict[str, Any] = {}
+        self.objects_at_once = settings.max_concurrency
+
+    def download(self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes) -> None:
+        """See PullClient. Raises botocore's ClientError, obstore's exceptions, and OSError."""
+        store = self._stores.get(bucket) or self._open(bucket)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o666)
+        try:
+            self._download(store, remote, descriptor, on_bytes)
+        finally:
+            os.close(descriptor)
+
+    def _download(
+        self, store: Any, remote: RemoteObject, descriptor: int, on_bytes: OnBytes
+    ) -> None:
+        step, size = self._settings.multipart_chunksize, remote.size_bytes
+        starts = range(0, size, step)
+        if len(starts) <= 1:  # no thread in between
+            self._fetch(store, remote, None, descriptor, on_bytes)
+            return
+        ranges = [(start, min(start + step, size)) for start in starts]
+        parts = [
+            self._parts.submit(self._fetch, store, remote, part, descriptor, on_bytes)
+            for part in ranges
+        ]
+        try:
+            for part in parts:
+                part.result()
+        finally:  # none may write to the descriptor once it is closed
+            for part in parts:
+                part.cancel()
+            for part in parts:
+                with contextlib.suppress(BaseException):
+                    part.result()
+
+    def _fetch(
+        self,
+        store: Any,
+        remote: RemoteObject,
+        part: tuple[int, int] | None,
+        descriptor: int,
+        on_bytes: OnBytes,
+    ) -> None:
+        options: dict[str, Any] = {"if_match": f'"{remote.etag}"'}
+        if part is not None:
+            options["range"] = part
+        position, end = part or (0, remote.size_bytes)
+        with _explained():
+            body = store.get(remote.key, options=options)
+            for block in body.stream(min_chunk_size=self._settings.io_chunksize):
+                view = memoryview(block)
+                _write_at(descriptor, view, position)
+                position += len(view)
+                on_bytes(len(view))
+        if position != end:
+            raise OSError(f"{end - position} bytes are missing")
+
+    def _open(self, bucket: str) -> Any:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+        from obstore.store import S3Store
+
+        signed: dict[str, Any] = {"skip_signature": True}
+        if self._access.sign_requests:
+            signed = {"credential_provider": Boto3CredentialProvider()}
+        store = S3Store(
+            bucket,
+            endpoint=self._access.endpoint_url,
+            region=self._client.meta.region_name,
+            virtual_hosted_style_request=False,
+            client_options={"allow_http": True, "timeout": "1h", "connect_timeout": "10s"},
+            retry_config={"max_retries": 4},
+            **signed,
+        )
+        return self._stores.setdefault(bucket, store)
+
+    def head(self, bucket: str, key: str) -> Answer:
+        """See PullClient."""
+        return head_object(self._client, bucket, key)
+
+
+def _write_at(descriptor: int, block: memoryview, position: int) -> None:
+    while block:
+        written = os.pwrite(descriptor, block, position)
+        block, position = block[written:], position + written
+
+
+@contextlib.contextmanager
+def _explained() -> Any:
+    """obstore's exceptions with a code of S3's as botocore's ClientError with this code."""
+    from botocore.exceptions import ClientError
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except BaseError as error:
+        code = _CODES.get(type(error).__name__)
+        if code is None:
+            raise
+        raise ClientError({"Error": {"Code": code}}, "GetObject") from None

@@ -1,0 +1,151 @@
+"""Running a program that fetches a whole prefix, as one of the clients."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+from contracts.environment import for_programs, safe_path
+from contracts.text import printable
+from profiler.processes import die_with_parent
+from profiler.pull.access import S3Access
+from profiler.pull.clients.boto3_files import head_object
+from profiler.pull.clients.interface import Answer, OnBytes, PrefixSource
+from profiler.pull.errors import PullError
+from profiler.pull.settings import TransferSettings
+
+_LOOK_S = 0.2
+_VERSION_TIMEOUT_S = 20.0
+_SHOWN_CHARACTERS = 200
+
+
+def find_program(name: str) -> str | None:
+    """The path of a program, in directories of a PATH that nobody else can write; or None."""
+    return shutil.which(name, path=safe_path(os.environ.get("PATH", "")))
+
+
+def program_version(name: str, *arguments: str) -> str | None:
+    """The first line that a program prints about its version; None when it is not there."""
+    path = find_program(name)
+    if path is None:
+        return None
+    try:
+        done = subprocess.run(
+            [path, *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=for_programs(),
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = (done.stdout or done.stderr).strip().splitlines()
+    return printable(lines[0])[:_SHOWN_CHARACTERS] if done.returncode == 0 and lines else None
+
+
+class ProgramClient:
+    """A program on PATH; a subclass says with which arguments."""
+
+    program: str
+    objects_at_once = 10  # to verify: as many as the client has connections
+
+    def __init__(self, access: S3Access, settings: TransferSettings) -> None:
+        self._client = access.make_client()
+        self.access, self.settings = access, settings
+
+    def command(self, source: PrefixSource, directory: str) -> Sequence[str]:
+        """The program's arguments. Raises PullError for what it cannot fetch."""
+        raise NotImplementedError
+
+    def environment(self) -> Mapping[str, str]:
+        """What the program needs to find in its environment, beside the credentials."""
+        return {}
+
+    def head(self, bucket: str, key: str) -> Answer:
+        """See PrefixClient."""
+        return head_object(self._client, bucket, key)
+
+    def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
+        """See PrefixClient. The answer is the program's last line when it fails."""
+        path = find_program(self.program)
+        if path is None:
+            raise PullError(f"{self.program} is not on PATH", "`writewise clients` tells how to")
+        arguments = [path, *self.command(source, directory)]
+        with tempfile.TemporaryFile() as output:
+            exit_code = self._run(arguments, directory, source.bytes, on_bytes, output)
+            return "" if exit_code == 0 else _reason(self.program, exit_code, output)
+
+    def _run(
+        self,
+        arguments: Sequence[str],
+        directory: str,
+        total_bytes: int,
+        on_bytes: OnBytes,
+        output: IO[bytes],
+    ) -> int:
+        """The exit code; the program's group of processes is gone then, whatever happens."""
+        parent_pid = os.getpid()
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**self._credentials(), **self.environment()},
+            start_new_session=True,
+            preexec_fn=lambda: die_with_parent(parent_pid),
+        )
+        try:
+            _count_while_running(process, directory, total_bytes, on_bytes)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return process.returncode
+
+    def _credentials(self) -> dict[str, str]:
+        """The environment with credentials, which the program needs; PATH as for others."""
+        return {**os.environ, "PATH": safe_path(os.environ.get("PATH", ""))}
+
+
+def _count_while_running(
+    process: subprocess.Popen[bytes], directory: str, total_bytes: int, on_bytes: OnBytes
+) -> None:
+    """What has arrived is read off the files: programs tell it in words of their own, or not."""
+    counted = 0
+    while True:
+        try:
+            process.wait(_LOOK_S)
+        except subprocess.TimeoutExpired:
+            now = min(_bytes_below(directory), total_bytes)
+            on_bytes(max(0, now - counted))
+            counted = max(counted, now)
+        else:
+            on_bytes(min(_bytes_below(directory), total_bytes) - counted)
+            return
+
+
+def _bytes_below(directory: str) -> int:
+    """Blocks, not sizes: some programs set the size first, and write then."""
+    found = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with contextlib.suppress(OSError):
+                status = os.lstat(f"{folder}/{name}")
+                found += min(status.st_size, status.st_blocks * 512)
+    return found
+
+
+def _reason(program: str, exit_code: int, output: IO[bytes]) -> str:
+    output.seek(0)
+    lines = output.read(1 << 20).decode("utf-8", "replace").strip().splitlines()
+    last = f": {printable(lines[-1])[:_SHOWN_CHARACTERS]}" if lines else ""
+    how = f"was ended by signal {-exit_code}" if exit_code < 0 else f"failed (exit {exit_code})"
+    return f"{program} {how}{last}"
