@@ -6,8 +6,9 @@ Source of the behaviour: the Amazon S3 API reference, the pages of these operati
 from __future__ import annotations
 
 import base64
+import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 from xml.sax.saxutils import escape
@@ -35,7 +36,7 @@ class _Page:
     next_start: str | None
 
 
-def _cut_page(keys: list[str], prefix: str, delimiter: str, after: str, limit: int) -> _Page:
+def _cut_page(keys: Sequence[str], prefix: str, delimiter: str, after: str, limit: int) -> _Page:
     """The first `limit` keys and common prefixes behind `after`, in order.
 
     A common prefix counts as one and is listed once, so an `after` that lies in one skips it.
@@ -45,9 +46,9 @@ def _cut_page(keys: list[str], prefix: str, delimiter: str, after: str, limit: i
     page_keys: list[str] = []
     folded: list[str] = []
     last = after
-    for key in keys:
-        if not key.startswith(prefix) or os.fsencode(key) <= os.fsencode(after):
-            continue
+    for key in itertools.islice(keys, _first_of(keys, prefix, after), None):
+        if not key.startswith(prefix):
+            break
         inside, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
         common = prefix + inside + delimiter if found else ""
         if common and (common == after or (folded and folded[-1] == common)):
@@ -59,6 +60,23 @@ def _cut_page(keys: list[str], prefix: str, delimiter: str, after: str, limit: i
         (folded if common else page_keys).append(common or key)
         last = common or key
     return _Page(page_keys, folded, None)
+
+
+def _first_of(keys: Sequence[str], prefix: str, after: str) -> int:
+    """Where the keys begin that have the prefix and are behind `after`; keys are in order.
+
+    A search by halves, since a listing of many pages asks for it with each page.
+    """
+    low, high = 0, len(keys)
+    prefix_bytes, after_bytes = os.fsencode(prefix), os.fsencode(after)
+    while low < high:
+        middle = (low + high) // 2
+        key = os.fsencode(keys[middle])
+        if key < prefix_bytes or key <= after_bytes:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def listing_document(store: ObjectStore, bucket: str, parameters: Mapping[str, str]) -> str:

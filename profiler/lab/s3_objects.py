@@ -56,6 +56,9 @@ class ObjectStore:
         self._root = root
         self._root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._index = index or {}
+        self._index_keys = {
+            bucket: sorted(keys, key=os.fsencode) for bucket, keys in self._index.items()
+        }
         self._digests: dict[_Identity, Digest] = {}
 
     def close(self) -> None:
@@ -98,12 +101,12 @@ class ObjectStore:
 
     def keys(self, bucket: str) -> list[str]:
         """All keys of a bucket in the order of their UTF-8 bytes, as S3 lists them."""
-        found = set(self._index.get(bucket, {}))
+        in_index, found = self._index_keys.get(bucket, []), set[str]()
         with contextlib.suppress(FileNotFoundError):  # a bucket may be in the index alone
             for folder, _, files, folder_fd in os.fwalk(bucket, dir_fd=self._root_fd):
                 above = f"{folder}/"[len(bucket) + 1 :]
                 found.update(above + name for name in files if _is_file(folder_fd, name))
-        return sorted(found, key=os.fsencode)
+        return sorted(found.union(in_index), key=os.fsencode) if found else in_index
 
     def entries(self, bucket: str, keys: Iterable[str]) -> Iterator[Entry]:
         """The listing's entries for `keys`; what is no regular file is left out."""

@@ -25,6 +25,7 @@ from socketserver import ThreadingTCPServer
 
 from contracts.environment import for_programs
 from contracts.errors import WritewiseError
+from profiler.lab.s3_faults import Fault, FaultPlan, FaultyHandler, dump_faults, load_faults
 from profiler.lab.s3_objects import ObjectStore, load_index
 from profiler.lab.s3_protocol import S3Handler, Service, Shape
 from profiler.processes import die_with_parent
@@ -38,8 +39,8 @@ class S3Server:
     """The server as a process of its own, for as long as the context lasts.
 
     `root` holds the buckets; `index` (bucket → key → path below `root`) adds objects whose keys
-    are no safe file names. None for latency or rate is unshaped. Raises WritewiseError when the
-    server does not start.
+    are no safe file names. None for latency or rate is unshaped; `faults` is what it does wrong.
+    Raises WritewiseError when the server does not start.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class S3Server:
         rate_bytes_per_s: float | None = 90_000_000,
         worker_processes: int = 2,
         index: Mapping[str, Mapping[str, str]] | None = None,
+        faults: Sequence[Fault] = (),
     ) -> None:
         self._arguments = [
             f"--root={root}",
@@ -60,6 +62,7 @@ class S3Server:
             f"--workers={worker_processes}",
         ]
         self._index = index
+        self._faults = faults
         self._port = port
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -79,10 +82,12 @@ class S3Server:
         with tempfile.TemporaryDirectory(prefix="writewise-s3-") as folder:
             port_file, index_file = Path(folder, "port"), Path(folder, "index.json")
             index_file.write_text(json.dumps(self._index or {}), encoding="utf-8")
+            faults_file = Path(folder, "faults.json")
+            faults_file.write_text(dump_faults(self._faults), encoding="utf-8")
             # -I: no module is taken from the current directory, which others may write.
             command = [sys.executable, "-I", "-m", "profiler.lab.s3_server", *self._arguments]
             command += [f"--port-file={port_file}", f"--index={index_file}"]
-            command.append(f"--parent={os.getpid()}")
+            command += [f"--faults={faults_file}", f"--parent={os.getpid()}"]
             # A session of its own: Ctrl-C goes to the pull, which still needs its server to end.
             self._process = subprocess.Popen(command, env=for_programs(), start_new_session=True)
             try:
@@ -141,12 +146,20 @@ class _Worker(ThreadingTCPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
-def serve(listener: socket.socket, service: Service, worker_processes: int) -> None:
+def serve(
+    listener: socket.socket,
+    service: Service,
+    worker_processes: int,
+    faults: Sequence[Fault] = (),
+) -> None:
     """Serve until SIGTERM, or until a worker dies; ends with all workers ended.
 
     Call it in a process with one thread only (it forks).
     """
     handler = type("Handler", (S3Handler,), {"service": service})
+    if faults:
+        attributes = {"service": service, "plan": FaultPlan(faults)}
+        handler = type("Handler", (FaultyHandler,), attributes)
     parent_pid = os.getpid()
     workers = [_fork_worker(listener, handler, parent_pid) for _ in range(worker_processes)]
     with contextlib.suppress(SystemExit):
@@ -201,6 +214,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=90e6, help="bytes/s per connection; 0: any")
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--index", type=Path, help="JSON: bucket → key → path below root")
+    parser.add_argument("--faults", type=Path, help="JSON: what goes wrong with which keys")
     parser.add_argument("--parent", type=int, help="end when this process, the parent, ends")
     return parser.parse_args(argv)
 
@@ -213,13 +227,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         die_with_parent(arguments.parent, signal.SIGTERM)
     try:
         index = load_index(arguments.index) if arguments.index else {}
+        faults = load_faults(arguments.faults) if arguments.faults else ()
         store = ObjectStore(arguments.root, index)
         store.warm()
         shape = Shape(arguments.first_byte_latency or None, arguments.rate or None)
         with _listening(arguments.port) as listener:
             if arguments.port_file:
                 _write_port_file(arguments.port_file, listener.getsockname()[1])
-            serve(listener, Service(store, shape), arguments.workers)
+            serve(listener, Service(store, shape), arguments.workers, faults)
     except (OSError, ValueError, OverflowError) as error:
         print(f"S3 server: {error}", file=sys.stderr)
         return 1

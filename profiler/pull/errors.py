@@ -158,6 +158,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         last = getattr(error, "last_exception", None)
+        if isinstance(error, S3DownloadFailedError):  # s3transfer: If-Match failed between ranges
+            last = error.__context__
         error = last if isinstance(last, BaseException) else error.__cause__
 
 

@@ -1,0 +1,240 @@
+"""Every fault of the server's: what arrives is the object, or the pull names the key that failed.
+
+The objects beside those that a fault meets must arrive, bit by bit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from profiler.lab.s3_faults import Fault
+from profiler.lab.s3_server import S3Server
+from profiler.measured_pull import PullMeasurement, measure_pull
+from profiler.pull.access import S3Access
+from profiler.pull.destination import Destination
+from profiler.pull.errors import PullError
+from profiler.pull.resume import find_missing
+from profiler.pull.source import Location, Plan, UnsafeKeysError, list_plan
+from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, pool_for
+
+CONTENT = {
+    "bad": os.urandom(MIB),
+    "good": os.urandom(MIB),
+    "large": os.urandom(20 * MIB + 1),
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / BUCKET).mkdir()
+    for key, content in CONTENT.items():
+        (tmp_path / BUCKET / key).write_bytes(content)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def serve(root: Path, *faults: Fault) -> Iterator[str]:
+    with S3Server(root, first_byte_latency_s=None, rate_bytes_per_s=None, faults=faults) as server:
+        yield server.endpoint_url
+
+
+def plan_of(url: str) -> Plan:
+    return list_plan(S3Access(url), Location(BUCKET, ""))
+
+
+def pull(url: str, destination: Path, plan: Plan | None = None) -> PullMeasurement:
+    with pool_for(url) as pool:
+        return measure_pull(pool, plan or plan_of(url), Destination(destination), None)
+
+
+def has_exactly(destination: Path, keys: Sequence[str]) -> bool:
+    """Whether these objects are there bit by bit, and no other file at all."""
+    found = {path.name: path.read_bytes() for path in destination.iterdir()}
+    return found == {key: CONTENT[key] for key in keys}
+
+
+#: What never gets better, each for a key of its own.
+LASTING = {
+    "slow-down": Fault("refuse", status=503, code="SlowDown"),
+    "internal-error": Fault("refuse", status=500, code="InternalError"),
+    "denied": Fault("refuse", status=403, code="AccessDenied"),
+    "vanished": Fault("refuse", status=404, code="NoSuchKey"),
+    "reset": Fault("reset", after_bytes=1000),
+    "truncated": Fault("truncate", after_bytes=1000),
+    "corrupt": Fault("corrupt", after_bytes=1000),
+    "wrong-checksum": Fault("wrong-checksum"),
+}
+#: What a client gets over by asking again; `large` comes in three ranges.
+PASSING = {
+    "slow-down": Fault("refuse", times=2, status=503, code="SlowDown"),
+    "internal-error": Fault("refuse", times=2, status=500, code="InternalError"),
+    "reset": Fault("reset", times=1, after_bytes=1000),
+    "truncated": Fault("truncate", times=1, after_bytes=1000),
+    "trickle": Fault("trickle", times=1, after_bytes=MIB - 20, pause_s=0.02),
+    "large-reset": Fault("reset", times=2, after_bytes=100_000),
+    "large-truncated": Fault("truncate", times=2, after_bytes=100_000),
+}
+
+
+def put(root: Path, faults: dict[str, Fault]) -> list[Fault]:
+    """An object for each fault, whose name says which content it has; the faults for them."""
+    for name in faults:
+        content = CONTENT["large" if name.startswith("large") else "bad"]
+        (root / BUCKET / f"bad-{name}").write_bytes(content)
+    return [dataclasses.replace(fault, key=f"bad-{name}") for name, fault in faults.items()]
+
+
+def test_lasting_faults_fail_their_keys_alone_and_a_second_pull_mends_them(
+    root: Path, destination: Path
+) -> None:
+    bad = sorted(f"bad-{name}" for name in LASTING)
+    with serve(root, *put(root, LASTING)) as url:
+        measured = pull(url, destination)
+    assert sorted(failure.key for failure in measured.failures) == bad
+    assert has_exactly(destination, list(CONTENT))
+    with serve(root) as url, pool_for(url) as pool:
+        resumed = find_missing(pool, plan_of(url), Destination(destination))
+        assert [remote.key for remote in resumed.missing.objects] == bad
+        assert measure_pull(pool, resumed.missing, Destination(destination), None).failures == ()
+    for key in bad:
+        assert (destination / key).read_bytes() == CONTENT["bad"]
+
+
+def test_passing_faults_are_got_over(root: Path, destination: Path) -> None:
+    with serve(root, *put(root, PASSING)) as url:
+        measured = pull(url, destination)
+    assert measured.failures == ()
+    assert measured.result.objects == len(CONTENT) + len(PASSING)
+    for name in PASSING:
+        wanted = CONTENT["large" if name.startswith("large") else "bad"]
+        assert (destination / f"bad-{name}").read_bytes() == wanted
+
+
+def test_a_corrupted_range_is_found_though_ranges_carry_no_checksum(
+    root: Path, destination: Path
+) -> None:
+    with serve(root, Fault("corrupt", "large", times=1, after_bytes=5)) as url:
+        measured = pull(url, destination)
+    assert [failure.key for failure in measured.failures] == ["large"]
+    assert has_exactly(destination, ["bad", "good"])
+
+
+def test_expired_credentials_end_the_pull_with_the_remedy(root: Path, destination: Path) -> None:
+    with serve(root, Fault("refuse", status=400, code="ExpiredToken")) as url:
+        expired = pytest.raises(PullError, match="the session token has expired")
+        with expired as error:
+            pull(url, destination)
+    assert "fresh credentials" in error.value.hint
+    assert has_exactly(destination, [])
+
+
+def test_an_object_that_changes_between_its_ranges_fails_alone(
+    root: Path, destination: Path
+) -> None:
+    """Each part takes 0.2 s and one is fetched at a time; the object is replaced in between."""
+    replacement = root / "replacement"
+    replacement.write_bytes(os.urandom(len(CONTENT["large"])))
+    with S3Server(root, first_byte_latency_s=0.05, rate_bytes_per_s=40e6) as server:
+        url = server.endpoint_url
+        plan = plan_of(url)
+        with pool_for(url, workers=1, max_concurrency=1) as pool:
+
+            def replace_once(_: object, progress: object) -> None:
+                done_bytes = getattr(progress, "bytes", 0)
+                if done_bytes > 4 * MIB and replacement.exists():
+                    replacement.replace(root / BUCKET / "large")
+
+            measured = measure_pull(
+                pool, plan, Destination(destination), None, on_phase=replace_once
+            )
+    assert not replacement.exists()
+    assert [(each.key, each.reason) for each in measured.failures] == [
+        ("large", "the object was replaced while it was pulled")
+    ]
+    assert has_exactly(destination, ["bad", "good"])
+
+
+class KeyTests:
+    """Keys that are unlike file names, whatever serves them."""
+
+    backend: ClassVar[type[LabBackend] | type[MotoBackend]]
+
+    names: ClassVar[tuple[str, ...]] = (
+        *("a space", " leading", "trailing ", "tab\there", "quote'\"", "back\\slash"),
+        *("uni-é-中-😀", "e\u0301", "%2e%2e", "*?[a]", "-rf", "semi;colon&amp", "~"),
+        *("...", "\u202eright-to-left", "plus+", "hash#?query=1"),
+        "/".join(["d" * 100] * 10)[:1024],
+        "n" * 255,
+    )
+
+    def test_strange_keys_arrive_under_their_names(self, destination: Path) -> None:
+        content = {key: key.encode() for key in self.names}
+        with self.backend(content).serve() as url:
+            measured = pull(url, destination)
+        assert measured.failures == ()
+        for key, wanted in content.items():
+            assert (destination / key).read_bytes() == wanted
+
+    @pytest.mark.parametrize("key", ["../up", "a/../../up", "/absolute", "n" * 256])
+    def test_a_key_that_is_no_file_below_is_named(self, key: str) -> None:
+        served = self.backend({"good": b"x", key: b"x"}).serve()
+        with served as url, pytest.raises(UnsafeKeysError) as refused:
+            plan_of(url)
+        assert len(refused.value.problems) == 1
+
+    def test_a_folders_marker_is_passed_over_unless_it_has_bytes(self, destination: Path) -> None:
+        with self.backend({"folder/": b"", "folder/file": b"x"}).serve() as url:
+            assert pull(url, destination).failures == ()
+        assert (destination / "folder/file").read_bytes() == b"x"
+        served = self.backend({"folder/": b"bytes", "folder/file": b"x"}).serve()
+        with served as url, pytest.raises(UnsafeKeysError) as refused:
+            plan_of(url)
+        assert refused.value.problems == ("folder/: has the component ''",)
+
+    def test_a_key_that_vanishes_after_the_listing_fails_alone(self, destination: Path) -> None:
+        with self.backend(CONTENT).serve() as url:
+            plan = plan_of(url)
+        left = {key: content for key, content in CONTENT.items() if key != "bad"}
+        with self.backend(left).serve() as url:
+            plan_of(url)  # moto computes an ETag when it is first wanted, by one request at a time
+            measured = pull(url, destination, plan)
+        assert [(each.key, each.reason) for each in measured.failures] == [
+            ("bad", "the object no longer exists")
+        ]
+        assert has_exactly(destination, ["good", "large"])
+
+    def test_a_key_that_changes_after_the_listing_fails_alone(self, destination: Path) -> None:
+        with self.backend(CONTENT).serve() as url:
+            plan = plan_of(url)
+        with self.backend({**CONTENT, "bad": os.urandom(MIB)}).serve() as url:
+            plan_of(url)
+            measured = pull(url, destination, plan)
+        assert [each.key for each in measured.failures] == ["bad"]
+        assert has_exactly(destination, ["good", "large"])
+
+
+class TestKeysOfOurServer(KeyTests):
+    backend = LabBackend
+    names = (*KeyTests.names, "new\nline", "esc\x7f")  # moto finds no route for a newline
+
+
+class TestKeysOfMoto(KeyTests):
+    backend = MotoBackend
+
+
+def test_a_hundred_thousand_keys_are_all_in_the_plan(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"x")
+    keys = {f"{number % 100:02}/{number:06}": "one" for number in range(100_000)}
+    with S3Server(
+        tmp_path, first_byte_latency_s=None, rate_bytes_per_s=None, index={BUCKET: keys}
+    ) as server:
+        plan = plan_of(server.endpoint_url)
+    assert {remote.key for remote in plan.objects} == set(keys)
+    assert plan.bytes == len(plan.objects) == 100_000
