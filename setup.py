@@ -27,7 +27,10 @@ setup(
     ],
     # Bounded above, so that every machine formats and checks alike; all run on Python 3.9.
     extras_require={
-        "bayes": ["optuna>=5,<6"],  # `sweep --strategy bayes`
+        "bayes": ["optuna>=5,<6"],  # `sweep --strategy bayes`, `transfer tune`
+        # `transfer tune --strategy syne-tune`; it declares Python 3.8 and needs 3.10
+        "syne-tune": ["syne-tune>=0.16,<0.17; python_version >= '3.10'"],
+        "tune": ["matplotlib>=3.9,<4", "pandas>=2.2,<4", "pyarrow>=18"],  # files of `transfer tune`
         "test": [
             "hypothesis>=6.140,<7",
             "jsonschema>=4.25,<5",

@@ -17,10 +17,11 @@ from profiler.cli import (
     rollback,
     status,
     sweep,
+    transfer,
     verify,
 )
 
 ALL: tuple[ModuleType, ...] = (
     *(doctor, demo, profile, pull, sweep, advise, predict, apply, verify, status, rollback),
-    *(contract, lab),
+    *(transfer, contract, lab),
 )

@@ -23,8 +23,8 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
         "--transfer",
         metavar="NAME=VALUE,…|FILE",
         default="",
-        help="max_concurrency, multipart_chunksize, io_chunksize, max_io_queue, multipart_threshold, "
-        "use_threads; or a .json file that `transfer tune` wrote",
+        help="max_concurrency, multipart_chunksize, io_chunksize, max_io_queue, "
+        "multipart_threshold, use_threads; or a .json file that `transfer tune` wrote",
     )
 
 

@@ -60,6 +60,7 @@ NEEDED_BY: dict[str, tuple[str, ...]] = {
     "verify": (),
     "status": ("root",),
     "rollback": ("root",),
+    "transfer": ("syncfs", "boto3"),
     "contract": (),
     "lab": _LAB,
     "demo": (*_PULL, *_LAB[1:], "memory"),

@@ -1,0 +1,1 @@
+"""Transfer tuning: which of boto3's transfer settings pulls a given object fastest, measured."""

@@ -1,0 +1,143 @@
+"""What a trial pulls with: fresh worker processes, the real destination, a host at rest.
+
+Unlike the post's sample: the destination is the volume that is asked about, what is dirty on the
+host is written back before each pull, the files of a pull are deleted after it (so that their
+pages do not take the next one's memory), and what arrived is compared with S3's checksum in the
+first pull of each point, by size in the others. Workers start before the clock does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+import psutil
+
+from contracts.units import format_size
+from profiler.pull.access import S3Access
+from profiler.pull.destination import Destination
+from profiler.pull.durability import sync_file_system
+from profiler.pull.errors import PullError
+from profiler.pull.results import Failure
+from profiler.pull.settings import TransferSettings
+from profiler.pull.source import Plan
+from profiler.pull.workers import WorkerPool
+from profiler.tune.space import Point, held_bytes, settings_at
+from profiler.tune.trial import Pull, PullOnce
+from sysctl.host.sysctls import read_available_bytes, read_writeback
+from sysctl.host.system import System
+
+#: What waits in the workers' memory may take this part of what is available.
+_MEMORY_SHARE = 0.5
+
+
+@dataclass
+class TransferBench:
+    """Implements `profiler.tune.trial.Bench` by real pulls of a plan.
+
+    With `durable` a pull's time ends when it is on the device, else when the last object returned.
+    """
+
+    access: S3Access
+    plan: Plan
+    destination: Destination
+    base: TransferSettings = field(default_factory=TransferSettings)
+    workers: int | None = None
+    durable: bool = False
+    system: System = field(default_factory=System)
+
+    @property
+    def largest_object_bytes(self) -> int:
+        """The size of the plan's largest object."""
+        return max(remote.size_bytes for remote in self.plan.objects)
+
+    @property
+    def worker_count(self) -> int:
+        """Worker processes: as asked, else one per core, never more than objects."""
+        return min(self.workers or os.cpu_count() or 1, len(self.plan.objects))
+
+    @contextlib.contextmanager
+    def opened(self, point: Point) -> Iterator[PullOnce]:
+        """See Bench. Raises PullError for a point that may need more memory than there is."""
+        settings = settings_at(point, self.base)
+        self._check_memory(settings)
+        with WorkerPool(self.access, settings, self.worker_count) as pool:
+            is_verified = False
+
+            def pull_once(stop_after_s: float | None) -> Pull:
+                nonlocal is_verified
+                pull = self._pull(pool, stop_after_s, with_checksum=not is_verified)
+                is_verified = True
+                return pull
+
+            yield pull_once
+
+    def context(self) -> dict[str, object]:
+        """Where and on what it is measured, for the record. Raises HostError."""
+        import boto3
+        import s3transfer
+
+        return {
+            "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "source": str(self.plan.location),
+            "objects": len(self.plan.objects),
+            "bytes": self.plan.bytes,
+            "destination": str(self.destination.path),
+            "workers": self.worker_count,
+            "timed_until": "durable" if self.durable else "return",
+            "cpus": os.cpu_count(),
+            "available_bytes": read_available_bytes(self.system),
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+            "boto3": boto3.__version__,
+            "s3transfer": s3transfer.__version__,
+            "writeback": read_writeback(self.system),
+        }
+
+    def _check_memory(self, settings: TransferSettings) -> None:
+        held = held_bytes(settings, self.largest_object_bytes) * self.worker_count
+        available_bytes = read_available_bytes(self.system)
+        if held > available_bytes * _MEMORY_SHARE:
+            raise PullError(
+                f"up to {format_size(held)} may wait in memory, of which "
+                f"{format_size(available_bytes)} is available",
+                "lower io_chunksize or max_io_queue",
+            )
+
+    def _pull(self, pool: WorkerPool, stop_after_s: float | None, *, with_checksum: bool) -> Pull:
+        with self.destination.stage(self.plan) as staging:
+            pool.start()
+            os.sync()  # of the whole host: what others left dirty counts against the same limits
+            cpu_before, host_before = _cpu_seconds(pool.pids), psutil.cpu_times()
+            result = pool.run(staging, stop_after_s=stop_after_s)
+            durable_s = sync_file_system(staging.root_fd) if self.durable else 0.0
+            host_after = psutil.cpu_times()
+            cpu_seconds = _cpu_seconds(pool.pids) - cpu_before
+            _require_all(result.failures)
+            verified = pool.verify(staging, result, with_checksum=with_checksum, publish=False)
+            _require_all(verified.failures)
+        seconds = result.return_seconds + durable_s
+        return Pull(seconds, result.bytes, cpu_seconds, _busy_share(host_before, host_after))
+
+
+def _require_all(failures: tuple[Failure, ...]) -> None:
+    if failures:
+        raise PullError(f"{failures[0].key}: {failures[0].reason}", "see `writewise pull`")
+
+
+def _cpu_seconds(pids: tuple[int, ...]) -> float:
+    times = [psutil.Process(pid).cpu_times() for pid in pids]
+    return float(sum(time.user + time.system for time in times))
+
+
+def _busy_share(before: Any, after: Any) -> float:
+    """The share of the CPUs' time that was neither idle nor waiting for a disk."""
+    spent = [b - a for a, b in zip(before, after)]
+    idle = (after.idle - before.idle) + (after.iowait - before.iowait)
+    total = sum(spent[:8])  # guest times, the last two, are in user and nice already: proc(5)
+    return 1 - idle / total if total > 0 else 0.0

@@ -1,0 +1,103 @@
+"""What is searched: boto3's transfer settings as axes, their ranges as data.
+
+The first four axes and their ranges are those of the AWS Open Source Blog's "Learn Amazon Simple
+Storage Service transfer configuration with Syne Tune". All numbers are searched by their
+logarithm: what matters of each is the factor between two values (the post's sample drew
+max_concurrency evenly, so that one draw in twenty was below 60).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Union
+
+from contracts.errors import UsageError
+from contracts.text import quoted
+from profiler.pull.settings import TransferSettings
+
+#: One setting's value: a count, a size in bytes or a switch.
+Value = int  # a switch is a bool, which is an int
+#: A value for each axis that is searched, by name.
+Point = Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Whole numbers from `low` to `high`, both included, searched by their logarithm."""
+
+    name: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few values without an order."""
+
+    name: str
+    values: tuple[Value, ...]
+
+
+Axis = Union[Range, Choice]
+
+#: The axes of the post, searched by default.
+POST_AXES: tuple[Axis, ...] = (
+    Range("max_concurrency", 10, 1000),
+    Range("multipart_chunksize", 10**6, 10**10),
+    Range("max_io_queue", 100, 100_000),
+    Range("io_chunksize", 1000, 10**9),
+)
+ALL_AXES: tuple[Axis, ...] = (
+    *POST_AXES,
+    Range("multipart_threshold", 10**6, 10**10),
+    Choice("use_threads", (True, False)),
+)
+#: The axes in bytes.
+SIZES = ("multipart_chunksize", "io_chunksize", "multipart_threshold")
+DEFAULT_NAMES = tuple(axis.name for axis in POST_AXES)
+
+
+def axes_named(names: Sequence[str]) -> tuple[Axis, ...]:
+    """The axes of these names, in their own order. Raises UsageError for an unknown name."""
+    known = {axis.name: axis for axis in ALL_AXES}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{quoted(name)} cannot be tuned", f"use some of {', '.join(known)}")
+    return tuple(axis for axis in ALL_AXES if axis.name in names)
+
+
+def fitted(axes: Sequence[Axis], object_bytes: int) -> tuple[Axis, ...]:
+    """The axes up to the size of the largest object: all beyond it is one part, or one chunk."""
+    return tuple(_fitted(axis, object_bytes) for axis in axes)
+
+
+def _fitted(axis: Axis, object_bytes: int) -> Axis:
+    if not isinstance(axis, Range) or axis.name not in SIZES:
+        return axis
+    return replace(axis, high=max(axis.low, min(axis.high, object_bytes)))
+
+
+def point_of(settings: TransferSettings, axes: Sequence[Axis]) -> dict[str, Value]:
+    """Where settings lie on the axes; what is beyond the end of one is put at its end."""
+    return {axis.name: _within(getattr(settings, axis.name), axis) for axis in axes}
+
+
+def _within(value: Value, axis: Axis) -> Value:
+    return min(max(value, axis.low), axis.high) if isinstance(axis, Range) else value
+
+
+def settings_at(point: Point, base: TransferSettings) -> TransferSettings:
+    """The settings of a point; what is not searched is as in `base`."""
+    return replace(base, **dict(point))  # type: ignore[arg-type]
+
+
+def held_bytes(settings: TransferSettings, object_bytes: int) -> int:
+    """How much of one object may wait in memory for the thread that writes, at most, in bytes.
+
+    s3transfer bounds the queue by its number of chunks; each fetching thread holds one more.
+    """
+    if not settings.use_threads:
+        return min(object_bytes, settings.io_chunksize)
+    chunks = settings.max_io_queue + settings.max_concurrency
+    return min(object_bytes, chunks * settings.io_chunksize)

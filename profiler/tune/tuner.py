@@ -1,0 +1,111 @@
+"""The search and its recheck, from the first trial (boto3's defaults) to a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from contracts.errors import UsageError
+from contracts.units import format_seconds
+from profiler.pull.settings import TransferSettings
+from profiler.tune.budget import Budget
+from profiler.tune.limits import name_limit
+from profiler.tune.recheck import DEFAULT_PAIRS, Recheck, recheck
+from profiler.tune.space import Axis, Point, point_of, settings_at
+from profiler.tune.strategies import Strategy
+from profiler.tune.trial import State, Trial, TrialRunner
+
+OnTrial = Callable[[Trial], None]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """All that was measured, and what follows of it.
+
+    The first trial is the defaults'. `limit` is what held the defaults back, as far as the trials
+    tell; `ended` is why the search ended. `context` is where it was measured, for the record.
+    """
+
+    base: TransferSettings
+    trials: tuple[Trial, ...]
+    ended: str
+    recheck: Recheck | None
+    limit: str
+    context: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def default(self) -> Trial:
+        """The trial of the defaults."""
+        return self.trials[0]
+
+    @property
+    def best(self) -> Trial:
+        """The fastest of the complete trials."""
+        return best_of(self.trials)
+
+    @property
+    def recommended(self) -> TransferSettings | None:
+        """The settings to change to, or None when the recheck did not show that they are faster."""
+        if self.recheck is None or not self.recheck.is_faster:
+            return None
+        return settings_at(self.best.point, self.base)
+
+
+def best_of(trials: Sequence[Trial]) -> Trial:
+    """The fastest of the complete trials; the defaults' is one of them."""
+    return min(
+        (trial for trial in trials if trial.mean_s is not None),
+        key=lambda trial: trial.mean_s or 0.0,
+    )
+
+
+@dataclass
+class Tuner:
+    """Searches within a budget. `base` has what is not searched; `object_bytes` names the limit."""
+
+    runner: TrialRunner
+    strategy: Strategy
+    budget: Budget
+    base: TransferSettings
+    object_bytes: int
+    pairs: int = DEFAULT_PAIRS
+    on_trial: OnTrial = lambda trial: None
+
+    def run(self) -> Tuning:
+        """Search, then recheck. Raises PullError, UsageError when not even one trial fits."""
+        trials, ended = self.search()
+        best, default = best_of(trials), trials[0]
+        checked = None
+        if best is not default and self.pairs:
+            checked = recheck(self.runner.bench, default.point, best.point, self.pairs)
+        limit = name_limit(default, trials, self.base, self.object_bytes)
+        return Tuning(self.base, tuple(trials), ended, checked, limit)
+
+    def search(self) -> tuple[list[Trial], str]:
+        """The trials, and why they ended."""
+        trials: list[Trial] = []
+        while not (ended := self.budget.used_up(trials, self.runner.elapsed_s)):
+            point = self.strategy.ask()
+            best_s = best_of(trials).mean_s if trials else None
+            trial = self.runner.run(len(trials), point, best_s, self.budget.seconds)
+            self.strategy.tell(point, trial.told_s)
+            if not trials and trial.state is not State.COMPLETE:
+                raise self._too_small()
+            trials.append(trial)
+            self.on_trial(trial)
+        if not trials:
+            raise self._too_small()
+        return trials, ended
+
+    def _too_small(self) -> UsageError:
+        given = format_seconds(self.budget.seconds)
+        return UsageError(
+            f"the budget of {given} is over before boto3's defaults were measured once",
+            "give a larger --budget, fewer --pulls, or a smaller object",
+        )
+
+
+def first_points(present: TransferSettings, axes: Sequence[Axis]) -> list[Point]:
+    """Where a search begins: boto3's defaults, then the present settings where they differ."""
+    points: list[Point] = [point_of(TransferSettings(), axes), point_of(present, axes)]
+    return points[:1] if points[0] == points[1] else points

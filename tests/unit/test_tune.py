@@ -1,0 +1,219 @@
+"""The search for transfer settings, without a pull: trials, budgets, the recheck, the limit."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from contracts.errors import UsageError
+from profiler.pull.errors import PullError
+from profiler.pull.settings import TransferSettings
+from profiler.tune.budget import Budget
+from profiler.tune.limits import connections, name_limit
+from profiler.tune.space import (
+    ALL_AXES,
+    POST_AXES,
+    axes_named,
+    fitted,
+    held_bytes,
+    point_of,
+    settings_at,
+)
+from profiler.tune.trial import State, Trial
+from profiler.tune.tuner import first_points
+from tests.unit.tunes import BYTES, FakeBench, Listed, tuner
+
+DEFAULT = point_of(TransferSettings(), POST_AXES)
+
+
+def at(max_concurrency: int) -> dict[str, int]:
+    return {**DEFAULT, "max_concurrency": max_concurrency}
+
+
+def by_concurrency(times: dict[int, float]):
+    return lambda point, number: times[point["max_concurrency"]]
+
+
+def run(times: dict[int, float], order: list[int], **options: object):
+    bench = FakeBench(by_concurrency(times))
+    strategy = Listed([at(concurrency) for concurrency in order])
+    options.setdefault("budget", Budget(trials=len(order)))
+    return tuner(bench, strategy, **options).run(), strategy, bench
+
+
+# -- the space ---------------------------------------------------------------------------------
+
+
+def test_the_post_s_point_lies_within_the_space() -> None:
+    found = TransferSettings(339, 400619332, 15096201, 122)
+    assert settings_at(point_of(found, POST_AXES), TransferSettings()) == found
+
+
+def test_boto3_s_defaults_lie_within_the_space_and_come_first() -> None:
+    assert settings_at(DEFAULT, TransferSettings()) == TransferSettings()
+    present = TransferSettings(max_concurrency=50)
+    assert first_points(present, POST_AXES) == [DEFAULT, point_of(present, POST_AXES)]
+    assert first_points(TransferSettings(), POST_AXES) == [DEFAULT]
+
+
+def test_axes_are_named_in_their_own_order() -> None:
+    names = [axis.name for axis in axes_named(("use_threads", "max_concurrency"))]
+    assert names == ["max_concurrency", "use_threads"]
+    with pytest.raises(UsageError, match="'speed' cannot be tuned"):
+        axes_named(("speed",))
+
+
+def test_sizes_beyond_the_object_are_not_searched() -> None:
+    highest = {axis.name: getattr(axis, "high", None) for axis in fitted(ALL_AXES, 10**8)}
+    assert highest["multipart_chunksize"] == highest["io_chunksize"] == 10**8
+    assert highest["max_io_queue"] == 100_000
+    assert fitted(POST_AXES, 10)[1].high == 10**6  # never below its low end
+
+
+def test_what_waits_in_memory_is_bounded_by_the_object() -> None:
+    assert held_bytes(TransferSettings(), BYTES) == 110 * 256 * 1024
+    assert held_bytes(TransferSettings(max_io_queue=100_000), BYTES) == BYTES
+    assert held_bytes(TransferSettings(use_threads=False), BYTES) == 256 * 1024
+
+
+# -- trials ------------------------------------------------------------------------------------
+
+
+def test_a_trial_is_the_mean_of_its_pulls() -> None:
+    times = iter([8.0, 9.0, 8.5, 5.0, 4.0, 6.0])
+    bench = FakeBench(lambda point, number: next(times))
+    tuning = tuner(bench, Listed([DEFAULT, at(20)]), budget=Budget(trials=2), pairs=0).run()
+    assert [trial.mean_s for trial in tuning.trials] == [8.5, 5.0]
+    assert tuning.best.rate_bytes_per_s == BYTES / 5.0
+
+
+def test_a_slow_point_is_not_repeated_and_a_hopeless_one_is_stopped() -> None:
+    tuning, strategy, bench = run({10: 4.0, 20: 7.0, 30: 600.0}, [10, 20, 30], pairs=0)
+    assert [trial.state for trial in tuning.trials] == [
+        State.COMPLETE,
+        State.SLOWER,
+        State.SLOWER,
+    ]
+    assert strategy.told == [4.0, 7.0, 10.0]  # 10 s is what was waited at most
+    assert bench.now_s - 1000 == 3 * 0.5 + 3 * 4.0 + 7.0 + 10.0
+
+
+def test_the_search_ends_with_its_time_and_a_trial_that_is_cut_tells_nothing() -> None:
+    tuning, strategy, bench = run(
+        {10: 4.0, 20: 3.0}, [10, 20, 20, 20], budget=Budget(seconds=20.0), pairs=0
+    )
+    assert [trial.state for trial in tuning.trials] == [State.COMPLETE, State.CUT]
+    assert strategy.told == [4.0, None]
+    assert bench.now_s - 1000 == 20.0
+    assert tuning.ended == "its 20.0 s are over"
+    assert tuning.best is tuning.default
+
+
+@pytest.mark.parametrize("seconds", [0.1, 3.0, 9.0])
+def test_a_budget_without_room_for_the_defaults_is_refused(seconds: float) -> None:
+    with pytest.raises(UsageError, match="before boto3's defaults were measured once"):
+        run({10: 4.0}, [10], budget=Budget(seconds=seconds))
+
+
+def test_trials_and_patience_end_it_too() -> None:
+    times = {10: 4.0, 20: 3.0, 30: 2.99, 40: 3.5}
+    assert run(times, [10, 20], pairs=0)[0].ended == "its 2 trials are made"
+    tuning, _, _ = run(times, [10, 20, 30, 40, 40], budget=Budget(patience=2), pairs=0)
+    assert len(tuning.trials) == 4  # 2.99 s is no improvement on 3 s
+    assert tuning.ended == "2 trials in a row brought nothing"
+
+
+class FailingBench(FakeBench):
+    def opened(self, point):
+        if point["max_concurrency"] == 20:
+            raise PullError("too much memory")
+        return super().opened(point)
+
+
+def test_a_point_that_fails_is_told_as_bad_and_the_search_goes_on() -> None:
+    bench, strategy = FailingBench(lambda p, n: 4.0), Listed([DEFAULT, at(20), at(30)])
+    tuning = tuner(bench, strategy, budget=Budget(trials=3), pairs=0).run()
+    assert [trial.state for trial in tuning.trials][1] is State.FAILED
+    assert tuning.trials[1].problem == "too much memory"
+    assert strategy.told == [4.0, 10.0, 4.0]
+
+
+def test_the_defaults_failing_is_an_error() -> None:
+    with pytest.raises(PullError, match="too much memory"):
+        tuner(FailingBench(lambda p, n: 4.0), Listed([at(20)])).run()
+
+
+# -- the recheck -------------------------------------------------------------------------------
+
+
+def test_the_best_is_recommended_when_pairs_confirm_it() -> None:
+    tuning, _, bench = run({10: 8.3, 339: 4.9}, [10, 339])
+    assert tuning.recommended == TransferSettings(max_concurrency=339)
+    assert tuning.recheck is not None
+    assert tuning.recheck.interval.estimate == pytest.approx(4.9 / 8.3)
+    order = [point["max_concurrency"] for point in bench.pulled[6:]]
+    assert order == [10, 339, 339, 10] * 3
+
+
+def test_luck_is_not_recommended() -> None:
+    """Fast in the search alone."""
+    noise = itertools.cycle([1.0, 1.06, 0.97])
+
+    def seconds(point, number: int) -> float:
+        is_lucky = point["max_concurrency"] == 20 and number < 6
+        return (3.0 if is_lucky else 4.0) * next(noise)
+
+    bench = FakeBench(seconds)
+    tuning = tuner(bench, Listed([DEFAULT, at(20)]), budget=Budget(trials=2)).run()
+    assert tuning.best.point == at(20)
+    assert tuning.recheck is not None
+    assert tuning.recommended is None
+
+
+def test_a_gain_too_small_to_be_worth_it_is_not_recommended() -> None:
+    assert run({10: 4.0, 20: 3.9}, [10, 20])[0].recommended is None
+
+
+def test_one_pair_alone_shows_nothing() -> None:
+    assert run({10: 8.0, 20: 4.0}, [10, 20], pairs=1)[0].recommended is None
+
+
+def test_nothing_is_rechecked_when_the_defaults_are_best() -> None:
+    tuning, _, bench = run({10: 4.0, 20: 4.5}, [10, 20])
+    assert tuning.recheck is None
+    assert len(bench.pulled) == 6
+
+
+# -- the limit ---------------------------------------------------------------------------------
+
+
+def limit(rates: dict[int, float], busy_share: float = 0.5) -> str:
+    times = {concurrency: BYTES / rate for concurrency, rate in rates.items()}
+    bench = FakeBench(by_concurrency(times), busy_share=busy_share)
+    strategy = Listed([at(concurrency) for concurrency in rates])
+    tuned = tuner(bench, strategy, budget=Budget(1e6, trials=len(rates)), pairs=0).run()
+    return tuned.limit
+
+
+def test_the_limit_is_named() -> None:
+    assert limit({10: 1e9, 20: 1e9}, busy_share=0.97) == (
+        "the CPUs: 97% of their time were used while the defaults pulled"
+    )
+    aggregate = limit({10: 240 * 2**20, 100: 241 * 2**20, 300: 239 * 2**20})
+    assert aggregate.startswith("an aggregate rate of 241 MiB/s: 10 and 300 connections")
+    each = limit({20: 20 * 90 * 2**20, 10: 10 * 90 * 2**20, 40: 40 * 90 * 2**20})
+    assert each == "the rate of a connection: 90.0 MiB/s each, with up to 40 connections"
+    assert limit({10: 1e9, 11: 5e8}) == "not told by these trials"
+
+
+def test_connections_are_those_that_have_a_part() -> None:
+    assert connections(TransferSettings(), BYTES) == 10
+    assert connections(TransferSettings(339, 400619332), BYTES) == 9
+    assert connections(TransferSettings(), 8 * 2**20 - 1) == 1
+    assert connections(TransferSettings(use_threads=False), BYTES) == 1
+
+
+def test_a_limit_without_complete_trials_is_unknown() -> None:
+    cut = Trial(0, DEFAULT, State.CUT, 1.0)
+    assert name_limit(cut, [cut], TransferSettings(), BYTES) == "not told by these trials"
