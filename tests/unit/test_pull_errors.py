@@ -54,7 +54,6 @@ def client_error(code: str, status: int = 400) -> exceptions.ClientError:
         ),
         (client_error("AuthorizationHeaderMalformed"), "bucket bk is in another region"),
         (client_error("301", 301), "bucket bk is in another region"),
-        (client_error("403", 403), "access to bucket bk is denied"),
         (client_error("TokenRefreshRequired"), "the session token has expired"),
         (
             OSError(errno.ENOSPC, "No space"),
@@ -82,6 +81,7 @@ def test_what_meets_every_object_has_a_sentence_and_a_hint(error: Exception, mes
         (client_error("NoSuchKey", 404), "the object no longer exists"),
         (client_error("404", 404), "the object no longer exists"),
         (client_error("InvalidObjectState", 403), "archived"),
+        (client_error("403", 403), "access to bucket bk is denied"),
         (client_error("SlowDown", 503), "slow down"),
         (S3DownloadFailedError(SECRET), "did not arrive whole"),
         (

@@ -1,0 +1,1 @@
+"""Sets of objects to pull that others have published figures for: YAML files, and their loader."""

@@ -1,0 +1,145 @@
+"""Workloads as data: read from YAML, every error at once, and found by name.
+
+A file is a list of mappings with the fields of Workload, sizes and times with their units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from contracts.errors import InvalidFileError, UsageError
+from contracts.files import FileKind
+from contracts.text import printable, quoted, suggestion
+from contracts.units import parse_count, parse_latency_ns, parse_size_bytes
+
+#: The shipped files, in the order in which their workloads are listed.
+SHIPPED = ("synapse.yaml", "case-study.yaml", "small-files.yaml")
+_FILE = FileKind("workload", 1 << 20, "see profiler/workloads for files as they should be")
+_MAX_OBJECTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A set of objects, and the shape of the S3 that they come from.
+
+    `objects` files of `size_bytes`; those after the first `distinct` have the content of one of
+    these. With `shards` they come in so many TAR files instead. `workers` is the number of
+    processes that pull, None for one per core. The source has `first_byte_latency_ns`, and
+    `rate_bytes_per_s` per connection.
+    """
+
+    name: str
+    what: str
+    objects: int
+    size_bytes: int
+    distinct: int = 1
+    shards: int | None = None
+    workers: int | None = None
+    first_byte_latency_ns: int = 20_000_000
+    rate_bytes_per_s: int = 90_000_000
+
+    @property
+    def bytes(self) -> int:
+        """The content of all files together, without what TAR adds."""
+        return self.objects * self.size_bytes
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str) or not value or value != printable(value):
+        raise ValueError("must be text")
+    return value
+
+
+def _count(value: object) -> int:
+    """A count from 1; YAML gives an int for `40`, text for `8k`."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError("must be a count")
+    number = parse_count(str(value))
+    if not 1 <= number <= _MAX_OBJECTS:
+        raise ValueError(f"must be 1 to {_MAX_OBJECTS}")
+    return number
+
+
+#: Name in the file → Workload's field, and what reads the value.
+_FIELDS: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "name": ("name", _word),
+    "what": ("what", _word),
+    "objects": ("objects", _count),
+    "size": ("size_bytes", lambda value: parse_size_bytes(str(value))),
+    "distinct": ("distinct", _count),
+    "shards": ("shards", _count),
+    "workers": ("workers", _count),
+    "first_byte_latency": ("first_byte_latency_ns", lambda value: parse_latency_ns(str(value))),
+    "rate_per_connection": ("rate_bytes_per_s", lambda value: parse_size_bytes(str(value))),
+}
+_NEEDED = {field.name for field in fields(Workload) if field.default is MISSING}
+
+
+def shipped_workloads() -> tuple[Workload, ...]:
+    """All workloads that come with Writewise."""
+    folder = Path(__file__).parent
+    return tuple(each for name in SHIPPED for each in load_workloads(str(folder / name)))
+
+
+def find_workload(name: str) -> Workload:
+    """The workload of a name, or the only one of a YAML file. Raises UsageError."""
+    if name.endswith((".yaml", ".yml")):
+        found = load_workloads(name)
+        if len(found) == 1:
+            return found[0]
+        raise UsageError(
+            f"{printable(name)} has {len(found)} workloads", "give a file with the one to pull"
+        )
+    by_name = {workload.name: workload for workload in shipped_workloads()}
+    if name not in by_name:
+        hint = suggestion(name, by_name)
+        raise UsageError(
+            f"{quoted(name)} is no workload{', ' + hint if hint else ''}",
+            f"workloads are {', '.join(by_name)}, or a YAML file of one",
+        )
+    return by_name[name]
+
+
+def load_workloads(path: str) -> tuple[Workload, ...]:
+    """Read a file. Raises UsageError, as InvalidFileError with every error's place in it."""
+    import yaml
+
+    text = _FILE.read_text(path)
+    try:
+        document = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        place = "" if line is None else f"line {line + 1}: "
+        raise InvalidFileError(printable(path), [f"{place}no YAML"]) from None
+    if not isinstance(document, list) or not document:
+        raise InvalidFileError(printable(path), ["must be a list of workloads"])
+    problems: list[str] = []
+    parsed = [_parse(item, f"[{number}]", problems) for number, item in enumerate(document)]
+    if problems:
+        raise InvalidFileError(printable(path), problems)
+    return tuple(Workload(**values) for values in parsed)
+
+
+def _parse(item: object, place: str, problems: list[str]) -> dict[str, Any]:
+    """The fields of one workload; what is wrong with them goes to `problems`."""
+    if not isinstance(item, Mapping):
+        problems.append(f"{place}: must be a mapping")
+        return {}
+    values: dict[str, Any] = {}
+    for key, value in item.items():
+        name = printable(str(key))
+        if name not in _FIELDS:
+            problems.append(f"{place}.{name}: there is no such field")
+            continue
+        field, read = _FIELDS[name]
+        try:
+            values[field] = read(value)
+        except ValueError as error:
+            problems.append(f"{place}.{name}: {error}")
+            values[field] = None
+    missing = [name for name, (field, _) in _FIELDS.items() if field in _NEEDED - set(values)]
+    problems += [f"{place}.{name}: is missing" for name in missing]
+    return values

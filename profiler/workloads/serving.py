@@ -1,0 +1,76 @@
+"""A workload's objects, made on this host and served by the lab's S3 server.
+
+Most are hard links, so that a set larger than memory stays in the page cache and costs little
+disk. The content depends on the workload alone: two hosts pull the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from profiler.lab.s3_server import S3Server
+from profiler.workloads.catalogue import Workload
+
+BUCKET = "workload"
+_BLOCK_BYTES = 1 << 20
+
+
+@contextlib.contextmanager
+def served(workload: Workload) -> Iterator[S3Server]:
+    """The server with the workload in the bucket BUCKET, from a folder in TMPDIR of its own.
+
+    Raises OSError when the folder cannot take it, WritewiseError when the server does not start.
+    """
+    with tempfile.TemporaryDirectory(prefix="writewise-workload-") as folder:
+        make_objects(Path(folder), workload)
+        with S3Server(
+            Path(folder, "buckets"),
+            first_byte_latency_s=workload.first_byte_latency_ns / 1e9,
+            rate_bytes_per_s=float(workload.rate_bytes_per_s),
+        ) as server:
+            yield server
+
+
+def make_objects(folder: Path, workload: Workload) -> None:
+    """Make `buckets/BUCKET` in `folder`, and beside it the contents that its files link to."""
+    bucket, contents = folder / "buckets" / BUCKET, folder / "contents"
+    bucket.mkdir(parents=True)
+    contents.mkdir()
+    for number in range(min(workload.distinct, workload.objects)):
+        _write(contents / str(number), workload.size_bytes, number)
+    if workload.shards:
+        _make_shards(bucket, contents, workload)
+        return
+    for number in range(workload.objects):
+        os.link(_content(contents, workload, number), bucket / f"{number:06}.bin")
+
+
+def _content(contents: Path, workload: Workload, number: int) -> Path:
+    return contents / str(number % min(workload.distinct, workload.objects))
+
+
+def _make_shards(bucket: Path, contents: Path, workload: Workload) -> None:
+    """The files in as many TAR files, with the names that they would have as objects."""
+    count = min(workload.shards or 1, workload.objects)
+    for shard in range(count):
+        first, end = (workload.objects * edge // count for edge in (shard, shard + 1))
+        with tarfile.open(bucket / f"shard-{shard:04}.tar", "x") as archive:
+            for number in range(first, end):
+                entry = tarfile.TarInfo(f"{number:06}.bin")
+                entry.size = workload.size_bytes
+                with _content(contents, workload, number).open("rb") as file:
+                    archive.addfile(entry, file)
+
+
+def _write(path: Path, size_bytes: int, number: int) -> None:
+    """Bytes that no device can compress and any host makes alike: SHAKE-128 of the position."""
+    with path.open("xb") as file:
+        for position in range(0, size_bytes, _BLOCK_BYTES):
+            block = hashlib.shake_128(f"writewise {number} {position}".encode())
+            file.write(block.digest(min(_BLOCK_BYTES, size_bytes - position)))

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import InvalidFileError, UsageError
+from profiler.workloads.catalogue import (
+    Workload,
+    find_workload,
+    load_workloads,
+    shipped_workloads,
+)
+from profiler.workloads.serving import BUCKET, make_objects
+
+GIB = 2**30
+
+
+def test_shipped_workloads_have_names_of_their_own_that_say_what_they_are() -> None:
+    shipped = shipped_workloads()
+    assert len({workload.name for workload in shipped}) == len(shipped) == 10
+    for workload in shipped:
+        sizes = re.findall(r"([0-9]+)x([0-9]+)(KiB|MiB|GiB)", workload.name)
+        unit = {"KiB": 2**10, "MiB": 2**20, "GiB": GIB}[sizes[-1][2]]
+        assert (workload.objects, workload.size_bytes) == (
+            int(sizes[-1][0]),
+            int(sizes[-1][1]) * unit,
+        )
+
+
+def test_the_seven_rows_of_the_source_are_there() -> None:
+    rows = [each for each in shipped_workloads() if each.name.startswith("synapse-")]
+    names = [row.name.split("-")[1] for row in rows]
+    assert sorted(names) == sorted(
+        ["10x10GiB", "1x10GiB", "10x1GiB", "100x100MiB", "10x100MiB", "100x10MiB", "1000x1MiB"]
+    )
+
+
+def test_shards_have_the_same_files(tmp_path: Path) -> None:
+    plain = Workload("plain", "x", objects=10, size_bytes=3000, distinct=3)
+    sharded = Workload("sharded", "x", objects=10, size_bytes=3000, distinct=3, shards=4)
+    make_objects(tmp_path / "plain", plain)
+    make_objects(tmp_path / "sharded", sharded)
+    wanted = {
+        path.name: path.read_bytes() for path in (tmp_path / "plain/buckets" / BUCKET).iterdir()
+    }
+    found: dict[str, bytes] = {}
+    shards = sorted((tmp_path / "sharded/buckets" / BUCKET).iterdir())
+    for shard in shards:
+        with tarfile.open(shard) as archive:
+            for entry in archive:
+                file = archive.extractfile(entry)
+                assert file is not None
+                found[entry.name] = file.read()
+    assert len(shards) == 4
+    assert len(wanted) == 10
+    assert len(set(wanted.values())) == 3
+    assert found == wanted
+
+
+def test_content_has_its_size_and_is_the_same_each_time(tmp_path: Path) -> None:
+    workload = Workload("w", "x", objects=1, size_bytes=2**20 + 7)
+    for name in ("first", "second"):
+        make_objects(tmp_path / name, workload)
+    first, second = (
+        (tmp_path / name / "buckets" / BUCKET / "000000.bin").read_bytes()
+        for name in ("first", "second")
+    )
+    assert first == second
+    assert len(first) == 2**20 + 7
+    assert len(set(first)) == 256
+
+
+def test_a_workload_is_found_by_name_or_in_a_file(tmp_path: Path) -> None:
+    assert find_workload("synapse-1000x1MiB").bytes == 1000 * 2**20
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "[{name: own, what: mine, objects: 8k, size: 1KiB, workers: 2,"
+        " first_byte_latency: 5ms, rate_per_connection: 10MB}]"
+    )
+    assert find_workload(str(path)) == Workload(
+        "own", "mine", 8000, 1024, 1, None, 2, 5_000_000, 10_000_000
+    )
+    with pytest.raises(UsageError, match="'synapse-1000x1Mib' is no workload") as unknown:
+        find_workload("synapse-1000x1Mib")
+    assert "case-study-40x48MiB" in unknown.value.hint
+
+
+def test_every_error_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(
+        "- {name: a, what: b, objects: 0, size: 1XB}\n"
+        "- {name: a, objects: true, size: 1MiB, colour: red}\n"
+        "- text\n"
+    )
+    with pytest.raises(InvalidFileError) as error:
+        load_workloads(str(path))
+    assert [problem.split(":")[0] for problem in error.value.problems] == [
+        *("[0].objects", "[0].size"),
+        *("[1].objects", "[1].colour", "[1].what"),
+        "[2]",
+    ]
+
+
+@pytest.mark.parametrize("text", ["name: x", "[]", "'", "- !!python/object:os.system {}", "{a: [}"])
+def test_what_is_no_list_of_workloads_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError):
+        load_workloads(str(path))
