@@ -12,6 +12,7 @@ setup(
     package_data={
         "contracts": ["library/*", "schema.json"],
         "profiler": ["packages.tsv"],
+        "profiler.workloads": ["*.yaml"],
         "profiler.bpf": ["probes/*.bpf.c", "probes/*.bpf.h", "headers/**/*.h", "headers/kallsyms"],
     },
     # BCC is missing here on purpose: `bcc` on PyPI is another project. Ours comes from the

@@ -6,14 +6,18 @@ import argparse
 import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from contracts.errors import UsageError
 from profiler.cli.common import add_access_arguments, terminable
 
 if TYPE_CHECKING:
     from contracts.model import Contract
     from profiler.measured_pull import PullMeasurement
+    from profiler.pull.access import S3Access
     from profiler.pull.resume import Resumed
+    from profiler.pull.source import Location
 
 NAME = "pull"
 HELP = "pull objects from S3 under a contract, measured and verified"
@@ -23,12 +27,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Source, destination, and how to pull."""
     from profiler.cli import argument_types as types
 
-    parser.add_argument("source", metavar="s3://BUCKET/PREFIX", help="a directory of keys, or one")
+    parser.add_argument(
+        "source",
+        metavar="s3://BUCKET/PREFIX",
+        help="a directory of keys, or one; with --workload its name, or a YAML file",
+    )
     parser.add_argument(
         "destination", metavar="DEST", type=types.directory, help="an existing directory"
     )
     add_access_arguments(parser)
     parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
+    parser.add_argument(
+        "--workload",
+        action="store_true",
+        help="pull a set of objects made for measuring from a server on this host (in TMPDIR), "
+        "and delete it at the end",
+    )
     parser.add_argument("--contract", metavar="FILE", help="default: the case study's contract")
     parser.add_argument(
         "--verify",
@@ -59,33 +73,55 @@ def _pull(arguments: argparse.Namespace, contract: Contract) -> tuple[Resumed, P
     from rich.console import Console
 
     from profiler.measured_pull import Verify, measure_pull
-    from profiler.pull.access import S3Access
     from profiler.pull.destination import Destination
     from profiler.pull.resume import Resumed, find_missing
     from profiler.pull.settings import parse_settings
-    from profiler.pull.source import list_plan, parse_location
+    from profiler.pull.source import list_plan
     from profiler.pull.workers import WorkerPool
     from profiler.report.progress import shown_progress
     from profiler.session import ProfileSession
 
-    location, settings = parse_location(arguments.source), parse_settings(arguments.transfer)
-    access = S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request)
-    pool = WorkerPool(access, settings, arguments.workers)
-    destination = Destination(arguments.destination)
-    with destination.open():
-        pass  # what is wrong with it is said before anything is asked of S3
-    plan = list_plan(access, location)
+    settings, destination = parse_settings(arguments.transfer), Destination(arguments.destination)
     with contextlib.ExitStack() as stack:
+        with destination.open():
+            pass  # what is wrong with it is said before anything is asked of S3, or made
+        access, location, workers = stack.enter_context(_source(arguments))
+        pool = WorkerPool(access, settings, workers)
+        plan = list_plan(access, location)
         stack.enter_context(pool)
-        resumed = Resumed(plan, ()) if arguments.all else find_missing(pool, plan, destination)
+        pulls_all = arguments.all or arguments.workload
+        resumed = Resumed(plan, ()) if pulls_all else find_missing(pool, plan, destination)
         session = stack.enter_context(ProfileSession(contract))
         show = stack.enter_context(shown_progress(Console(stderr=True)))
         measured = measure_pull(
             *(pool, resumed.missing, destination, session),
+            keep=not arguments.workload,
             verify=Verify(arguments.verify),
             on_phase=show,
         )
         return resumed, measured
+
+
+@contextlib.contextmanager
+def _source(arguments: argparse.Namespace) -> Iterator[tuple[S3Access, Location, int | None]]:
+    """How S3 is reached, what is pulled, and by how many workers (None: one per core)."""
+    from profiler.pull.access import S3Access
+    from profiler.pull.source import Location, parse_location
+
+    if not arguments.workload:
+        is_signed = not arguments.no_sign_request
+        access = S3Access(arguments.endpoint_url, sign_requests=is_signed)
+        yield access, parse_location(arguments.source), arguments.workers
+        return
+    from profiler.workloads.catalogue import find_workload
+    from profiler.workloads.serving import BUCKET, served
+
+    if arguments.endpoint_url is not None:
+        raise UsageError("--workload has a server of its own", "leave --endpoint-url out")
+    workload = find_workload(arguments.source)
+    with served(workload) as server:
+        access = S3Access(server.endpoint_url, sign_requests=False)
+        yield access, Location(BUCKET, ""), arguments.workers or workload.workers
 
 
 def _print(

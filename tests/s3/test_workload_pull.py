@@ -1,0 +1,52 @@
+"""A workload from the command line's arguments to verified files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import UsageError
+from profiler.cli import pull
+from profiler.measured_pull import measure_pull
+from profiler.pull.destination import Destination
+from profiler.pull.settings import TransferSettings
+from profiler.pull.source import list_plan
+from profiler.pull.workers import WorkerPool
+
+
+def parse(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    pull.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> str:
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "[{name: own, what: mine, objects: 30, size: 10KiB, distinct: 2, shards: 3, workers: 1,"
+        " first_byte_latency: 50ms, rate_per_connection: 10MB}]"
+    )
+    return str(path)
+
+
+def test_a_workload_is_served_with_its_shape_and_arrives(workload: str, destination: Path) -> None:
+    arguments = parse("--workload", workload, str(destination))
+    with pull._source(arguments) as (access, location, workers):
+        plan = list_plan(access, location)
+        with WorkerPool(access, TransferSettings(), workers) as pool:
+            assert len(pool.pids) == 1
+            measured = measure_pull(pool, plan, Destination(destination), None, keep=False)
+    assert measured.failures == ()
+    assert measured.result.objects == 3
+    assert measured.result.bytes > 30 * 10 * 1024
+    assert measured.return_seconds > 0.050
+    assert list(destination.iterdir()) == []
+
+
+def test_an_endpoint_does_not_go_with_a_workload(workload: str, destination: Path) -> None:
+    arguments = parse("--workload", workload, str(destination), "--endpoint-url", "http://h:1")
+    with pytest.raises(UsageError, match="server of its own"), pull._source(arguments):
+        pass
