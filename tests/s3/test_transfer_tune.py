@@ -1,0 +1,131 @@
+"""Tuning by real pulls from our server, shaped: the bench, and the command from end to end."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from profiler.cli.main import main
+from profiler.lab.s3_server import S3Server
+from profiler.pull.access import S3Access
+from profiler.pull.destination import Destination
+from profiler.pull.errors import PullError, PullStoppedError
+from profiler.pull.source import list_plan, parse_location
+from profiler.tune.bench import TransferBench
+from tests.s3.conftest import BUCKET, MIB
+
+SIZE = 24 * MIB
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """5 ms to the first byte and 40 MB/s per connection, so that connections decide."""
+    root = tmp_path_factory.mktemp("tune")
+    (root / BUCKET).mkdir()
+    (root / BUCKET / "object").write_bytes(os.urandom(SIZE))
+    with S3Server(root, first_byte_latency_s=0.005, rate_bytes_per_s=40_000_000) as server:
+        yield server.endpoint_url
+
+
+def bench_for(endpoint: str, destination: Path, **options: object) -> TransferBench:
+    access = S3Access(endpoint)
+    plan = list_plan(access, parse_location(f"s3://{BUCKET}/object"))
+    return TransferBench(access, plan, Destination(destination), **options)
+
+
+def test_a_pull_is_measured_verified_and_deleted(endpoint: str, destination: Path) -> None:
+    bench = bench_for(endpoint, destination)
+    with bench.opened({"max_concurrency": 10, "multipart_chunksize": 8 * MIB}) as pull_once:
+        pull = pull_once(None)
+    assert pull.bytes == SIZE
+    assert pull.seconds > 8 * MIB / 40_000_000  # three connections, 8 MiB each
+    assert pull.cpu_seconds > 0
+    assert 0 <= pull.busy_share <= 1
+    assert list(destination.iterdir()) == []
+
+
+def test_connections_are_what_counts_on_a_shaped_server(endpoint: str, destination: Path) -> None:
+    bench = bench_for(endpoint, destination)
+    with bench.opened({"use_threads": False}) as one, bench.opened({}) as three:
+        assert one(None).seconds > 1.3 * three(None).seconds
+
+
+def test_a_pull_is_stopped_and_the_next_one_works(endpoint: str, destination: Path) -> None:
+    bench = bench_for(endpoint, destination)
+    with bench.opened({"use_threads": False}) as pull_once:
+        with pytest.raises(PullStoppedError):
+            pull_once(0.1)
+        assert list(destination.iterdir()) == []
+        assert pull_once(None).bytes == SIZE
+
+
+def test_time_until_durable_includes_the_sync(
+    endpoint: str, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("profiler.tune.bench.sync_file_system", lambda descriptor: 1000.0)
+    with bench_for(endpoint, destination, durable=True).opened({}) as pull_once:
+        assert pull_once(None).seconds > 1000
+    with bench_for(endpoint, destination).opened({}) as pull_once:
+        assert pull_once(None).seconds < 1000
+
+
+def test_a_point_that_needs_more_memory_than_there_is_is_not_tried(
+    endpoint: str, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("profiler.tune.bench.read_available_bytes", lambda system: SIZE)
+    bench = bench_for(endpoint, destination)
+    with pytest.raises(PullError, match="may wait in memory"), bench.opened({}):
+        pass
+    with bench.opened({"max_io_queue": 10, "max_concurrency": 10}):
+        pass
+
+
+def test_the_context_records_the_writeback_settings(endpoint: str, destination: Path) -> None:
+    context = bench_for(endpoint, destination).context()
+    assert "vm.dirty_expire_centisecs" in context["writeback"]
+    assert context["bytes"] == SIZE
+    assert context["workers"] == 1
+    json.dumps(context)
+
+
+@pytest.mark.parametrize("strategy", ["random", "optuna"])
+def test_the_command_from_end_to_end(
+    strategy: str, endpoint: str, destination: Path, tmp_path: Path, capsys
+) -> None:
+    if strategy == "optuna":
+        pytest.importorskip("optuna", reason="pip install -e .[bayes]")
+    words = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} "
+    words += f"--trials 3 --pulls 1 --pairs 2 --strategy {strategy} --output {tmp_path}/out"
+    assert main(words.split()) == 0
+    printed = capsys.readouterr()
+    assert "The search ended after 3 trials: its 3 trials are made." in printed.out
+    assert "trial 0:" in printed.err
+    rows = list(csv.DictReader((tmp_path / "out" / "trials.csv").open()))
+    assert len(rows) == 3
+    assert rows[0]["max_concurrency"] == "10"
+    document = json.loads((tmp_path / "out" / "tuning.json").read_text())
+    assert document["context"]["source"] == f"s3://{BUCKET}/object"
+    assert (document["recommended"] is not None) == (tmp_path / "out/transfer.json").exists()
+    assert list(destination.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("--strategy gp", "'gp' is no strategy"),
+        ("--space speed", "'speed' cannot be tuned"),
+        ("--budget 1ms", "the budget of 1.00 ms is over before boto3's defaults were measured"),
+        ("--transfer io_chunksize=1", "io_chunksize: use 1kB to 1GiB"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(
+    words: str, problem: str, endpoint: str, destination: Path, capsys
+) -> None:
+    command = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} {words}"
+    assert main(command.split()) == 2
+    assert problem in capsys.readouterr().err
