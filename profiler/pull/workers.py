@@ -52,6 +52,8 @@ from profiler.pull.worker import (
 _TICK_S = 0.1
 _MAX_WORKERS = 1024  # beyond the cores of any instance, and below what harms
 _START_TIMEOUT_S = 60.0
+#: Longer than a client needs to try again after each of its own timeouts.
+_MAX_SILENCE_S = 120.0
 _CLOSE_TIMEOUT_S = 1.0
 _STOP_TIMEOUT_S = 0.8
 
@@ -267,20 +269,26 @@ class WorkerPool:
         began_s, limit_s = time.monotonic(), math.inf if stop_after_s is None else stop_after_s
         waiting, idle = deque(jobs), deque(self._workers * self._ready.jobs_at_once)
         busy: list[_Worker] = []  # a worker once for each job that it has
+        in_hand: dict[int, Job] = {}
         outcomes: list[Outcome] = []
-        progress = self._progress_of(jobs)
+        progress, silence = self._progress_of(jobs), _Silence()
         try:
             while waiting or busy:
                 while waiting and idle:
-                    worker = idle.popleft()
-                    _send(worker, waiting.popleft())
+                    worker, job = idle.popleft(), waiting.popleft()
+                    _send(worker, job)
                     busy.append(worker)
+                    in_hand[job.number] = job
                 for worker in _answering(busy, _TICK_S):
                     outcomes.append(_unless_hopeless(_receive(worker)))
+                    del in_hand[outcomes[-1].job.number]
                     busy.remove(worker)
                     idle.append(worker)
                 if on_progress:
                     on_progress(progress())
+                if silence.seconds(progress(), len(outcomes)) > _MAX_SILENCE_S and _fetch(in_hand):
+                    outcomes += self._give_up(in_hand)
+                    busy, idle = [], deque(self._workers * self._ready.jobs_at_once)
                 if (waiting or busy) and time.monotonic() - began_s > limit_s:
                     self._stop(busy)
                     raise PullStoppedError(limit_s)
@@ -289,6 +297,18 @@ class WorkerPool:
         except BaseException:  # Ctrl-C too: nothing may write to the destination after this
             self.kill()
             raise
+        return outcomes
+
+    def _give_up(self, in_hand: dict[int, Job]) -> list[Outcome]:
+        """End the workers with what they have in hand, and start others; outcomes for it.
+
+        What trickles in keeps a client waiting for ever: its timeouts are for silence alone.
+        """
+        self.kill()
+        self.start()
+        now_ns, problem = time.monotonic_ns(), _too_slow()
+        outcomes = [Outcome(job, now_ns, problem=problem) for job in in_hand.values()]
+        in_hand.clear()
         return outcomes
 
     def _stop(self, busy: list[_Worker]) -> None:
@@ -320,6 +340,31 @@ class WorkerPool:
             return Progress(done_bytes, done_objects, total_bytes, len(jobs), elapsed_s)
 
         return read
+
+
+class _Silence:
+    """How long nothing has been fetched, of no object."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[int, ...] = ()
+        self._since_s = time.monotonic()
+
+    def seconds(self, progress: Progress, answers: int) -> float:
+        """Since the last time that one of these figures was another."""
+        seen = (progress.bytes, progress.objects, answers)
+        if seen != self._seen:
+            self._seen, self._since_s = seen, time.monotonic()
+        return time.monotonic() - self._since_s
+
+
+def _fetch(in_hand: dict[int, Job]) -> bool:
+    """Whether these are objects being fetched: only of these each block of bytes is counted."""
+    return any(isinstance(job, DownloadJob) for job in in_hand.values())
+
+
+def _too_slow() -> Explanation:
+    sentence = f"the object was given up: nothing arrived for {_MAX_SILENCE_S:.0f} s"
+    return Explanation(sentence, "pull again", concerns_one_object=True)
 
 
 def _job_fields(staging: Staging, number: int) -> dict[str, Any]:

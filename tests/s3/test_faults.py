@@ -17,6 +17,7 @@ import pytest
 from profiler.lab.s3_faults import Fault
 from profiler.lab.s3_server import S3Server
 from profiler.measured_pull import PullMeasurement, measure_pull
+from profiler.pull import workers
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
@@ -115,6 +116,24 @@ def test_passing_faults_are_got_over(root: Path, destination: Path) -> None:
     for name in PASSING:
         wanted = CONTENT["large" if name.startswith("large") else "bad"]
         assert (destination / f"bad-{name}").read_bytes() == wanted
+
+
+def test_what_never_ends_is_given_up_and_the_others_arrive(
+    root: Path, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert workers._MAX_SILENCE_S == 120
+    monkeypatch.setattr(workers, "_MAX_SILENCE_S", 1.0)
+    endless = [
+        Fault("trickle", "bad", after_bytes=10, pause_s=0.1),  # a day for the rest of it
+        Fault("silence", "large", after_bytes=10),
+    ]
+    with serve(root, *endless) as url:
+        measured = pull(url, destination)
+    assert sorted((each.key, each.reason) for each in measured.failures) == [
+        ("bad", "the object was given up: nothing arrived for 1 s"),
+        ("large", "the object was given up: nothing arrived for 1 s"),
+    ]
+    assert has_exactly(destination, ["good"])
 
 
 def test_a_corrupted_range_is_found_though_ranges_carry_no_checksum(
