@@ -64,6 +64,9 @@ def _add_search_arguments(tune: argparse.ArgumentParser) -> None:
         help="what to search; default: max_concurrency,multipart_chunksize,max_io_queue,"
         "io_chunksize; also multipart_threshold, use_threads",
     )
+    tune.add_argument(
+        "--clients", metavar="NAME,…", type=types.words, help="search these pull clients too"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -114,12 +117,14 @@ def _bench(arguments: argparse.Namespace) -> TransferBench:
 
 def _tuner(arguments: argparse.Namespace, bench: TransferBench, on_trial: OnTrial) -> Tuner:
     from profiler.tune.budget import Budget
-    from profiler.tune.space import DEFAULT_NAMES, axes_named, fitted
+    from profiler.tune.space import DEFAULT_NAMES, axes_named, client_axis, fitted
     from profiler.tune.strategies import make_strategy, present_strategy
     from profiler.tune.trial import TrialRunner
     from profiler.tune.tuner import Tuner, first_points
 
     axes = fitted(axes_named(arguments.space or DEFAULT_NAMES), bench.largest_object_bytes)
+    if arguments.clients:
+        axes = (*axes, client_axis(arguments.clients))
     name = arguments.strategy or present_strategy()
     return Tuner(
         runner=TrialRunner(bench, arguments.pulls),

@@ -13,7 +13,7 @@ from contracts.text import printable
 from contracts.units import counted, format_rate, format_seconds, format_size
 from profiler.tune import results
 from profiler.tune.recheck import Recheck
-from profiler.tune.space import SIZES, Point
+from profiler.tune.space import SIZES, Point, Value, client_at
 from profiler.tune.trial import Trial
 from profiler.tune.tuner import Tuning
 
@@ -35,8 +35,10 @@ def point_text(point: Point) -> str:
     return " ".join(shown)
 
 
-def _value_text(name: str, value: int) -> str:
-    return format_size(value).replace(" ", "") if name in SIZES else str(value).lower()
+def _value_text(name: str, value: Value) -> str:
+    if isinstance(value, int) and name in SIZES:
+        return format_size(value).replace(" ", "")
+    return str(value).lower()
 
 
 def print_tuning(tuning: Tuning, console: Console) -> None:
@@ -103,7 +105,10 @@ def conclusion(tuning: Tuning) -> list[str]:
         lines.append(_rechecked(tuning.recheck))
     if tuning.recommended is None:
         return [*lines, f"No change: what holds the defaults back is {tuning.limit}."]
-    return [*lines, f"Recommended: --transfer {tuning.recommended}"]
+    lines.append(f"Recommended: --transfer {tuning.recommended}")
+    if tuning.recommended_client != client_at(tuning.default.point):
+        lines.append(f"with the client {tuning.recommended_client}")
+    return lines
 
 
 def _rechecked(checked: Recheck) -> str:

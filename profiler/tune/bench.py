@@ -20,6 +20,7 @@ import psutil
 
 from contracts.units import format_size
 from profiler.pull.access import S3Access
+from profiler.pull.clients.catalogue import by_name
 from profiler.pull.destination import Destination
 from profiler.pull.durability import sync_file_system
 from profiler.pull.errors import PullError
@@ -27,7 +28,7 @@ from profiler.pull.results import Failure
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Plan
 from profiler.pull.workers import WorkerPool
-from profiler.tune.space import Point, held_bytes, settings_at
+from profiler.tune.space import Point, client_at, held_bytes, settings_at
 from profiler.tune.trial import Pull, PullOnce
 from sysctl.host.sysctls import read_available_bytes, read_writeback
 from sysctl.host.system import System
@@ -66,7 +67,8 @@ class TransferBench:
         """See Bench. Raises PullError for a point that may need more memory than there is."""
         settings = settings_at(point, self.base)
         self._check_memory(settings)
-        with WorkerPool(self.access, settings, self.worker_count) as pool:
+        make_client = by_name(client_at(point)).make
+        with WorkerPool(self.access, settings, self.worker_count, make_client) as pool:
             is_verified = False
 
             def pull_once(stop_after_s: float | None) -> Pull:
@@ -131,8 +133,8 @@ def _require_all(failures: tuple[Failure, ...]) -> None:
 
 
 def _cpu_seconds(pids: tuple[int, ...]) -> float:
-    times = [psutil.Process(pid).cpu_times() for pid in pids]
-    return float(sum(time.user + time.system for time in times))
+    """Of the workers and of the programs that they ran to their end."""
+    return float(sum(sum(psutil.Process(pid).cpu_times()[:4]) for pid in pids))
 
 
 def _busy_share(before: Any, after: Any) -> float:

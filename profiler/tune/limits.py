@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from contracts.units import counted, format_rate
 from profiler.pull.settings import TransferSettings
-from profiler.tune.space import settings_at
+from profiler.tune.space import client_at, settings_at
 from profiler.tune.trial import Trial
 
 #: From this share of busy CPUs on more of anything else gains nothing.
@@ -32,7 +32,12 @@ def name_limit(
     busy = sum(pull.busy_share for pull in default.pulls) / max(1, len(default.pulls))
     if busy >= CPU_BOUND:
         return f"the CPUs: {busy:.0%} of their time were used while the defaults pulled"
-    complete = [trial for trial in trials if trial.rate_bytes_per_s is not None]
+    client = client_at(default.point)
+    complete = [
+        trial
+        for trial in trials
+        if trial.rate_bytes_per_s is not None and client_at(trial.point) == client
+    ]
     rates = [
         (connections(settings_at(trial.point, base), object_bytes), trial.rate_bytes_per_s or 0.0)
         for trial in complete

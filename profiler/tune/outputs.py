@@ -24,6 +24,8 @@ from profiler.tune import results
 from profiler.tune.tuner import Tuning
 
 TRANSFER_FILE = "transfer.json"
+_SETTINGS_FILES = (TRANSFER_FILE, "transfer_config.py", "aws_config")
+_BOTO3_CLIENTS = ("transfer-manager", "boto3")
 _AWS_KEYS = (
     ("max_concurrent_requests", "max_concurrency"),
     ("multipart_threshold", "multipart_threshold"),
@@ -89,6 +91,7 @@ def tuning_document(tuning: Tuning) -> dict[str, object]:
             "noise_floor": checked.noise_floor,
             "is_faster": checked.is_faster,
         },
+        "recommended_client": tuning.recommended_client,
         "recommended": None if tuning.recommended is None else asdict(tuning.recommended),
     }
 
@@ -104,7 +107,7 @@ def write_outputs(tuning: Tuning, folder: Path) -> tuple[list[str], list[str]]:
         "tuning.json": json.dumps(tuning_document(tuning), indent=2) + "\n",
         "trials.csv": results.csv_text(tuning),
     }
-    wanted = _settings_files(tuning.recommended)
+    wanted = _settings_files(tuning.recommended, tuning.recommended_client)
     texts.update({name: text for name, text in wanted.items() if text is not None})
     for name, text in wanted.items():
         if text is None:
@@ -117,14 +120,19 @@ def write_outputs(tuning: Tuning, folder: Path) -> tuple[list[str], list[str]]:
     return list(files), left_out
 
 
-def _settings_files(settings: TransferSettings | None) -> dict[str, str | None]:
-    if settings is None:
-        return dict.fromkeys((TRANSFER_FILE, "transfer_config.py", "aws_config"))
-    return {
-        TRANSFER_FILE: json.dumps(transfer_document(settings), indent=2) + "\n",
-        "transfer_config.py": python_code(settings),
-        "aws_config": aws_config(settings),
-    }
+def _settings_files(settings: TransferSettings | None, client: str | None) -> dict[str, str | None]:
+    """The text of each file of the settings; None for one that is not to be.
+
+    boto3's and the AWS CLI's only for a client that is theirs.
+    """
+    files: dict[str, str | None] = dict.fromkeys(_SETTINGS_FILES)
+    if settings is not None:
+        document = {**transfer_document(settings), "client": client}
+        files[TRANSFER_FILE] = json.dumps(document, indent=2) + "\n"
+    if settings is not None and client in _BOTO3_CLIENTS:
+        files["transfer_config.py"] = python_code(settings)
+        files["aws_config"] = aws_config(settings)
+    return files
 
 
 def _optional(tuning: Tuning) -> tuple[dict[str, bytes], list[str]]:

@@ -14,10 +14,11 @@ from typing import Union
 
 from contracts.errors import UsageError
 from contracts.text import quoted
+from profiler.pull.clients import catalogue
 from profiler.pull.settings import TransferSettings
 
-#: One setting's value: a count, a size in bytes or a switch.
-Value = int  # a switch is a bool, which is an int
+#: One setting's value: a count, a size in bytes, a switch (a bool is an int) or a client's name.
+Value = Union[int, str]
 #: A value for each axis that is searched, by name.
 Point = Mapping[str, Value]
 
@@ -55,7 +56,26 @@ ALL_AXES: tuple[Axis, ...] = (
 )
 #: The axes in bytes.
 SIZES = ("multipart_chunksize", "io_chunksize", "multipart_threshold")
+#: The axis of pull clients, which is no setting of theirs.
+CLIENT = "client"
 DEFAULT_NAMES = tuple(axis.name for axis in POST_AXES)
+
+
+def client_axis(names: Sequence[str]) -> Choice:
+    """Which client pulls, as a category: those named, and first of all the default one.
+
+    Raises UsageError for a name of none, or of one that cannot be used on this host.
+    """
+    for name in names:
+        client = catalogue.by_name(name)
+        if client.version() is None:
+            raise UsageError(f"the client {name} is not installed", client.install)
+    return Choice(CLIENT, tuple(dict.fromkeys((catalogue.DEFAULT.name, *names))))
+
+
+def client_at(point: Point) -> str:
+    """The name of the client that pulls at a point: the default one where it is not searched."""
+    return str(point.get(CLIENT, catalogue.DEFAULT.name))
 
 
 def axes_named(names: Sequence[str]) -> tuple[Axis, ...]:
@@ -80,16 +100,20 @@ def _fitted(axis: Axis, object_bytes: int) -> Axis:
 
 def point_of(settings: TransferSettings, axes: Sequence[Axis]) -> dict[str, Value]:
     """Where settings lie on the axes; what is beyond the end of one is put at its end."""
-    return {axis.name: _within(getattr(settings, axis.name), axis) for axis in axes}
+    return {axis.name: _on(axis, settings) for axis in axes}
 
 
-def _within(value: Value, axis: Axis) -> Value:
+def _on(axis: Axis, settings: TransferSettings) -> Value:
+    if axis.name == CLIENT:
+        return catalogue.DEFAULT.name
+    value: int = getattr(settings, axis.name)
     return min(max(value, axis.low), axis.high) if isinstance(axis, Range) else value
 
 
 def settings_at(point: Point, base: TransferSettings) -> TransferSettings:
     """The settings of a point; what is not searched is as in `base`."""
-    return replace(base, **dict(point))  # type: ignore[arg-type]
+    values = {name: value for name, value in point.items() if name != CLIENT}
+    return replace(base, **values)  # type: ignore[arg-type]
 
 
 def held_bytes(settings: TransferSettings, object_bytes: int) -> int:

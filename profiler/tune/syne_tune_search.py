@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from contracts.errors import RequirementError
-from profiler.tune.space import Axis, Point, Range
+from profiler.tune.space import Axis, Point, Range, Value
 
 _METRIC = "download_time"
 
@@ -58,8 +58,10 @@ class SyneTuneSearch:
             self._scheduler.tell(self._asked, {_METRIC: seconds})
 
 
-def _plain(value: Any) -> int:
-    """Python's own bool or int, also of a NumPy one."""
+def _plain(value: Any) -> Value:
+    """Python's own str, bool or int, also of a NumPy one."""
+    if isinstance(value, str):
+        return str(value)
     return bool(value) if type(value).__name__ in ("bool", "bool_") else int(value)
 
 

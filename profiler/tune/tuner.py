@@ -11,7 +11,7 @@ from profiler.pull.settings import TransferSettings
 from profiler.tune.budget import Budget
 from profiler.tune.limits import name_limit
 from profiler.tune.recheck import DEFAULT_PAIRS, Recheck, recheck
-from profiler.tune.space import Axis, Point, point_of, settings_at
+from profiler.tune.space import Axis, Point, client_at, point_of, settings_at
 from profiler.tune.strategies import Strategy
 from profiler.tune.trial import State, Trial, TrialRunner
 
@@ -49,6 +49,11 @@ class Tuning:
         if self.recheck is None or not self.recheck.is_faster:
             return None
         return settings_at(self.best.point, self.base)
+
+    @property
+    def recommended_client(self) -> str | None:
+        """The client that goes with the recommended settings; None where none are."""
+        return None if self.recommended is None else client_at(self.best.point)
 
 
 def best_of(trials: Sequence[Trial]) -> Trial:

@@ -13,9 +13,11 @@ import pytest
 from profiler.cli.main import main
 from profiler.lab.s3_server import S3Server
 from profiler.pull.access import S3Access
+from profiler.pull.clients.catalogue import by_name
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, PullStoppedError
 from profiler.pull.source import list_plan, parse_location
+from profiler.pull.workers import WorkerPool
 from profiler.tune.bench import TransferBench
 from tests.s3.conftest import BUCKET, MIB
 
@@ -53,6 +55,23 @@ def test_connections_are_what_counts_on_a_shaped_server(endpoint: str, destinati
     bench = bench_for(endpoint, destination)
     with bench.opened({"use_threads": False}) as one, bench.opened({}) as three:
         assert one(None).seconds > 1.3 * three(None).seconds
+
+
+@pytest.mark.parametrize("client", ["transfer-manager", "boto3"])
+def test_the_client_of_a_point_pulls(
+    client: str, endpoint: str, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    original = WorkerPool.__init__
+
+    def remember(self: WorkerPool, *arguments: object) -> None:
+        made.append(arguments[-1])
+        original(self, *arguments)
+
+    monkeypatch.setattr(WorkerPool, "__init__", remember)
+    with bench_for(endpoint, destination).opened({"client": client}) as pull_once:
+        assert pull_once(None).bytes == SIZE
+    assert made == [by_name(client).make]
 
 
 def test_a_pull_is_stopped_and_the_next_one_works(endpoint: str, destination: Path) -> None:
@@ -100,7 +119,8 @@ def test_the_command_from_end_to_end(
     if strategy == "optuna":
         pytest.importorskip("optuna", reason="pip install -e .[bayes]")
     words = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} "
-    words += f"--trials 3 --pulls 1 --pairs 2 --strategy {strategy} --output {tmp_path}/out"
+    words += f"--trials 3 --pulls 1 --pairs 2 --strategy {strategy} --clients boto3 "
+    words += f"--output {tmp_path}/out"
     assert main(words.split()) == 0
     printed = capsys.readouterr()
     assert "The search ended after 3 trials: its 3 trials are made." in printed.out

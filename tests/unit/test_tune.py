@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from contracts.errors import UsageError
+from profiler.pull.clients import catalogue
 from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
 from profiler.tune.budget import Budget
@@ -15,6 +17,8 @@ from profiler.tune.space import (
     ALL_AXES,
     POST_AXES,
     axes_named,
+    client_at,
+    client_axis,
     fitted,
     held_bytes,
     point_of,
@@ -75,6 +79,28 @@ def test_what_waits_in_memory_is_bounded_by_the_object() -> None:
     assert held_bytes(TransferSettings(), BYTES) == 110 * 256 * 1024
     assert held_bytes(TransferSettings(max_io_queue=100_000), BYTES) == BYTES
     assert held_bytes(TransferSettings(use_threads=False), BYTES) == 256 * 1024
+
+
+def test_the_client_is_a_category_with_the_default_first() -> None:
+    axis = client_axis(("boto3",))
+    assert axis.values == ("transfer-manager", "boto3")
+    point = point_of(TransferSettings(), (*POST_AXES, axis))
+    assert point == {**DEFAULT, "client": "transfer-manager"}
+    other = {**at(20), "client": "boto3"}
+    assert client_at(other) == "boto3"
+    assert client_at(DEFAULT) == "transfer-manager"
+    assert settings_at(other, TransferSettings()) == TransferSettings(max_concurrency=20)
+
+
+def test_a_client_that_is_not_here_is_refused_with_its_remedy(monkeypatch) -> None:
+    with pytest.raises(UsageError, match="'speedy' is no pull client"):
+        client_axis(("speedy",))
+    absent = replace(catalogue.by_name("rclone"), version=lambda: None)
+    monkeypatch.setattr(catalogue, "by_name", lambda name: absent)
+    with pytest.raises(UsageError) as error:
+        client_axis(("rclone",))
+    assert "rclone is not installed" in error.value.message
+    assert error.value.hint
 
 
 # -- trials ------------------------------------------------------------------------------------
@@ -217,3 +243,13 @@ def test_connections_are_those_that_have_a_part() -> None:
 def test_a_limit_without_complete_trials_is_unknown() -> None:
     cut = Trial(0, DEFAULT, State.CUT, 1.0)
     assert name_limit(cut, [cut], TransferSettings(), BYTES) == "not told by these trials"
+
+
+def test_trials_of_another_client_do_not_name_the_limit() -> None:
+    """Its rate with the same connections would look like an aggregate rate, or none."""
+    fast = {**at(40), "client": "boto3"}
+    seconds = {10: 4.0, 20: 2.0, 40: 2.0}
+    bench = FakeBench(lambda point, number: seconds[point["max_concurrency"]])
+    points = [DEFAULT, at(20), fast]
+    tuned = tuner(bench, Listed(points), budget=Budget(1e6, trials=3), pairs=0).run()
+    assert tuned.limit.startswith("the rate of a connection")

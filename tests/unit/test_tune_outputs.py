@@ -88,6 +88,19 @@ def test_settings_of_an_earlier_tuning_do_not_outlive_no_change(tmp_path: Path) 
     assert SETTINGS_FILES.isdisjoint(path.name for path in tmp_path.iterdir())
 
 
+def test_another_client_has_no_transfer_config(tmp_path: Path) -> None:
+    write_outputs(tuning(), tmp_path)
+    points = [{**DEFAULT, "client": "transfer-manager"}, {**BEST, "client": "obstore"}]
+    bench = FakeBench(lambda point, number: 4.9 if point["client"] == "obstore" else 8.3)
+    found = tuner(bench, Listed(points), budget=Budget(1e6, trials=2)).run()
+    written, _ = write_outputs(found, tmp_path)
+    assert SETTINGS_FILES & set(written) == {"transfer.json"}
+    assert not (tmp_path / "transfer_config.py").exists()
+    assert json.loads((tmp_path / "transfer.json").read_text())["client"] == "obstore"
+    assert parse_settings(str(tmp_path / "transfer.json")) == FOUND
+    assert conclusion(found)[-1] == "with the client obstore"
+
+
 def test_a_symlink_of_that_name_is_replaced_and_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("as it was")
