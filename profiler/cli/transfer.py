@@ -95,7 +95,8 @@ def _tune(arguments: argparse.Namespace) -> int:
     if left_out:
         print(f"left out: {', '.join(left_out)} (pip install writewise[tune])")
     if tuning.recommended is not None:
-        print(f"pull with it:  writewise pull --transfer {arguments.output}/transfer.json …")
+        words = f"--client {tuning.recommended_client} --transfer {arguments.output}/transfer.json"
+        print(f"pull with it:  writewise pull {words} …")
     return 0
 
 

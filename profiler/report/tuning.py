@@ -105,10 +105,9 @@ def conclusion(tuning: Tuning) -> list[str]:
         lines.append(_rechecked(tuning.recheck))
     if tuning.recommended is None:
         return [*lines, f"No change: what holds the defaults back is {tuning.limit}."]
-    lines.append(f"Recommended: --transfer {tuning.recommended}")
-    if tuning.recommended_client != client_at(tuning.default.point):
-        lines.append(f"with the client {tuning.recommended_client}")
-    return lines
+    is_other = tuning.recommended_client != client_at(tuning.default.point)
+    client = f"--client {tuning.recommended_client} " if is_other else ""
+    return [*lines, f"Recommended: {client}--transfer {tuning.recommended}"]
 
 
 def _rechecked(checked: Recheck) -> str:

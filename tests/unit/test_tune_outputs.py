@@ -98,7 +98,7 @@ def test_another_client_has_no_transfer_config(tmp_path: Path) -> None:
     assert not (tmp_path / "transfer_config.py").exists()
     assert json.loads((tmp_path / "transfer.json").read_text())["client"] == "obstore"
     assert parse_settings(str(tmp_path / "transfer.json")) == FOUND
-    assert conclusion(found)[-1] == "with the client obstore"
+    assert conclusion(found)[-1].startswith("Recommended: --client obstore --transfer ")
 
 
 def test_a_symlink_of_that_name_is_replaced_and_not_followed(tmp_path: Path) -> None:
