@@ -30,12 +30,25 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class RequestTimes:
+    """The requests of a run, and the seconds of all connections together that they took.
+
+    `first_byte_seconds` until S3 began to answer, `body_seconds` to read the bodies.
+    """
+
+    count: int
+    first_byte_seconds: float
+    body_seconds: float
+
+
+@dataclass(frozen=True)
 class PullResult:
     """What a run fetched; the files still have the names of their parts.
 
     `return_seconds` is from the first object handed out to the last one fetched, `arrived` the
     numbers in the plan of the objects fetched, `bytes` their size. `answers` is what S3 said of
-    objects together with their bytes, by number, in HeadObject's names.
+    objects together with their bytes, by number, in HeadObject's names. `requests` is None when
+    the client tells none, `cpu_seconds` the workers' CPU time, None when one was replaced.
     """
 
     started_monotonic_ns: int
@@ -44,6 +57,8 @@ class PullResult:
     arrived: tuple[int, ...]
     failures: tuple[Failure, ...]
     answers: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    requests: RequestTimes | None = None
+    cpu_seconds: float | None = None
 
     @property
     def objects(self) -> int:

@@ -34,8 +34,9 @@ from profiler.pull.errors import Explanation, explain, explain_local
 from profiler.pull.source import RemoteObject
 from profiler.pull.verification import forget_cached, verify
 
-#: Per worker in the shared array: bytes, then objects done. Each slot has one writer.
-COUNTERS = 2
+#: Per worker in the shared array: bytes, objects done, requests, ns of waiting for their first
+#: bytes, ns of reading bodies. Each slot has one writer.
+COUNTERS = 5
 #: After the workers' slots, one that the parent writes: not 0 when they are to stop.
 STOP = 1
 
@@ -109,7 +110,7 @@ class Stopped(Exception):  # noqa: N818 - not an error: the parent wants no more
 
 
 class Counter:
-    """A worker's two slots in the shared array: read by the parent at any time, without a lock."""
+    """A worker's slots in the shared array: read by the parent at any time, without a lock."""
 
     def __init__(self, counters: ctypes.Array[ctypes.c_int64], worker: int) -> None:
         self._counters, self._first = counters, worker * COUNTERS
@@ -126,6 +127,17 @@ class Counter:
         """Count an object."""
         with self._lock:
             self._counters[self._first + 1] += 1
+
+    def add_request(self, first_byte_ns: int) -> None:
+        """Count a request and how long its first byte took."""
+        with self._lock:
+            self._counters[self._first + 2] += 1
+            self._counters[self._first + 3] += first_byte_ns
+
+    def add_read(self, elapsed_ns: int) -> None:
+        """Count the time of reading from a body."""
+        with self._lock:
+            self._counters[self._first + 4] += elapsed_ns
 
 
 def run_worker(
@@ -150,6 +162,9 @@ def run_worker(
     jobs_at_once = getattr(client, "objects_at_once", 1)
     connection.send(Ready(jobs_at_once, hasattr(client, "download_all")))
     counter, sending = Counter(counters, number), threading.Lock()
+    observe = getattr(client, "observe", None)
+    if observe is not None:
+        observe(counter.add_request, counter.add_read)
 
     def answer(job: Job) -> None:
         outcome = _perform(job, client, counter)

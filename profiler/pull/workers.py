@@ -25,6 +25,8 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
+import psutil
+
 from contracts.environment import secrets_hidden
 from contracts.errors import UsageError
 from contracts.text import printable
@@ -34,7 +36,14 @@ from profiler.pull.clients.transfer_manager import TransferManagerClient
 from profiler.pull.destination import Staging
 from profiler.pull.errors import Explanation, PullError, PullStoppedError
 from profiler.pull.prefix import collect, one_job_of
-from profiler.pull.results import Failure, OnProgress, Progress, PullResult, Verification
+from profiler.pull.results import (
+    Failure,
+    OnProgress,
+    Progress,
+    PullResult,
+    RequestTimes,
+    Verification,
+)
 from profiler.pull.settings import TransferSettings
 from profiler.pull.verification import SIZE_ONLY
 from profiler.pull.worker import (
@@ -181,8 +190,10 @@ class WorkerPool:
             return self._run_at_once(staging, on_progress, stop_after_s)
         numbers = range(len(staging.plan.objects))
         jobs = [DownloadJob(**_job_fields(staging, number)) for number in numbers]
+        pids, cpu_before_s = self.pids, _cpu_seconds(self.pids)
         started_ns = time.monotonic_ns()
         outcomes = self._distribute(jobs, on_progress, stop_after_s)
+        cpu_after_s = _cpu_seconds(pids)  # None when one was replaced
         arrived = [outcome for outcome in outcomes if outcome.problem is None]
         last_ns = max((outcome.finished_ns for outcome in outcomes), default=started_ns)
         return PullResult(
@@ -192,6 +203,8 @@ class WorkerPool:
             arrived=tuple(sorted(outcome.job.number for outcome in arrived)),
             failures=_failures(outcomes),
             answers={each.job.number: each.answer for each in arrived if each.answer},
+            requests=self._request_times(),
+            cpu_seconds=cpu_after_s - cpu_before_s if cpu_after_s and cpu_before_s else None,
         )
 
     def _run_at_once(
@@ -325,6 +338,13 @@ class WorkerPool:
                 _receive(worker)
                 busy.remove(worker)
 
+    def _request_times(self) -> RequestTimes | None:
+        """Those of the run that has ended; None for a client that tells none."""
+        count, first_byte_ns, body_ns = (
+            sum(self._counters[slot:-STOP:COUNTERS]) for slot in (2, 3, 4)
+        )
+        return RequestTimes(count, first_byte_ns / 1e9, body_ns / 1e9) if count else None
+
     def _progress_of(self, jobs: Sequence[Job]) -> Callable[[], Progress]:
         """A function that reads the counters, which start at 0 for these jobs."""
         counters, started_s = self._counters, time.monotonic()
@@ -365,6 +385,15 @@ def _fetch(in_hand: dict[int, Job]) -> bool:
 def _too_slow() -> Explanation:
     sentence = f"the object was given up: nothing arrived for {_MAX_SILENCE_S:.0f} s"
     return Explanation(sentence, "pull again", concerns_one_object=True)
+
+
+def _cpu_seconds(pids: Iterable[int]) -> float | None:
+    """The CPU time that these processes have used since they began; None if one has ended."""
+    try:
+        times = [psutil.Process(pid).cpu_times() for pid in pids]
+    except psutil.Error:
+        return None
+    return float(sum(each.user + each.system for each in times))
 
 
 def _job_fields(staging: Staging, number: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from rich.text import Text
 from contracts.evaluate import Finding
 from contracts.units import format_count, format_rate, format_seconds, format_size
 from profiler.measured_pull import PullMeasurement
+from profiler.pull.evidence import PullEvidence, advise, gather
 from profiler.pull.results import Verification
 from profiler.pull.resume import Resumed
 from profiler.pull.verification import SIZE_ONLY
@@ -60,6 +61,7 @@ def pull_document(
         "return_seconds": measured.return_seconds,
         "durable_seconds": measured.durable_seconds,
         "stalled_share": measured.stalled_share,
+        "evidence": _evidence_document(measured),
         "findings": findings_document(findings),
         "profile": snapshot_document(snapshot) if snapshot else None,
         "why": why_document(explain(measured.why)) if measured.why else None,
@@ -67,6 +69,20 @@ def pull_document(
         "verification_seconds": measured.verification.seconds,
         "verification_cpu_seconds": measured.verification.cpu_seconds,
         "failures": [{"key": each.key, "reason": each.reason} for each in measured.failures],
+    }
+
+
+def _evidence_document(measured: PullMeasurement) -> dict[str, object] | None:
+    evidence = gather(measured.result, measured.worker_count, measured.stalled_share)
+    if evidence is None:
+        return None
+    return {
+        "requests_per_s": evidence.requests_per_s,
+        "first_byte_share": evidence.first_byte_share,
+        "mean_first_byte_seconds": evidence.mean_first_byte_seconds,
+        "mean_object_bytes": evidence.mean_object_bytes,
+        "cpu_share": evidence.cpu_share,
+        "limit": evidence.limit.name.lower(),
     }
 
 
@@ -85,6 +101,7 @@ def _lines(measured: PullMeasurement) -> list[str]:
     if measured.stalled_share is not None:
         share = f"{measured.stalled_share:.0%}"
         lines.append(f"writers stalled  {share} of the time, by dirty throttling")
+    lines += evidence_lines(gather(result, measured.worker_count, measured.stalled_share))
     lines.append(f"verified         {_verified(measured)}")
     return [*lines, *_verification_cost(measured.verification)]
 
@@ -96,6 +113,21 @@ def _verification_cost(verification: Verification) -> list[str]:
     rate = format_rate(verification.bytes / verification.seconds)
     cpu = f"{format_seconds(verification.cpu_seconds)} of CPU time"
     return [f"verification     took {format_seconds(verification.seconds)} ({rate}) and {cpu}"]
+
+
+def evidence_lines(evidence: PullEvidence | None) -> list[str]:
+    """What the pull waited for, and what would help; nothing when its client told no requests."""
+    if evidence is None:
+        return []
+    share, rate = f"{evidence.first_byte_share:.0%}", f"{evidence.requests_per_s:,.0f}/s"
+    mean = format_seconds(evidence.mean_first_byte_seconds)
+    lines = [
+        f"requests         {rate}; {share} of the connections' time went by before a first byte "
+        f"({mean} on average)",
+        f"held up by       {evidence.limit.value}",
+    ]
+    advice = advise(evidence)
+    return [*lines, *([f"what would help  {advice}"] if advice else [])]
 
 
 def _objects(count: int) -> str:

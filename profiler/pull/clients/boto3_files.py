@@ -6,6 +6,7 @@ from typing import Any
 
 from profiler.pull.access import S3Access
 from profiler.pull.clients.interface import Answer, OnBytes
+from profiler.pull.request_times import OnRead, OnRequest, observe_requests
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
@@ -28,6 +29,10 @@ class Boto3Client:
     def download(self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes) -> None:
         """See PullClient. Raises boto3's, botocore's and s3transfer's exceptions, and OSError."""
         self._client.download_file(bucket, remote.key, path, Callback=on_bytes, Config=self._config)
+
+    def observe(self, on_request: OnRequest, on_read: OnRead) -> None:
+        """Tell the times of every request from here on."""
+        observe_requests(self._client, on_request, on_read)
 
     def head(self, bucket: str, key: str) -> Answer:
         """See PullClient."""

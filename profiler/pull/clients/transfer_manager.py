@@ -12,6 +12,7 @@ from typing import Any
 from profiler.pull.access import S3Access
 from profiler.pull.clients.boto3_files import head_object
 from profiler.pull.clients.interface import Answer, OnBytes
+from profiler.pull.request_times import OnRead, OnRequest, observe_requests
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
@@ -48,6 +49,10 @@ class TransferManagerClient:
         finally:
             answer = self._answers.take(remote.key)
         return answer
+
+    def observe(self, on_request: OnRequest, on_read: OnRead) -> None:
+        """Tell the times of every request from here on."""
+        observe_requests(self._client, on_request, on_read)
 
     def head(self, bucket: str, key: str) -> Answer:
         """See PullClient."""
