@@ -89,8 +89,8 @@ def gather(
 def advise(evidence: PullEvidence) -> str:
     """What would help, with the gain that these figures let expect; empty without any.
 
-    The estimate for shards is the share of time that bodies took: one request for many files
-    leaves their bytes. It is an upper bound, for something else may then be the limit.
+    The estimate for shards is the share of time before first bytes: one request for many files
+    leaves their bytes. Something else may then be the limit, before all of it is gained.
     """
     if evidence.limit is Limit.DISK:
         return "write-back settings, or a faster volume: see `writewise sweep`"
@@ -103,6 +103,6 @@ def advise(evidence: PullEvidence) -> str:
     size = format_size(evidence.mean_object_bytes)
     saved = f"{evidence.first_byte_share:.0%}"
     return (
-        f"TAR shards instead of files of {size}: at most {saved} of the time is saved; "
+        f"TAR shards instead of files of {size}: they save up to about {saved} of the time; "
         "or more connections; where files are opened through Mountpoint, its metadata cache"
     )

@@ -9,10 +9,12 @@ import pytest
 
 from contracts.errors import UsageError
 from profiler.cli import pull
-from profiler.measured_pull import measure_pull
+from profiler.measured_pull import PullMeasurement, measure_pull
 from profiler.pull.destination import Destination
+from profiler.pull.results import Failure, PullResult, Verification
+from profiler.pull.resume import Resumed
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import list_plan
+from profiler.pull.source import Location, Plan, list_plan
 from profiler.pull.workers import WorkerPool
 
 
@@ -50,3 +52,20 @@ def test_an_endpoint_does_not_go_with_a_workload(workload: str, destination: Pat
     arguments = parse("--workload", workload, str(destination), "--endpoint-url", "http://h:1")
     with pytest.raises(UsageError, match="server of its own"), pull._source(arguments):
         pass
+
+
+@pytest.mark.parametrize(("failures", "exit_code"), [((), 0), ((Failure("bad", "why"),), 1)])
+def test_the_exit_code_tells_whether_all_arrived(
+    failures: tuple[Failure, ...],
+    exit_code: int,
+    destination: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    result = PullResult(0, 1.0, 1, (0,), failures)
+    measured = PullMeasurement(result, None, Verification({"MD5": 1}, (), 1.0), None, 1)
+    resumed = Resumed(Plan(Location("b", ""), ()), ())
+    monkeypatch.setattr("profiler.requirements.require", lambda *_: None)
+    monkeypatch.setattr(pull, "_pull", lambda *_: (resumed, measured))
+    assert pull.run(parse("s3://b/", str(destination))) == exit_code
+    assert ("bad: why" in capsys.readouterr().out) == bool(failures)
