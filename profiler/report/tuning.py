@@ -103,6 +103,8 @@ def conclusion(tuning: Tuning) -> list[str]:
     lines = [f"The search ended after {made}: {tuning.ended}."]
     if tuning.recheck is not None:
         lines.append(_rechecked(tuning.recheck))
+    if tuning.problem:
+        return [*lines, f"Nothing is recommended: the recheck failed. {tuning.problem}"]
     if tuning.recommended is None:
         return [*lines, f"No change: what holds the defaults back is {tuning.limit}."]
     is_other = tuning.recommended_client != client_at(tuning.default.point)

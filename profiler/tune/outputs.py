@@ -19,13 +19,13 @@ from pathlib import Path
 from contracts.errors import UsageError
 from contracts.text import printable
 from contracts.writing import create, directory_of, make_directories
+from profiler.pull.clients.catalogue import by_name
 from profiler.pull.settings import TransferSettings, transfer_document
 from profiler.tune import results
 from profiler.tune.tuner import Tuning
 
 TRANSFER_FILE = "transfer.json"
 _SETTINGS_FILES = (TRANSFER_FILE, "transfer_config.py", "aws_config")
-_BOTO3_CLIENTS = ("transfer-manager", "boto3")
 _AWS_KEYS = (
     ("max_concurrent_requests", "max_concurrency"),
     ("multipart_threshold", "multipart_threshold"),
@@ -81,6 +81,7 @@ def tuning_document(tuning: Tuning) -> dict[str, object]:
         "context": tuning.context,
         "ended": tuning.ended,
         "limit": tuning.limit,
+        "problem": tuning.problem,
         "trials": results.rows(tuning),
         "recheck": None
         if checked is None
@@ -129,7 +130,7 @@ def _settings_files(settings: TransferSettings | None, client: str | None) -> di
     if settings is not None:
         document = {**transfer_document(settings), "client": client}
         files[TRANSFER_FILE] = json.dumps(document, indent=2) + "\n"
-    if settings is not None and client in _BOTO3_CLIENTS:
+    if settings is not None and client and by_name(client).transfer_client == "classic":
         files["transfer_config.py"] = python_code(settings)
         files["aws_config"] = aws_config(settings)
     return files

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from contracts.errors import UsageError
 from contracts.units import format_seconds
+from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
 from profiler.tune.budget import Budget
 from profiler.tune.limits import name_limit
@@ -23,7 +24,8 @@ class Tuning:
     """All that was measured, and what follows of it.
 
     The first trial is the defaults'. `limit` is what held the defaults back, as far as the trials
-    tell; `ended` is why the search ended. `context` is where it was measured, for the record.
+    tell; `ended` is why the search ended. `context` is where it was measured, for the record,
+    `problem` why the recheck could not be made.
     """
 
     base: TransferSettings
@@ -31,6 +33,7 @@ class Tuning:
     ended: str
     recheck: Recheck | None
     limit: str
+    problem: str = ""
     context: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -77,14 +80,23 @@ class Tuner:
     on_trial: OnTrial = lambda trial: None
 
     def run(self) -> Tuning:
-        """Search, then recheck. Raises PullError, UsageError when not even one trial fits."""
+        """Search, then recheck; a recheck that fails does not lose what was found.
+
+        Raises PullError when the defaults cannot be pulled with, UsageError when not even one
+        trial fits.
+        """
         trials, ended = self.search()
-        best, default = best_of(trials), trials[0]
-        checked = None
-        if best is not default and self.pairs:
-            checked = recheck(self.runner.bench, default.point, best.point, self.pairs)
-        limit = name_limit(default, trials, self.base, self.object_bytes)
-        return Tuning(self.base, tuple(trials), ended, checked, limit)
+        checked, problem = self._rechecked(trials[0].point, best_of(trials).point)
+        limit = name_limit(trials[0], trials, self.base, self.object_bytes)
+        return Tuning(self.base, tuple(trials), ended, checked, limit, problem)
+
+    def _rechecked(self, default: Point, best: Point) -> tuple[Recheck | None, str]:
+        if best == default or not self.pairs:
+            return None, ""
+        try:
+            return recheck(self.runner.bench, default, best, self.pairs), ""
+        except PullError as error:
+            return None, error.message
 
     def search(self) -> tuple[list[Trial], str]:
         """The trials, and why they ended."""

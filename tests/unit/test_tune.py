@@ -83,12 +83,13 @@ def test_what_waits_in_memory_is_bounded_by_the_object() -> None:
 
 def test_the_client_is_a_category_with_the_default_first() -> None:
     axis = client_axis(("boto3",))
-    assert axis.values == ("transfer-manager", "boto3")
+    default = catalogue.DEFAULT.name
+    assert axis.values == (default, "boto3")
     point = point_of(TransferSettings(), (*POST_AXES, axis))
-    assert point == {**DEFAULT, "client": "transfer-manager"}
+    assert point == {**DEFAULT, "client": default}
     other = {**at(20), "client": "boto3"}
     assert client_at(other) == "boto3"
-    assert client_at(DEFAULT) == "transfer-manager"
+    assert client_at(DEFAULT) == default
     assert settings_at(other, TransferSettings()) == TransferSettings(max_concurrency=20)
 
 

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from contracts.errors import RequirementError, UsageError
+from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings, parse_settings
 from profiler.report.tuning import conclusion, print_trial, print_tuning
 from profiler.tune import results
@@ -90,7 +91,7 @@ def test_settings_of_an_earlier_tuning_do_not_outlive_no_change(tmp_path: Path) 
 
 def test_another_client_has_no_transfer_config(tmp_path: Path) -> None:
     write_outputs(tuning(), tmp_path)
-    points = [{**DEFAULT, "client": "transfer-manager"}, {**BEST, "client": "obstore"}]
+    points = [{**DEFAULT, "client": "boto3"}, {**BEST, "client": "obstore"}]
     bench = FakeBench(lambda point, number: 4.9 if point["client"] == "obstore" else 8.3)
     found = tuner(bench, Listed(points), budget=Budget(1e6, trials=2)).run()
     written, _ = write_outputs(found, tmp_path)
@@ -99,6 +100,21 @@ def test_another_client_has_no_transfer_config(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "transfer.json").read_text())["client"] == "obstore"
     assert parse_settings(str(tmp_path / "transfer.json")) == FOUND
     assert conclusion(found)[-1].startswith("Recommended: --client obstore --transfer ")
+
+
+def test_a_recheck_that_fails_does_not_lose_the_trials(tmp_path: Path) -> None:
+    def seconds(point, number: int) -> float:
+        if number == 8:
+            raise PullError("the network is gone")
+        return 8.3 if point == DEFAULT else 4.9
+
+    found = tuner(FakeBench(seconds), Listed([DEFAULT, BEST]), budget=Budget(trials=2)).run()
+    written, _ = write_outputs(found, tmp_path)
+    assert SETTINGS_FILES.isdisjoint(written)
+    assert len(json.loads((tmp_path / "tuning.json").read_text())["trials"]) == 2
+    assert conclusion(found)[-1] == (
+        "Nothing is recommended: the recheck failed. the network is gone"
+    )
 
 
 def test_a_symlink_of_that_name_is_replaced_and_not_followed(tmp_path: Path) -> None:
