@@ -31,8 +31,8 @@ from contracts.environment import secrets_hidden
 from contracts.errors import UsageError
 from contracts.text import printable
 from profiler.pull.access import S3Access
+from profiler.pull.clients.direct import DirectClient
 from profiler.pull.clients.interface import AnyClient
-from profiler.pull.clients.transfer_manager import TransferManagerClient
 from profiler.pull.destination import Staging
 from profiler.pull.errors import Explanation, PullError, PullStoppedError
 from profiler.pull.prefix import collect, one_job_of
@@ -100,7 +100,7 @@ class WorkerPool:
         access: S3Access,
         settings: TransferSettings,
         worker_count: int | None = None,
-        client_class: Callable[[S3Access, TransferSettings], AnyClient] = TransferManagerClient,
+        client_class: Callable[[S3Access, TransferSettings], AnyClient] = DirectClient,
     ) -> None:
         self._make_client = functools.partial(client_class, access, settings)
         self._worker_count = _check_count(worker_count)

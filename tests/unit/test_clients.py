@@ -43,7 +43,7 @@ def test_names_are_unique_and_every_client_can_go_to_a_worker() -> None:
     for client in ALL:
         assert pickle.loads(pickle.dumps(client.make)) is client.make
     assert by_name("s5cmd").make is S5cmdClient
-    assert DEFAULT.name == "transfer-manager"
+    assert DEFAULT.name == "direct"
 
 
 def test_an_unknown_client_is_named_with_what_it_may_mean() -> None:

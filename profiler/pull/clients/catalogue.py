@@ -9,6 +9,7 @@ from contracts.errors import RequirementError, UsageError
 from contracts.text import quoted, suggestion
 from profiler.pull.clients.boto3_files import Boto3Client
 from profiler.pull.clients.crt import CrtClient
+from profiler.pull.clients.direct import DirectClient
 from profiler.pull.clients.interface import Client
 from profiler.pull.clients.obstore_parts import ObstoreClient
 from profiler.pull.clients.program import program_version
@@ -30,6 +31,14 @@ _PIP = "pip install"
 _AWS_INSTALL = "apt-get install awscli, or the installer of AWS's for version 2"
 
 ALL: tuple[Client, ...] = (
+    Client(
+        "direct",
+        "GetObject for small objects, one s3transfer manager for large ones",
+        DirectClient,
+        _BOTO3,
+        f"{_PIP} boto3",
+        "classic",
+    ),
     Client(
         "transfer-manager",
         "one s3transfer manager per process, classic",

@@ -1,4 +1,4 @@
-"""One transfer manager of s3transfer for all objects of a worker: the default.
+"""One transfer manager of s3transfer for all objects of a worker.
 
 Small objects then share the connections and threads that `download_file` would start and end for
 each. The manager is given size and ETag of the listing, so it needs no HeadObject before an
@@ -19,7 +19,8 @@ from profiler.pull.source import RemoteObject
 #: Objects that wait ready for each connection, so that none idles while the parent hands out.
 _OBJECTS_PER_CONNECTION = 2
 _MAX_OBJECTS_AT_ONCE = 64  # a thread each
-_KEPT_FIELDS = ("ContentLength", "ETag", "ServerSideEncryption", "SSECustomerAlgorithm")
+#: Of an answer, beside its checksums: what a verification reads.
+KEPT_FIELDS = ("ContentLength", "ETag", "ServerSideEncryption", "SSECustomerAlgorithm")
 
 
 class TransferManagerClient:
@@ -82,7 +83,7 @@ class _Answers:
             self._by_key[context["writewise_key"]] = {
                 name: value
                 for name, value in parsed.items()
-                if name in _KEPT_FIELDS or name.startswith("Checksum")
+                if name in KEPT_FIELDS or name.startswith("Checksum")
             }
 
 
