@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from contracts.errors import UsageError
 from sysctl.advise import advise
 from sysctl.advised_change import change_of
 from sysctl.recommendation_file import parse_recommendation
@@ -89,11 +90,50 @@ def test_the_recommendation_is_written_as_apply_reads_it():
     assert parse_recommendation(snippet.text, "x") == EVERYTHING
 
 
-def test_a_recommendation_that_apply_would_refuse_is_told_and_the_rest_is_written():
-    rendered = render_all(mounted(target="/my\ndata"), formats_named("fstab,systemd"))
-    assert [snippet.file_name for snippet in rendered.snippets] == ["90-writewise.fstab"]
-    assert "mount.target: is not an absolute path" in rendered.left_out[0]
-    assert "cannot be written" in rendered.left_out[1]
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"target": "/my\ndata"}, "mount.target: is not an absolute path"),
+        ({"device": "/dev/x\nfoo"}, "mount.device: is not a device in /dev"),
+        ({"device": "/tmp/evil.img", "target": "/etc"}, "mount.device: is not a device in /dev"),
+        ({"device": "/dev/../tmp/evil.img"}, "mount.device: is not a device in /dev"),
+        ({"words": ["noatime", "suid"]}, "mount.value: is not a list of mount options"),
+        ({"policy": ("nosuid", "user")}, "mount.policy: is not a list of mount options"),
+    ],
+)
+def test_of_a_recommendation_that_apply_would_refuse_nothing_is_rendered(change, problem):
+    with pytest.raises(UsageError, match="nothing was written") as caught:
+        render_all(mounted(**change), FORMATS)
+    assert problem in caught.value.message
+
+
+@pytest.mark.parametrize("words", [["nosuid", "nodev", "noexec", "noquota", "errors=remount-ro"]])
+def test_policy_of_the_volume_stays(words):
+    change = mounted(policy=tuple(words))
+    assert parse_recommendation(render_all(change, ()).snippets[0].text, "x") == change
+    assert f" {','.join(words)},noatime 0 0" in text_of(fstab, change)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("suid", "dev", "exec", "user", "users", "owner", "nouser", "group", "bind", "move"),
+        *("loop=/dev/loop0", "helper=evil", "uhelper=x", "comment=x", "x-systemd.makefs"),
+        *("x-mount.mkdir", "X-mount.mkdir", "verity.hashdevice=/dev/x", "rshared"),
+    ],
+)
+@pytest.mark.parametrize("renderer", [fstab, systemd_mount, cloud_init, launch_template, ansible])
+def test_a_word_for_a_program_is_no_mount_option(renderer, word):
+    for change in (mounted(words=["noatime", word]), mounted(policy=("nosuid", word))):
+        with pytest.raises(InexpressibleError, match="is no mount option"):
+            renderer.render(change)
+
+
+@pytest.mark.parametrize("word", ["ro", "context=x", "logdev=/dev/sda", "journal_path=/etc/x"])
+def test_what_decides_who_may_do_what_is_not_recommended(word):
+    with pytest.raises(InexpressibleError, match="is no mount option"):
+        fstab.render(mounted(words=[word]))
+    assert word in text_of(fstab, mounted(policy=(word,)))
 
 
 def test_the_sysctl_file_holds_the_settings_and_the_undo():

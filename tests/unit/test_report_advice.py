@@ -11,6 +11,7 @@ import re
 import pytest
 from rich.console import Console
 
+from contracts.errors import UsageError
 from profiler.cli import advise as advise_command
 from profiler.cli import sweep as sweep_command
 from profiler.report.advice import advice_document, print_advice
@@ -201,6 +202,23 @@ def test_the_command_writes_the_formats_asked_for_and_says_what_it_could_not(tmp
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["90-writewise.ssm.json", "recommendation.json"]
     assert "not written: fstab: nothing changes that it could say" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        ({"mount_policy": ["suid", "dev", "x-systemd.makefs", "helper=evil", "user"]}, "noatime"),
+        ({"mount_policy": ["loop=/dev/loop0"]}, "noatime"),
+        ({}, "noatime,suid,x-mount.mkdir,user,bind"),
+        ({"mount_target": "/data\n[Service]\nExecStart=/x", "device": "/dev/x\nfoo"}, "noatime"),
+        ({"mount_target": "/etc", "device": "/tmp/evil.img"}, "noatime"),
+    ],
+)
+def test_of_results_that_apply_would_refuse_nothing_is_written(context, words, tmp_path):
+    study = Study(context=context).tried(ratio(80, mount_options=words), 4.0)
+    with pytest.raises(UsageError, match="nothing was written"):
+        advised(tmp_path, study.results, "--format=all")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_format_that_there_is_not_is_told_with_those_there_are(tmp_path, capsys):
