@@ -46,6 +46,8 @@ class State:
 def read_state(system: System | None = None) -> State:
     """Look; nothing is changed and no lock is taken. Raises JournalError."""
     directory = state_directory()
+    if not directory.exists():
+        return State((), "", _files(system or System()), (), "")
     host = AppliedHost(directory, system)
     holder = holder_of(directory / f"{WRITER}.lock")
     changes = host.applied()
@@ -56,7 +58,11 @@ def read_state(system: System | None = None) -> State:
             AppliedItem(str(each), each.at) for each in changes if isinstance(each, _STAYING)
         ),
         trial_ends_at=trials[-1] if trials else "",
-        files=tuple(p for p in persistence.PATHS if persistence.is_ours(host.system, p)),
+        files=_files(host.system),
         interrupted=() if holder else tuple(left),
         lock_holder=holder,
     )
+
+
+def _files(system: System) -> tuple[str, ...]:
+    return tuple(path for path in persistence.PATHS if persistence.is_ours(system, path))

@@ -117,9 +117,16 @@ class AppliedHost(Host):
             replace_file(self.system, absolute, text, temporary)
 
     def install_file(self, absolute: str, text: str) -> None:
-        """Write a file that is part of the installation: no change to take back, so no journal."""
-        if read_file(self.system, absolute) != text:
-            replace_file(self.system, absolute, text, temporary_name(absolute))
+        """Write a file that is part of the installation: it stays at a rollback.
+
+        It is journaled until it is there: a program that is killed leaves no half of it.
+        """
+        previous = read_file(self.system, absolute)
+        if previous != text:
+            temporary = temporary_name(absolute)
+            sequence = self._record(WrittenFile(absolute, temporary, text, previous, self._at()))
+            replace_file(self.system, absolute, text, temporary)
+            self._journal.mark_undone(sequence)
 
     def start_trial(self, argv: Sequence[str], ends_at: datetime) -> None:
         """Start the timer that takes everything back; before the changes, so that it is there.
@@ -147,11 +154,16 @@ class AppliedHost(Host):
     # --- what is there ----------------------------------------------------------------------
 
     def applied(self) -> list[Change]:
-        """What was applied and not taken back, the oldest first."""
-        pending = [
-            (entry, from_json(entry.change)) for entry in self._journal.pending() if entry.is_kept
-        ]
-        return [change for entry, change in reversed(pending) if self._is_due(entry, change)]
+        """What was applied and not taken back, the oldest first.
+
+        A boot leaves of it what our file in /etc/sysctl.d sets.
+        """
+        kept = [entry for entry in reversed(self._journal.pending()) if entry.is_kept]
+        here = [from_json(e.change) for e in kept if e.boot_id == self._boot_id]
+        before = [from_json(e.change) for e in kept if e.boot_id != self._boot_id]
+        files = [change for change in before if isinstance(change, WrittenFile)]
+        booted = [AppliedSysctls({}, file.sysctls, file.at) for file in files[-1:] if file.sysctls]
+        return [*files, *booted, *here]
 
     def interrupted(self) -> list[str]:
         """What a killed `apply` has left, in words."""
@@ -172,7 +184,7 @@ def applying(
     """
     with Host.exclusive(WRITER, purpose, system) as writer:
         host = AppliedHost(state_directory(), system, now)
-        host.recovered = writer.recovered
+        host.recovered, host.left = writer.recovered, writer.left
         try:
             try:
                 yield host

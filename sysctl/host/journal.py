@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,10 +70,16 @@ def private_directory(path: Path) -> Path:
 
 
 def _require_private(status: os.stat_result, path: Path) -> None:
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+    if not stat.S_ISDIR(status.st_mode):
+        raise JournalError(
+            f"{path} is no directory, so no journal there can be trusted",
+            "look who made it, and remove it",
+        )
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        quoted = shlex.quote(str(path))
         raise JournalError(
             f"{path} could be changed by others, so its journal cannot be trusted",
-            f"look into it, then: chown root: {path} && chmod 0700 {path}",
+            f"look into it, then: chown root: {quoted} && chmod 0700 {quoted}",
         )
 
 
@@ -132,12 +139,12 @@ class Journal:
     def _lines(self) -> list[dict[str, Any]]:
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
+                complete, _, _torn = file.read().rpartition("\n")
         except FileNotFoundError:
             return []
         except OSError as error:
             raise JournalError(f"cannot read the journal {self._path}: {error.strerror}") from None
-        with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-            complete, _, _torn = file.read().rpartition("\n")
         return [self._parse(number, line) for number, line in enumerate(complete.splitlines(), 1)]
 
     def _parse(self, number: int, text: str) -> dict[str, Any]:

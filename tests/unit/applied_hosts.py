@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from unittest import mock
 
+from sysctl.host.sysctls import write_writeback
 from sysctl.host.system import HostError, System
 
 SYSCTLS = {
@@ -16,6 +18,7 @@ SYSCTLS = {
     "dirty_expire_centisecs": 3000,
     "dirty_writeback_centisecs": 500,
 }
+_LINE = re.compile(r"^(vm\.dirty\w+) = (\d+)$", re.MULTILINE)
 MOUNTINFO = "40 22 7:0 / /data rw,nosuid,relatime - ext4 /dev/loop0 rw\n"
 
 
@@ -56,8 +59,13 @@ class FilesHost(System):
         return self
 
     def reboot(self):
-        """Sysctls, knobs and timers are as after a boot; files stay."""
-        return FilesHost(self.root, "boot-2")
+        """Sysctls, knobs and timers are as after a boot; files stay, and sysctl.d is applied."""
+        number = int(self.boot_id().rpartition("-")[2]) + 1
+        booted = FilesHost(self.root, f"boot-{number}")
+        for name, text in sorted(booted.files().items()):
+            if name.startswith("sysctl.d/"):
+                write_writeback(booted, {n: int(v) for n, v in _LINE.findall(text)})
+        return booted
 
     def write(self, absolute, text):
         super().write(absolute, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from dataclasses import replace
@@ -13,6 +14,7 @@ from sysctl.advise import advise
 from sysctl.advised_change import change_of
 from sysctl.apply import persistence
 from sysctl.apply.applying import Options, check, perform
+from sysctl.apply.compliance import check_compliance, wanted_by_applied
 from sysctl.apply.plan import plan_of
 from sysctl.host.applied_host import AppliedHost, applying
 from sysctl.host.host import Host, state_directory
@@ -189,11 +191,69 @@ def test_what_is_in_a_file_is_taken_back_after_a_boot_too(system):
     before = system.state()
     apply(system, SYSCTLS, Options(persist=True))
     booted = system.reboot()
-    for name, value in (("dirty_ratio", 60), ("dirty_background_ratio", 5)):
-        booted.write(f"/proc/sys/vm/{name}", str(value))  # as systemd-sysctl does from the file
-    assert start(booted) == []
+    assert booted.values()["dirty_ratio"] == 60 and start(booted) == []
     _, left = rollback(booted)
     assert booted.state() == before and not left
+
+
+HIGH, LOW = SYSCTLS, change_of(advise(Study().tried(ratio(15), 3.6).results))
+STEPS = {
+    "apply": lambda system: apply(system, HIGH, Options()),
+    "persist": lambda system: apply(system, HIGH, Options(persist=True)),
+    "apply low": lambda system: apply(system, LOW, Options()),
+    "persist low": lambda system: apply(system, LOW, Options(persist=True)),
+    "killed early": lambda system: killed(system, 12),
+    "killed late": lambda system: killed(system, 22),
+    "boot": FilesHost.reboot,
+}
+
+
+def killed(system, step):
+    with killed_at(step, system):
+        apply(system, LOW, Options(persist=True))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_whatever_was_done_and_booted_a_rollback_brings_the_originals(
+    tmp_path, monkeypatch, length
+):
+    """Also --dry-run promises something where something is done, and no state is impossible."""
+    for number, names in enumerate(itertools.product(STEPS, repeat=length)):
+        monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{number}"))
+        system = FilesHost(tmp_path / str(number))
+        before = system.state()
+        for name in names:
+            system = STEPS[name](system) if name == "boot" else (STEPS[name](system), system)[1]
+        start(system)
+        promised = AppliedHost(state_directory(), system).pending()
+        restored, left = rollback(system)
+        assert system.state() == before, names
+        assert (bool(restored), left, system.invalid) == (bool(promised), [], []), names
+        assert not journal().exists()
+
+
+def test_what_a_boot_leaves_of_what_was_applied_is_what_the_file_says(system):
+    apply(system, HIGH, Options(persist=True))
+    apply(system, LOW, Options())
+    booted = system.reboot()
+    wanted = wanted_by_applied(AppliedHost(state_directory(), booted).applied())
+    assert wanted.sysctls == HIGH.sysctl_values
+    assert all(each.is_compliant for each in check_compliance(booted, wanted))
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "value"), [(LOW, "dirty_ratio", 9), (HIGH, "dirty_background_ratio", 50)]
+)
+def test_a_pair_of_which_one_was_changed_is_not_restored_to_what_cannot_be(
+    system, change, name, value
+):
+    apply(system, change, Options())
+    system.write(f"/proc/sys/vm/{name}", str(value))
+    after = system.values()
+    restored, left = rollback(system)
+    assert (restored, system.values(), system.invalid) == ([], after, [])
+    assert len(left) == 2 and "it was changed since" in left[0]
+    assert "is not restored: beside that" in left[1]
 
 
 def test_a_value_that_the_kernel_refuses_takes_all_of_it_back(system):
