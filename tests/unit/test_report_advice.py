@@ -278,6 +278,34 @@ def test_other_formats_go_with_another_advice_and_stay_with_the_same(tmp_path):
     assert advised(tmp_path, other, "--format=ansible") == names
 
 
+def _link(path):
+    path.symlink_to(path.parent.parent / "results.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "put"),
+    [
+        ("90-writewise.conf", lambda path: path.write_text("vm.dirty_ratio = 10\n")),
+        ("90-writewise.conf", lambda path: path.write_text("")),
+        ("90-writewise.conf", _link),
+        ("90-writewise.fstab", lambda path: path.mkdir()),
+        ("data.mount", lambda path: path.write_text("[Mount]\nWhat=/dev/nvme1n1\n")),
+        ("recommendation.json", lambda path: path.write_text('{"format": "mine"}')),
+        ("90-writewise.ssm.json", os.mkfifo),
+    ],
+)
+def test_advice_does_not_replace_a_file_that_writewise_did_not_write(name, put, tmp_path):
+    (tmp_path / "out").mkdir()
+    put(tmp_path / "out" / name)
+    results = Study().tried(
+        Setting(ratio(80).sysctls, "noatime", (("queue/scheduler", "none"),)), 4.0
+    )
+    with pytest.raises(UsageError, match=f"{name} was not written by Writewise") as caught:
+        advised(tmp_path, results.results, "--format=all")
+    assert "--output-directory" in caught.value.hint
+    assert os.listdir(tmp_path / "out") == [name]
+
+
 def test_what_others_wrote_under_our_names_stays(tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
