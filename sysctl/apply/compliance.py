@@ -121,7 +121,8 @@ class _Others:
     def may_set(self, name: str, value: int) -> list[str]:
         """Who may set something else, whatever the files that were read say."""
         late = [f"also set: {each}" for each in self.late if not each.sets(name, value)]
-        return [*late, *(f"cannot be read here: {each}" for each in self.hidden)]
+        hidden = [f"cannot be read here: {', '.join(self.hidden)}"] if self.hidden else []
+        return [*late, *hidden]
 
 
 def _others(system: System, name: str) -> _Others:

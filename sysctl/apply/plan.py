@@ -95,8 +95,9 @@ def plan_of(system: System, change: RecommendedChange) -> Plan:
 
 def _notes(system: System, change: RecommendedChange) -> tuple[str, ...]:
     """What another memory makes of ratios, and which files might set a value, too."""
-    hidden = [f"cannot be read here, and may set them too: {each}" for each in unreadable(system)]
-    return (*_memory_notes(system, change), *hidden)
+    hidden = ", ".join(unreadable(system))
+    told = (f"cannot be read here, and may set them too: {hidden}",) if hidden else ()
+    return (*_memory_notes(system, change), *told)
 
 
 def _memory_notes(system: System, change: RecommendedChange) -> tuple[str, ...]:
