@@ -101,7 +101,7 @@ def test_the_invoking_users_file_is_trusted_under_sudo(file: Path, monkeypatch) 
     assert KIND.read_text(str(file), trusted=True) == "text"
 
 
-@pytest.mark.parametrize("uid", ["", "-1", "4294967295", "1e3", "²", "0x10", " 5"])
+@pytest.mark.parametrize("uid", ["", "-1", "4294967295", "1e3", "²", "٣", "0x10", " 5", "9" * 5000])
 def test_what_is_no_user_id_is_nobodys(uid: str) -> None:
     assert trusted_owners({"SUDO_UID": uid}) == trusted_owners({})
 
