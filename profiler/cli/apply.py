@@ -84,9 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _dry_run(change: RecommendedChange, options: Options, console: Console) -> int:
+    from contracts.text import printable
+    from sysctl.apply.history import read_history
     from sysctl.host.system import System
 
-    _show(System(), change, options, console)
+    system = System()
+    _show(system, change, options, console)
+    for sentence in read_history(system).temporary:
+        print(printable(f"\n{sentence}"))
     print("\nnothing was changed (--dry-run)")
     return 0
 
@@ -107,6 +112,8 @@ def _apply(
     with terminable(), applying("apply") as host:
         for text in host.recovered:
             print(f"restored after a killed run: {text}")
+        for text in host.left:
+            print(f"left: {text}")
         plan = _show(host.system, change, options, console)
         if not is_agreed and not _agrees():
             print("nothing was changed")

@@ -81,7 +81,7 @@ def _check(path: Path | None) -> tuple[list[Compliance], list[str]]:
         change, history = read_change(path), read_history(system)
         checks = check_compliance(system, wanted_by(system, change), history.changes)
         untold = f"when it was applied here is not told: {history.problem}"
-        return checks, [untold] if history.problem else []
+        return checks, [*history.temporary, *([untold] if history.problem else [])]
     from profiler.requirements import NEEDED_BY, require
 
     require(*NEEDED_BY["status"])
@@ -90,7 +90,8 @@ def _check(path: Path | None) -> tuple[list[Compliance], list[str]]:
         raise WritewiseError(history.problem, history.hint)
     if not history.changes:
         raise WritewiseError("nothing is applied on this host", "see `writewise apply --help`")
-    return check_compliance(system, wanted_by_applied(history.changes), history.changes), []
+    checks = check_compliance(system, wanted_by_applied(history.changes), history.changes)
+    return checks, list(history.temporary)
 
 
 def _document(checks: list[Compliance], notes: list[str]) -> dict[str, object]:

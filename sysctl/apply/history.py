@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from contracts.errors import WritewiseError
+from sysctl.apply.state import left_by_a_killed_run
 from sysctl.host.applied_host import AppliedHost
 from sysctl.host.changes import Change
-from sysctl.host.host import state_directory
+from sysctl.host.host import WRITER, state_directory
+from sysctl.host.lock import holder_of
 from sysctl.host.system import System
 
 
@@ -16,10 +19,12 @@ from sysctl.host.system import System
 class History:
     """What is applied and not taken back, the oldest first.
 
-    `problem` is why that is not known (empty: it is), `hint` what to do about it.
+    `temporary` says of each value that is not to stay whose it is: of a program at work, or of one
+    that was killed. `problem` is why all that is not known (empty: it is), `hint` what to do.
     """
 
     changes: tuple[Change, ...] = ()
+    temporary: tuple[str, ...] = ()
     problem: str = ""
     hint: str = ""
 
@@ -38,6 +43,15 @@ def read_history(system: System) -> History:
     if owner == 0 != os.geteuid():
         return History(problem="only root may read the journal")
     try:
-        return History(tuple(AppliedHost(directory, system).applied()))
+        applied = tuple(AppliedHost(directory, system).applied())
+        return History(applied, _temporary(directory, system))
     except WritewiseError as error:
         return History(problem=error.message, hint=error.hint)
+
+
+def _temporary(directory: Path, system: System) -> tuple[str, ...]:
+    holder = holder_of(directory / f"{WRITER}.lock")
+    if holder:
+        return (f"at work on this host, with values of its own for a while: {holder}",)
+    left = left_by_a_killed_run(directory, system)
+    return tuple(f"a killed run left what is taken back first: {change}" for change in left)

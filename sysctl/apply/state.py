@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from sysctl.apply import persistence
 from sysctl.host.applied import (
@@ -52,16 +53,21 @@ def read_state(system: System | None = None) -> State:
     holder = holder_of(directory / f"{WRITER}.lock")
     changes = host.applied()
     trials = [c.ends_at for c in changes if isinstance(c, TrialPeriod) and c.restoring(host.system)]
-    left = [*Host(directory, WRITER, system).pending(), *host.interrupted()]
     return State(
         applied=tuple(
             AppliedItem(str(each), each.at) for each in changes if isinstance(each, _STAYING)
         ),
         trial_ends_at=trials[-1] if trials else "",
         files=_files(host.system),
-        interrupted=() if holder else tuple(left),
+        interrupted=() if holder else left_by_a_killed_run(directory, system),
         lock_holder=holder,
     )
+
+
+def left_by_a_killed_run(directory: Path, system: System | None) -> tuple[str, ...]:
+    """What the next start takes back, in words. Raises JournalError."""
+    sweep, apply = Host(directory, WRITER, system), AppliedHost(directory, system)
+    return (*sweep.pending(), *apply.interrupted())
 
 
 def _files(system: System) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from sysctl.advised_change import change_of
 from sysctl.apply import persistence
 from sysctl.apply.applying import Options, check, perform
 from sysctl.apply.compliance import check_compliance, wanted_by_applied
+from sysctl.apply.history import read_history
 from sysctl.apply.plan import plan_of
 from sysctl.host.applied_host import AppliedHost, applying
 from sysctl.host.host import Host, state_directory
@@ -117,6 +118,15 @@ def test_a_rollback_that_dies_at_any_step_is_ended_by_the_next(tmp_path, monkeyp
         if len(made) <= step:
             break
     assert step > 15
+
+
+def test_what_a_killed_apply_left_is_told_before_it_is_taken_for_the_present(system):
+    killed(system, 20)
+    told = read_history(system).temporary
+    assert told[0].startswith("a killed run left what is taken back first: ")
+    with applying("somebody", system):
+        assert read_history(system).temporary[0].startswith("at work on this host")
+    assert read_history(system).temporary == ()
 
 
 def test_a_second_apply_that_dies_leaves_the_first(tmp_path, monkeypatch):
