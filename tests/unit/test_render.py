@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,7 @@ from sysctl.render import (
     udev,
 )
 from sysctl.render.formats import DEFAULT, EVERY_FILE, FORMATS, formats_named, render_all
+from sysctl.render.installed import InstalledFile
 from sysctl.render.snippet import InexpressibleError
 from tests.unit import snippet_readers as readers
 from tests.unit.changes import EVERYTHING, SYSCTLS, mounted, text_of
@@ -263,7 +265,12 @@ def test_the_rules_set_the_scheduler_first_for_this_disk_alone():
         [*match, ("ATTR{queue/nr_requests}", "=", "512")],
         [*match, ("ATTR{bdi/min_bytes}", "=", "268435456")],
     ]
-    assert "queue/scheduler was mq-deadline" in text
+    undo = [line.lstrip("# ") for line in text.splitlines() if "echo " in line]
+    assert undo == [
+        "echo mq-deadline > /sys/block/nvme1n1/queue/scheduler",
+        "echo 256 > /sys/block/nvme1n1/queue/nr_requests",
+        "echo 0 > /sys/block/nvme1n1/bdi/min_bytes",
+    ]
     assert "a share of the dirty threshold of that moment" in text
     assert "WARNING" not in text
 
@@ -283,6 +290,32 @@ def test_a_disk_is_matched_by_the_surest_that_is_known(identity, match):
     text = text_of(udev, identified(**identity))
     assert {(key, value) for rule in readers.udev(text) for key, _, value in rule} >= {match}
     assert ("WARNING" in text) == (match[0] == "KERNEL")
+
+
+@pytest.mark.parametrize("renderer", [udev, cloud_init, ssm, launch_template, ansible])
+def test_what_cannot_be_a_knobs_value_is_in_no_command_of_the_undo(renderer):
+    knob = replace(EVERYTHING.disk.knobs[1], present="none > /x; reboot")
+    text = text_of(renderer, identified(knobs=(knob,)))
+    assert "queue/scheduler was none > /x; reboot" in text
+    assert "echo none > /x" not in text
+    text = text_of(renderer, identified(name="x;reboot", device="/dev/x;reboot"))
+    assert "queue/scheduler was mq-deadline" in text
+
+
+@pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)
+def test_every_snippet_says_how_to_use_it_before_how_to_undo_it(each):
+    text = each.render(EVERYTHING)[0].text
+    assert 0 < text.index("To use:   ") < text.index("To undo")
+
+
+def test_the_script_leaves_no_temporary_file_on_a_full_disk(tmp_path):
+    file = InstalledFile(f"{tmp_path}/90-writewise.conf", ("a = 1",), ())
+    script = ssm.script((file,))
+    full = [line.replace("chmod 0644", "false") for line in script]
+    assert subprocess.run(["sh", "-c", "\n".join(full)], check=False).returncode != 0
+    assert list(tmp_path.iterdir()) == []
+    assert subprocess.run(["sh", "-c", "\n".join(script)], check=False).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["90-writewise.conf"]
 
 
 @pytest.mark.parametrize("device", ["UUID=1-2", "/dev/mapper/data", "/dev/sd*", '/dev/x"'])
