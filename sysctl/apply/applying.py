@@ -54,11 +54,12 @@ def perform(
         ends_at = utc_now() + timedelta(seconds=options.trial_s)
         host.start_trial(units.revert_argv(options.trial_s, units.program()), ends_at)
         done.append(f"the originals return by themselves at {ends_at:%Y-%m-%d %H:%M:%S} UTC")
-    if options.persist:
-        file = persistence.persisted_file(host.system, change, read_history(host.system))
+    history = read_history(host.system)  # the file names the values of before
+    file = persistence.persisted_file(host.system, change, history) if options.persist else None
+    host.apply_sysctls(change.sysctl_values, for_boots=options.persist)
+    if file:
         host.write_file(file.path, file.text)
         done.append(f"wrote {file.path}, which every boot reads")
-    host.apply_sysctls(change.sysctl_values)
     if plan.disk:
         host.apply_knobs(plan.disk, {knob.name: knob.new for knob in plan.knobs})
     if options.mounts and plan.mount:

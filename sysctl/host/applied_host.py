@@ -51,10 +51,14 @@ class AppliedHost(Host):
 
     # --- the changes ------------------------------------------------------------------------
 
-    def apply_sysctls(self, values: Mapping[str, int]) -> None:
-        """Set write-back sysctls to stay; those that are so already are not journaled."""
+    def apply_sysctls(self, values: Mapping[str, int], *, for_boots: bool = False) -> None:
+        """Set write-back sysctls to stay; those that are so already are not journaled.
+
+        With `for_boots` they are: a file is going to set them at boots, after which only the
+        journal knows that they are not the administrator's.
+        """
         present = sysctls.read_writeback(self.system)
-        if any(present.get(name) != value for name, value in values.items()):
+        if for_boots or any(present.get(name) != value for name, value in values.items()):
             self._record(AppliedSysctls(present, dict(values), self._at()))
             sysctls.write_writeback(self.system, values)
 

@@ -353,12 +353,16 @@ class Host:
         return restored
 
     def _is_due(self, entry: Entry) -> bool:
-        """Files outlive a boot, and with a file in /etc/sysctl.d the sysctls in it do."""
+        """Files outlive a boot, and with a file in /etc/sysctl.d the sysctls in it do.
+
+        Also where a rollback that was killed has taken that file back since the boot.
+        """
         lasting = (NewPath.kind, WrittenFile.kind)
         if entry.boot_id == self._boot_id or entry.change.get("kind") in lasting:
             return True
         is_value = entry.change.get("kind") == AppliedSysctls.kind
-        return is_value and self._is_recorded(kind=WrittenFile.kind)
+        gone = any(c.get("kind") == WrittenFile.kind for c in self._journal.undone_since_boot())
+        return is_value and (gone or self._is_recorded(kind=WrittenFile.kind))
 
     def _is_recorded(self, **fields: str) -> bool:
         pending = self._journal.pending()

@@ -1,10 +1,10 @@
 """The journal: what was changed on the host, written and synced before each change.
 
 One JSON object a line, append-only. The first names the format and its version; then comes
-`{"sequence": 3, "boot_id": …, "change": {…}}` before a change, `{"undone": 3}` after it was taken
-back, and `{"kept": 3}` once all changes up to that one are to stay (`writewise apply`). A torn last
-line is a change that was never begun. The file goes when nothing is pending. Mode 0600 in a
-directory of root's own (0700).
+`{"sequence": 3, "boot_id": …, "change": {…}}` before a change, `{"undone": 3, "boot_id": …}` after
+it was taken back, and `{"kept": 3}` once all changes up to that one are to stay (`writewise
+apply`). A torn last line is a change that was never begun. The file goes when nothing is pending.
+Mode 0600 in a directory of root's own (0700).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Journal:
         if [entry.sequence for entry in self.pending()] == [sequence]:
             self._path.unlink(missing_ok=True)
         else:
-            self._append({"undone": sequence})
+            self._append({"undone": sequence, "boot_id": self._boot_id})
 
     def mark_kept(self) -> None:
         """Write down that every change so far is complete and is to stay."""
@@ -135,6 +135,16 @@ class Journal:
             if "sequence" in line and line["sequence"] not in undone
         ]
         return entries[::-1]
+
+    def undone_since_boot(self) -> list[Mapping[str, Any]]:
+        """The changes that were taken back in this boot, while others are pending still."""
+        lines = self._lines()
+        undone = {
+            line["undone"]
+            for line in lines
+            if "undone" in line and line.get("boot_id") == self._boot_id
+        }
+        return [line["change"] for line in lines if line.get("sequence") in undone]
 
     def _lines(self) -> list[dict[str, Any]]:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from unittest import mock
 
 from sysctl.host.sysctls import write_writeback
@@ -137,7 +138,7 @@ def killed_at(step, system):
 
     def dying(original):
         def call(*arguments, **options):
-            if len(made) >= step:
+            if len(made) >= step or "dead" in made[-1:]:
                 if original is os.write and len(made) == step:
                     original(arguments[0], arguments[1][: len(arguments[1]) // 2])
                 made.append("dead")
@@ -154,4 +155,17 @@ def killed_at(step, system):
         stack.enter_context(mock.patch.object(system, "write", dying(system.write)))
         stack.enter_context(mock.patch.object(system, "run", dying(system.run)))
         with contextlib.suppress(Killed):
+            yield made
+
+
+@contextlib.contextmanager
+def killed_in(owner, name, system):
+    """As `killed_at`, at the moment at which the method `name` of `owner` is called."""
+    with killed_at(sys.maxsize, system) as made:
+
+        def die(*_, **__):
+            made.append("dead")
+            raise Killed
+
+        with mock.patch.object(owner, name, die):
             yield made

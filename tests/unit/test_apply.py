@@ -22,7 +22,7 @@ from sysctl.host.host import Host, state_directory
 from sysctl.host.lock import LockedError, exclusive_lock, holder_of
 from sysctl.host.system import HostError
 from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice
-from tests.unit.applied_hosts import FilesHost, killed_at
+from tests.unit.applied_hosts import FilesHost, killed_at, killed_in
 from tests.unit.studies import Study, ratio
 
 SYSCTLS = change_of(advise(Study().tried(ratio(60), 3.6).results))
@@ -77,8 +77,8 @@ def test_everything_is_applied_and_comes_back(system):
     assert restored == [
         "/data mounted with rw,nosuid,relatime",
         "7:0: queue/scheduler = mq-deadline, queue/nr_requests = 256",
-        "vm.dirty_ratio = 20, vm.dirty_background_ratio = 10",
         "no /etc/sysctl.d/90-writewise.conf",
+        "vm.dirty_ratio = 20, vm.dirty_background_ratio = 10",
     ]
     assert system.invalid == []
 
@@ -105,12 +105,14 @@ def test_an_apply_that_dies_at_any_step_is_taken_back_or_complete(tmp_path, monk
     assert outcomes == sorted(outcomes, reverse=True)  # never complete, and later not
 
 
-def test_a_rollback_that_dies_at_any_step_is_ended_by_the_next(tmp_path, monkeypatch):
+@pytest.mark.parametrize("boots", [False, True])
+def test_a_rollback_that_dies_at_any_step_is_ended_by_the_next(tmp_path, monkeypatch, boots):
     for step in range(200):
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
         system = FilesHost(tmp_path / str(step))
         before = system.state()
-        apply(system)
+        apply(system, SYSCTLS, Options(persist=True)) if boots else apply(system)
+        system = system.reboot() if boots else system
         with killed_at(step, system) as made:
             rollback(system)
         _, left = rollback(system)
@@ -121,9 +123,13 @@ def test_a_rollback_that_dies_at_any_step_is_ended_by_the_next(tmp_path, monkeyp
 
 
 def test_what_a_killed_apply_left_is_told_before_it_is_taken_for_the_present(system):
-    killed(system, 20)
+    killed(system, "keep")
+    assert system.values()["dirty_ratio"] == 15
     told = read_history(system).temporary
-    assert told[0].startswith("a killed run left what is taken back first: ")
+    assert [sentence.partition(": ")[2] for sentence in told] == [
+        "/etc/sysctl.d/90-writewise.conf",
+        "vm.dirty_ratio = 15, vm.dirty_background_ratio = 5",
+    ]
     with applying("somebody", system):
         assert read_history(system).temporary[0].startswith("at work on this host")
     assert read_history(system).temporary == ()
@@ -212,14 +218,14 @@ STEPS = {
     "persist": lambda system: apply(system, HIGH, Options(persist=True)),
     "apply low": lambda system: apply(system, LOW, Options()),
     "persist low": lambda system: apply(system, LOW, Options(persist=True)),
-    "killed early": lambda system: killed(system, 12),
-    "killed late": lambda system: killed(system, 22),
+    "killed before the file": lambda system: killed(system, "write_file"),
+    "killed after it": lambda system: killed(system, "keep"),
     "boot": FilesHost.reboot,
 }
 
 
-def killed(system, step):
-    with killed_at(step, system):
+def killed(system, method):
+    with killed_in(AppliedHost, method, system):
         apply(system, LOW, Options(persist=True))
 
 
