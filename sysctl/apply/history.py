@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.errors import WritewiseError
-from sysctl.apply.state import left_by_a_killed_run
-from sysctl.host.applied_host import AppliedHost
+from sysctl.host.applied_host import AppliedHost, left_by_a_killed_run
 from sysctl.host.changes import Change
 from sysctl.host.host import WRITER, state_directory
 from sysctl.host.lock import holder_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from sysctl.apply import persistence
 from sysctl.host.applied import (
@@ -13,8 +12,8 @@ from sysctl.host.applied import (
     TrialPeriod,
     WrittenFile,
 )
-from sysctl.host.applied_host import AppliedHost
-from sysctl.host.host import WRITER, Host, state_directory
+from sysctl.host.applied_host import AppliedHost, left_by_a_killed_run
+from sysctl.host.host import WRITER, state_directory
 from sysctl.host.lock import holder_of
 from sysctl.host.system import System
 
@@ -62,12 +61,6 @@ def read_state(system: System | None = None) -> State:
         interrupted=() if holder else left_by_a_killed_run(directory, system),
         lock_holder=holder,
     )
-
-
-def left_by_a_killed_run(directory: Path, system: System | None) -> tuple[str, ...]:
-    """What the next start takes back, in words. Raises JournalError."""
-    sweep, apply = Host(directory, WRITER, system), AppliedHost(directory, system)
-    return (*sweep.pending(), *apply.interrupted())
 
 
 def _files(system: System) -> tuple[str, ...]:

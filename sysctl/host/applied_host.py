@@ -178,6 +178,12 @@ class AppliedHost(Host):
         return self._now().isoformat(timespec="seconds")
 
 
+def left_by_a_killed_run(directory: Path, system: System | None = None) -> tuple[str, ...]:
+    """What the next start takes back, in words. Raises JournalError."""
+    sweep, apply = Host(directory, WRITER, system), AppliedHost(directory, system)
+    return (*sweep.pending(), *apply.interrupted())
+
+
 @contextlib.contextmanager
 def applying(
     purpose: str, system: System | None = None, now: Now = utc_now

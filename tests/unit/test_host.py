@@ -251,7 +251,10 @@ def test_what_takes_a_fresh_mount(words, fresh):
     assert needs_fresh_mount(parse_mountinfo(TABLE)[1], words) is fresh
 
 
-@pytest.mark.parametrize("text", ["bind", "remount,noatime", "a b", "-o", "noatime\n", "loop=/x"])
+@pytest.mark.parametrize(
+    "text",
+    ["bind", "remount,noatime", "a b", "-o", "noatime\n", "loop=/x", "suid", "x-a.b", "helper=x"],
+)
 def test_words_that_are_no_options_are_refused(text):
     with pytest.raises(HostError):
         words_of(text)
