@@ -104,8 +104,16 @@ def rolled_back():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("options", [SYSCTLS, REMOUNTS], ids=["sysctls", "remounts"])
-@pytest.mark.parametrize("phase", [Phase.PULL, Phase.SETTLE, Phase.BETWEEN], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    ("options", "phase"),
+    [
+        (REMOUNTS, Phase.PULL),
+        (SYSCTLS, Phase.PULL),
+        (SYSCTLS, Phase.SETTLE),
+        (REMOUNTS, Phase.BETWEEN),
+    ],
+    ids=["remounts-pull", "sysctls-pull", "sysctls-settle", "remounts-between"],
+)
 def test_every_request_of_the_device_fails(present, failing, state, output, options, phase):
     """The sweep ends and says why; what is on the volume itself waits until it is back."""
     before = host_state()
