@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import pwd
+import re
 import shlex
 import stat
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from contracts.text import printable
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_SYMLINKS = 40  # as the kernel's own path walk, include/linux/namei.h
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ID = re.compile(r"[0-9]{1,10}")
 _LARGEST_ID = 2**32 - 2  # the last one is no id: (uid_t) -1
 
 
@@ -31,9 +33,13 @@ class UntrustedError(UsageError):
 def trusted_owners(environment: Mapping[str, str] = os.environ) -> frozenset[int]:
     """User ids whose files are as good as our own: root, this user, and who called sudo."""
     own = os.geteuid()
-    caller = environment.get("SUDO_UID", "") if own == 0 else ""
-    is_id = caller.isascii() and caller.isdigit() and int(caller) <= _LARGEST_ID
-    return frozenset({0, own, *([int(caller)] if is_id else [])})
+    caller = id_of(environment.get("SUDO_UID", "")) if own == 0 else None
+    return frozenset({0, own, *([] if caller is None else [caller])})
+
+
+def id_of(text: str) -> int | None:
+    """The user or group id that `text` is in ASCII digits; None for anything else."""
+    return int(text) if _ID.fullmatch(text) and int(text) <= _LARGEST_ID else None
 
 
 def walk(path: str, *, believe_all: bool = True) -> int:

@@ -1,6 +1,6 @@
 """The files of an advice in a folder: written, and those of an earlier advice taken out of it.
 
-Of two files that contradict each other the wrong one may be installed.
+Of two files that contradict each other the wrong one may be installed. What is not ours stays.
 """
 
 from __future__ import annotations
@@ -23,13 +23,43 @@ _MAX_BYTES = 2**20
 
 
 def write_snippets(snippets: Iterable[Snippet], folder: Path) -> list[Path]:
-    """Write them, in a new folder if there is none; the paths. Raises UsageError."""
+    """Write them, in a new folder if there is none; the paths.
+
+    Raises UsageError, before the first is written where one would replace what is not ours.
+    """
+    texts = {folder / snippet.file_name: snippet.text for snippet in snippets}
     make_directories(folder)
-    paths = []
-    for snippet in snippets:
-        write_atomically(folder / snippet.file_name, snippet.text)
-        paths.append(folder / snippet.file_name)
-    return paths
+    for path in texts:
+        _require_replaceable(path)
+    for path, text in texts.items():
+        write_atomically(path, text)
+    return list(texts)
+
+
+def _require_replaceable(path: Path) -> None:
+    """Nothing is there, or a regular file that begins as ours of that name."""
+    shown = printable(str(path))
+    try:
+        with directory_of(path) as (directory, name):
+            if not _exists(directory, name):
+                return
+            content = _content(directory, name)
+    except OSError as error:
+        raise UsageError(f"cannot write {shown}: {error.strerror}") from None
+    own = (each for each in EVERY_FILE if each.has_name(name))
+    if not any(content.startswith(each.begins.encode()) for each in own):
+        raise UsageError(
+            f"{shown} was not written by Writewise; nothing was written",
+            "move it away, or name another folder with --output-directory",
+        )
+
+
+def _exists(directory: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def remove_earlier(folder: Path, change: RecommendedChange | None) -> list[Path]:

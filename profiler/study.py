@@ -68,8 +68,8 @@ class StudyRequest:
 class View(Protocol):
     """Shows a study while it runs."""
 
-    def recovered(self, changes: Sequence[str]) -> None:
-        """An earlier run was killed, and this is what was restored after it."""
+    def recovered(self, changes: Sequence[str], left: Sequence[str]) -> None:
+        """An earlier run was killed: what was restored after it, and why something was not."""
 
     def planned(self, results: Results, trials: int) -> None:
         """What was left out is known, and how many trials are to come, as far as known."""
@@ -113,8 +113,7 @@ def run_study(request: StudyRequest, view: View) -> Results:
     _check_output(request)
     plan = list_plan(request.access, request.location)
     with Host.exclusive(LOCK_NAME, f"sweep of {destination}") as host:
-        if host.recovered:
-            view.recovered(host.recovered)
+        view.recovered(host.recovered, host.left)
         study = _prepare(request, host, destination, plan)
         study.results.save(request.output)  # already now: it may not be writable
         view.planned(study.results, remaining(study.results, study.sweep_plan))

@@ -31,6 +31,8 @@ _OTHER_WAITS: Mapping[str, str] = {
 }
 #: Objects of that mean size make a pull one of many operations rather than of many bytes.
 SMALL_OBJECT_BYTES = 2**20
+#: One invalid trial alone, however few there are, is chance.
+_FEWEST_INVALID = 2
 #: From so many invalid trials, or so much between runs alike, or so wide an interval on is noise.
 _NOISY_TRIALS, _NOISY_FLOOR, _WIDE_INTERVAL = 0.25, 0.10, 1.5
 
@@ -173,7 +175,7 @@ def noise(results: Results, comparisons: Sequence[Comparison]) -> Finding | None
 
 def _invalid(results: Results) -> list[str]:
     problems = [trial.problem for trial in results.trials if trial.problem]
-    if not problems or len(problems) < _NOISY_TRIALS * len(results.trials):
+    if len(problems) < max(_FEWEST_INVALID, _NOISY_TRIALS * len(results.trials)):
         return []
     reason, times = Counter(problems).most_common(1)[0]
     often = f"{times} times: " if times > 1 else ""

@@ -10,7 +10,7 @@ does not tell on which side of it a setting is, so one with room to it is measur
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from sysctl.evidence import thresholds_of
@@ -68,6 +68,8 @@ def _near_the_fastest(results: Results, times_s: Mapping[Setting, float]) -> lis
     for setting in _by_price(results, near):
         if not front or times_s[setting] * (1 + WORTH_MORE) < times_s[front[-1]]:
             front.append(setting)
+        if fastest_s * (1 + WORTH_MORE) >= times_s[front[-1]]:
+            break  # nothing is faster by enough
     chosen = list(dict.fromkeys([*front[: MAX_FINALISTS - 1], front[-1]]))
     return _with_its_base(results, chosen, times_s)
 
@@ -109,12 +111,10 @@ def _times_of_candidates(results: Results) -> dict[Setting, float]:
     }
 
 
-def _by_price(results: Results, settings: list[Setting]) -> list[Setting]:
-    """The cheapest first."""
+def _by_price(results: Results, settings: list[Setting]) -> Iterator[Setting]:
+    """The cheapest first; each is looked for when it is asked for."""
     prices = {setting: price_of(results, setting) for setting in settings}
-    ranked: list[Setting] = []
     while prices:
         chosen = cheapest(prices)[0]
-        ranked.append(chosen)
+        yield chosen
         del prices[chosen]
-    return ranked

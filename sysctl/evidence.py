@@ -61,7 +61,7 @@ def paired_sides(results: Results, setting: Setting) -> tuple[Side, Side]:
 def _side(results: Results, setting: Setting, runs: Sequence[Observation]) -> Side:
     """Of those runs; when all was on the device is known from any run of the setting."""
     ranked = sorted(runs, key=lambda seen: seen.return_s)
-    valid = (trial.valid for trial in results.trials if trial.setting == setting)
+    valid = (trial.valid for trial in results.of_setting(setting))
     return Side(
         setting=setting,
         return_s=summarize([seen.return_s for seen in ranked]),
@@ -83,6 +83,10 @@ def dirtyable_bytes_of(results: Results) -> int:
 
     Before the first run it was more: the sweep's own workers were not there yet.
     """
+    return results.derived(_dirtyable_bytes)
+
+
+def _dirtyable_bytes(results: Results) -> int:
     seen = [trial.valid.dirtyable_bytes for trial in results.trials if trial.valid]
     known = [memory_bytes for memory_bytes in seen if memory_bytes]
     return round(statistics.median(known)) if known else int(results.context["dirtyable_bytes"])

@@ -34,7 +34,7 @@ class Excluded:
 def excluded_in_search(results: Results, limits: Limits) -> Excluded | None:
     """The fastest setting with a gain that was not measured again since it is beyond the limits."""
     gains = dict(_gains(results))
-    within = within_limits(results, gains, limits)
+    within = set(within_limits(results, gains, limits))
     beyond = {setting: ratio for setting, ratio in gains.items() if setting not in within}
     if not beyond:
         return None
@@ -103,10 +103,11 @@ def _gains(results: Results) -> Iterator[tuple[Setting, float]]:
 
     Of the present settings' median time before the recheck.
     """
-    present_s = search_times(results)
+    times_s = search_times(results)
+    present_s = statistics.median(times_s) if times_s else 0.0
     rechecked = {trial.setting for trial in results.of_role(RECHECK)}
     for trial in results.of_role(CANDIDATE):
         if trial.valid and present_s and trial.setting not in rechecked:
-            ratio = trial.valid.return_s / statistics.median(present_s)
+            ratio = trial.valid.return_s / present_s
             if ratio * (1 + MIN_GAIN) <= 1:
                 yield trial.setting, ratio

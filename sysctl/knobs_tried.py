@@ -28,11 +28,7 @@ def changed_knobs(results: Results, setting: Setting) -> list[str]:
 
 def knob_ratios(results: Results, setting: Setting) -> list[float]:
     """The setting's time divided by that of the same one without a knob, where both were tried."""
-    tried = {
-        trial.setting
-        for trial in results.trials
-        if trial.valid and trial.pair is None and trial.role in (PRESENT, CANDIDATE)
-    }
+    tried = results.derived(_tried)
     if setting not in tried:
         return []
     bases = (
@@ -42,6 +38,14 @@ def knob_ratios(results: Results, setting: Setting) -> list[float]:
         if base in tried
     )
     return [time_ratio(results, setting, base) for base in bases]
+
+
+def _tried(results: Results) -> set[Setting]:
+    return {
+        trial.setting
+        for trial in results.trials
+        if trial.valid and trial.pair is None and trial.role in (PRESENT, CANDIDATE)
+    }
 
 
 def is_worth_its_knobs(results: Results, setting: Setting) -> bool:

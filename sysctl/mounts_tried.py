@@ -26,19 +26,24 @@ def changed_options(results: Results, setting: Setting) -> set[str]:
 
 def mount_ratios(results: Results, mount_options: str | None) -> list[float]:
     """Times under `mount_options` divided by those under the present mount, at the same sysctls."""
-    without: dict[object, Setting] = {}
-    with_them: dict[object, Setting] = {}
-    for trial in results.of_role(CANDIDATE):
-        rest = (trial.setting.sysctls, trial.setting.device)
-        if trial.valid and not changed_options(results, trial.setting):
-            without[rest] = trial.setting
-        elif trial.valid and trial.setting.mount_options == mount_options:
-            with_them[rest] = trial.setting
+    tried = results.derived(_by_mount)
+    without = tried.get(None, {})
     return [
         time_ratio(results, setting, without[rest])
-        for rest, setting in with_them.items()
-        if rest in without
+        for rest, setting in tried.get(mount_options, {}).items()
+        if rest in without and mount_options is not None
     ]
+
+
+def _by_mount(results: Results) -> dict[str | None, dict[object, Setting]]:
+    """The valid candidates by mount options (None: the present ones), then by all the rest."""
+    tried: dict[str | None, dict[object, Setting]] = {}
+    for trial in results.of_role(CANDIDATE):
+        if trial.valid:
+            setting = trial.setting
+            options = setting.mount_options if changed_options(results, setting) else None
+            tried.setdefault(options, {})[setting.sysctls, setting.device] = setting
+    return tried
 
 
 def time_ratio(results: Results, setting: Setting, base: Setting) -> float:
@@ -46,12 +51,12 @@ def time_ratio(results: Results, setting: Setting, base: Setting) -> float:
 
     By the medians of the recheck where both were measured again, else by the search's runs.
     """
-    again = [trial for trial in results.of_role(RECHECK) if trial.valid]
-    is_again = {setting, base} <= {trial.setting for trial in again}
-    trials = again if is_again else [t for t in results.trials if t.valid and t.pair is None]
+    both = [[t for t in results.of_setting(each) if t.valid] for each in (setting, base)]
+    again = [[t for t in trials if t.role == RECHECK] for trials in both]
+    searched = [[t for t in trials if t.pair is None] for trials in both]
     times_s = [
-        statistics.median(t.valid.return_s for t in trials if t.valid and t.setting == each)
-        for each in (setting, base)
+        statistics.median(t.valid.return_s for t in trials if t.valid)
+        for trials in (again if all(again) else searched)
     ]
     return times_s[0] / times_s[1]
 

@@ -128,7 +128,7 @@ def price_of(results: Results, setting: Setting, model: Model | None = None) -> 
 
     With a `model` a time to durable that was not measured is the one that it predicts.
     """
-    seen = [t.valid for t in results.trials if t.valid and t.setting == setting]
+    seen = [trial.valid for trial in results.of_setting(setting) if trial.valid]
     durable = [each.durable_s for each in seen if each.durable_s is not None]
     ceiling_bytes = thresholds_of(results, setting).dirty_bytes
     bound_bytes = min(ceiling_bytes, burst_bytes(results) or ceiling_bytes)
@@ -149,6 +149,10 @@ def price_of(results: Results, setting: Setting, model: Model | None = None) -> 
 
 def burst_bytes(results: Results) -> int:
     """How much one pull of the sweep brought; 0 where no trial is valid."""
+    return results.derived(_burst_bytes)
+
+
+def _burst_bytes(results: Results) -> int:
     return next((t.valid.bytes for t in results.trials if t.valid), 0)
 
 

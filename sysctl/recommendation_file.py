@@ -7,6 +7,7 @@ those of known knobs, values in their ranges, texts bounded and printable, paths
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from contracts.errors import InvalidFileError, UsageError
 from contracts.text import is_unprintable, printable, quoted
 from sysctl.forms import BYTES, RATIO
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
-from sysctl.knobs.mount import is_option_word
+from sysctl.knobs.mount import is_kernel_option, may_be_recommended
 from sysctl.knobs.vm import BY_NAME
 from sysctl.recommendation import (
     FORMAT,
@@ -37,8 +38,8 @@ T = TypeVar("T")
 _HINT = "give the recommendation.json that `writewise advise` wrote"
 _LARGEST = 2**63 - 1
 _MAX_ITEMS = 64
-#: Words that say how to mount, or who may, rather than with what option.
-_NO_OPTION = {"remount", "bind", "rbind", "move", "loop", "user", "users", "owner", "group"}
+#: Names of a volume: a device file, or what fstab(5) finds one by; no image in a file.
+_DEVICE = re.compile(r"(?:/dev/|(?:UUID|LABEL|PARTUUID|PARTLABEL)=)\S+")
 
 
 def parse_recommendation(text: str, name: str) -> RecommendedChange:
@@ -109,9 +110,13 @@ class _Fields:
         """A number above 0, or null."""
         return self.take(name, lambda v: v is None or _is_positive(v), "a number or null", None)
 
-    def words(self, name: str) -> tuple[str, ...]:
-        """A list of mount options."""
-        return tuple(self.take(name, _are_words, "a list of mount options", []))
+    def words(self, name: str, is_right: Callable[[str], bool]) -> tuple[str, ...]:
+        """A list of mount options, each of which `is_right`."""
+        return tuple(self.take(name, _are_words(is_right), "a list of mount options", []))
+
+    def volume(self, name: str) -> str:
+        """The name of a volume's device."""
+        return self.take(name, _is_device, "a device in /dev", "")
 
     def child(self, name: str) -> _Fields:
         """The object in field `name`."""
@@ -174,12 +179,20 @@ def _is_short_list(value: object) -> bool:
     return isinstance(value, list) and len(value) <= _MAX_ITEMS
 
 
-def _are_words(value: object) -> bool:
+def _are_words(is_right: Callable[[str], bool]) -> Callable[[object], bool]:
+    return lambda v: (
+        isinstance(v, list)
+        and len(v) <= _MAX_ITEMS
+        and all(isinstance(word, str) and is_right(word) for word in v)
+    )
+
+
+def _is_device(value: object) -> bool:
     return (
-        isinstance(value, list)
-        and len(value) <= _MAX_ITEMS
-        and all(isinstance(word, str) and is_option_word(word) for word in value)
-        and not {word.partition("=")[0] for word in value} & _NO_OPTION
+        isinstance(value, str)
+        and _is_text(MAX_NAME)(value)
+        and _DEVICE.fullmatch(value) is not None
+        and ".." not in value.split("/")
     )
 
 
@@ -238,13 +251,13 @@ def _mount(fields: _Fields) -> MountAdvice:
     is_type = {"xfs", "ext4"}.__contains__
     advice = MountAdvice(
         target=fields.folder("target"),
-        device=fields.sentence("device"),
+        device=fields.volume("device"),
         fstype=fields.take(
             "fstype", lambda v: isinstance(v, str) and is_type(v), "xfs or ext4", ""
         ),
-        value=fields.words("value"),
-        present=fields.words("present"),
-        policy=fields.words("policy"),
+        value=fields.words("value", may_be_recommended),
+        present=fields.words("present", is_kernel_option),
+        policy=fields.words("policy", is_kernel_option),
         reason=fields.sentence("reason"),
     )
     return _ended(fields, advice)

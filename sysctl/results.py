@@ -7,10 +7,10 @@ other means is refused with a sentence.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from contracts.errors import UsageError
 from contracts.files import FileKind
@@ -20,6 +20,9 @@ from sysctl.knobs.vm import BY_NAME
 from sysctl.setting import Setting
 from sysctl.writeback import PAGE_BYTES, Thresholds
 
+K = TypeVar("K")
+T = TypeVar("T")
+
 FORMAT = "writewise-results"
 FORMAT_VERSION = 2
 _FILE = FileKind(
@@ -28,6 +31,8 @@ _FILE = FileKind(
     hint="give the file that `writewise sweep` wrote; run the sweep again if it is lost",
 )
 _LARGEST = 2**63 - 1
+#: No sweep comes near it.
+MAX_TRIALS = 10_000
 #: Times that a pull can take: others are damage, and would overflow what is calculated from them.
 _SHORTEST_S, _LONGEST_S = 1e-6, 1e9
 
@@ -137,9 +142,31 @@ class Results:
     left_out: list[LeftOut] = field(default_factory=list)
     trials: list[Trial] = field(default_factory=list)
 
-    def of_role(self, role: str) -> list[Trial]:
+    _derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _derived_of: tuple[int, Trial | None] = field(
+        default=(0, None), init=False, repr=False, compare=False
+    )
+
+    def derived(self, compute: Callable[[Results], T]) -> T:
+        """What `compute` makes of these results: made anew only when the trials are others.
+
+        For what is asked for each of thousands of settings. Trials come and go at the end alone.
+        """
+        state = (len(self.trials), self.trials[-1] if self.trials else None)
+        if state[0] != self._derived_of[0] or state[1] is not self._derived_of[1]:
+            self._derived, self._derived_of = {}, state
+        if compute not in self._derived:
+            self._derived[compute] = compute(self)
+        made: T = self._derived[compute]
+        return made
+
+    def of_role(self, role: str) -> Sequence[Trial]:
         """The trials of one role, in the order in which they ran."""
-        return [trial for trial in self.trials if trial.role == role]
+        return self.derived(_by_role).get(role, ())
+
+    def of_setting(self, setting: Setting) -> Sequence[Trial]:
+        """The trials of one setting, in the order in which they ran."""
+        return self.derived(_by_setting).get(setting, ())
 
     def save(self, path: Path) -> None:
         """Write the file whole: a reader finds either the old one or the new one."""
@@ -152,6 +179,22 @@ class Results:
             "trials": [_trial_to_json(trial) for trial in self.trials],
         }
         write_atomically(path, json.dumps(document, indent=1) + "\n")
+
+
+def _by_role(results: Results) -> dict[str, list[Trial]]:
+    return grouped((trial.role, trial) for trial in results.trials)
+
+
+def _by_setting(results: Results) -> dict[Setting, list[Trial]]:
+    return grouped((trial.setting, trial) for trial in results.trials)
+
+
+def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """The values by their keys, in their order."""
+    groups: dict[K, list[T]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def _trial_to_json(trial: Trial) -> dict[str, Any]:
@@ -197,12 +240,18 @@ def load(path: Path, *, trusted: bool = False) -> Results:
             context=_context(document["context"]),
             space=dict(document["space"]),
             left_out=[LeftOut(str(i["what"]), str(i["why"])) for i in document["left_out"]],
-            trials=[_trial_from_json(trial) for trial in document["trials"]],
+            trials=[_trial_from_json(trial) for trial in _bounded(document["trials"])],
         )
     except KeyError as error:
         raise UsageError(f"{name} is damaged: it lacks {error}", _FILE.hint) from None
     except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UsageError(f"{name} is damaged: {error}", _FILE.hint) from None
+
+
+def _bounded(trials: Sequence[T]) -> Sequence[T]:
+    if len(trials) > MAX_TRIALS:
+        raise ValueError(f"it has {len(trials)} trials, more than {MAX_TRIALS}")
+    return trials
 
 
 def _refuse_constant(text: str) -> float:

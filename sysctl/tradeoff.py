@@ -6,6 +6,7 @@ and said to be.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -64,15 +65,18 @@ class TradeOff:
     @property
     def telling(self) -> tuple[Point, ...]:
         """Those with a name, and those that no other beats in both time and bytes at risk."""
-        return tuple(point for point in self.points if point.names or not self._is_beaten(point))
+        front = self._front()
+        return tuple(p for p in self.points if p.names or (p.at_risk_bytes, p.return_s) in front)
 
-    def _is_beaten(self, point: Point) -> bool:
-        def beats(other: Point) -> bool:
-            mine = (point.return_s, point.at_risk_bytes)
-            its = (other.return_s, other.at_risk_bytes)
-            return its != mine and its[0] <= mine[0] and its[1] <= mine[1]
-
-        return any(beats(other) for other in self.points)
+    def _front(self) -> set[tuple[int, float]]:
+        """Bytes at risk and times of which none is beaten: each faster than all that risk less."""
+        front: set[tuple[int, float]] = set()
+        fastest_s = math.inf
+        for at_risk_bytes, return_s in sorted((p.at_risk_bytes, p.return_s) for p in self.points):
+            if return_s < fastest_s:
+                front.add((at_risk_bytes, return_s))
+                fastest_s = return_s
+        return front
 
 
 def trade_off(results: Results, present: Side, best: Side | None = None) -> TradeOff:
@@ -112,7 +116,7 @@ def _measured(results: Results, setting: Setting, present: Side, best: Side | No
 
 def _times_of(results: Results, setting: Setting) -> Repeats:
     """The times to return of a setting's valid runs: of its recheck, if there was one."""
-    trials = [trial for trial in results.trials if trial.setting == setting]
+    trials = results.of_setting(setting)
     rechecks = [trial.valid for trial in trials if trial.valid and trial.role == RECHECK]
     seen = rechecks or [trial.valid for trial in trials if trial.valid]
     return summarize([each.return_s for each in seen])

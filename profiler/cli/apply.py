@@ -84,9 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _dry_run(change: RecommendedChange, options: Options, console: Console) -> int:
+    from contracts.text import printable
+    from sysctl.apply.history import read_history
     from sysctl.host.system import System
 
-    _show(System(), change, options, console)
+    system = System()
+    _show(system, change, options, console)
+    for sentence in read_history(system).temporary:
+        print(printable(f"\n{sentence}"))
     print("\nnothing was changed (--dry-run)")
     return 0
 
@@ -99,7 +104,7 @@ def _apply(
     from sysctl.host.applied_host import applying
 
     require(*NEEDED_BY[NAME])
-    if not is_agreed and not sys.stdin.isatty():
+    if not is_agreed and (sys.stdin is None or not sys.stdin.isatty()):
         raise UsageError(
             "nobody can be asked here, and nothing is changed without",
             "give --yes, or --dry-run to see the difference alone",
@@ -107,6 +112,8 @@ def _apply(
     with terminable(), applying("apply") as host:
         for text in host.recovered:
             print(f"restored after a killed run: {text}")
+        for text in host.left:
+            print(f"left: {text}")
         plan = _show(host.system, change, options, console)
         if not is_agreed and not _agrees():
             print("nothing was changed")
@@ -117,26 +124,24 @@ def _apply(
 
 def _show(system: System, change: RecommendedChange, options: Options, console: Console) -> Plan:
     """Print the difference and what would override it; refuses here what cannot be done."""
-    from profiler.report.applying import print_plan
-    from sysctl.apply import persistence
+    from profiler.report.applying import print_persisted_file, print_plan
     from sysctl.apply.applying import check
+    from sysctl.apply.history import read_history
+    from sysctl.apply.persistence import persisted_file
     from sysctl.apply.plan import plan_of
 
     plan = plan_of(system, change)
     check(system, change, plan, options)
     print_plan(plan, console, remounts=options.mounts)
     if options.persist:
-        path = persistence.choose_path(system, change)
-        print(f"\nfor each boot: {path}")
-        for line in persistence.overriding(system, change, path):
-            print(f"  overridden there by {line}")
+        print_persisted_file(persisted_file(system, change, read_history(system)), console)
     return plan
 
 
 def _agrees() -> bool:
     try:
         return input("\nApply this? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
+    except (EOFError, ValueError):  # ValueError: what was typed is no text
         return False
 
 

@@ -105,7 +105,8 @@ def _tell_what_came_before(error: WritewiseError) -> None:
 
 
 def _words_of(error: OSError) -> str:
-    return ": ".join(filter(None, (error.strerror or str(error), error.filename)))
+    name = error.filename if isinstance(error.filename, (str, bytes)) else ""  # or a descriptor
+    return ": ".join(filter(None, (error.strerror or str(error), os.fsdecode(name))))
 
 
 def _prepare_streams() -> None:

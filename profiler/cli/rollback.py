@@ -6,6 +6,11 @@ What somebody else changed since is told and left as it is.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from contracts.errors import WritewiseError
 
 NAME = "rollback"
 HELP = "bring the originals back, of what was applied or left by a killed run"
@@ -32,31 +37,55 @@ def run(arguments: argparse.Namespace) -> int:
     from profiler.requirements import NEEDED_BY, require
 
     require(*NEEDED_BY[NAME])
-    changes, left = _take_back(arguments)
+    taken = _take_back(arguments)
     said = "would restore" if arguments.dry_run else "restored"
-    for change in changes:
+    for change in taken.changes:
         print(printable(f"{said}: {change}"))
-    for sentence in left:
+    for sentence in taken.left:
         print(printable(f"left: {sentence}"))
-    if not changes and not left:
-        print("nothing to restore: no change of this boot is in the journal")
+    if taken.error is not None:
+        raise taken.error
+    if not taken.changes and not taken.left:
+        why = "all is as it was before" if taken.had_journal else "no change is in the journal"
+        print(f"nothing to restore: {why}")
     return 0
 
 
-def _take_back(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """What is restored, and why something is not; the newest first."""
+@dataclass
+class _Taken:
+    """What is restored, why something is not, and the first failure; the newest first."""
+
+    had_journal: bool
+    changes: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    error: WritewiseError | None = None
+
+    def take(self, step: Callable[[], list[str]]) -> None:
+        """One journal after the other: what fails in one keeps nothing of another from coming."""
+        try:
+            self.changes += step()
+        except WritewiseError as error:
+            if self.error is not None:
+                error = WritewiseError(f"{self.error.message}; {error.message}", error.hint)
+            self.error = error
+
+
+def _take_back(arguments: argparse.Namespace) -> _Taken:
     from profiler.lab.lab import take_back_abandoned
     from sysctl.host.applied_host import AppliedHost
     from sysctl.host.host import WRITER, Host, state_directory
 
+    interrupted, give_up = arguments.interrupted, arguments.give_up
     with Host.lasting(WRITER, "rollback") as host:
         applied = AppliedHost(state_directory())
-        interrupted, give_up = arguments.interrupted, arguments.give_up
+        taken = _Taken(host.has_pending() or applied.has_pending())
         if arguments.dry_run:
-            changes = host.pending()
-            changes += applied.interrupted() if interrupted else applied.pending()
+            taken.take(host.pending)
+            taken.take(applied.interrupted if interrupted else applied.pending)
         else:
-            changes = host.restore(give_up=give_up)
-            changes += applied.recover() if interrupted else applied.restore(give_up=give_up)
-    changes += take_back_abandoned(dry_run=arguments.dry_run)
-    return changes, [*host.left, *applied.left]
+            undo = applied.recover if interrupted else applied.restore
+            taken.take(partial(host.restore, give_up=give_up))
+            taken.take(partial(undo, give_up=give_up))
+        taken.left = [*host.left, *applied.left]
+    taken.take(partial(take_back_abandoned, dry_run=arguments.dry_run))
+    return taken

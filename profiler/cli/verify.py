@@ -1,4 +1,7 @@
-"""Check that a recommendation, or what was applied, is in force: 0 when it is, 1 when it is not."""
+"""Check that a recommendation, or what was applied, is in force.
+
+The exit code is 0 when all of it is, 1 when something is not, 2 when that could not be checked.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,21 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contracts.errors import WritewiseError
+
 if TYPE_CHECKING:
     from sysctl.apply.compliance import Compliance
-    from sysctl.host.changes import Change
 
 NAME = "verify"
 HELP = "check that a recommendation is in force, with the reason where it is not"
 
-EXIT_COMPLIANT, EXIT_NOT_COMPLIANT = 0, 1
+EXIT_COMPLIANT, EXIT_NOT_COMPLIANT, EXIT_NOT_CHECKED = 0, 1, 2
+
+
+class NotCheckedError(WritewiseError):
+    """Whether the host complies could not be found out, which is not that it does not."""
+
+    exit_code = EXIT_NOT_CHECKED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,52 +42,61 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check everything and print it."""
-    checks = _check(arguments.recommendation)
+    """Check everything and print it. Raises NotCheckedError."""
+    try:
+        checks, notes = _check(arguments.recommendation)
+    except (WritewiseError, OSError) as error:
+        raise _not_checked(error, is_json=arguments.json) from None
     is_compliant = all(check.is_compliant for check in checks)
     if arguments.json:
-        print(json.dumps(_document(checks), indent=2))
+        print(json.dumps(_document(checks, notes), indent=2))
     else:
         from profiler.report.applying import print_compliance
         from profiler.report.console import plain_console
 
-        print_compliance(checks, plain_console())
+        print_compliance(checks, plain_console(), notes)
     return EXIT_COMPLIANT if is_compliant else EXIT_NOT_COMPLIANT
 
 
-def _check(path: Path | None) -> list[Compliance]:
-    from contracts.errors import WritewiseError
+def _not_checked(error: WritewiseError | OSError, *, is_json: bool) -> NotCheckedError:
+    """The error for stderr; with `--json` the document for stdout is printed, too."""
+    message, hint = str(error), ""
+    if isinstance(error, WritewiseError):
+        message, hint = error.message, error.hint
+    if is_json:
+        empty: dict[str, object] = {"compliant": None, "settings": [], "notes": []}
+        print(json.dumps({**empty, "error": message, "hint": hint}, indent=2))
+    return NotCheckedError(message, hint)
+
+
+def _check(path: Path | None) -> tuple[list[Compliance], list[str]]:
+    """Each setting, and what could not be looked at. Raises WritewiseError."""
     from sysctl.apply.compliance import check_compliance, wanted_by, wanted_by_applied
+    from sysctl.apply.history import read_history
     from sysctl.apply.source import read_change
     from sysctl.host.system import System
 
     system = System()
     if path is not None:
-        change = read_change(path)
-        return check_compliance(system, wanted_by(system, change), _applied())
+        change, history = read_change(path), read_history(system)
+        checks = check_compliance(system, wanted_by(system, change), history.changes)
+        untold = f"when it was applied here is not told: {history.problem}"
+        return checks, [*history.temporary, *([untold] if history.problem else [])]
     from profiler.requirements import NEEDED_BY, require
 
     require(*NEEDED_BY["status"])
-    applied = _applied()
-    if not applied:
+    history = read_history(system)
+    if history.problem:
+        raise WritewiseError(history.problem, history.hint)
+    if not history.changes:
         raise WritewiseError("nothing is applied on this host", "see `writewise apply --help`")
-    return check_compliance(system, wanted_by_applied(applied), applied)
+    checks = check_compliance(system, wanted_by_applied(history.changes), history.changes)
+    return checks, list(history.temporary)
 
 
-def _applied() -> list[Change]:
-    """What the journal has; only root may read it, and without it a reason is told less well."""
-    import os
-
-    from sysctl.host.applied_host import AppliedHost
-    from sysctl.host.host import state_directory
-
-    if os.geteuid() != 0 or not state_directory().is_dir():
-        return []
-    return AppliedHost(state_directory()).applied()
-
-
-def _document(checks: list[Compliance]) -> dict[str, object]:
+def _document(checks: list[Compliance], notes: list[str]) -> dict[str, object]:
     return {
         "compliant": all(check.is_compliant for check in checks),
         "settings": [{**vars(check), "compliant": check.is_compliant} for check in checks],
+        "notes": notes,
     }

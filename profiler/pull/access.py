@@ -59,7 +59,9 @@ class S3Access:
         session = get_session()
         _check_ca_bundle(session.get_config_variable("ca_bundle"))
         boto3_session = boto3.session.Session(botocore_session=session)
-        return boto3_session.client("s3", endpoint_url=self.endpoint_url, config=config)
+        client = boto3_session.client("s3", endpoint_url=self.endpoint_url, config=config)
+        _check_configured_endpoint(client.meta.endpoint_url)
+        return client
 
 
 def _check_ca_bundle(path: str | None) -> None:
@@ -80,14 +82,26 @@ def _check_ca_bundle(path: str | None) -> None:
         ) from error
 
 
+def _check_configured_endpoint(url: str) -> None:
+    """Of an endpoint that comes from the environment or a file; what is no URL botocore refuses."""
+    from profiler.pull.errors import PullError
+
+    if "@" in urlsplit(url).netloc:
+        raise PullError(
+            "the endpoint of the AWS configuration must not carry a user name or password",
+            "check AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, and endpoint_url in ~/.aws/config",
+        )
+
+
 def _check_endpoint(url: str) -> None:
+    """Whatever is wrong with it, it is not quoted: it may hold a password where none is seen."""
     hint = "use http://HOST:PORT or https://HOST"
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         raise UsageError("--endpoint-url is no URL", hint) from None
-    if parts.username or parts.password:
+    if "@" in url:
         raise UsageError("--endpoint-url must not carry a user name or password", hint)
     if not is_good or any(character <= " " for character in url):
-        raise UsageError(f"--endpoint-url: {quoted(url)} is no http or https URL", hint)
+        raise UsageError("--endpoint-url is no http or https URL", hint)

@@ -197,9 +197,10 @@ def _explain_os_error(error: OSError) -> Explanation:
 
 
 def _harmless_detail(error: BaseException) -> str:
-    """The endpoint, bucket or profile that an exception names, without a URL's user and query."""
+    """The endpoint, profile or file that an exception names, without a URL's user and query."""
     given = getattr(error, "kwargs", {})
-    text = str(given.get("endpoint_url") or given.get("proxy_url") or given.get("profile") or "")
+    names = ("endpoint_url", "proxy_url", "profile", "path")
+    text = str(next((given[name] for name in names if given.get(name)), ""))
     scheme, separator, rest = text.partition("://")
     if separator:
         text = scheme + separator + rest.partition("/")[0].rpartition("@")[2]
@@ -221,7 +222,12 @@ _BY_KIND: tuple[tuple[type[BaseException], str, str], ...] = (
     (botocore.SSOError, "the SSO session is not valid", "run `aws sso login`"),
     (botocore.TokenRetrievalError, "the SSO session is not valid", "run `aws sso login`"),
     (botocore.ProfileNotFound, "there is no AWS profile {detail}", "check AWS_PROFILE"),
-    (botocore.ConfigParseError, "the AWS configuration is not readable", "check ~/.aws/config"),
+    (
+        botocore.ConfigParseError,
+        "the AWS configuration in {detail} is damaged",
+        "mend that file; AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name others than those in "
+        "~/.aws",
+    ),
     (botocore.NoRegionError, "no AWS region is set", "set AWS_REGION, or the profile's region"),
     (botocore.InvalidRegionError, "the AWS region is not valid", "check AWS_REGION"),
     (botocore.ProxyConnectionError, "the proxy {detail} does not answer", "check HTTPS_PROXY"),

@@ -12,7 +12,8 @@ from contracts.text import printable
 from contracts.writing import directory_of
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_MODE = 0o644
+#: A record has the command, and a command line may hold what no rule here knows for a secret.
+_MODE = 0o600
 _FIRST_LINE_BYTES = 65536
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 

@@ -14,10 +14,12 @@ import os
 import platform
 import pwd
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from contracts.environment import for_programs
 from contracts.errors import RequirementError, UsageError
 from contracts.text import printable, quoted
+from contracts.trust import id_of, trusted_owners
 
 #: syscall_64.tbl of arch/x86, include/uapi/asm-generic/unistd.h. The calls themselves, since those
 #: of the C library change the credentials of all threads.
@@ -32,20 +34,25 @@ _USER_HINT = "name a user of this host, or --user root to run it as root"
 
 @dataclass(frozen=True)
 class Identity:
-    """A user to be: name, home directory and all groups, as a login would have them."""
+    """A user to be: name, home directory and all groups, as a login would have them.
+
+    `is_other` is one who is neither root nor who called sudo, and has no part in our credentials.
+    """
 
     name: str
     uid: int
     gid: int
     groups: tuple[int, ...]
     home: str
+    is_other: bool = False
 
     def __str__(self) -> str:
         return f"{printable(self.name)} (uid {self.uid})"
 
     def environment(self, base: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """`base` with the variables that name the user."""
-        return {**base, "HOME": self.home, "USER": self.name, "LOGNAME": self.name}
+        """`base` with the variables that name the user; of another's those alone that all need."""
+        given = for_programs(base) if self.is_other else base
+        return {**given, "HOME": self.home, "USER": self.name, "LOGNAME": self.name}
 
     @contextlib.contextmanager
     def assumed(self) -> Iterator[None]:
@@ -71,6 +78,7 @@ def chosen(name: str | None, environment: Mapping[str, str] = os.environ) -> Ide
     own = os.geteuid()
     if name is not None:
         identity = _identity(_entry_of_name(name))
+        identity = replace(identity, is_other=identity.uid not in trusted_owners(environment))
     elif own == 0 and environment.get("SUDO_UID", "0") != "0":
         identity = _who_called_sudo(environment)
     else:
@@ -105,18 +113,18 @@ def _entry_of_name(name: str) -> pwd.struct_passwd:
 
 def _who_called_sudo(environment: Mapping[str, str]) -> Identity:
     """By the numbers that sudo gives; the user database has the groups and the home."""
-    uid, gid = environment["SUDO_UID"], environment.get("SUDO_GID", "")
+    texts = environment["SUDO_UID"], environment.get("SUDO_GID", "")
+    uid, gid = map(id_of, texts)
     try:
-        identity = _identity(pwd.getpwuid(int(uid)))
-        return identity if identity.gid == int(gid) else _with_group(identity, int(gid))
-    except (KeyError, ValueError, OverflowError):
-        message = f"SUDO_UID={quoted(uid)} and SUDO_GID={quoted(gid)} name no user of this host"
-        raise UsageError(message, _USER_HINT) from None
-
-
-def _with_group(identity: Identity, gid: int) -> Identity:
-    groups = tuple(os.getgrouplist(identity.name, gid))
-    return Identity(identity.name, identity.uid, gid, groups, identity.home)
+        identity = _identity(pwd.getpwuid(-1 if uid is None else uid))
+    except (KeyError, OverflowError):
+        gid = None
+    if gid is None:
+        message = f"SUDO_UID={quoted(texts[0])} and SUDO_GID={quoted(texts[1])} name no user"
+        raise UsageError(f"{message} of this host", _USER_HINT)
+    if gid not in identity.groups:
+        raise UsageError(f"{identity} is not in the group of SUDO_GID={gid}", _USER_HINT)
+    return replace(identity, gid=gid)
 
 
 def _identity(entry: pwd.struct_passwd) -> Identity:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,17 @@ JOB_ID_VARIABLES = (
 JOB_GROUP_VARIABLES = ("WRITEWISE_JOB_GROUP_ID", "SLURM_ARRAY_JOB_ID", "AWS_BATCH_JQ_NAME")
 #: As long as Mistral's (`PLUGIN_MESSAGE_CMD_LEN`, plugin_control.h).
 COMMAND_LENGTH = 1405
+
+_MASK = "***"
+_TELLING_NAME = r"[\w.-]{0,64}(?:secret|passw|token|key)[\w.-]{0,64}"
+_SECRET_OPTION = re.compile(rf"--{_TELLING_NAME}", re.IGNORECASE)
+_SECRET_WORD = re.compile(rf"(?:--)?{_TELLING_NAME}=", re.IGNORECASE)
+_SECRETS_WITHIN = (
+    re.compile(r"(X-Amz-[A-Za-z-]*=|[?&]Signature=)[^&\s\"']+", re.IGNORECASE),
+    re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)"),
+    re.compile(rf"((?<!\S)--{_TELLING_NAME}[=\s]\s*)\S+", re.IGNORECASE),
+    re.compile(rf"((?<![\w-])(?=\w){_TELLING_NAME}=)[^&\s]+", re.IGNORECASE),
+)
 
 
 @dataclass(frozen=True)
@@ -53,11 +65,36 @@ def origin(
     return Origin(
         hostname=hostname,
         pid=pid,
-        command=" ".join(argv)[:COMMAND_LENGTH],
+        command=" ".join(without_secrets(argv[:COMMAND_LENGTH]))[:COMMAND_LENGTH],
         job_group_id=_first(JOB_GROUP_VARIABLES, environment),
         job_id=_first(JOB_ID_VARIABLES, environment),
         volume_of_path={path: volume_of(path, hostname) for path in paths},
     )
+
+
+def without_secrets(argv: Sequence[str]) -> list[str]:
+    """The words of a command with `***` for what is a secret by its name.
+
+    That is the value of an option or a variable (`--secret=…`, `--api-key …`, `TOKEN=…`), of a
+    presigned URL's parameters (`X-Amz-Signature=…`), and a URL's password.
+    """
+    words: list[str] = []
+    is_next = False
+    for word in argv:
+        is_secret = is_next and not word.startswith("--")
+        words.append(_MASK if is_secret else _masked(word[:COMMAND_LENGTH]))
+        is_next = _SECRET_OPTION.fullmatch(word) is not None
+    return words
+
+
+def _masked(word: str) -> str:
+    """Of `--secret=a b` all of the value; in a longer text, such as a script, up to a blank."""
+    named = _SECRET_WORD.match(word)
+    if named:
+        return f"{named[0]}{_MASK}"
+    for pattern in _SECRETS_WITHIN:
+        word = pattern.sub(rf"\1{_MASK}", word)
+    return word
 
 
 def command_of(pid: int, proc: Path = Path("/proc")) -> list[str]:

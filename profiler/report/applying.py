@@ -11,6 +11,7 @@ from rich.text import Text
 from contracts.text import printable
 from contracts.units import format_size
 from sysctl.apply.compliance import Compliance
+from sysctl.apply.persistence import PersistedFile
 from sysctl.apply.plan import Difference, MountDifference, Plan
 from sysctl.apply.state import State
 
@@ -60,13 +61,24 @@ def _print_mount(mount: MountDifference, console: Console, *, remounts: bool) ->
     _print(console, f"  {mount.fstab}")
 
 
+def print_persisted_file(file: PersistedFile, console: Console) -> None:
+    """Where it is written, what becomes of the one there, and who overrides it at boot."""
+    _print(console, f"\nfor each boot: {file.path}")
+    if file.replaces:
+        _print(console, f"  {file.replaces}", "yellow")
+    for line in file.overridden_by:
+        _print(console, f"  overridden there by {line}", "yellow")
+
+
 def changed_names(plan: Plan) -> list[str]:
     """What of sysctls and knobs would change."""
     differences: Sequence[Difference] = (*plan.sysctls, *plan.knobs)
     return [each.name for each in differences if each.is_change]
 
 
-def print_compliance(checks: Sequence[Compliance], console: Console) -> None:
+def print_compliance(
+    checks: Sequence[Compliance], console: Console, notes: Sequence[str] = ()
+) -> None:
     """A row for each setting; reasons and notes in lines below, to be copied."""
     table = Table("setting", "wanted", "present", "", box=None, pad_edge=False)
     for check in checks:
@@ -80,6 +92,8 @@ def print_compliance(checks: Sequence[Compliance], console: Console) -> None:
             _print(console, f"\n{check.name}: {check.reason}")
         elif check.note:
             _print(console, f"\n{check.name}: {check.note}", "dim")
+    for note in notes:
+        _print(console, f"\n{note}", "yellow")
 
 
 def print_state(state: State, console: Console) -> None:

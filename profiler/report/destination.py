@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import sys
 from collections.abc import Iterator
 from typing import IO
 
@@ -19,18 +20,40 @@ def new_file(path: str) -> Iterator[IO[str]]:
     """A buffer whose text goes to a new file when the context ends.
 
     The file is made at the beginning, and taken away if the context raises. Raises UsageError when
-    it cannot be made, WritewiseError when it cannot be written.
+    it cannot be made, WritewiseError when it cannot be written, or has lost its name meanwhile:
+    then the text is on standard error.
     """
     with contextlib.ExitStack() as kept, contextlib.ExitStack() as on_failure:
         with signals_held_back(), _errors(path):
             directory, name = kept.enter_context(directory_of(path))
             file = os.fdopen(create(directory, name), "w", encoding="utf-8")
-            on_failure.callback(os.unlink, name, dir_fd=directory)
+            made = os.fstat(file.fileno())
+            on_failure.callback(_remove, made, directory, name)
         with file:
             report = io.StringIO()
             yield report
             _save(report.getvalue(), file, path)
         on_failure.pop_all()
+        is_there = _is_named(made, directory, name)
+    if not is_there:
+        sys.stderr.write(report.getvalue())
+        raise WritewiseError(
+            f"{printable(path)} was removed or replaced meanwhile: its report is above",
+            "name a file that what is profiled leaves alone",
+        )
+
+
+def _remove(made: os.stat_result, directory: int, name: str) -> None:
+    if _is_named(made, directory, name):
+        os.unlink(name, dir_fd=directory)
+
+
+def _is_named(made: os.stat_result, directory: int, name: str) -> bool:
+    """Whether the file that was made is still what is found by its name."""
+    try:
+        return os.path.samestat(made, os.stat(name, dir_fd=directory, follow_symlinks=False))
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager

@@ -68,10 +68,12 @@ class SweepView:
         self._busy_s = 0.0
         self._started_s = clock()
 
-    def recovered(self, changes: Sequence[str]) -> None:
+    def recovered(self, changes: Sequence[str], left: Sequence[str]) -> None:
         """See `View`."""
         for change in changes:
             self._line(f"restored after a run that was killed: {change}", "yellow")
+        for sentence in left:
+            self._line(f"left: {sentence}", "yellow")
 
     def planned(self, results: Results, trials: int) -> None:
         """See `View`."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sysctl.apply import persistence, units
+from sysctl.apply.history import read_history
 from sysctl.apply.plan import Plan
 from sysctl.host.applied_host import AppliedHost, utc_now
 from sysctl.host.system import HostError, System
@@ -30,9 +31,7 @@ def check(system: System, change: RecommendedChange, plan: Plan, options: Option
         units.require_start_by_systemd(system, "--install-recovery")
         persistence.check_is_free(system, units.RECOVERY_PATH)
     if options.persist:
-        path = persistence.choose_path(system, change)
-        persistence.check_is_free(system, path)
-        persistence.text_of(change, path)
+        persistence.persisted_file(system, change, read_history(system))
     mount = plan.mount
     if options.mounts and mount and mount.is_change and mount.takes_fresh_mount:
         raise HostError(
@@ -55,11 +54,12 @@ def perform(
         ends_at = utc_now() + timedelta(seconds=options.trial_s)
         host.start_trial(units.revert_argv(options.trial_s, units.program()), ends_at)
         done.append(f"the originals return by themselves at {ends_at:%Y-%m-%d %H:%M:%S} UTC")
-    if options.persist:
-        path = persistence.choose_path(host.system, change)
-        host.write_file(path, persistence.text_of(change, path))
-        done.append(f"wrote {path}, which every boot reads")
-    host.apply_sysctls(change.sysctl_values)
+    history = read_history(host.system)  # the file names the values of before
+    file = persistence.persisted_file(host.system, change, history) if options.persist else None
+    host.apply_sysctls(change.sysctl_values, for_boots=options.persist)
+    if file:
+        host.write_file(file.path, file.text)
+        done.append(f"wrote {file.path}, which every boot reads")
     if plan.disk:
         host.apply_knobs(plan.disk, {knob.name: knob.new for knob in plan.knobs})
     if options.mounts and plan.mount:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sysctl.apply.other_setters import OtherSetter, Setter, other_setters
 from sysctl.apply.plan import disk_at, present_text
-from sysctl.apply.sysctl_files import Assignment, rivals
+from sysctl.apply.sysctl_files import rivals, unreadable
 from sysctl.host import devices
 from sysctl.host.applied import AppliedKnobs, AppliedMount, AppliedSysctls
 from sysctl.host.changes import Change
@@ -97,41 +98,75 @@ def _sysctls(
     present = read_writeback(system) if there else {}
     checks = []
     for name, value in wanted.items():
-        text, lines = present_text(present, name), rivals(system, [name])
+        text, others = present_text(present, name), _others(system, name)
         if name not in there:
             why = "this kernel does not have it"
             checks.append(Compliance(name, str(value), "not there", why))
         elif present.get(name) == value:
-            checks.append(Compliance(name, str(value), text, note=_at_boot(name, value, lines)))
+            checks.append(Compliance(name, str(value), text, note=_at_boot(name, value, others)))
         else:
-            reason = _set_by(text, name, lines) or _since(name, value, applied)
+            reason = _set_by(present, others) or _since(name, value, applied, others)
             checks.append(Compliance(name, str(value), text, reason))
     return checks
 
 
-def _at_boot(name: str, value: int, lines: Sequence[Assignment]) -> str:
+@dataclass(frozen=True)
+class _Others:
+    """Who sets a sysctl: at boot the last one wins, `late` come after; `hidden` cannot be read."""
+
+    boot: tuple[Setter, ...]
+    late: tuple[OtherSetter, ...]
+    hidden: tuple[str, ...]
+
+    def may_set(self, name: str, value: int) -> list[str]:
+        """Who may set something else, whatever the files that were read say."""
+        late = [f"also set: {each}" for each in self.late if not each.sets(name, value)]
+        hidden = [f"cannot be read here: {', '.join(self.hidden)}"] if self.hidden else []
+        return [*late, *hidden]
+
+
+def _others(system: System, name: str) -> _Others:
+    besides = other_setters(system, [name])
+    early = (each for each in besides if not each.is_late)
+    return _Others(
+        boot=(*early, *rivals(system, [name])),
+        late=tuple(each for each in besides if each.is_late),
+        hidden=tuple(unreadable(system)),
+    )
+
+
+def _at_boot(name: str, value: int, others: _Others) -> str:
     """What the files make of a value at the next boot."""
-    if not lines:
-        return "in no file of sysctl.d: a boot takes it away"
-    last = lines[-1]
-    return "" if (last.name, last.value) == (name, str(value)) else f"a boot sets {last}"
+    said, is_set_late = "", any(each.sets(name, value) for each in others.late)
+    if others.boot and not others.boot[-1].sets(name, value):
+        said = f"a boot sets {others.boot[-1]}"
+    elif not others.boot and not is_set_late:
+        said = f"in no file of sysctl.d{_that_is_read(others)}"
+    return "; ".join(filter(None, [said, *others.may_set(name, value)]))
 
 
-def _set_by(present: str, name: str, lines: Sequence[Assignment]) -> str:
-    """The file whose value is in force in place of the wanted one."""
-    for line in reversed(lines):
-        told = line.value if line.name == name else f"{line.name} = {line.value}"
-        if told == present:
-            return f"overridden: {line}"
+def _that_is_read(others: _Others) -> str:
+    if others.hidden:
+        return " that can be read here: unless another has it, a boot takes it away"
+    return ": a boot takes it away"
+
+
+def _set_by(present: Mapping[str, int], others: _Others) -> str:
+    """Who has set the value that is in force in place of the wanted one."""
+    for each in (*reversed(others.late), *reversed(others.boot)):
+        if each.name in present and each.sets(each.name, present[each.name]):
+            return f"overridden: {each}"
     return ""
 
 
-def _since(name: str, value: int, applied: Sequence[Change]) -> str:
-    """Whether it was applied at all."""
-    for change in reversed(applied):
+def _since(name: str, value: int, applied: Sequence[Change], others: _Others) -> str:
+    """Whether it was applied at all, and who may have changed it."""
+    said = "not applied on this host, or changed since"
+    for change in applied:
         if isinstance(change, AppliedSysctls) and change.values.get(name) == value:
-            return f"changed since it was applied at {change.at}, by no file of sysctl.d"
-    return "not applied on this host, or changed since"
+            which = " that can be read here" if others.hidden else ""
+            said = f"changed since it was applied at {change.at}, by no file of sysctl.d{which}"
+    return "; ".join([said, *others.may_set(name, value)])
 
 
 def _knobs(system: System, disk: devices.Disk, wanted: Mapping[str, str]) -> list[Compliance]:

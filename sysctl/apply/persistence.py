@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sysctl.apply.history import History
 from sysctl.apply.sysctl_files import Assignment, after, contradicting
+from sysctl.host.applied import AppliedSysctls, WrittenFile
 from sysctl.host.root_file import read_file
+from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.recommendation import RecommendedChange
 from sysctl.render import sysctl_d
@@ -13,6 +19,52 @@ from sysctl.render import sysctl_d
 PATHS = ("/etc/sysctl.d/90-writewise.conf", "/etc/sysctl.d/99-writewise.conf")
 #: How every file that Writewise writes begins.
 OURS = "# Written by writewise"
+
+
+@dataclass(frozen=True)
+class PersistedFile:
+    """The file that is to be read at each boot: where, its text, and what overrides it there.
+
+    `replaces` says what becomes of a file at `path` that is not as `apply` wrote it; it may be
+    empty.
+    """
+
+    path: str
+    text: str
+    overridden_by: tuple[Assignment, ...]
+    replaces: str
+
+
+def persisted_file(system: System, change: RecommendedChange, history: History) -> PersistedFile:
+    """What `apply --persist` would write now.
+
+    Raises HostError where a file of somebody else is in the way, or there is nothing to write.
+    """
+    path = choose_path(system, change)
+    check_is_free(system, path)
+    text = text_of(change, path, _originals(system, history))
+    overridden_by = tuple(overriding(system, change, path))
+    replaces = _replaced(read_file(system, path), path, text, history)
+    return PersistedFile(path, text, overridden_by, replaces)
+
+
+def _originals(system: System, history: History) -> Mapping[str, int]:
+    """The write-back sysctls before the first change; empty when a boot came between."""
+    applied = [each for each in history.changes if isinstance(each, AppliedSysctls)]
+    return applied[0].originals if applied else read_writeback(system)
+
+
+def _replaced(present: str | None, path: str, text: str, history: History) -> str:
+    """What is said of the file that is there: nothing of one that is just as it was written."""
+    if present is None or present == text:
+        return ""
+    if history.problem:
+        return f"replaces the one there, and rollback brings it back ({history.problem})"
+    ours = [each for each in history.changes if isinstance(each, WrittenFile) and each.path == path]
+    if ours and ours[-1].text == present:
+        return ""
+    was = "was edited since" if ours else "was not written by apply, or was edited since a rollback"
+    return f"the one there {was}: it is replaced, and rollback brings it back"
 
 
 def choose_path(system: System, change: RecommendedChange) -> str:
@@ -35,11 +87,17 @@ def overriding(system: System, change: RecommendedChange, path: str) -> list[Ass
 
 def is_ours(system: System, path: str) -> bool:
     """Whether there is a file that Writewise wrote."""
-    return (read_file(system, path) or "").startswith(OURS)
+    return not _is_link(system, path) and (read_file(system, path) or "").startswith(OURS)
+
+
+def _is_link(system: System, path: str) -> bool:
+    return system.path(path).is_symlink()
 
 
 def check_is_free(system: System, path: str) -> None:
     """Raise HostError where a file is in the way that Writewise did not write."""
+    if _is_link(system, path):
+        raise HostError(f"{path} is a symlink, so it is not replaced", "move it out of the way")
     if read_file(system, path) is not None and not is_ours(system, path):
         raise HostError(
             f"{path} was not written by writewise, so it is not replaced",
@@ -47,12 +105,11 @@ def check_is_free(system: System, path: str) -> None:
         )
 
 
-def text_of(change: RecommendedChange, path: str) -> str:
-    """The file's text: the snippet of `writewise advise`. Raises HostError where there is none."""
-    snippets = sysctl_d.render(change)
-    if not snippets:
+def text_of(change: RecommendedChange, path: str, originals: Mapping[str, int]) -> str:
+    """The file's text; `originals` are for its undo. Raises HostError where there is none."""
+    if not change.changes_sysctls:
         raise HostError(
             "the recommendation changes no sysctl, so there is no file to write",
             "leave out --persist",
         )
-    return snippets[0].text.replace(sysctl_d.FILE_NAME, path.rpartition("/")[2])
+    return sysctl_d.installed_text(change, path, originals)

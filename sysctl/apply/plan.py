@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contracts.units import format_size
-from sysctl.apply.sysctl_files import Assignment, contradicting
+from sysctl.apply.other_setters import Setter, other_setters
+from sysctl.apply.sysctl_files import contradicting, unreadable
 from sysctl.host.devices import Disk, disk_of, is_same, present_values
 from sysctl.host.mount_table import Mount, mount_at
 from sysctl.host.mounts import missing_words, needs_fresh_mount, present_words
@@ -23,8 +24,8 @@ class Difference:
     """One value: as it is on this host, and as it would be.
 
     `present` names the counterpart where that is in force. The bytes are what the kernel makes of a
-    threshold with today's dirtyable memory, None for what is none. `others` are the lines of files
-    that set it to something else at boot.
+    threshold with today's dirtyable memory, None for what is none. `others` set it to something
+    else at boot, in this order: kernel parameters, lines of files, TuneD.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Difference:
     is_change: bool
     present_bytes: int | None = None
     new_bytes: int | None = None
-    others: tuple[Assignment, ...] = ()
+    others: tuple[Setter, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,13 @@ def plan_of(system: System, change: RecommendedChange) -> Plan:
 
 
 def _notes(system: System, change: RecommendedChange) -> tuple[str, ...]:
+    """What another memory makes of ratios, and which files might set a value, too."""
+    hidden = ", ".join(unreadable(system))
+    told = (f"cannot be read here, and may set them too: {hidden}",) if hidden else ()
+    return (*_memory_notes(system, change), *told)
+
+
+def _memory_notes(system: System, change: RecommendedChange) -> tuple[str, ...]:
     """Ratios of another memory are other thresholds than those that were measured."""
     measured, here = change.evidence.dirtyable_bytes, dirtyable_bytes(system)
     has_ratio = any(change.sysctl_values.get(name) for name in (DIRTY_PAIR[0], BACKGROUND_PAIR[0]))
@@ -137,9 +145,18 @@ def _sysctls(system: System, change: RecommendedChange) -> tuple[Difference, ...
             is_change=present.get(advice.name) != advice.value,
             present_bytes=_bytes_of(before, advice.name),
             new_bytes=_bytes_of(after, advice.name),
-            others=tuple(contradicting(system, advice.name, advice.value)),
+            others=_others(system, advice.name, advice.value),
         )
         for advice in change.sysctls
+    )
+
+
+def _others(system: System, name: str, value: int) -> tuple[Setter, ...]:
+    besides = [each for each in other_setters(system, [name]) if not each.sets(name, value)]
+    return (
+        *(each for each in besides if not each.is_late),
+        *contradicting(system, name, value),
+        *(each for each in besides if each.is_late),
     )
 
 

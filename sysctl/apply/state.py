@@ -12,8 +12,8 @@ from sysctl.host.applied import (
     TrialPeriod,
     WrittenFile,
 )
-from sysctl.host.applied_host import AppliedHost
-from sysctl.host.host import WRITER, Host, state_directory
+from sysctl.host.applied_host import AppliedHost, left_by_a_killed_run
+from sysctl.host.host import WRITER, state_directory
 from sysctl.host.lock import holder_of
 from sysctl.host.system import System
 
@@ -46,17 +46,22 @@ class State:
 def read_state(system: System | None = None) -> State:
     """Look; nothing is changed and no lock is taken. Raises JournalError."""
     directory = state_directory()
+    if not directory.exists():
+        return State((), "", _files(system or System()), (), "")
     host = AppliedHost(directory, system)
     holder = holder_of(directory / f"{WRITER}.lock")
     changes = host.applied()
     trials = [c.ends_at for c in changes if isinstance(c, TrialPeriod) and c.restoring(host.system)]
-    left = [*Host(directory, WRITER, system).pending(), *host.interrupted()]
     return State(
         applied=tuple(
             AppliedItem(str(each), each.at) for each in changes if isinstance(each, _STAYING)
         ),
         trial_ends_at=trials[-1] if trials else "",
-        files=tuple(p for p in persistence.PATHS if persistence.is_ours(host.system, p)),
-        interrupted=() if holder else tuple(left),
+        files=_files(host.system),
+        interrupted=() if holder else left_by_a_killed_run(directory, system),
         lock_holder=holder,
     )
+
+
+def _files(system: System) -> tuple[str, ...]:
+    return tuple(path for path in persistence.PATHS if persistence.is_ours(system, path))

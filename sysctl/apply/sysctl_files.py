@@ -4,15 +4,18 @@ The rules are those of sysctl.d(5), as systemd-sysctl and procps' `sysctl --syst
 files with one name the first directory's counts; the rest go by name, whatever their directory; an
 empty file or a link to /dev/null masks. An assignment by name is stronger than any glob.
 `/etc/sysctl.conf` is read last, by procps always and by systemd where a link in sysctl.d names it.
+What this user may not read is left out, and named by `unreadable`.
 """
 
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Callable
 
 from contracts.text import printable
 from sysctl.host.system import System
@@ -26,6 +29,19 @@ DIRECTORIES = (
 SYSCTL_CONF = "/etc/sysctl.conf"
 _MAX_BYTES = 2**20
 _GLOB = re.compile(r"[*?\[]")
+#: What the kernel takes for a number, by its first characters (kernel/sysctl.c, proc_get_long).
+_NUMBERS = (
+    (re.compile(r"0[xX][0-9a-fA-F]{1,16}"), 16),
+    (re.compile(r"0[0-7]{0,22}"), 8),
+    (re.compile(r"[1-9][0-9]{0,19}"), 10),
+)
+
+
+def is_number(text: str, value: int) -> bool:
+    """Whether the kernel reads `value` in `text`: `61`, `0x3d` and `075` are one number."""
+    word = text.strip()
+    bases = [base for pattern, base in _NUMBERS if pattern.fullmatch(word)]
+    return int(word, bases[0]) == value if bases else word == str(value)
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,10 @@ class Assignment:
         """`vm.dirty_ratio = 40 in /etc/sysctl.d/99-x.conf, line 3`, safe to print."""
         return printable(f"{self.name} = {self.value} in {self.path}, line {self.line}")
 
+    def sets(self, name: str, value: int) -> bool:
+        """Whether it is `name` that it sets, and to `value`."""
+        return self.name == name and is_number(self.value, value)
+
 
 @dataclass(frozen=True)
 class _Line:
@@ -53,15 +73,58 @@ class _Line:
 
 
 def files_in_order(system: System) -> list[str]:
-    """The files that are read, the last of them last; masked ones are left out."""
+    """The files that are read, the last of them last; masked ones are left out.
+
+    What cannot be looked at counts as a file: at boot it may well be one.
+    """
     by_name: dict[str, str] = {}
     for folder in DIRECTORIES:
-        for path in sorted(system.path(folder).glob("*.conf")):
-            by_name.setdefault(path.name, f"{folder}/{path.name}")
+        for name in _names(system.path(folder)):
+            by_name.setdefault(name, f"{folder}/{name}")
     ordered = [by_name[name] for name in sorted(by_name, key=_bytes)]
     conf = system.path(SYSCTL_CONF)
-    files = [f for f in ordered if not (conf.exists() and _is_same(system.path(f), conf))]
-    return [f for f in [*files, SYSCTL_CONF] if system.path(f).is_file()]
+    files = [f for f in ordered if not _is_same(system.path(f), conf)]
+    return [f for f in [*files, SYSCTL_CONF] if _may_be_file(system.path(f))]
+
+
+def unreadable(system: System) -> list[str]:
+    """`/etc/sysctl.d/99-x.conf (Permission denied)`: what a boot reads, and this user may not."""
+    found = []
+    for folder in DIRECTORIES:
+        found += _problem(folder, _listing, system)
+    for file in files_in_order(system):
+        found += _problem(file, _text, system)
+    return found
+
+
+def _problem(absolute: str, read: Callable[[Path], object], system: System) -> list[str]:
+    try:
+        read(system.path(absolute))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        return [printable(f"{absolute} ({error.strerror})")]
+    return []
+
+
+def _listing(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [name for name in _listing(folder) if name.endswith(".conf")]
+    except OSError:
+        return []
+
+
+def _may_be_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
 
 
 def _bytes(name: str) -> bytes:
@@ -70,7 +133,10 @@ def _bytes(name: str) -> bytes:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    return one.exists() and one.samefile(other)
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 def position(path: str) -> tuple[bool, bytes]:
@@ -108,23 +174,24 @@ def rivals(system: System, names: Iterable[str]) -> list[Assignment]:
 
     Without those that the kernel refuses or that change nothing: 0 for a threshold in bytes.
     """
-    members = {
-        member
-        for name in names
-        for member in (name, BY_NAME[name].counterpart)
-        if member is not None
-    }
-    found = assignments(system, sorted(members))
-    return [each for each in found if not (each.name.endswith("_bytes") and each.value == "0")]
+    found = assignments(system, members(names))
+    return [each for each in found if not is_no_threshold(each.name, each.value)]
+
+
+def members(names: Iterable[str]) -> list[str]:
+    """Each name and its counterpart: what sets either of them sets both."""
+    pairs = ((name, BY_NAME[name].counterpart) for name in names)
+    return sorted({member for pair in pairs for member in pair if member is not None})
+
+
+def is_no_threshold(name: str, value: str) -> bool:
+    """Whether a value changes nothing: 0 for a threshold in bytes."""
+    return name.endswith("_bytes") and is_number(value, 0)
 
 
 def contradicting(system: System, name: str, value: int) -> list[Assignment]:
     """The lines that set `name`, or its counterpart, to something else than `value`."""
-    return [
-        each
-        for each in rivals(system, [name])
-        if each.name != name or each.value.strip() != str(value)
-    ]
+    return [each for each in rivals(system, [name]) if not each.sets(name, value)]
 
 
 def after(found: Iterable[Assignment], path: str) -> list[Assignment]:
@@ -134,14 +201,18 @@ def after(found: Iterable[Assignment], path: str) -> list[Assignment]:
 
 def _lines(system: System, path: str) -> Iterator[_Line]:
     try:
-        with system.path(path).open("rb") as file:
-            text = file.read(_MAX_BYTES).decode(errors="replace")
+        text = _text(system.path(path))
     except OSError:
-        return  # gone meanwhile
+        return  # gone meanwhile, or told by `unreadable`
     for number, line in enumerate(text.split("\n"), 1):
         parsed = _parse(line)
         if parsed is not None:
             yield _Line(path, number, *parsed)
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_MAX_BYTES).decode(errors="replace")
 
 
 def _parse(line: str) -> tuple[str, str | None] | None:
@@ -151,13 +222,13 @@ def _parse(line: str) -> tuple[str, str | None] | None:
         return None
     key, separator, value = text.partition("=")
     ignores_errors = key.startswith("-")
-    name = _normalized(key.removeprefix("-").strip())
+    name = normalized(key.removeprefix("-").strip())
     if separator:
         return (name, value.strip()) if name else None
     return (name, None) if ignores_errors and name else None
 
 
-def _normalized(key: str) -> str:
+def normalized(key: str) -> str:
     """With dots between: where `/` comes first it is the separator, and dots are part of a name."""
     first = re.search(r"[./]", key)
     if first is None or first[0] == ".":

@@ -7,6 +7,7 @@ of his): it is told and left as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,10 +15,11 @@ from typing import ClassVar
 from sysctl.host import devices, mounts
 from sysctl.host.mount_table import mount_at
 from sysctl.host.root_file import read_file, remove_file, replace_file
-from sysctl.host.sysctls import read_writeback, write_writeback
+from sysctl.host.sysctls import dirtyable_bytes, read_writeback, write_writeback
 from sysctl.host.system import System
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR, KNOBS
+from sysctl.setting import invalid_reason, replace_values
 
 #: Sysctls that are one setting: of the two pairs only one member each is in force.
 _SETTINGS: tuple[tuple[str, ...], ...] = (
@@ -25,6 +27,8 @@ _SETTINGS: tuple[tuple[str, ...], ...] = (
     BACKGROUND_PAIR,
     *((knob.name,) for knob in KNOBS if knob.counterpart is None),
 )
+#: A line of our own file in /etc/sysctl.d (`sysctl/render/sysctl_d.py`).
+_ASSIGNMENT = re.compile(r"^(vm\.[a-z_]+) = ([0-9]+)$", re.MULTILINE)
 _TRANSIENT = "/run/systemd/transient"
 
 
@@ -50,21 +54,38 @@ class AppliedSysctls:
         return _words(self._to_restore(system))
 
     def left_alone(self, system: System) -> list[str]:
-        """A sentence for each setting that somebody else changed since."""
-        return [
+        """A sentence for each setting that somebody else changed since, and what that excludes."""
+        changed = [
             f"{_words(present)} is neither what was applied ({_words(applied)}) nor what was there "
             f"before ({_words(original)}): it was changed since, and is left as it is"
             for present, applied, original in self._settings(system)
             if present not in (applied, original)
         ]
+        wanted = self._originals_due(system)
+        if wanted and not self._to_restore(system):
+            why = f"{_words(wanted)} is not restored: beside that "
+            changed.append(why + self._contradiction(system, wanted))
+        return changed
 
     def _to_restore(self, system: System) -> dict[str, int]:
+        """What is due, unless it contradicts what somebody else changed: then none of it."""
+        wanted = self._originals_due(system)
+        return {} if self._contradiction(system, wanted) else wanted
+
+    def _originals_due(self, system: System) -> dict[str, int]:
         return {
             name: value
             for present, applied, original in self._settings(system)
             if present == applied != original
             for name, value in original.items()
         }
+
+    def _contradiction(self, system: System, wanted: Mapping[str, int]) -> str:
+        """Why the kernel would not take `wanted` beside the rest; empty where it would."""
+        present = read_writeback(system)
+        after = replace_values(present, wanted)
+        dirtyable = dirtyable_bytes(system)
+        return invalid_reason(after, dirtyable) if after != present else ""
 
     def _settings(
         self, system: System
@@ -206,6 +227,11 @@ class WrittenFile:
     text: str
     previous: str | None
     at: str
+
+    @property
+    def sysctls(self) -> dict[str, int]:
+        """What it sets at a boot, if it is our file of sysctl.d."""
+        return {name: int(value) for name, value in _ASSIGNMENT.findall(self.text)}
 
     def undo(self, system: System) -> None:
         """Delete it or write back what it replaced, unless it was edited since."""

@@ -51,10 +51,14 @@ class AppliedHost(Host):
 
     # --- the changes ------------------------------------------------------------------------
 
-    def apply_sysctls(self, values: Mapping[str, int]) -> None:
-        """Set write-back sysctls to stay; those that are so already are not journaled."""
+    def apply_sysctls(self, values: Mapping[str, int], *, for_boots: bool = False) -> None:
+        """Set write-back sysctls to stay; those that are so already are not journaled.
+
+        With `for_boots` they are: a file is going to set them at boots, after which only the
+        journal knows that they are not the administrator's.
+        """
         present = sysctls.read_writeback(self.system)
-        if any(present.get(name) != value for name, value in values.items()):
+        if for_boots or any(present.get(name) != value for name, value in values.items()):
             self._record(AppliedSysctls(present, dict(values), self._at()))
             sysctls.write_writeback(self.system, values)
 
@@ -117,9 +121,16 @@ class AppliedHost(Host):
             replace_file(self.system, absolute, text, temporary)
 
     def install_file(self, absolute: str, text: str) -> None:
-        """Write a file that is part of the installation: no change to take back, so no journal."""
-        if read_file(self.system, absolute) != text:
-            replace_file(self.system, absolute, text, temporary_name(absolute))
+        """Write a file that is part of the installation: it stays at a rollback.
+
+        It is journaled until it is there: a program that is killed leaves no half of it.
+        """
+        previous = read_file(self.system, absolute)
+        if previous != text:
+            temporary = temporary_name(absolute)
+            sequence = self._record(WrittenFile(absolute, temporary, text, previous, self._at()))
+            replace_file(self.system, absolute, text, temporary)
+            self._journal.mark_undone(sequence)
 
     def start_trial(self, argv: Sequence[str], ends_at: datetime) -> None:
         """Start the timer that takes everything back; before the changes, so that it is there.
@@ -147,11 +158,16 @@ class AppliedHost(Host):
     # --- what is there ----------------------------------------------------------------------
 
     def applied(self) -> list[Change]:
-        """What was applied and not taken back, the oldest first."""
-        pending = [
-            (entry, from_json(entry.change)) for entry in self._journal.pending() if entry.is_kept
-        ]
-        return [change for entry, change in reversed(pending) if self._is_due(entry, change)]
+        """What was applied and not taken back, the oldest first.
+
+        A boot leaves of it what our file in /etc/sysctl.d sets.
+        """
+        kept = [entry for entry in reversed(self._journal.pending()) if entry.is_kept]
+        here = [from_json(e.change) for e in kept if e.boot_id == self._boot_id]
+        before = [from_json(e.change) for e in kept if e.boot_id != self._boot_id]
+        files = [change for change in before if isinstance(change, WrittenFile)]
+        booted = [AppliedSysctls({}, file.sysctls, file.at) for file in files[-1:] if file.sysctls]
+        return [*files, *booted, *here]
 
     def interrupted(self) -> list[str]:
         """What a killed `apply` has left, in words."""
@@ -160,6 +176,12 @@ class AppliedHost(Host):
 
     def _at(self) -> str:
         return self._now().isoformat(timespec="seconds")
+
+
+def left_by_a_killed_run(directory: Path, system: System | None = None) -> tuple[str, ...]:
+    """What the next start takes back, in words. Raises JournalError."""
+    sweep, apply = Host(directory, WRITER, system), AppliedHost(directory, system)
+    return (*sweep.pending(), *apply.interrupted())
 
 
 @contextlib.contextmanager
@@ -172,7 +194,7 @@ def applying(
     """
     with Host.exclusive(WRITER, purpose, system) as writer:
         host = AppliedHost(state_directory(), system, now)
-        host.recovered = writer.recovered
+        host.recovered, host.left = writer.recovered, writer.left
         try:
             try:
                 yield host

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Union
@@ -328,6 +328,34 @@ KINDS: tuple[type[Change], ...] = (
 )
 
 
+def _are_all(values: Any, of: type) -> bool:
+    return all(isinstance(value, of) for value in values)
+
+
+def _is_mapping(value: Any, of: type) -> bool:
+    return isinstance(value, dict) and _are_all(value, str) and _are_all(value.values(), of)
+
+
+#: By annotation, whether a value of the journal fits; bool is an int to Python, and does no harm.
+_FITS: Mapping[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "str | None": lambda value: value is None or isinstance(value, str),
+    "int": lambda value: isinstance(value, int),
+    "tuple[str, ...]": lambda value: isinstance(value, tuple) and _are_all(value, str),
+    "Mapping[str, int]": lambda value: _is_mapping(value, int),
+    "Mapping[str, str]": lambda value: _is_mapping(value, str),
+}
+
+
+def _check_types(kind: type[Change], values: Mapping[str, Any]) -> None:
+    for field in fields(kind):
+        if field.name in values and not _FITS[str(field.type)](values[field.name]):
+            raise HostError(
+                f"the journal is damaged: {field.name} of a change of kind {kind.kind!r}",
+                "restore by hand what the journal names, then remove the file",
+            )
+
+
 def to_json(change: Change) -> dict[str, Any]:
     """For the journal."""
     return {"kind": change.kind, **asdict(change)}
@@ -341,8 +369,9 @@ def from_json(data: Mapping[str, Any]) -> Change:
         names = {field.name for field in fields(known)}
         needed = {field.name for field in fields(known) if field.default is MISSING}
         if known.kind == kind and needed <= values.keys() <= names:
-            for name in {"options", "words"} & values.keys():
-                values[name] = tuple(values[name])
+            for name, value in values.items():
+                values[name] = tuple(value) if isinstance(value, list) else value
+            _check_types(known, values)
             return known(**values)
     raise HostError(
         f"the journal names a change of kind {kind!r}, which this version cannot take back",

@@ -84,12 +84,10 @@ class Host:
         Raises LockedError at once when another program holds the lock.
         """
         with Host.lasting(name, purpose, system) as host:
-            journals = (APPLIED, name) if name == WRITER else (name,)
-            host.recovered = [
-                text
-                for journal in journals
-                for text in Host(host.directory, journal, system).recover()
-            ]
+            for journal in (APPLIED, name) if name == WRITER else (name,):
+                killed = Host(host.directory, journal, system)
+                host.recovered = [*host.recovered, *killed.recover()]
+                host.left = [*host.left, *killed.left]
             try:
                 try:
                     yield host
@@ -268,16 +266,28 @@ class Host:
 
     def pending(self) -> list[str]:
         """What `restore` would bring back, in words, the newest change first."""
-        pending = [(entry, from_json(entry.change)) for entry in self._journal.pending()]
-        return [
-            text
-            for entry, change in pending
-            if self._is_due(entry, change) and (text := _restoring(change, self.system))
-        ]
+        due = [from_json(entry.change) for entry in self._journal.pending() if self._is_due(entry)]
+        return [text for change in due if (text := _restoring(change, self.system))]
 
-    def recover(self) -> list[str]:
-        """Take back what a killed run left, which is all but what an `apply` meant to stay."""
-        return self._take_back(lambda entry: not entry.is_kept)
+    def has_pending(self) -> bool:
+        """Whether the journal has any change, also one that nothing is to be restored of."""
+        return bool(self._journal.pending())
+
+    def recover(self, *, give_up: bool = False) -> list[str]:
+        """Take back what a killed run left, which is all but what an `apply` meant to stay.
+
+        Values of an earlier boot stay only with a file that was to stay: a boot took the others
+        away, and what they are now a file made them that is taken back here. Else as `restore`.
+        """
+        pending = self._journal.pending()
+        has_file = any(e.is_kept and e.change.get("kind") == WrittenFile.kind for e in pending)
+
+        def is_left(entry: Entry) -> bool:
+            is_value = entry.change.get("kind") == AppliedSysctls.kind
+            is_lost = is_value and entry.boot_id != self._boot_id and not has_file
+            return not entry.is_kept or is_lost
+
+        return self._take_back(is_left, give_up=give_up)
 
     def restore(self, *, give_up: bool = False) -> list[str]:
         """Take back every pending change, the newest first; returns what is restored, in words.
@@ -293,10 +303,12 @@ class Host:
         failures: list[WritewiseError] = []
         with signals_held_back():
             pending = list(filter(chosen, self._journal.pending()))
-            self._mount_again(pending)
+            due = {entry.sequence for entry in pending if self._is_due(entry)}
+            self._mount_again([entry for entry in pending if entry.sequence in due])
             for entry in pending:
                 try:
-                    restored.extend(filter(None, [self._undo(entry)]))
+                    text = self._undo(entry, is_due=entry.sequence in due)
+                    restored.extend([text] if text else [])
                 except WritewiseError as error:
                     failures.append(error)
                     if give_up:
@@ -313,21 +325,26 @@ class Host:
     def _mount_again(self, pending: Sequence[Entry]) -> None:
         """First of all: what lies on a volume can only be deleted while it is mounted."""
         for entry in pending:
-            change = from_json(entry.change)
-            if isinstance(change, MountOriginal) and self._is_due(entry, change):
-                with contextlib.suppress(WritewiseError):  # told when its turn comes
-                    if mount_at(self.system.mounts(), change.target) is None:
-                        change.undo(self.system)
+            with contextlib.suppress(WritewiseError):  # told when its turn comes
+                change, mounts_now = from_json(entry.change), self.system.mounts()
+                if isinstance(change, MountOriginal) and not mount_at(mounts_now, change.target):
+                    change.undo(self.system)
 
     def _forget(self, entry: Entry, error: WritewiseError) -> None:
         self._journal.mark_undone(entry.sequence)
-        change = from_json(entry.change)
-        self.left = [*self.left, f"not restored, and forgotten: {change} ({error.message})"]
+        what: object = entry.change
+        with contextlib.suppress(WritewiseError):
+            what = from_json(entry.change)
+        self.left = [*self.left, f"not restored, and forgotten: {what} ({error.message})"]
 
-    def _undo(self, entry: Entry) -> str:
-        """Take one change back, if it is due; what is restored, in words."""
+    def _undo(self, entry: Entry, *, is_due: bool) -> str:
+        """Take one change back, if it is due; what is restored, in words.
+
+        What is due was told before the first was taken back: a file that is gone by now had made
+        the values of a boot.
+        """
         change, restored = from_json(entry.change), ""
-        if self._is_due(entry, change):
+        if is_due:
             restored = _restoring(change, self.system)
             if isinstance(change, Applied):
                 self.left = [*self.left, *change.left_alone(self.system)]
@@ -335,18 +352,24 @@ class Host:
         self._journal.mark_undone(entry.sequence)
         return restored
 
-    def _is_due(self, entry: Entry, change: Change) -> bool:
-        """Files outlive a boot, and with a file in /etc/sysctl.d the sysctls in it do."""
-        if entry.boot_id == self._boot_id or isinstance(change, (NewPath, WrittenFile)):
+    def _is_due(self, entry: Entry) -> bool:
+        """Files outlive a boot, and with a file in /etc/sysctl.d the sysctls in it do.
+
+        Also where a rollback that was killed has taken that file back since the boot.
+        """
+        lasting = (NewPath.kind, WrittenFile.kind)
+        if entry.boot_id == self._boot_id or entry.change.get("kind") in lasting:
             return True
-        return isinstance(change, AppliedSysctls) and self._is_recorded(kind=WrittenFile.kind)
+        is_value = entry.change.get("kind") == AppliedSysctls.kind
+        gone = any(c.get("kind") == WrittenFile.kind for c in self._journal.undone_since_boot())
+        return is_value and (gone or self._is_recorded(kind=WrittenFile.kind))
 
     def _is_recorded(self, **fields: str) -> bool:
         pending = self._journal.pending()
         return any(fields.items() <= entry.change.items() for entry in pending)
 
-    def _record(self, change: Change) -> None:
-        self._journal.record(to_json(change))
+    def _record(self, change: Change) -> int:
+        return self._journal.record(to_json(change))
 
 
 def _restoring(change: Change, system: System) -> str:

@@ -1,10 +1,10 @@
 """The journal: what was changed on the host, written and synced before each change.
 
 One JSON object a line, append-only. The first names the format and its version; then comes
-`{"sequence": 3, "boot_id": …, "change": {…}}` before a change, `{"undone": 3}` after it was taken
-back, and `{"kept": 3}` once all changes up to that one are to stay (`writewise apply`). A torn last
-line is a change that was never begun. The file goes when nothing is pending. Mode 0600 in a
-directory of root's own (0700).
+`{"sequence": 3, "boot_id": …, "change": {…}}` before a change, `{"undone": 3, "boot_id": …}` after
+it was taken back, and `{"kept": 3}` once all changes up to that one are to stay (`writewise
+apply`). A torn last line is a change that was never begun. The file goes when nothing is pending.
+Mode 0600 in a directory of root's own (0700).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,10 +70,16 @@ def private_directory(path: Path) -> Path:
 
 
 def _require_private(status: os.stat_result, path: Path) -> None:
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+    if not stat.S_ISDIR(status.st_mode):
+        raise JournalError(
+            f"{path} is no directory, so no journal there can be trusted",
+            "look who made it, and remove it",
+        )
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        quoted = shlex.quote(str(path))
         raise JournalError(
             f"{path} could be changed by others, so its journal cannot be trusted",
-            f"look into it, then: chown root: {path} && chmod 0700 {path}",
+            f"look into it, then: chown root: {quoted} && chmod 0700 {quoted}",
         )
 
 
@@ -104,7 +111,7 @@ class Journal:
         if [entry.sequence for entry in self.pending()] == [sequence]:
             self._path.unlink(missing_ok=True)
         else:
-            self._append({"undone": sequence})
+            self._append({"undone": sequence, "boot_id": self._boot_id})
 
     def mark_kept(self) -> None:
         """Write down that every change so far is complete and is to stay."""
@@ -129,15 +136,25 @@ class Journal:
         ]
         return entries[::-1]
 
+    def undone_since_boot(self) -> list[Mapping[str, Any]]:
+        """The changes that were taken back in this boot, while others are pending still."""
+        lines = self._lines()
+        undone = {
+            line["undone"]
+            for line in lines
+            if "undone" in line and line.get("boot_id") == self._boot_id
+        }
+        return [line["change"] for line in lines if line.get("sequence") in undone]
+
     def _lines(self) -> list[dict[str, Any]]:
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
+                complete, _, _torn = file.read().rpartition("\n")
         except FileNotFoundError:
             return []
         except OSError as error:
             raise JournalError(f"cannot read the journal {self._path}: {error.strerror}") from None
-        with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-            complete, _, _torn = file.read().rpartition("\n")
         return [self._parse(number, line) for number, line in enumerate(complete.splitlines(), 1)]
 
     def _parse(self, number: int, text: str) -> dict[str, Any]:

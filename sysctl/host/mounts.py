@@ -16,7 +16,7 @@ from sysctl.host.mount_table import (
     parse_mountinfo,
 )
 from sysctl.host.system import HostError, System
-from sysctl.knobs.mount import Takes, find, is_tunable, split_options
+from sysctl.knobs.mount import Takes, find, is_tunable, may_be_recommended, split_options
 
 _UNMOUNT_ATTEMPTS = 15
 
@@ -303,11 +303,16 @@ def loop_devices_of(system: System, backing_file: str) -> list[str]:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of an option text, checked: no blanks, commas or control characters inside."""
+    """The words of an option text, checked: what could be recommended may be tried.
+
+    Raises HostError for what is no word, for words that tell a program how to mount, and for those
+    that decide who may do what.
+    """
     words = split_options(text)
     for word in words:
-        if not word.isascii() or not word.isprintable() or " " in word or word.startswith("-"):
-            raise HostError(f"{word!r} is no mount option")
-        if word.partition("=")[0] in ("remount", "bind", "rbind", "move", "loop", "user", "users"):
-            raise HostError(f"{word!r} says how to mount, not with what option")
+        if not may_be_recommended(word):
+            raise HostError(
+                f"{word!r} is no mount option that may be tried",
+                "give options of the file system that matter for its speed, as in noatime",
+            )
     return words

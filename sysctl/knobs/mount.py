@@ -40,6 +40,27 @@ class MountOption:
 
 _BOTH = ("xfs", "ext4")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/=+-]{0,127}")
+#: For mount(8), systemd and udisks, not for a file system: how to mount, who may, what to run. In
+#: an fstab they would do more than change an option. The mount table shows none of them.
+_FOR_PROGRAMS = frozenset(
+    (
+        *("remount", "bind", "rbind", "move", "loop", "offset", "sizelimit", "encryption"),
+        *("user", "users", "owner", "group", "nouser", "nousers", "noowner", "nogroup"),
+        *("suid", "dev", "exec", "symfollow", "helper", "uhelper", "comment"),
+        *("shared", "rshared", "slave", "rslave", "private", "rprivate"),
+        *("unbindable", "runbindable"),
+    )
+)
+_PREFIXES_FOR_PROGRAMS = ("x-", "X-", "verity.")
+#: What a volume may be used for and what it consists of: kept as it is, never recommended.
+_POLICY = frozenset(
+    (
+        *("ro", "rw", "nosuid", "nodev", "noexec", "nosymfollow", "acl", "noacl"),
+        *("context", "fscontext", "defcontext", "rootcontext", "seclabel"),
+        *("logdev", "rtdev", "journal_dev", "journal_path", "sb", "nouuid", "resuid", "resgid"),
+        *("errors", "abort", "norecovery", "noload", "test_dummy_encryption"),
+    )
+)
 
 OPTIONS: tuple[MountOption, ...] = (
     MountOption(
@@ -224,6 +245,22 @@ def is_tunable(word: str, fstype: str) -> bool:
 def is_option_word(word: str) -> bool:
     """Whether it could be an option for a kernel's parser: no comma, quote, blank or backslash."""
     return _WORD.fullmatch(word) is not None
+
+
+def is_kernel_option(word: str) -> bool:
+    """Whether it could be an option of a file system, rather than a word for a program."""
+    name = word.partition("=")[0]
+    is_for_programs = name in _FOR_PROGRAMS or name.startswith(_PREFIXES_FOR_PROGRAMS)
+    return is_option_word(word) and not is_for_programs
+
+
+def may_be_recommended(word: str) -> bool:
+    """Whether it is an option that a sweep may try, in the table above or not.
+
+    A kernel knows more options than the table; what it takes is tried before a sweep. None of them
+    decides who may do what on the volume.
+    """
+    return is_kernel_option(word) and word.partition("=")[0] not in _POLICY
 
 
 def split_options(text: str) -> tuple[str, ...]:

@@ -17,6 +17,10 @@ from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
 from sysctl.render.yaml_text import Command, Unsafe, dump
 
 FILE_NAME = f"{STEM}.ansible.yaml"
+USE = (
+    f"To use:   in a play with become: true, ansible.builtin.include_tasks: {FILE_NAME}",
+    "          The collection: ansible-galaxy collection install ansible.posix",
+)
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
@@ -27,7 +31,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     if not tasks:
         return ()
     head = [
-        *header(f"{TITLE}tasks for Ansible (ansible.builtin, ansible.posix).", change),
+        *header(f"{TITLE}tasks for Ansible (ansible.builtin, ansible.posix).", change, USE),
         "  or with the same tasks and state: absent, before the values are written back.",
         "",
         "The mount's task changes fstab only: mount afresh, or restart, for it to take effect. Add",

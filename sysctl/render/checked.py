@@ -7,11 +7,11 @@ rely on nobody to have looked at it before.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from contracts.text import is_unprintable, quoted
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
-from sysctl.knobs.mount import is_option_word
+from sysctl.knobs.mount import is_kernel_option, may_be_recommended
 from sysctl.knobs.vm import BY_NAME
 from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice
 from sysctl.render.snippet import InexpressibleError
@@ -53,18 +53,23 @@ def knobs_in_order(disk: DiskAdvice) -> list[KnobAdvice]:
 
 def mount_options(mount: MountAdvice) -> str:
     """The policy that stays, then the options recommended: `nosuid,noatime`."""
-    return _options([*mount.policy, *mount.value])
+    policy = _options(mount.policy, is_kernel_option)
+    return _joined([*policy, *_options(mount.value, may_be_recommended)])
 
 
 def old_mount_options(mount: MountAdvice) -> str:
     """The same with the options of before."""
-    return _options([*mount.policy, *mount.present])
+    return _joined(_options([*mount.policy, *mount.present], is_kernel_option))
 
 
-def _options(words: Iterable[str]) -> str:
-    for word in words:
-        if not is_option_word(word):
-            raise InexpressibleError(f"{quoted(word)} is no mount option")
+def _options(words: Iterable[str], is_right: Callable[[str], bool]) -> list[str]:
+    wrong = next((word for word in words if not is_right(word)), None)
+    if wrong is not None:
+        raise InexpressibleError(f"{quoted(wrong)} is no mount option that could be recommended")
+    return list(words)
+
+
+def _joined(words: Iterable[str]) -> str:
     return ",".join(dict.fromkeys(words)) or "defaults"
 
 

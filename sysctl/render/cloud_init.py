@@ -19,6 +19,10 @@ from sysctl.render.yaml_text import Command, dump
 FILE_NAME = f"{STEM}.cloud-config.yaml"
 MAGIC = "#cloud-config\n"
 BEGINS = f"{MAGIC}# {TITLE}"
+USE = (
+    f"To use:   start nodes with it: aws ec2 run-instances … --user-data file://{FILE_NAME}",
+    "          It is taken at the first boot alone; nodes that run take another of the formats.",
+)
 #: EC2's limit on user data, before the base64 encoding.
 MAX_USER_DATA_BYTES = 16384
 #: A node must start without the volume, too: its name may be another there.
@@ -31,7 +35,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     if not document:
         return ()
     head = [
-        *header(f"{TITLE}user data for cloud-init.", change),
+        *header(f"{TITLE}user data for cloud-init.", change, USE),
         *([] if "mounts" in document else mount_left_out(change)),
     ]
     return (Snippet(FILE_NAME, checked_size(MAGIC + comment(head) + "\n" + dump(document))),)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from contracts.errors import WritewiseError
+from contracts.errors import UsageError, WritewiseError
 from contracts.text import quoted
 from sysctl.recommendation import FILE_NAME, FORMAT, RecommendedChange
 from sysctl.recommendation_file import parse_recommendation
@@ -76,10 +76,13 @@ class Rendered:
 
 
 def render_all(change: RecommendedChange, formats: Iterable[Format]) -> Rendered:
-    """The change in each of the formats, and as `recommendation.json`."""
-    snippets: list[Snippet] = []
+    """The change in each of the formats, and as `recommendation.json`.
+
+    Raises UsageError for a change that `apply` would refuse: then none of it is to be written.
+    """
+    snippets = [*_required(change)]
     left_out: list[str] = []
-    for each in (RECOMMENDATION, *formats):
+    for each in formats:
         try:
             made = each.render(change)
         except InexpressibleError as error:
@@ -88,6 +91,14 @@ def render_all(change: RecommendedChange, formats: Iterable[Format]) -> Rendered
             snippets += made
             left_out += [] if made else [f"{each.name}: nothing changes that it could say"]
     return Rendered(tuple(snippets), tuple(left_out))
+
+
+def _required(change: RecommendedChange) -> tuple[Snippet, ...]:
+    try:
+        return RECOMMENDATION.render(change)
+    except InexpressibleError as error:
+        message = f"nothing was written, since `writewise apply` would refuse it: {error.message}"
+        raise UsageError(message, "look into the results: no sweep writes that") from None
 
 
 def _recommendation_file(change: RecommendedChange) -> tuple[Snippet, ...]:

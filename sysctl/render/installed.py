@@ -7,6 +7,7 @@ the comments of the snippet that installs them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sysctl.recommendation import MountAdvice, RecommendedChange
@@ -46,8 +47,8 @@ def installed_files(change: RecommendedChange) -> tuple[InstalledFile, ...]:
     return tuple(files)
 
 
-def header(title: str, change: RecommendedChange) -> list[str]:
-    """For the comments: the evidence, each reason, and how all of it is undone."""
+def header(title: str, change: RecommendedChange, use: Sequence[str]) -> list[str]:
+    """For the comments: the evidence, each reason, how it is used and how all of it is undone."""
     disk = change.disk if change.disk and change.disk.knobs else None
     return [
         title,
@@ -59,6 +60,7 @@ def header(title: str, change: RecommendedChange) -> list[str]:
         *(udev.match_lines(disk) if disk else ()),
         *([f"mount options: {change.mount.reason}"] if change.mount else []),
         "",
+        *use,
         "To undo, on each node:",
         *_undo_lines(change),
     ]
@@ -70,7 +72,7 @@ def _undo_lines(change: RecommendedChange) -> list[str]:
         lines.append(f"  {sysctl_d.undo_command(change)}")
     if change.disk and change.disk.knobs:
         lines.append(f"  rm {udev.PATH} && udevadm control --reload, and write back what was there")
-        lines += [f"    {knob.name} was {knob.present or '?'}" for knob in change.disk.knobs]
+        lines += [f"    {line}" for line in udev.undo_lines(change.disk)]
     if change.mount:
         lines.append(f"  mount options were {old_mount_options(change.mount)}: write them back")
     return lines

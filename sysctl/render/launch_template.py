@@ -16,6 +16,11 @@ from sysctl.render.yaml_text import dump
 
 FILE_NAME = f"{STEM}.launch-template.yaml"
 RESOURCE = "WritewiseLaunchTemplate"
+USE = (
+    "To use:   take the resource into your template, beside what your nodes need (image,",
+    f"          volumes, instance profile), and refer to {RESOURCE} in the",
+    "          Auto Scaling group or the compute environment. Nodes have it from their next start.",
+)
 _BOUNDARY = "==WRITEWISE=="
 
 
@@ -33,13 +38,9 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         "Properties": {"LaunchTemplateData": data},
     }
     head = [
-        *header(f"{TITLE}a launch template for an ECS or AWS Batch node.", change),
+        *header(f"{TITLE}a launch template for an ECS or AWS Batch node.", change, USE),
         *([] if "mounts" in document else mount_left_out(change)),
-        "",
-        "To use: take the resource into your template, beside what your nodes need (image,",
-        f"volumes, instance profile), and refer to {RESOURCE} in the Auto Scaling",
-        "group or the compute environment. Nodes have it from their next start; to undo, take it",
-        "out and replace them.",
+        "Or take the resource out of the template and replace the nodes.",
     ]
     return (Snippet(FILE_NAME, comment(head) + "\n" + dump({"Resources": {RESOURCE: resource}})),)
 

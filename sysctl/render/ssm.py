@@ -18,6 +18,11 @@ from sysctl.render.snippet import STEM, TITLE, Snippet
 
 FILE_NAME = f"{STEM}.ssm.json"
 _SCHEMA = "2.2"
+USE = (
+    "To use:   aws ssm create-document --name writewise --document-type Command",
+    f"          --content file://{FILE_NAME}, then aws ssm send-command",
+    "          --document-name writewise --targets Key=tag:NAME,Values=VALUE",
+)
 BEGINS = f'{{\n  "schemaVersion": "{_SCHEMA}",\n  "description": "{TITLE}'
 
 
@@ -27,7 +32,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     if not files:
         return ()
     title = f"{TITLE}write-back settings for pulls from S3."
-    lines = [*header(title, change), *mount_left_out(change)]
+    lines = [*header(title, change, USE), *mount_left_out(change)]
     step = {
         "action": "aws:runShellScript",
         "name": "applyWritewiseSettings",
@@ -52,9 +57,11 @@ def _install(file: InstalledFile) -> list[str]:
     return [
         f"mkdir -p {shlex.quote(folder)}",
         f"new=$(mktemp {shlex.quote(f'{folder}/.{name}.XXXXXX')})",
+        "trap 'rm -f \"$new\"' EXIT",
         f"printf '%s\\n' {shlex.join(file.lines)} > \"$new\"",
         'chmod 0644 "$new"',
         f'mv -f "$new" {shlex.quote(file.path)}',
+        "trap - EXIT",
         *(shlex.join(command) for command in file.commands),
     ]
 

@@ -5,6 +5,9 @@ Format: sysctl.d(5) of systemd and sysctl.conf(5) of procps, which agree on what
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from sysctl.forms import BYTES, RATIO
 from sysctl.knobs.vm import BY_NAME
 from sysctl.recommendation import OtherForm, RecommendedChange
@@ -43,6 +46,26 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     return (measured, Snippet(name, _text(change, values, told, name, form)))
 
 
+def installed_text(change: RecommendedChange, path: str, originals: Mapping[str, int]) -> str:
+    """The file as measured for this host, where `writewise apply` puts it at `path`.
+
+    `originals` are the write-back sysctls of this host before the first change, empty where they
+    are not known any more. Raises InexpressibleError.
+    """
+    here = replace(change, originals=originals)
+    by_hand = undo_command(here, path) if here.undo_values else f"rm {path}, and boot"
+    head = [
+        f"{TITLE}write-back settings for pulls from S3.",
+        "",
+        *evidence_lines(change.evidence),
+        "",
+        "To undo:  writewise rollback",
+        f"By hand:  {by_hand}",
+    ]
+    reasons = {advice.name: advice.reason for advice in change.sysctls}
+    return comment(head) + _body(change.sysctl_values, reasons)
+
+
 def undo_command(change: RecommendedChange, path: str = PATH) -> str:
     """What takes the file back, and brings back what was in force."""
     return f"rm {path} && sysctl -w {assignments(change.undo_values)}"
@@ -65,11 +88,14 @@ def _text(
         f"To use:   install -m 0644 {name} {FOLDER}/ && sysctl -p {path}",
         f"To undo:  {undo_command(change, path)}",
     ]
+    return comment(head) + _body(values, reasons)
+
+
+def _body(values: Mapping[str, int], reasons: Mapping[str, str]) -> str:
     lines = dict(zip(values, sysctl_lines(values)))
-    body = "".join(
+    return "".join(
         "\n" + comment(filter(None, [reasons[name]])) + line + "\n" for name, line in lines.items()
     )
-    return comment(head) + body
 
 
 def _in_form(change: RecommendedChange, form: OtherForm) -> dict[str, int]:

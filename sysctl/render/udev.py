@@ -10,7 +10,7 @@ import re
 
 from contracts.text import quoted
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
-from sysctl.recommendation import DiskAdvice, RecommendedChange
+from sysctl.recommendation import DiskAdvice, KnobAdvice, RecommendedChange
 from sysctl.render.checked import knobs_in_order
 from sysctl.render.comments import comment, evidence_lines
 from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
@@ -42,7 +42,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         f"To use:   install -m 0644 {FILE_NAME} {FOLDER}/ && udevadm control --reload &&",
         f"          {' '.join(RELOAD[1])}",
         f"To undo:  rm {PATH} && udevadm control --reload, and write back what was there:",
-        *(f"          {knob.name} was {knob.present or 'not recorded'}" for knob in disk.knobs),
+        *(f"          {line}" for line in undo_lines(disk)),
     ]
     body = "".join(
         f"\n{comment(_about(knob.name, knob.reason))}{rule}\n"
@@ -65,6 +65,20 @@ def rules(disk: DiskAdvice) -> list[str]:
     return [f'{match}, ATTR{{{knob.name}}}="{knob.value}"' for knob in knobs_in_order(disk)]
 
 
+def undo_lines(disk: DiskAdvice) -> list[str]:
+    """For a comment: the command that writes each knob's value back, in the order of setting.
+
+    The scheduler comes first, since it brings its own queue depth.
+    """
+    return [_undo_line(_kernel_name(disk), knob) for knob in knobs_in_order(disk)]
+
+
+def _undo_line(disk_name: str, knob: KnobAdvice) -> str:
+    if not disk_name or DEVICE_BY_NAME[knob.name].refusal(knob.present):
+        return f"{knob.name} was {knob.present or 'not recorded'}"
+    return f"echo {knob.present} > /sys/block/{disk_name}/{knob.name}"
+
+
 def match_lines(disk: DiskAdvice) -> list[str]:
     """For a comment: what the rules take for this disk."""
     key, value = _identity(disk)
@@ -84,10 +98,16 @@ def _identity(disk: DiskAdvice) -> tuple[str, str]:
     for key, value in (("ATTRS{wwid}", disk.wwid), ("ATTRS{serial}", disk.serial)):
         if _PLAIN.fullmatch(value):
             return key, value
-    name = disk.name or _name_of(disk.device)
-    if not _KERNEL_NAME.fullmatch(name):
+    name = _kernel_name(disk)
+    if not name:
         raise InexpressibleError(f"nothing known of {quoted(disk.device)} can be matched by a rule")
     return "KERNEL", name
+
+
+def _kernel_name(disk: DiskAdvice) -> str:
+    """The disk's name in /sys/block; empty where it is not known."""
+    name = disk.name or _name_of(disk.device)
+    return name if _KERNEL_NAME.fullmatch(name) else ""
 
 
 def _name_of(device: str) -> str:

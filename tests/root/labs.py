@@ -142,6 +142,25 @@ def endpoint_arguments(present: lab.Lab) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
+def lab_elsewhere(folder: Path, spec: lab.LabSpec) -> Iterator[lab.Lab]:
+    """A lab in a state directory below `folder`, which the sweeps of the tests do not see."""
+    with _state_directory(folder):
+        made = lab.up(spec)
+    try:
+        yield made
+    finally:
+        with _state_directory(folder):
+            lab.down()
+
+
+@contextlib.contextmanager
+def _state_directory(folder: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WRITEWISE_STATE_DIRECTORY", str(folder / "state"))
+        yield
+
+
+@contextlib.contextmanager
 def lab_volume(state: Path) -> Iterator[tuple[Mount, Disk]]:
     """An ext4 of 32 MiB made by a lab's journaled changes, in a state directory of its own.
 

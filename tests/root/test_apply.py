@@ -18,8 +18,9 @@ import pytest
 from sysctl.advise import advise
 from sysctl.advised_change import change_of
 from sysctl.host.applied_host import AppliedHost
+from sysctl.host.changes import MountOriginal
 from sysctl.host.devices import disk_of
-from sysctl.host.host import state_directory
+from sysctl.host.host import WRITER, Host, state_directory
 from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import read_writeback, write_writeback
 from sysctl.recommendation import SysctlAdvice
@@ -86,6 +87,22 @@ def test_what_the_administrator_changed_since_is_left(recommendation):
     rolled = writewise("rollback")
     assert "left: vm.dirty_ratio = 62 is neither what was applied" in rolled.stdout
     assert read_writeback(SYSTEM)["vm.dirty_ratio"] == 62
+
+
+def test_what_a_sweep_cannot_give_back_keeps_nothing_applied_from_coming_back(
+    recommendation, tmp_path
+):
+    before, target = in_force(), tmp_path / "target"
+    target.mkdir()
+    assert writewise("apply", recommendation, "--yes").returncode == 0
+    gone = MountOriginal(str(target), "/dev/no-such-disk", "xfs", ("rw",))
+    Host(state_directory(), WRITER)._record(gone)
+    refused = writewise("rollback")
+    assert refused.returncode == 1 and "restored: vm.dirty_ratio" in refused.stdout
+    assert f"mount: {target}" in refused.stderr and "--give-up" in refused.stderr
+    assert in_force() == before
+    given_up = writewise("rollback", "--interrupted", "--give-up")
+    assert given_up.returncode == 0 and "left: not restored, and forgotten" in given_up.stdout
 
 
 def test_the_file_is_read_by_the_real_consumers(recommendation):

@@ -143,7 +143,7 @@ def test_mount_options_of_a_file_system_that_is_not_known(server, tmp_path):
         ("--dirty-ratio", "101", "--dirty-ratio: 101 is out of range, use 1 to 100"),
         ("--dirty-bytes", "4096", "--dirty-bytes: 4096 is out of range, use 8192 to"),
         ("--transfer", "x=1", "--transfer: 'x' is no transfer setting"),
-        ("--endpoint-url", "ftp://x", "--endpoint-url: 'ftp://x' is no http or https URL"),
+        ("--endpoint-url", "ftp://x", "--endpoint-url is no http or https URL"),
         ("--output", "/proc/x.json", "cannot write /proc/x.json: "),
         ("--output", "/dev/null", "/dev/null exists already"),
         ("--contract", "/no/such.yaml", "cannot read the contract /no/such.yaml: No such file"),

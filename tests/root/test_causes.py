@@ -58,9 +58,10 @@ def measure(volume: Path, mode: str, amount: int) -> Run:
         snapshot = session.snapshot()
     assert snapshot.losses.total == 0
     stats = snapshot.stats[0]
-    # of two threads the program's own time has the wait for Python's lock in it
+    # of two threads the program's own time has the wait for Python's lock in it, of any thread the
+    # moments in which others have its CPU right before or after a call
     seen_by_program = pytest.approx(
-        told["in_calls_s"] * 1e9, rel=0.02 if snapshot.writers == 1 else 0.15
+        told["in_calls_s"] * 1e9, rel=0.02 if snapshot.writers == 1 else 0.15, abs=15e6
     )
     assert stats.latency_total_ns == seen_by_program
     assert stats.on_cpu_ns >= 0

@@ -64,9 +64,10 @@ def test_under_sudo_the_command_is_the_invoking_users() -> None:
     assert f"The command ran as nobody (uid {NOBODY.pw_uid})." in done.stderr
 
 
-def test_sudos_group_is_the_commands_group() -> None:
+def test_a_group_that_the_user_is_not_in_is_refused() -> None:
     done = profile("--", *STATUS, **{**SUDO, "SUDO_GID": str(OTHER_GROUP)})
-    assert_is_nobody(done.stdout, OTHER_GROUP)
+    assert done.returncode == 2
+    assert f"is not in the group of SUDO_GID={OTHER_GROUP}" in done.stderr
 
 
 def test_a_user_by_name() -> None:

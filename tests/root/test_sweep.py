@@ -36,6 +36,7 @@ from tests.root.labs import (
     endpoint_arguments,
     guarded,
     host_state,
+    lab_elsewhere,
     start,
     wait_until,
     writewise,
@@ -46,15 +47,9 @@ MOUNTS = ("--mount-options", "defaults", "noatime", "noatime,logbsize=256k,nobar
 
 @pytest.fixture(scope="module")
 def present(tmp_path_factory) -> Iterator[lab.Lab]:
-    """One lab for all tests, in a state directory that their sweeps do not see."""
-    place = str(tmp_path_factory.mktemp("lab") / "state")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WRITEWISE_STATE_DIRECTORY", place)
-        made = lab.up(SMALL)
-    yield made
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WRITEWISE_STATE_DIRECTORY", place)
-        lab.down()
+    """One lab for all tests."""
+    with lab_elsewhere(tmp_path_factory.mktemp("lab"), SMALL) as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)

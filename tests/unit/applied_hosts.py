@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import sys
 from unittest import mock
 
+from sysctl.host.sysctls import write_writeback
 from sysctl.host.system import HostError, System
 
 SYSCTLS = {
@@ -16,6 +19,7 @@ SYSCTLS = {
     "dirty_expire_centisecs": 3000,
     "dirty_writeback_centisecs": 500,
 }
+_LINE = re.compile(r"^(vm\.dirty\w+) = (\d+)$", re.MULTILINE)
 MOUNTINFO = "40 22 7:0 / /data rw,nosuid,relatime - ext4 /dev/loop0 rw\n"
 
 
@@ -56,8 +60,13 @@ class FilesHost(System):
         return self
 
     def reboot(self):
-        """Sysctls, knobs and timers are as after a boot; files stay."""
-        return FilesHost(self.root, "boot-2")
+        """Sysctls, knobs and timers are as after a boot; files stay, and sysctl.d is applied."""
+        number = int(self.boot_id().rpartition("-")[2]) + 1
+        booted = FilesHost(self.root, f"boot-{number}")
+        for name, text in sorted(booted.files().items()):
+            if name.startswith("sysctl.d/"):
+                write_writeback(booted, {n: int(v) for n, v in _LINE.findall(text)})
+        return booted
 
     def write(self, absolute, text):
         super().write(absolute, text)
@@ -129,7 +138,7 @@ def killed_at(step, system):
 
     def dying(original):
         def call(*arguments, **options):
-            if len(made) >= step:
+            if len(made) >= step or "dead" in made[-1:]:
                 if original is os.write and len(made) == step:
                     original(arguments[0], arguments[1][: len(arguments[1]) // 2])
                 made.append("dead")
@@ -146,4 +155,17 @@ def killed_at(step, system):
         stack.enter_context(mock.patch.object(system, "write", dying(system.write)))
         stack.enter_context(mock.patch.object(system, "run", dying(system.run)))
         with contextlib.suppress(Killed):
+            yield made
+
+
+@contextlib.contextmanager
+def killed_in(owner, name, system):
+    """As `killed_at`, at the moment at which the method `name` of `owner` is called."""
+    with killed_at(sys.maxsize, system) as made:
+
+        def die(*_, **__):
+            made.append("dead")
+            raise Killed
+
+        with mock.patch.object(owner, name, die):
             yield made

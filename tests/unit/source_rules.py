@@ -63,11 +63,32 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def programs(source: str) -> Iterator[str]:
-    """The first word of every list that is given to something named `run`, or kept in a table."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in _STARTS:
-            lists = [arg for arg in node.args if isinstance(arg, ast.List) and arg.elts]
-            yield from (ast.unparse(each.elts[0]) for each in lists)
+    """The first word of every list that is given to something named `run`, there or by a name."""
+    tree = ast.parse(source)
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    for scope in [tree, *(node for node in ast.walk(tree) if isinstance(node, functions))]:
+        named = _lists_by_name(scope)
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in _STARTS:
+                given = [each for arg in node.args for each in _lists_of(arg, named)]
+                yield from (ast.unparse(each.elts[0]) for each in given if each.elts)
+
+
+def _lists_by_name(scope: ast.AST) -> dict[str, list[ast.List]]:
+    """The lists that names are given in a module or function."""
+    named: dict[str, list[ast.List]] = {}
+    for node in ast.walk(scope):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.List):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                named.setdefault(ast.unparse(target), []).append(node.value)
+    return named
+
+
+def _lists_of(argument: ast.expr, named: dict[str, list[ast.List]]) -> list[ast.List]:
+    if isinstance(argument, ast.List):
+        return [argument]
+    return named.get(ast.unparse(argument), [])
 
 
 def writing_opens(source: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from dataclasses import replace
@@ -13,13 +14,15 @@ from sysctl.advise import advise
 from sysctl.advised_change import change_of
 from sysctl.apply import persistence
 from sysctl.apply.applying import Options, check, perform
+from sysctl.apply.compliance import check_compliance, wanted_by_applied
+from sysctl.apply.history import read_history
 from sysctl.apply.plan import plan_of
 from sysctl.host.applied_host import AppliedHost, applying
 from sysctl.host.host import Host, state_directory
 from sysctl.host.lock import LockedError, exclusive_lock, holder_of
 from sysctl.host.system import HostError
 from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice
-from tests.unit.applied_hosts import FilesHost, killed_at
+from tests.unit.applied_hosts import FilesHost, killed_at, killed_in
 from tests.unit.studies import Study, ratio
 
 SYSCTLS = change_of(advise(Study().tried(ratio(60), 3.6).results))
@@ -74,8 +77,8 @@ def test_everything_is_applied_and_comes_back(system):
     assert restored == [
         "/data mounted with rw,nosuid,relatime",
         "7:0: queue/scheduler = mq-deadline, queue/nr_requests = 256",
-        "vm.dirty_ratio = 20, vm.dirty_background_ratio = 10",
         "no /etc/sysctl.d/90-writewise.conf",
+        "vm.dirty_ratio = 20, vm.dirty_background_ratio = 10",
     ]
     assert system.invalid == []
 
@@ -102,12 +105,14 @@ def test_an_apply_that_dies_at_any_step_is_taken_back_or_complete(tmp_path, monk
     assert outcomes == sorted(outcomes, reverse=True)  # never complete, and later not
 
 
-def test_a_rollback_that_dies_at_any_step_is_ended_by_the_next(tmp_path, monkeypatch):
+@pytest.mark.parametrize("boots", [False, True])
+def test_a_rollback_that_dies_at_any_step_is_ended_by_the_next(tmp_path, monkeypatch, boots):
     for step in range(200):
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
         system = FilesHost(tmp_path / str(step))
         before = system.state()
-        apply(system)
+        apply(system, SYSCTLS, Options(persist=True)) if boots else apply(system)
+        system = system.reboot() if boots else system
         with killed_at(step, system) as made:
             rollback(system)
         _, left = rollback(system)
@@ -115,6 +120,19 @@ def test_a_rollback_that_dies_at_any_step_is_ended_by_the_next(tmp_path, monkeyp
         if len(made) <= step:
             break
     assert step > 15
+
+
+def test_what_a_killed_apply_left_is_told_before_it_is_taken_for_the_present(system):
+    killed(system, "keep")
+    assert system.values()["dirty_ratio"] == 15
+    told = read_history(system).temporary
+    assert [sentence.partition(": ")[2] for sentence in told] == [
+        "/etc/sysctl.d/90-writewise.conf",
+        "vm.dirty_ratio = 15, vm.dirty_background_ratio = 5",
+    ]
+    with applying("somebody", system):
+        assert read_history(system).temporary[0].startswith("at work on this host")
+    assert read_history(system).temporary == ()
 
 
 def test_a_second_apply_that_dies_leaves_the_first(tmp_path, monkeypatch):
@@ -189,11 +207,69 @@ def test_what_is_in_a_file_is_taken_back_after_a_boot_too(system):
     before = system.state()
     apply(system, SYSCTLS, Options(persist=True))
     booted = system.reboot()
-    for name, value in (("dirty_ratio", 60), ("dirty_background_ratio", 5)):
-        booted.write(f"/proc/sys/vm/{name}", str(value))  # as systemd-sysctl does from the file
-    assert start(booted) == []
+    assert booted.values()["dirty_ratio"] == 60 and start(booted) == []
     _, left = rollback(booted)
     assert booted.state() == before and not left
+
+
+HIGH, LOW = SYSCTLS, change_of(advise(Study().tried(ratio(15), 3.6).results))
+STEPS = {
+    "apply": lambda system: apply(system, HIGH, Options()),
+    "persist": lambda system: apply(system, HIGH, Options(persist=True)),
+    "apply low": lambda system: apply(system, LOW, Options()),
+    "persist low": lambda system: apply(system, LOW, Options(persist=True)),
+    "killed before the file": lambda system: killed(system, "write_file"),
+    "killed after it": lambda system: killed(system, "keep"),
+    "boot": FilesHost.reboot,
+}
+
+
+def killed(system, method):
+    with killed_in(AppliedHost, method, system):
+        apply(system, LOW, Options(persist=True))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_whatever_was_done_and_booted_a_rollback_brings_the_originals(
+    tmp_path, monkeypatch, length
+):
+    """Also --dry-run promises something where something is done, and no state is impossible."""
+    for number, names in enumerate(itertools.product(STEPS, repeat=length)):
+        monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{number}"))
+        system = FilesHost(tmp_path / str(number))
+        before = system.state()
+        for name in names:
+            system = STEPS[name](system) if name == "boot" else (STEPS[name](system), system)[1]
+        start(system)
+        promised = AppliedHost(state_directory(), system).pending()
+        restored, left = rollback(system)
+        assert system.state() == before, names
+        assert (bool(restored), left, system.invalid) == (bool(promised), [], []), names
+        assert not journal().exists()
+
+
+def test_what_a_boot_leaves_of_what_was_applied_is_what_the_file_says(system):
+    apply(system, HIGH, Options(persist=True))
+    apply(system, LOW, Options())
+    booted = system.reboot()
+    wanted = wanted_by_applied(AppliedHost(state_directory(), booted).applied())
+    assert wanted.sysctls == HIGH.sysctl_values
+    assert all(each.is_compliant for each in check_compliance(booted, wanted))
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "value"), [(LOW, "dirty_ratio", 9), (HIGH, "dirty_background_ratio", 50)]
+)
+def test_a_pair_of_which_one_was_changed_is_not_restored_to_what_cannot_be(
+    system, change, name, value
+):
+    apply(system, change, Options())
+    system.write(f"/proc/sys/vm/{name}", str(value))
+    after = system.values()
+    restored, left = rollback(system)
+    assert (restored, system.values(), system.invalid) == ([], after, [])
+    assert len(left) == 2 and "it was changed since" in left[0]
+    assert "is not restored: beside that" in left[1]
 
 
 def test_a_value_that_the_kernel_refuses_takes_all_of_it_back(system):

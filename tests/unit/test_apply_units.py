@@ -135,6 +135,22 @@ def test_without_systemd_a_trial_is_refused(tmp_path, monkeypatch):
     assert system.commands == []
 
 
+def test_an_installation_that_dies_at_any_step_leaves_no_half_of_a_unit(tmp_path, monkeypatch):
+    for step in range(200):
+        monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
+        system = FilesHost(tmp_path / str(step)).with_systemd()
+        with killed_at(step, system) as made, applying("test", system) as host:
+            install_recovery(host)
+            host.keep()
+        with applying("later", system):
+            pass
+        units = [name for name in system.files() if name.startswith("systemd/")]
+        assert units in ([], ["systemd/system/writewise-recover.service"]), step
+        if len(made) <= step:
+            break
+    assert step > 10 and units
+
+
 def test_the_unit_is_installed_and_survives_a_rollback(system):
     with applying("test", system) as host:
         install_recovery(host)

@@ -9,13 +9,22 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from contracts.errors import UsageError
+from sysctl.advise import advise
+from sysctl.results import MAX_TRIALS, load
+from sysctl.setting import Setting
+from tests.unit.studies import Study, ratio
+
 ROOT = Path(__file__).parents[2]
-KIB, MIB = 2**10, 2**20
+KIB, MIB, GIB = 2**10, 2**20, 2**30
 CPU_LIMIT_S = 30
+#: It took 1 s at most, and half a minute when each setting was looked for in all trials.
+ADVICE_LIMIT_S = 5
 MEMORY_LIMIT_BYTES = 2048 * MIB
 SIZE = 512 * KIB
 HEAD = "2,monitortimeframe,1000s\n"
@@ -86,6 +95,33 @@ def test_results_are_read_in_bounded_time_and_memory(tmp_path: Path, text: str) 
     path = tmp_path / "results.json"
     path.write_text(text)
     refusal("advise", path)
+
+
+@pytest.mark.parametrize("mount_options", [None, "noatime"])
+@pytest.mark.parametrize("is_rechecked", [True, False])
+def test_advice_of_thousands_of_settings_takes_bounded_time(
+    mount_options: str | None, is_rechecked: bool
+) -> None:
+    study = Study()
+    for at in range(3000):
+        options = mount_options if at % 2 else None
+        pairs = (("vm.dirty_bytes", GIB + at // 2 * 4096), ("vm.dirty_background_bytes", MIB))
+        study.candidate(Setting(pairs, options, (("queue/nr_requests", str(64 + at)),)), 5.0)
+    if is_rechecked:
+        study.recheck(study.results.trials[2].setting, [5.0, 5.1, 5.05])
+    started_s = time.process_time()
+    assert advise(study.results).trade_off.points
+    assert time.process_time() - started_s < ADVICE_LIMIT_S
+
+
+def test_results_of_more_trials_than_a_sweep_has_are_refused(tmp_path: Path) -> None:
+    study = Study()
+    study.results.trials *= MAX_TRIALS // 2
+    study.results.save(tmp_path / "results.json")
+    assert len(load(tmp_path / "results.json").trials) == MAX_TRIALS
+    study.candidate(ratio(80), 5.0).results.save(tmp_path / "results.json")
+    with pytest.raises(UsageError, match="it has 10001 trials, more than 10000"):
+        load(tmp_path / "results.json")
 
 
 @pytest.mark.parametrize("command", [["contract", "check"], ["advise"], ["verify"], ["apply"]])

@@ -147,6 +147,12 @@ def test_invalid_trials_make_a_noisy_neighbour():
     assert "larger --budget" in recommendation.verdict
 
 
+def test_one_invalid_trial_alone_is_no_noise():
+    study = Study().candidate(BETTER, 19.0)
+    study.add("candidate", ratio(60), 0.0, problem=OTHERS)
+    assert advise(study.results).case is not Case.NOISE
+
+
 def test_present_runs_that_differ_much_make_noise():
     study = Study(present_s=(15.0, 30.0)).candidate(BETTER, 14.0)
     study.recheck(BETTER, [18.0, 24.0, 20.0], present_s=[16.0, 28.0, 22.0])

@@ -127,8 +127,8 @@ def test_the_state_tells_what_is_applied_and_what_a_killed_run_left(system):
     apply(system)
     state = read_state(system)
     assert [item.what for item in state.applied] == [
-        "/etc/sysctl.d/90-writewise.conf",
         "vm.dirty_ratio = 60, vm.dirty_background_ratio = 5",
+        "/etc/sysctl.d/90-writewise.conf",
         "7:0: queue/scheduler = none",
         "/data mounted with noatime",
     ]

@@ -17,6 +17,8 @@ from sysctl.host.system import run_command
     [
         *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
         *("AWS_CONTAINER_AUTHORIZATION_TOKEN", "GITHUB_TOKEN", "DB_PASSWORD", "https_proxy"),
+        *("DATABASE_URL", "PGPASSFILE", "KUBECONFIG", "LD_PRELOAD", "PYTHONPATH", "BASH_ENV"),
+        *("WRITEWISE_TOKEN", "LC_SECRET"),
     ],
 )
 def test_secrets_are_left_out(name: str) -> None:
@@ -41,6 +43,23 @@ def test_they_come_back_where_a_library_starts_a_process(monkeypatch) -> None:
 @pytest.mark.parametrize("entry", ["", ".", "bin", "/no/such/folder", "\0"])
 def test_what_is_no_directory_of_roots_is_not_searched(entry: str) -> None:
     assert safe_path(f"{entry}:/usr/bin") == "/usr/bin"
+
+
+@pytest.mark.parametrize("name", ["HOME", "LC_ALL", "TMPDIR", "BCC_KERNEL_SOURCE", "TZ"])
+def test_what_programs_need_is_kept(name: str) -> None:
+    assert for_programs({name: "x"})[name] == "x"
+
+
+def test_a_directory_below_one_of_others_is_not_searched(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "bin").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("folder/bin")
+    searched = f"{folder.resolve()}/bin"
+    assert safe_path(f"{folder}/bin") == safe_path(f"{tmp_path}/link") == searched
+    for mode, where in ((0o777, folder), (0o1777, folder / "bin")):
+        where.chmod(mode)
+        assert safe_path(f"{tmp_path}/link:{folder}/bin:/usr/bin") == "/usr/bin"
+        where.chmod(0o755)
 
 
 def test_a_path_of_nothing_is_the_distributions() -> None:

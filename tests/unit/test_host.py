@@ -172,6 +172,34 @@ def test_every_kind_of_change_comes_back_from_the_journal():
         changes.from_json({"kind": "new thing"})
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "writeback-sysctls", "values": None},
+        {"kind": "writeback-sysctls", "values": [1]},
+        {"kind": "writeback-sysctls", "values": {"vm.dirty_ratio": "20"}},
+        {"kind": "new-path", "path": None},
+        {"kind": "mount-options", "target": "/", "source": "a", "fstype": "b", "options": [1]},
+        {"kind": "mount-options", "target": "/", "source": "a", "fstype": "b", "options": 1},
+    ],
+    ids=str,
+)
+def test_values_of_another_type_in_the_journal_are_damage(change):
+    with pytest.raises(HostError, match="the journal is damaged"):
+        changes.from_json(change)
+
+
+def test_a_journal_that_is_a_directory_is_told(tmp_path):
+    (tmp_path / "sweep.journal").mkdir()
+    with pytest.raises(JournalError, match="cannot read the journal"):
+        Journal(tmp_path / "sweep.journal", "boot").pending()
+
+
+def test_a_change_of_before_a_field_was_added_can_be_taken_back():
+    old = {"kind": "mount-options", "target": "/", "source": "a", "fstype": "b", "options": ["rw"]}
+    assert changes.from_json(old).uuid == ""
+
+
 def test_deleting_a_path_does_not_follow_a_symlink(tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("x")
@@ -223,7 +251,10 @@ def test_what_takes_a_fresh_mount(words, fresh):
     assert needs_fresh_mount(parse_mountinfo(TABLE)[1], words) is fresh
 
 
-@pytest.mark.parametrize("text", ["bind", "remount,noatime", "a b", "-o", "noatime\n", "loop=/x"])
+@pytest.mark.parametrize(
+    "text",
+    ["bind", "remount,noatime", "a b", "-o", "noatime\n", "loop=/x", "suid", "x-a.b", "helper=x"],
+)
 def test_words_that_are_no_options_are_refused(text):
     with pytest.raises(HostError):
         words_of(text)

@@ -69,6 +69,28 @@ def test_a_bad_line_of_the_file_is_one_sentence(
     assert error.hint == "check the environment and ~/.aws/config"
 
 
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_a_password_in_the_environments_endpoint_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "http://user:hunter2@127.0.0.1:9")
+    error = refusal()
+    assert "must not carry a user name or password" in error.message
+    assert "hunter2" not in error.message + error.hint
+    assert variable in error.hint
+
+
+@pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"])
+def test_a_damaged_file_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
+) -> None:
+    (tmp_path / "damaged").write_text("[default\nhunter2\n")
+    monkeypatch.setenv(variable, str(tmp_path / "damaged"))
+    error = refusal()
+    assert error.message == f"the AWS configuration in {tmp_path}/damaged is damaged"
+    assert variable in error.hint
+
+
 @pytest.mark.parametrize(
     ("content", "reason"), [(None, "No such file or directory"), ("x", "it holds no certificate")]
 )

@@ -149,7 +149,17 @@ def test_an_endpoint_that_is_no_url_is_refused(url: str) -> None:
         S3Access(url)
 
 
-def test_an_endpoint_with_a_password_is_refused_without_telling_it() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:hunter2@host",
+        "user:hunter2@127.0.0.1:9",
+        "u:hunter2@h",
+        "ftp://hunter2",
+        "hunter2",
+    ],
+)
+def test_an_endpoint_with_a_password_is_refused_without_telling_it(url: str) -> None:
     with pytest.raises(UsageError) as error:
-        S3Access("http://user:hunter2@host")
+        S3Access(url)
     assert "hunter2" not in error.value.message + error.value.hint

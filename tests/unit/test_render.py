@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 from dataclasses import replace
 
 import pytest
 import yaml
 
+from contracts.errors import UsageError
 from sysctl.advise import advise
 from sysctl.advised_change import change_of
 from sysctl.recommendation_file import parse_recommendation
@@ -23,6 +25,7 @@ from sysctl.render import (
     udev,
 )
 from sysctl.render.formats import DEFAULT, EVERY_FILE, FORMATS, formats_named, render_all
+from sysctl.render.installed import InstalledFile
 from sysctl.render.snippet import InexpressibleError
 from tests.unit import snippet_readers as readers
 from tests.unit.changes import EVERYTHING, SYSCTLS, mounted, text_of
@@ -89,11 +92,50 @@ def test_the_recommendation_is_written_as_apply_reads_it():
     assert parse_recommendation(snippet.text, "x") == EVERYTHING
 
 
-def test_a_recommendation_that_apply_would_refuse_is_told_and_the_rest_is_written():
-    rendered = render_all(mounted(target="/my\ndata"), formats_named("fstab,systemd"))
-    assert [snippet.file_name for snippet in rendered.snippets] == ["90-writewise.fstab"]
-    assert "mount.target: is not an absolute path" in rendered.left_out[0]
-    assert "cannot be written" in rendered.left_out[1]
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"target": "/my\ndata"}, "mount.target: is not an absolute path"),
+        ({"device": "/dev/x\nfoo"}, "mount.device: is not a device in /dev"),
+        ({"device": "/tmp/evil.img", "target": "/etc"}, "mount.device: is not a device in /dev"),
+        ({"device": "/dev/../tmp/evil.img"}, "mount.device: is not a device in /dev"),
+        ({"words": ["noatime", "suid"]}, "mount.value: is not a list of mount options"),
+        ({"policy": ("nosuid", "user")}, "mount.policy: is not a list of mount options"),
+    ],
+)
+def test_of_a_recommendation_that_apply_would_refuse_nothing_is_rendered(change, problem):
+    with pytest.raises(UsageError, match="nothing was written") as caught:
+        render_all(mounted(**change), FORMATS)
+    assert problem in caught.value.message
+
+
+@pytest.mark.parametrize("words", [["nosuid", "nodev", "noexec", "noquota", "errors=remount-ro"]])
+def test_policy_of_the_volume_stays(words):
+    change = mounted(policy=tuple(words))
+    assert parse_recommendation(render_all(change, ()).snippets[0].text, "x") == change
+    assert f" {','.join(words)},noatime 0 0" in text_of(fstab, change)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("suid", "dev", "exec", "user", "users", "owner", "nouser", "group", "bind", "move"),
+        *("loop=/dev/loop0", "helper=evil", "uhelper=x", "comment=x", "x-systemd.makefs"),
+        *("x-mount.mkdir", "X-mount.mkdir", "verity.hashdevice=/dev/x", "rshared"),
+    ],
+)
+@pytest.mark.parametrize("renderer", [fstab, systemd_mount, cloud_init, launch_template, ansible])
+def test_a_word_for_a_program_is_no_mount_option(renderer, word):
+    for change in (mounted(words=["noatime", word]), mounted(policy=("nosuid", word))):
+        with pytest.raises(InexpressibleError, match="is no mount option"):
+            renderer.render(change)
+
+
+@pytest.mark.parametrize("word", ["ro", "context=x", "logdev=/dev/sda", "journal_path=/etc/x"])
+def test_what_decides_who_may_do_what_is_not_recommended(word):
+    with pytest.raises(InexpressibleError, match="is no mount option"):
+        fstab.render(mounted(words=[word]))
+    assert word in text_of(fstab, mounted(policy=(word,)))
 
 
 def test_the_sysctl_file_holds_the_settings_and_the_undo():
@@ -223,7 +265,12 @@ def test_the_rules_set_the_scheduler_first_for_this_disk_alone():
         [*match, ("ATTR{queue/nr_requests}", "=", "512")],
         [*match, ("ATTR{bdi/min_bytes}", "=", "268435456")],
     ]
-    assert "queue/scheduler was mq-deadline" in text
+    undo = [line.lstrip("# ") for line in text.splitlines() if "echo " in line]
+    assert undo == [
+        "echo mq-deadline > /sys/block/nvme1n1/queue/scheduler",
+        "echo 256 > /sys/block/nvme1n1/queue/nr_requests",
+        "echo 0 > /sys/block/nvme1n1/bdi/min_bytes",
+    ]
     assert "a share of the dirty threshold of that moment" in text
     assert "WARNING" not in text
 
@@ -243,6 +290,32 @@ def test_a_disk_is_matched_by_the_surest_that_is_known(identity, match):
     text = text_of(udev, identified(**identity))
     assert {(key, value) for rule in readers.udev(text) for key, _, value in rule} >= {match}
     assert ("WARNING" in text) == (match[0] == "KERNEL")
+
+
+@pytest.mark.parametrize("renderer", [udev, cloud_init, ssm, launch_template, ansible])
+def test_what_cannot_be_a_knobs_value_is_in_no_command_of_the_undo(renderer):
+    knob = replace(EVERYTHING.disk.knobs[1], present="none > /x; reboot")
+    text = text_of(renderer, identified(knobs=(knob,)))
+    assert "queue/scheduler was none > /x; reboot" in text
+    assert "echo none > /x" not in text
+    text = text_of(renderer, identified(name="x;reboot", device="/dev/x;reboot"))
+    assert "queue/scheduler was mq-deadline" in text
+
+
+@pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)
+def test_every_snippet_says_how_to_use_it_before_how_to_undo_it(each):
+    text = each.render(EVERYTHING)[0].text
+    assert 0 < text.index("To use:   ") < text.index("To undo")
+
+
+def test_the_script_leaves_no_temporary_file_on_a_full_disk(tmp_path):
+    file = InstalledFile(f"{tmp_path}/90-writewise.conf", ("a = 1",), ())
+    script = ssm.script((file,))
+    full = [line.replace("chmod 0644", "false") for line in script]
+    assert subprocess.run(["sh", "-c", "\n".join(full)], check=False).returncode != 0
+    assert list(tmp_path.iterdir()) == []
+    assert subprocess.run(["sh", "-c", "\n".join(script)], check=False).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["90-writewise.conf"]
 
 
 @pytest.mark.parametrize("device", ["UUID=1-2", "/dev/mapper/data", "/dev/sd*", '/dev/x"'])

@@ -201,7 +201,7 @@ def stand_ins(tmp_path):
     """A folder of programs that keep what they were called with; `mktemp` names a file here."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("mkdir", "mktemp", "chmod", "mv", "sysctl", "udevadm"):
+    for name in ("mkdir", "mktemp", "chmod", "mv", "rm", "sysctl", "udevadm"):
         program = programs / name
         program.write_text(
             "#!/bin/sh\n"
@@ -257,4 +257,4 @@ def test_a_step_that_fails_ends_the_script(stand_ins):
     change = replace(EVERYTHING, disk=None)
     done, calls, _ = run_script(change, stand_ins, failing="chmod 0644")
     assert done.returncode == 1
-    assert [call.split()[0] for call in calls] == ["mkdir", "mktemp", "chmod"]
+    assert [call.split()[0] for call in calls] == ["mkdir", "mktemp", "chmod", "rm"]

@@ -11,6 +11,7 @@ import re
 import pytest
 from rich.console import Console
 
+from contracts.errors import UsageError
 from profiler.cli import advise as advise_command
 from profiler.cli import sweep as sweep_command
 from profiler.report.advice import advice_document, print_advice
@@ -203,6 +204,23 @@ def test_the_command_writes_the_formats_asked_for_and_says_what_it_could_not(tmp
     assert "not written: fstab: nothing changes that it could say" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        ({"mount_policy": ["suid", "dev", "x-systemd.makefs", "helper=evil", "user"]}, "noatime"),
+        ({"mount_policy": ["loop=/dev/loop0"]}, "noatime"),
+        ({}, "noatime,suid,x-mount.mkdir,user,bind"),
+        ({"mount_target": "/data\n[Service]\nExecStart=/x", "device": "/dev/x\nfoo"}, "noatime"),
+        ({"mount_target": "/etc", "device": "/tmp/evil.img"}, "noatime"),
+    ],
+)
+def test_of_results_that_apply_would_refuse_nothing_is_written(context, words, tmp_path):
+    study = Study(context=context).tried(ratio(80, mount_options=words), 4.0)
+    with pytest.raises(UsageError, match="nothing was written"):
+        advised(tmp_path, study.results, "--format=all")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_format_that_there_is_not_is_told_with_those_there_are(tmp_path, capsys):
     with pytest.raises(SystemExit):
         run_command(tmp_path, "--format", "ssm,yaml\x1b[2J")
@@ -258,6 +276,34 @@ def test_other_formats_go_with_another_advice_and_stay_with_the_same(tmp_path):
     other = Study().tried(ratio(60), 4.0).results
     names = ["90-writewise.ansible.yaml", "recommendation.json"]
     assert advised(tmp_path, other, "--format=ansible") == names
+
+
+def _link(path):
+    path.symlink_to(path.parent.parent / "results.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "put"),
+    [
+        ("90-writewise.conf", lambda path: path.write_text("vm.dirty_ratio = 10\n")),
+        ("90-writewise.conf", lambda path: path.write_text("")),
+        ("90-writewise.conf", _link),
+        ("90-writewise.fstab", lambda path: path.mkdir()),
+        ("data.mount", lambda path: path.write_text("[Mount]\nWhat=/dev/nvme1n1\n")),
+        ("recommendation.json", lambda path: path.write_text('{"format": "mine"}')),
+        ("90-writewise.ssm.json", os.mkfifo),
+    ],
+)
+def test_advice_does_not_replace_a_file_that_writewise_did_not_write(name, put, tmp_path):
+    (tmp_path / "out").mkdir()
+    put(tmp_path / "out" / name)
+    results = Study().tried(
+        Setting(ratio(80).sysctls, "noatime", (("queue/scheduler", "none"),)), 4.0
+    )
+    with pytest.raises(UsageError, match=f"{name} was not written by Writewise") as caught:
+        advised(tmp_path, results.results, "--format=all")
+    assert "--output-directory" in caught.value.hint
+    assert os.listdir(tmp_path / "out") == [name]
 
 
 def test_what_others_wrote_under_our_names_stays(tmp_path):

@@ -231,6 +231,39 @@ def test_the_job_s_ids_are_the_first_that_are_set() -> None:
     assert origin([], environment={"WRITEWISE_JOB_ID": "mine", **environment}).job_id == "mine"
 
 
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["run", "--secret=hunter2"], "run --secret=***"),
+        (["run", "--db-password", "hunter2 hunter2", "in"], "run --db-password *** in"),
+        (["run", "--API-KEY", "hunter2"], "run --API-KEY ***"),
+        (["run", "--session-token=hunter2 hunter2"], "run --session-token=***"),
+        (["run", "--no-token", "--verbose"], "run --no-token --verbose"),
+        (["env", "AWS_SECRET_ACCESS_KEY=hunter2", "run"], "env AWS_SECRET_ACCESS_KEY=*** run"),
+        (
+            ["curl", "https://b/k?X-Amz-Signature=hunter2&X-Amz-Credential=hunter2%2Fx&a=1"],
+            "curl https://b/k?X-Amz-Signature=***&X-Amz-Credential=***&a=1",
+        ),
+        (
+            ["curl", "https://b/k?Expires=1&Signature=hunter2"],
+            "curl https://b/k?Expires=1&Signature=***",
+        ),
+        (["curl", "https://u:hunter2@host/k"], "curl https://u:***@host/k"),
+        (["sh", "-c", "a --token hunter2; KEY=hunter2 b"], "sh -c a --token *** KEY=*** b"),
+        (["dd", "if=/data/monkey", "of=/x"], "dd if=/data/monkey of=/x"),
+    ],
+)
+def test_what_is_a_secret_by_its_name_is_not_logged(argv: list[str], told: str) -> None:
+    assert origin(["/"], 1, argv).command == told
+    contract = Contract(SECOND_NS, (write_rule(Measurement.COUNT, 1),))
+    (record,) = records(contract, frame_of(contract), of=replace(ORIGIN, command=told))
+    assert (record["COMMAND"], list(record)) == (told, list(FIELDS))
+
+
+def test_a_command_without_end_is_masked_in_no_time() -> None:
+    assert len(origin(["/"], 1, ["a" * 2**20] * 10**6).command) == 1405
+
+
 def test_the_command_of_a_process() -> None:
     assert command_of(os.getpid())
     assert command_of(2**22) == []
@@ -250,7 +283,7 @@ def test_a_log_is_made_and_then_appended_to(tmp_path: Path) -> None:
             file.write(text)
             assert path.read_text().endswith("\n")  # each line is out at once
     assert path.read_text() == "one\ntwo \\udc80\n"
-    assert path.stat().st_mode & 0o022 == 0
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_line_that_a_full_disk_has_cut_is_taken_away(tmp_path: Path) -> None:

@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sysctl.apply import sysctl_files
-from sysctl.apply.sysctl_files import assignments, contradicting, files_in_order, rivals
+from sysctl.apply.sysctl_files import (
+    assignments,
+    contradicting,
+    files_in_order,
+    is_number,
+    rivals,
+    unreadable,
+)
 from sysctl.host.system import System
+from tests.unit.ordinary_user import open_folder, ordinary_user
 
 NAMES = ("vm.dirty_ratio", "vm.dirty_background_ratio")
 
@@ -110,8 +118,8 @@ def test_a_line_means_what_it_means_to_systemd(tmp_path, line, found):
 
 
 def test_a_name_with_dots_of_its_own_is_kept_apart():
-    assert sysctl_files._normalized("net/ipv4/conf/eth0.1/x") == "net.ipv4.conf.eth0/1.x"
-    assert sysctl_files._normalized("net.ipv4.conf.eth0/1.x") == "net.ipv4.conf.eth0/1.x"
+    assert sysctl_files.normalized("net/ipv4/conf/eth0.1/x") == "net.ipv4.conf.eth0/1.x"
+    assert sysctl_files.normalized("net.ipv4.conf.eth0/1.x") == "net.ipv4.conf.eth0/1.x"
 
 
 def test_the_counterpart_contradicts_too(tmp_path):
@@ -148,3 +156,72 @@ def test_a_file_that_is_no_text_is_read_all_the_same(tmp_path):
     (tmp_path / "etc/sysctl.d/a.conf").write_bytes(b"\xff\x00\nvm.dirty_ratio = 40\n")
     (tmp_path / "etc/sysctl.d/b.conf").mkdir()
     assert [each.line for each in assignments(system, ["vm.dirty_ratio"])] == [2]
+
+
+def test_a_file_that_this_user_may_not_read_is_named():
+    with open_folder() as root:
+        system = system_with(root, {"/etc/sysctl.d/99-z.conf": "vm.dirty_ratio = 33\n"})
+        (root / "etc/sysctl.d/99-z.conf").chmod(0o000)
+        with ordinary_user():
+            assert assignments(system, NAMES) == []
+            assert unreadable(system) == ["/etc/sysctl.d/99-z.conf (Permission denied)"]
+
+
+def test_a_link_to_where_this_user_may_not_look_is_named_and_ends_nothing():
+    files = {"/etc/sysctl.d/10-a.conf": "vm.dirty_ratio = 33\n", "/root/x": ""}
+    with open_folder() as root:
+        system = system_with(root, files)
+        for link in ("etc/sysctl.d/97-l.conf", "etc/sysctl.conf"):
+            (root / link).symlink_to(root / "root/nope.conf")
+        (root / "root").chmod(0o000)
+        with ordinary_user():
+            assert [each.value for each in assignments(system, NAMES)] == ["33"]
+            assert unreadable(system) == [
+                "/etc/sysctl.d/97-l.conf (Permission denied)",
+                "/etc/sysctl.conf (Permission denied)",
+            ]
+
+
+def test_a_folder_that_this_user_may_not_list_is_named():
+    with open_folder() as root:
+        system = system_with(root, {"/run/sysctl.d/99-z.conf": "vm.dirty_ratio = 33\n"})
+        (root / "run/sysctl.d").chmod(0o111)
+        with ordinary_user():
+            assert unreadable(system) == ["/run/sysctl.d (Permission denied)"]
+
+
+def test_what_is_not_there_is_not_unreadable(tmp_path):
+    system = system_with(tmp_path, {"/etc/sysctl.d/10-a.conf": "vm.dirty_ratio = 33\n"})
+    (tmp_path / "etc/sysctl.d/97-l.conf").symlink_to("nowhere")
+    (tmp_path / "etc/sysctl.d/98-l.conf").mkdir()
+    assert unreadable(system) == []
+    assert files_in_order(system) == ["/etc/sysctl.d/10-a.conf"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("61", 61),
+        ("0x3d", 61),
+        ("0X3D", 61),
+        ("075", 61),
+        ("010", 8),
+        ("0", 0),
+        ("00", 0),
+        (" 5 ", 5),
+    ],
+)
+def test_a_number_is_read_as_the_kernel_reads_it(text, value):
+    assert is_number(text, value) and not is_number(text, value + 1)
+
+
+@pytest.mark.parametrize("text", ["08", "0b101", "0o5", "5_0", "+5", "５", "", "0x", "9" * 5000])
+def test_what_the_kernel_takes_for_no_number_is_none(text):
+    assert not any(is_number(text, value) for value in (0, 5, 8, 50))
+
+
+def test_the_same_number_in_hexadecimal_does_not_contradict(tmp_path):
+    lines = "vm.dirty_ratio = 0x3d\nvm.dirty_ratio = 010\nvm.dirty_bytes = 0x0\n"
+    system = system_with(tmp_path, {"/etc/sysctl.d/99-x.conf": lines})
+    assert [each.line for each in contradicting(system, "vm.dirty_ratio", 61)] == [2]
+    assert [each.line for each in contradicting(system, "vm.dirty_ratio", 8)] == [1]

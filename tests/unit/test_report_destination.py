@@ -1,0 +1,55 @@
+"""A report in a file: all of it is there, or it is told and where it is instead."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import WritewiseError
+from profiler.report.destination import new_file
+
+
+def _replaced(path: Path) -> None:
+    shutil.rmtree(path.parent)
+    path.parent.mkdir()
+    path.write_text("x\n")
+
+
+def _overwritten(path: Path) -> None:
+    (path.parent / "other").write_text("x\n")
+    (path.parent / "other").replace(path)
+
+
+@pytest.mark.parametrize("meanwhile", [_replaced, _overwritten, Path.unlink])
+def test_a_report_whose_file_was_taken_away_is_not_lost(
+    meanwhile: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "folder" / "report"
+    path.parent.mkdir()
+    with (
+        pytest.raises(WritewiseError, match="was removed or replaced") as caught,
+        new_file(str(path)) as file,
+    ):
+        file.write("the report\n")
+        meanwhile(path)
+    assert caught.value.exit_code == 1
+    assert capsys.readouterr().err == "the report\n"
+    assert not path.exists() or path.read_text() == "x\n"
+
+
+def test_what_took_its_place_is_not_removed_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "report"
+    path.parent.mkdir()
+    with pytest.raises(KeyError), new_file(str(path)):
+        _replaced(path)
+        raise KeyError
+    assert path.read_text() == "x\n"
+
+
+def test_a_report_that_is_not_made_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), new_file(str(tmp_path / "report")):
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
