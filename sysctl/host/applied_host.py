@@ -149,7 +149,7 @@ class AppliedHost(Host):
 
     def end_trial(self) -> None:
         """Stop the timer, if there is one: what was applied stays."""
-        self._take_back(lambda entry: entry.change.get("kind") == TrialPeriod.kind)
+        self._take_back(lambda entry: entry.kind == TrialPeriod.kind)
 
     def keep(self) -> None:
         """All is done and is to stay."""

@@ -280,10 +280,10 @@ class Host:
         away, and what they are now a file made them that is taken back here. Else as `restore`.
         """
         pending = self._journal.pending()
-        has_file = any(e.is_kept and e.change.get("kind") == WrittenFile.kind for e in pending)
+        has_file = any(e.is_kept and e.kind == WrittenFile.kind for e in pending)
 
         def is_left(entry: Entry) -> bool:
-            is_value = entry.change.get("kind") == AppliedSysctls.kind
+            is_value = entry.kind == AppliedSysctls.kind
             is_lost = is_value and entry.boot_id != self._boot_id and not has_file
             return not entry.is_kept or is_lost
 
@@ -324,10 +324,12 @@ class Host:
 
     def _mount_again(self, pending: Sequence[Entry]) -> None:
         """First of all: what lies on a volume can only be deleted while it is mounted."""
-        for entry in pending:
+        for entry in (each for each in pending if each.kind == MountOriginal.kind):
             with contextlib.suppress(WritewiseError):  # told when its turn comes
-                change, mounts_now = from_json(entry.change), self.system.mounts()
-                if isinstance(change, MountOriginal) and not mount_at(mounts_now, change.target):
+                change = from_json(entry.change)
+                if isinstance(change, MountOriginal) and not mount_at(
+                    self.system.mounts(), change.target
+                ):
                     change.undo(self.system)
 
     def _forget(self, entry: Entry, error: WritewiseError) -> None:
@@ -357,12 +359,14 @@ class Host:
 
         Also where a rollback that was killed has taken that file back since the boot.
         """
-        lasting = (NewPath.kind, WrittenFile.kind)
-        if entry.boot_id == self._boot_id or entry.change.get("kind") in lasting:
+        if entry.boot_id == self._boot_id or entry.kind in (NewPath.kind, WrittenFile.kind):
             return True
-        is_value = entry.change.get("kind") == AppliedSysctls.kind
-        gone = any(c.get("kind") == WrittenFile.kind for c in self._journal.undone_since_boot())
-        return is_value and (gone or self._is_recorded(kind=WrittenFile.kind))
+        if entry.kind != AppliedSysctls.kind:
+            return False
+        gone = self._journal.undone_since_boot()
+        return self._is_recorded(kind=WrittenFile.kind) or any(
+            change.get("kind") == WrittenFile.kind for change in gone
+        )
 
     def _is_recorded(self, **fields: str) -> bool:
         pending = self._journal.pending()

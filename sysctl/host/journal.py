@@ -44,6 +44,11 @@ class Entry:
     change: Mapping[str, Any]
     is_kept: bool = False
 
+    @property
+    def kind(self) -> object:
+        """The kind of change, before it is looked into."""
+        return self.change.get("kind")
+
 
 def private_directory(path: Path) -> Path:
     """Make `path` root's own (0700), or check that it is; returns it without symlinks.
