@@ -80,10 +80,10 @@ class ProgramClient:
 
     def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
         """See PrefixClient. The answer is the program's last line when it fails."""
-        path = find_program(self.program)
-        if path is None:
+        program_path = find_program(self.program)
+        if program_path is None:
             raise PullError(f"{self.program} is not on PATH", "`writewise clients` tells how to")
-        arguments = [path, *self.command(source, directory)]
+        arguments = [program_path, *self.command(source, directory)]
         with tempfile.TemporaryFile() as output:
             exit_code = self._run(arguments, directory, source.bytes, on_bytes, output)
             return "" if exit_code == 0 else _reason(self.program, exit_code, output)
