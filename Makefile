@@ -16,7 +16,8 @@ demo: setup ## run the main job, start to end, on an emulated volume (root, at m
 
 test: ## run every test, those that need root included
 	@tools/setup test
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile tests/unit tests/s3; \
+		others=$$?; $(BIN)/python -m pytest tests/root && exit $$others
 
 check: ## ruff, mypy --strict, import-linter, clang-format
 	@tools/setup check

@@ -42,6 +42,7 @@ setup(
             "optuna>=5,<6",
             "pyte>=0.8,<0.9",  # a terminal, to see what the live view leaves behind
             "pytest>=8.4,<9",
+            "pytest-xdist>=3.8,<4",  # for the tests that share nothing of the host
         ],
         "check": [
             "clang-format>=23.1,<23.2",
