@@ -98,8 +98,9 @@ def measure_pull(
 
     `session` is entered already and counts the pool's workers from here on; one session and one
     pool serve any number of pulls. Without `keep` the files are deleted at the end, which also
-    discards what of them is still dirty. Raises PullError, PullStoppedError when the pull takes
-    longer than `stop_after_s`; nothing unpublished is left behind.
+    discards what of them is still dirty. Raises PullError (also when the pull ends early and what
+    has arrived is not kept), PullStoppedError when the pull takes longer than `stop_after_s`;
+    nothing unpublished is left behind.
     """
     show = on_phase or _show_nothing
     with destination.stage(plan) as staging:
@@ -107,6 +108,8 @@ def measure_pull(
         with _watched(session, pool) as watch:
             result = pool.run(staging, lambda progress: show(Phase.PULL, progress), stop_after_s)
             snapshot = session.snapshot() if session is not None else None
+        if result.ended_by is not None and not keep:
+            raise result.ended_by.as_error()
         why = watch.inputs(snapshot) if watch and snapshot else None
         worker_count = len(pool.pids)
         durable_seconds = None

@@ -90,7 +90,7 @@ def _pull(arguments: argparse.Namespace, contract: Contract) -> tuple[Resumed, P
             pass  # what is wrong with it is said before anything is asked of S3, or made
         access, location, workers = stack.enter_context(_source(arguments))
         pool = WorkerPool(access, settings, workers, client.make)
-        plan = list_plan(access, location)
+        plan = list_plan(access, location, needs_all=False)
         stack.enter_context(pool)
         pulls_all = arguments.all or arguments.workload
         resumed = Resumed(plan, ()) if pulls_all else find_missing(pool, plan, destination)

@@ -36,11 +36,15 @@ class PullStoppedError(PullError):
 
 @dataclass(frozen=True)
 class Explanation:
-    """One sentence, what to do next, and whether other objects of the pull may still succeed."""
+    """One sentence, what to do next, and whether other objects of the pull may still succeed.
+
+    Where they may not, `is_of_destination` says that what has arrived is not safe there either.
+    """
 
     message: str
     hint: str = ""
     concerns_one_object: bool = False
+    is_of_destination: bool = False
 
     def as_error(self) -> PullError:
         """The error to raise."""
@@ -76,6 +80,10 @@ _BY_CODE = {
         "use fewer workers or a lower max_concurrency, or spread the keys over prefixes",
     ),
     "InternalError": ("S3 had an internal error, also after retries", _RETRY),
+    "400": (
+        "S3 refuses the request (HTTP 400), as it does when a session token has expired",
+        "get fresh credentials and pull again",
+    ),
     "NotImplemented": ("the endpoint does not offer what a pull needs", "check --endpoint-url"),
 }
 _SAME_AS = {
@@ -193,7 +201,8 @@ _OS_HINTS = {
 def _explain_os_error(error: OSError) -> Explanation:
     reason = os.strerror(error.errno or 0)
     hint = _OS_HINTS.get(error.errno or 0, "check the destination")
-    return Explanation(f"writing to the destination failed: {reason}", hint)
+    sentence = f"writing to the destination failed: {reason}"
+    return Explanation(sentence, hint, is_of_destination=True)
 
 
 def _harmless_detail(error: BaseException) -> str:

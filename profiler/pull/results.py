@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from profiler.pull.errors import Explanation
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class PullResult:
     numbers in the plan of the objects fetched, `bytes` their size. `answers` is what S3 said of
     objects together with their bytes, by number, in HeadObject's names. `requests` is None when
     the client tells none, `cpu_seconds` the workers' CPU time, None when one was replaced.
+    `ended_by` is what kept the rest from being asked for (credentials that expired, a network that
+    went): these objects are among the failures.
     """
 
     started_monotonic_ns: int
@@ -59,6 +64,7 @@ class PullResult:
     answers: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     requests: RequestTimes | None = None
     cpu_seconds: float | None = None
+    ended_by: Explanation | None = None
 
     @property
     def objects(self) -> int:

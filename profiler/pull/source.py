@@ -6,7 +6,7 @@ keep their names below it. When no object lies below it, PREFIX may be the exact
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from contracts.errors import UsageError
 from contracts.text import printable, quoted
 from profiler.pull.access import S3Access
 from profiler.pull.errors import NOT_S3, PullError, explain
+from profiler.pull.results import Failure
 
 _SCHEME = "s3://"
 _NAME_MAX_BYTES = 255  # include/uapi/linux/limits.h
@@ -54,10 +55,14 @@ class RemoteObject:
 
 @dataclass(frozen=True)
 class Plan:
-    """All objects of one pull; every relative path is known to stay below the destination."""
+    """All objects of one pull; every relative path is known to stay below the destination.
+
+    `refused` are those that cannot be files there, each with the reason.
+    """
 
     location: Location
     objects: tuple[RemoteObject, ...]
+    refused: tuple[Failure, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -66,17 +71,17 @@ class Plan:
 
 
 class UnsafeKeysError(PullError):
-    """Keys that would leave the destination, or collide in it."""
+    """Keys that would leave the destination, or collide in it, for who must have all or none."""
 
-    def __init__(self, location: Location, problems: list[str]) -> None:
-        shown = "".join(f"\n  {problem}" for problem in problems[:_SHOWN_KEYS])
-        more = len(problems) - _SHOWN_KEYS
+    def __init__(self, location: Location, refused: Sequence[Failure]) -> None:
+        self.problems = tuple(f"{each.key}: {each.reason}" for each in refused)
+        shown = "".join(f"\n  {problem}" for problem in self.problems[:_SHOWN_KEYS])
+        more = len(refused) - _SHOWN_KEYS
         super().__init__(
             f"{location} has keys that cannot be files below the destination:{shown}"
             + (f"\n  and {more} more" if more > 0 else ""),
             "nothing was pulled; rename these objects, or pull a prefix without them",
         )
-        self.problems = tuple(problems)
 
 
 def parse_location(text: str) -> Location:
@@ -87,12 +92,12 @@ def parse_location(text: str) -> Location:
     return Location(bucket, prefix)
 
 
-def list_plan(access: S3Access, location: Location) -> Plan:
+def list_plan(access: S3Access, location: Location, *, needs_all: bool = True) -> Plan:
     """List the objects at `location`.
 
-    Raises PullError when there are none or S3 refuses, UnsafeKeysError when a key would leave the
-    destination: then nothing at all is pulled, since a listing with such a key is not what its
-    owner meant.
+    Raises PullError when there are none or S3 refuses, UnsafeKeysError when a key cannot be a
+    file below the destination. Unless the pull `needs_all`, such keys are the plan's `refused`,
+    as long as any other is left.
     """
     client = access.make_client()
     try:
@@ -103,10 +108,10 @@ def list_plan(access: S3Access, location: Location) -> Plan:
         raise explain(error, location.bucket).as_error() from error
     if not objects:
         raise PullError(f"{location} has no objects", "check the prefix: it names a directory")
-    problems = _problems(objects)
-    if problems:
-        raise UnsafeKeysError(location, problems)
-    return Plan(location, tuple(objects))
+    good, refused = _judge(objects)
+    if refused and (needs_all or not good):
+        raise UnsafeKeysError(location, refused)
+    return Plan(location, good, refused)
 
 
 def _list_directory(client: Any, location: Location) -> list[RemoteObject]:
@@ -144,22 +149,27 @@ def _remote_object(item: dict[str, Any], start: int) -> RemoteObject:
     return RemoteObject(key, key[start:], size_bytes, str(item["ETag"]).strip('"'))
 
 
-def _problems(objects: Iterable[RemoteObject]) -> list[str]:
-    """One line for each key that cannot be a file below the destination."""
-    listed = list(objects)
-    directories = {prefix for remote in listed for prefix in _directories_above(remote)}
+def _judge(
+    objects: Sequence[RemoteObject],
+) -> tuple[tuple[RemoteObject, ...], tuple[Failure, ...]]:
+    """The objects that can be files below the destination, and the reason for each other one."""
+    possible = [remote for remote in objects if not _path_problem(remote.relative_path)]
+    directories = {path for remote in possible for path in _directories_above(remote)}
     seen: set[str] = set()
-    problems = []
-    for remote in listed:
+    good: list[RemoteObject] = []
+    refused: list[Failure] = []
+    for remote in objects:
         problem = _path_problem(remote.relative_path)
         if not problem and remote.relative_path in directories:
             problem = "is a file and a directory at once"
         if not problem and remote.relative_path in seen:
             problem = "is listed twice"
-        if problem:
-            problems.append(f"{printable(remote.key)}: {problem}")
         seen.add(remote.relative_path)
-    return problems
+        if problem:
+            refused.append(Failure(printable(remote.key), problem))
+        else:
+            good.append(remote)
+    return tuple(good), tuple(refused)
 
 
 def _directories_above(remote: RemoteObject) -> Iterator[str]:

@@ -32,7 +32,7 @@ from profiler.pull.clients.interface import (
 from profiler.pull.destination import publish
 from profiler.pull.errors import Explanation, explain, explain_local
 from profiler.pull.source import RemoteObject
-from profiler.pull.verification import forget_cached, verify
+from profiler.pull.verification import SIZE_ONLY, forget_cached, verify
 
 #: Per worker in the shared array: bytes, objects done, requests, ns of waiting for their first
 #: bytes, ns of reading bodies. Each slot has one writer.
@@ -79,13 +79,15 @@ class Ready:
 class VerifyJob(Job):
     """Compare the part file with the object; publish it if it is the same and if wanted.
 
-    `from_device` reads it from the device, not from what the page cache still has of it.
+    `from_device` reads it from the device, not from what the page cache still has of it. `answer`
+    is what S3 said with the bytes; without it S3 is asked, unless `unasked` tells why it cannot be.
     """
 
     with_checksum: bool
     publish: bool
     from_device: bool = False
-    answer: Answer | None = None  # what S3 said with the bytes; without it, it is asked
+    answer: Answer | None = None
+    unasked: Explanation | None = None
 
 
 @dataclass(frozen=True)
@@ -222,11 +224,11 @@ def _directory_of(job: Job) -> Iterator[int]:
 
 def _verify(job: VerifyJob, client: AnyClient, counter: Counter) -> Outcome:
     remote, cpu_started_ns = job.remote, time.thread_time_ns()
-    head: Answer = {"ContentLength": remote.size_bytes}
-    if job.with_checksum:
-        head = job.answer or client.head(job.bucket, remote.key)
+    head = _answer_about(job, client)
     with _directory_of(job) as directory_fd:
         method, problem = _verify_file(directory_fd, job.part_name, head, job.from_device)
+        if job.unasked is not None and job.with_checksum and not job.answer:
+            problem = _without_s3(method, problem, job.unasked)
         if str(head.get("ETag", remote.etag)).strip('"') != remote.etag:
             problem = "the object was replaced while it was pulled"  # also when it came whole
         if not problem and job.publish:
@@ -236,6 +238,24 @@ def _verify(job: VerifyJob, client: AnyClient, counter: Counter) -> Outcome:
     explanation = Explanation(problem, "pull again", concerns_one_object=True) if problem else None
     cpu_ns = time.thread_time_ns() - cpu_started_ns
     return Outcome(job, time.monotonic_ns(), method, explanation, cpu_ns)
+
+
+def _answer_about(job: VerifyJob, client: AnyClient) -> Answer:
+    """What S3 says of the object; where it is not asked, or cannot be, what the listing said."""
+    listed: Answer = {"ContentLength": job.remote.size_bytes}
+    if not job.with_checksum:
+        return listed
+    if job.unasked is not None:
+        return job.answer or {**listed, "ETag": job.remote.etag}
+    return job.answer or client.head(job.bucket, job.remote.key)
+
+
+def _without_s3(method: str, problem: str, unasked: Explanation) -> str:
+    """The problem where only the listing's ETag is known: as an MD5 it proves, but refutes nothing.
+
+    An encrypted object's looks alike and is none.
+    """
+    return "" if method != SIZE_ONLY and not problem else f"it is not verified: {unasked.message}"
 
 
 def _verify_file(

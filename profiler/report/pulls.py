@@ -68,6 +68,7 @@ def pull_document(
         "verified_by_method": dict(measured.verification.count_by_method),
         "verification_seconds": measured.verification.seconds,
         "verification_cpu_seconds": measured.verification.cpu_seconds,
+        "ended_by": result.ended_by.message if result.ended_by else None,
         "failures": [{"key": each.key, "reason": each.reason} for each in measured.failures],
     }
 
@@ -151,4 +152,8 @@ def _failure_lines(measured: PullMeasurement) -> list[str]:
     failures = measured.failures
     lines = [f"{each.key}: {each.reason}" for each in failures[:_SHOWN_FAILURES]]
     more = len(failures) - _SHOWN_FAILURES
-    return [*lines, *([f"and {more} more"] if more > 0 else [])]
+    lines += [f"and {more} more"] if more > 0 else []
+    ended_by = measured.result.ended_by
+    if ended_by is not None:
+        lines.append(f"the pull ended early: {ended_by.message}; {ended_by.hint}")
+    return lines

@@ -17,12 +17,15 @@ import pytest
 from profiler.lab.s3_faults import Fault
 from profiler.lab.s3_server import S3Server
 from profiler.measured_pull import PullMeasurement, measure_pull
-from profiler.pull import workers
+from profiler.pull import distribution
 from profiler.pull.access import S3Access
+from profiler.pull.clients.program import ProgramClient
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
 from profiler.pull.resume import find_missing
+from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, UnsafeKeysError, list_plan
+from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, pool_for
 
 CONTENT = {
@@ -121,8 +124,8 @@ def test_passing_faults_are_got_over(root: Path, destination: Path) -> None:
 def test_what_never_ends_is_given_up_and_the_others_arrive(
     root: Path, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert workers._MAX_SILENCE_S == 120
-    monkeypatch.setattr(workers, "_MAX_SILENCE_S", 1.0)
+    assert distribution._MAX_SILENCE_S == 120
+    monkeypatch.setattr(distribution, "_MAX_SILENCE_S", 1.0)
     endless = [
         Fault("trickle", "bad", after_bytes=10, pause_s=0.1),  # a day for the rest of it
         Fault("silence", "large", after_bytes=10),
@@ -145,13 +148,80 @@ def test_a_corrupted_range_is_found_though_ranges_carry_no_checksum(
     assert has_exactly(destination, ["bad", "good"])
 
 
+EXPIRED = Fault("refuse", method="*", status=400, code="ExpiredToken")
+
+
 def test_expired_credentials_end_the_pull_with_the_remedy(root: Path, destination: Path) -> None:
-    with serve(root, Fault("refuse", status=400, code="ExpiredToken")) as url:
+    with serve(root, EXPIRED) as url:
         expired = pytest.raises(PullError, match="the session token has expired")
         with expired as error:
             pull(url, destination)
     assert "fresh credentials" in error.value.hint
     assert has_exactly(destination, [])
+
+
+def test_credentials_that_expire_meanwhile_leave_what_has_arrived(
+    root: Path, destination: Path
+) -> None:
+    for key in ("not-asked", "nor-this"):
+        (root / BUCKET / key).write_bytes(CONTENT["bad"])
+    missing = ["large", "nor-this", "not-asked"]
+    expired = dataclasses.replace(EXPIRED, key="[ln]*")
+    with serve(root, expired) as url, pool_for(url, workers=1, max_concurrency=1) as pool:
+        measured = measure_pull(pool, plan_of(url), Destination(destination), None)
+        with pytest.raises(PullError, match="the session token has expired"):
+            measure_pull(pool, plan_of(url), Destination(destination), None, keep=False)
+    assert [(each.key, each.reason) for each in measured.failures] == [
+        (key, "the session token has expired") for key in missing
+    ]
+    assert measured.result.ended_by is not None
+    assert "fresh credentials" in measured.result.ended_by.hint
+    assert has_exactly(destination, ["bad", "good"])
+    with serve(root) as url, pool_for(url) as pool:
+        resumed = find_missing(pool, plan_of(url), Destination(destination))
+    assert [remote.key for remote in resumed.missing.objects] == missing
+
+
+def test_what_arrived_before_the_credentials_expired_is_verified_without_s3(
+    root: Path, destination: Path
+) -> None:
+    """`large` came in ranges: only the listing's MD5 is left of what S3 says of the whole."""
+    not_md5 = "an ETag that is no MD5"
+    with serve(root, dataclasses.replace(EXPIRED, method="HEAD")) as url:
+        plan = plan_of(url)
+        measured = pull(url, destination, plan)
+        assert measured.failures == ()
+        assert measured.verification.count_by_method == {"CRC-64/NVME": 2, "MD5": 1}
+        assert has_exactly(destination, list(CONTENT))
+        with pool_for(url) as pool, Destination(destination).stage(plan) as staging:
+            result = pool.run(staging)
+            staging.plan = dataclasses.replace(
+                plan,
+                objects=tuple(dataclasses.replace(each, etag=not_md5) for each in plan.objects),
+            )
+            verification = pool.verify(staging, dataclasses.replace(result, answers={}))
+    assert len(verification.failures) == 3
+    assert all("it is not verified: S3 refuses" in each.reason for each in verification.failures)
+
+
+def test_a_network_that_goes_leaves_what_has_arrived(
+    root: Path, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    shape = {"first_byte_latency_s": 0.01, "rate_bytes_per_s": 10e6}
+    with contextlib.ExitStack() as network:
+        server = network.enter_context(S3Server(root, **shape))  # type: ignore[arg-type]
+
+        def go(_: object, progress: object) -> None:
+            if getattr(progress, "objects", 0) == 2:
+                network.close()
+
+        with pool_for(server.endpoint_url) as pool:
+            plan = plan_of(server.endpoint_url)
+            measured = measure_pull(pool, plan, Destination(destination), None, on_phase=go)
+    assert [failure.key for failure in measured.failures] == ["large"]
+    assert measured.result.ended_by is not None
+    assert has_exactly(destination, ["bad", "good"])
 
 
 def test_an_object_that_changes_between_its_ranges_fails_alone(
@@ -201,21 +271,36 @@ class KeyTests:
         for key, wanted in content.items():
             assert (destination / key).read_bytes() == wanted
 
-    @pytest.mark.parametrize("key", ["../up", "a/../../up", "/absolute", "n" * 256])
-    def test_a_key_that_is_no_file_below_is_named(self, key: str) -> None:
-        served = self.backend({"good": b"x", key: b"x"}).serve()
-        with served as url, pytest.raises(UnsafeKeysError) as refused:
-            plan_of(url)
-        assert len(refused.value.problems) == 1
+    refused: ClassVar[tuple[str, ...]] = (
+        *("../up", "a/../../up", "/absolute", "n" * 256, "empty//component", "folder/", "both"),
+    )
 
-    def test_a_folders_marker_is_passed_over_unless_it_has_bytes(self, destination: Path) -> None:
+    def test_a_key_that_is_no_file_below_is_named_and_the_others_arrive(
+        self, destination: Path
+    ) -> None:
+        content = {"both/file": b"x", "folder/file": b"x"}
+        with self.backend({**content, **dict.fromkeys(self.refused, b"bytes")}).serve() as url:
+            with pytest.raises(UnsafeKeysError) as refused:
+                plan_of(url)
+            plan = list_plan(S3Access(url), Location(BUCKET, ""), needs_all=False)
+            measured = pull(url, destination, plan)
+        assert len(refused.value.problems) == len(self.refused)
+        assert sorted(failure.key for failure in measured.failures) == sorted(self.refused)
+        found = [path for path in destination.rglob("*") if path.is_file()]
+        assert {str(path.relative_to(destination)): path.read_bytes() for path in found} == content
+
+    def test_a_folders_marker_is_passed_over(self, destination: Path) -> None:
         with self.backend({"folder/": b"", "folder/file": b"x"}).serve() as url:
             assert pull(url, destination).failures == ()
         assert (destination / "folder/file").read_bytes() == b"x"
-        served = self.backend({"folder/": b"bytes", "folder/file": b"x"}).serve()
-        with served as url, pytest.raises(UnsafeKeysError) as refused:
-            plan_of(url)
-        assert refused.value.problems == ("folder/: has the component ''",)
+
+    def test_a_program_gets_no_prefix_with_such_keys(self, destination: Path) -> None:
+        with self.backend({"good": b"x", "../up": b"x"}).serve() as url:
+            plan = list_plan(S3Access(url), Location(BUCKET, ""), needs_all=False)
+            refused = pytest.raises(UnsafeKeysError)
+            with WorkerPool(S3Access(url), TransferSettings(), 1, ProgramClient) as pool, refused:
+                measure_pull(pool, plan, Destination(destination), None)
+        assert list(destination.iterdir()) == []
 
     def test_a_key_that_vanishes_after_the_listing_fails_alone(self, destination: Path) -> None:
         with self.backend(CONTENT).serve() as url:

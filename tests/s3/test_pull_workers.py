@@ -22,7 +22,8 @@ from profiler.pull.errors import PullError, PullStoppedError
 from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, list_plan
-from profiler.pull.workers import WorkerDiedError, WorkerPool
+from profiler.pull.worker_processes import WorkerDiedError
+from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, pool_for
 
 OBJECTS = 6

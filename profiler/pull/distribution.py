@@ -1,0 +1,188 @@
+"""Jobs handed to the worker processes one by one, until all are answered or no more can be.
+
+Each worker has as many jobs as it takes at a time, and gets another for each answer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+
+from profiler.pull.errors import Explanation, PullStoppedError
+from profiler.pull.results import OnProgress, Progress
+from profiler.pull.worker import COUNTERS, STOP, DownloadJob, Job, Outcome
+from profiler.pull.worker_processes import Worker, WorkerProcesses
+
+#: How often progress is reported, at least.
+_TICK_S = 0.1
+#: Longer than a client needs to try again after each of its own timeouts.
+_MAX_SILENCE_S = 120.0
+#: Once no other object can succeed: how long what is under way is waited for, if nothing arrives.
+_MAX_LAST_SILENCE_S = 3.0
+_STOP_TIMEOUT_S = 0.8
+
+
+@dataclass
+class Distributed:
+    """The answers to a run's jobs; those that have none are in `unanswered`.
+
+    `ended_by` is the answer after which no more were handed out, because its problem would meet
+    the other objects too; None without one.
+    """
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    unanswered: list[Job] = field(default_factory=list)
+    ended_by: Outcome | None = None
+
+
+class Distribution:
+    """One run of jobs over the processes, which have no other meanwhile."""
+
+    def __init__(
+        self, processes: WorkerProcesses, jobs: Sequence[Job], on_progress: OnProgress | None
+    ) -> None:
+        self._processes, self._on_progress = processes, on_progress
+        self._waiting = deque(jobs)
+        self._in_hand: dict[int, Job] = {}
+        self._busy: list[Worker] = []  # a worker once for each job that it has
+        self._idle = self._all_places()
+        self._done = Distributed()
+        self._progress = _progress_of(processes, jobs)
+        self._silence = _Silence()
+
+    def run(self, stop_after_s: float | None = None) -> Distributed:
+        """Hand the jobs out until all are answered; ends early when a problem meets them all.
+
+        Raises WorkerDiedError, PullStoppedError when it takes longer than `stop_after_s`. No
+        worker is left that writes.
+        """
+        began_s, limit_s = time.monotonic(), math.inf if stop_after_s is None else stop_after_s
+        try:
+            while self._waiting or self._busy:
+                self._hand_out()
+                self._take_answers(_TICK_S)
+                if self._on_progress:
+                    self._on_progress(self._progress())
+                self._end_silence()
+                if (self._waiting or self._busy) and time.monotonic() - began_s > limit_s:
+                    self._stop()
+                    raise PullStoppedError(limit_s)
+        except PullStoppedError:
+            raise  # the workers are idle, or gone
+        except BaseException:  # Ctrl-C too: nothing may write to the destination after this
+            self._processes.kill()
+            raise
+        return self._done
+
+    def _all_places(self) -> deque[Worker]:
+        return deque(self._processes.running * self._processes.ready.jobs_at_once)
+
+    def _hand_out(self) -> None:
+        while self._waiting and self._idle:
+            worker, job = self._idle.popleft(), self._waiting.popleft()
+            worker.send(job)
+            self._busy.append(worker)
+            self._in_hand[job.number] = job
+
+    def _take_answers(self, timeout_s: float) -> None:
+        for worker in _answering(self._busy, timeout_s):
+            outcome = worker.receive()
+            del self._in_hand[outcome.job.number]
+            self._busy.remove(worker)
+            self._idle.append(worker)
+            self._done.outcomes.append(outcome)
+            if outcome.problem is not None and not outcome.problem.concerns_one_object:
+                self._end(outcome)
+
+    def _end(self, outcome: Outcome) -> None:
+        self._done.ended_by = self._done.ended_by or outcome
+        self._done.unanswered += self._waiting
+        self._waiting.clear()
+
+    def _end_silence(self) -> None:
+        silence_s = self._silence.seconds(self._progress(), len(self._done.outcomes))
+        if not _fetch(self._in_hand):
+            return
+        if self._done.ended_by is not None and silence_s > _MAX_LAST_SILENCE_S:
+            self._done.unanswered += self._in_hand.values()
+            self._stop()
+        elif silence_s > _MAX_SILENCE_S:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """End the workers with what they have in hand, and start others.
+
+        What trickles in keeps a client waiting for ever: its timeouts are for silence alone.
+        """
+        self._processes.kill()
+        self._processes.start()
+        now_ns, problem = time.monotonic_ns(), _too_slow()
+        given_up = [Outcome(job, now_ns, problem=problem) for job in self._in_hand.values()]
+        self._done.outcomes += given_up
+        self._in_hand.clear()
+        self._busy, self._idle = [], self._all_places()
+
+    def _stop(self) -> None:
+        """Make the workers give their jobs up; those that do not in time are ended, and all."""
+        self._processes.counters[-STOP] = 1
+        deadline_s = time.monotonic() + _STOP_TIMEOUT_S
+        while self._busy:
+            left_s = deadline_s - time.monotonic()
+            answering = _answering(self._busy, max(0.0, left_s))
+            if not answering:
+                self._processes.kill()
+                self._busy = []
+                return
+            for worker in answering:
+                worker.receive()
+                self._busy.remove(worker)
+
+
+class _Silence:
+    """How long nothing has been fetched, of no object."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[int, ...] = ()
+        self._since_s = time.monotonic()
+
+    def seconds(self, progress: Progress, answers: int) -> float:
+        """Since the last time that one of these figures was another."""
+        seen = (progress.bytes, progress.objects, answers)
+        if seen != self._seen:
+            self._seen, self._since_s = seen, time.monotonic()
+        return time.monotonic() - self._since_s
+
+
+def _fetch(in_hand: dict[int, Job]) -> bool:
+    """Whether these are objects being fetched: only of these each block of bytes is counted."""
+    return any(isinstance(job, DownloadJob) for job in in_hand.values())
+
+
+def _too_slow() -> Explanation:
+    sentence = f"the object was given up: nothing arrived for {_MAX_SILENCE_S:.0f} s"
+    return Explanation(sentence, "pull again", concerns_one_object=True)
+
+
+def _progress_of(processes: WorkerProcesses, jobs: Sequence[Job]) -> Callable[[], Progress]:
+    """A function that reads the counters, which start at 0 for these jobs."""
+    counters, started_s = processes.counters, time.monotonic()
+    counters[:] = [0] * len(counters)  # the workers are idle
+    total_bytes = sum(job.remote.size_bytes for job in jobs)
+
+    def read() -> Progress:
+        done_bytes, done_objects = sum(counters[:-STOP:COUNTERS]), sum(counters[1:-STOP:COUNTERS])
+        elapsed_s = time.monotonic() - started_s
+        return Progress(done_bytes, done_objects, total_bytes, len(jobs), elapsed_s)
+
+    return read
+
+
+def _answering(busy: Iterable[Worker], timeout_s: float) -> list[Worker]:
+    """The workers that have an answer, each once; waits for one if none has."""
+    workers = {worker.pid: worker for worker in busy}
+    ready = set(wait([worker.connection for worker in workers.values()], timeout_s))
+    return [worker for worker in workers.values() if worker.connection in ready]
