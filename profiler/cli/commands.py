@@ -7,6 +7,7 @@ from types import ModuleType
 from profiler.cli import (
     advise,
     apply,
+    bench_clients,
     clients,
     contract,
     demo,
@@ -24,5 +25,5 @@ from profiler.cli import (
 
 ALL: tuple[ModuleType, ...] = (
     *(doctor, demo, profile, pull, sweep, advise, predict, apply, verify, status, rollback),
-    *(transfer, clients, contract, lab),
+    *(transfer, clients, bench_clients, contract, lab),
 )

@@ -62,6 +62,7 @@ NEEDED_BY: dict[str, tuple[str, ...]] = {
     "rollback": ("root",),
     "transfer": ("syncfs", "boto3"),
     "clients": (),
+    "bench-clients": ("boto3",),
     "contract": (),
     "lab": _LAB,
     "demo": (*_PULL, *_LAB[1:], "memory"),

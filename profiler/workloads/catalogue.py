@@ -46,6 +46,12 @@ class Workload:
         """The content of all files together, without what TAR adds."""
         return self.objects * self.size_bytes
 
+    @property
+    def made_bytes(self) -> int:
+        """What its objects take where they are made: links take nothing, shards their size."""
+        contents = min(self.distinct, self.objects) * self.size_bytes
+        return contents + (self.bytes if self.shards else 0)
+
 
 def _word(value: object) -> str:
     if not isinstance(value, str) or not value or value != printable(value):

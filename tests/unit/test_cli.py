@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from types import ModuleType
@@ -51,7 +52,7 @@ def test_help_lists_every_command() -> None:
     result = writewise("--help")
     assert result.returncode == 0
     for command in commands.ALL:
-        assert f"    {command.NAME} " in result.stdout
+        assert re.search(rf"^    {command.NAME}\s", result.stdout, re.M), command.NAME
         assert command.HELP.split()[0] in result.stdout
 
 

@@ -79,7 +79,7 @@ def test_anchors_lead_to_headings():
 
 def test_every_command_is_in_the_docs():
     text = "\n".join(path.read_text() for path in DOCS)
-    shown = set(re.findall(r"(?:writewise|make) ([a-z]+)", text))
+    shown = set(re.findall(r"(?:writewise|make) ([a-z-]+)", text))
     missing = [command.NAME for command in commands.ALL if command.NAME not in shown]
     assert missing == []
 

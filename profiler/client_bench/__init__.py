@@ -1,0 +1,1 @@
+"""Pull clients against each other: the same objects, in turns, by every client."""

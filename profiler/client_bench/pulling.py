@@ -1,0 +1,152 @@
+"""One pull by one client, as `writewise pull` makes it, with what it cost.
+
+Worker processes are started afresh for each pull, which is not timed: a warm connection or an
+import that was made before would favour the clients that live in them over programs. What is dirty
+on the host is written back first; the files are deleted afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from profiler.client_bench.results import Sample
+from profiler.pull.access import S3Access
+from profiler.pull.clients.interface import Client
+from profiler.pull.destination import Destination, Staging
+from profiler.pull.errors import PullError
+from profiler.pull.results import Failure, PullResult
+from profiler.pull.settings import TransferSettings
+from profiler.pull.source import Location, Plan, list_plan
+from profiler.pull.workers import WorkerPool
+from profiler.recording.resources import (
+    SAMPLE_INTERVAL_NS,
+    SAMPLE_SHARE,
+    CpuTime,
+    ResourceSampler,
+    tree_below,
+)
+from profiler.recording.ticker import Beat, Ticker
+from profiler.session import ProfileSession
+
+
+@dataclass(frozen=True)
+class PullBench:
+    """Implements `profiler.client_bench.run.Bench`.
+
+    `server_pid` is the process whose children serve, None when S3 is not on this host; without a
+    `session` (entered already) no stalls are seen.
+    """
+
+    access: S3Access
+    location: Location
+    plan: Plan
+    destination: Destination
+    settings: TransferSettings
+    workers: int | None = None
+    server_pid: int | None = None
+    session: ProfileSession | None = None
+
+    @property
+    def objects(self) -> int:
+        """See Bench."""
+        return len(self.plan.objects)
+
+    @property
+    def bytes(self) -> int:
+        """See Bench."""
+        return self.plan.bytes
+
+    def pull(self, client: Client, *, with_checksum: bool) -> Sample:
+        """See Bench."""
+        began_s = time.monotonic()
+        with WorkerPool(self.access, self.settings, self._worker_count, client.make) as pool:
+            start_s = time.monotonic() - began_s
+            with self.destination.stage(self.plan) as staging:
+                os.sync()  # of the whole host: what others left dirty counts against its limits
+                listing_s = 0.0 if _lists_itself(client) else self._list()
+                sample, result = self._measure(pool, staging, listing_s, start_s)
+                _require_all(result.failures)
+                verified = pool.verify(staging, result, with_checksum=with_checksum, publish=False)
+                _require_all(verified.failures)
+        return sample
+
+    @property
+    def _worker_count(self) -> int:
+        """As asked, else one per core, never more than objects."""
+        return min(self.workers or os.cpu_count() or 1, self.objects)
+
+    def _list(self) -> float:
+        """The seconds that a listing takes; a program's is part of its own time."""
+        client = self.access.make_client()  # as those of the workers: before the clock runs
+        access = _Ready(self.access.endpoint_url, self.access.sign_requests, client)
+        began_s = time.monotonic()
+        list_plan(access, self.location)
+        return time.monotonic() - began_s
+
+    def _measure(
+        self, pool: WorkerPool, staging: Staging, listing_s: float, start_s: float
+    ) -> tuple[Sample, PullResult]:
+        sampler = ResourceSampler(tree_below(*pool.pids), waited_for=CpuTime)
+        server_before_s = self._server_cpu_seconds()
+        self._follow(pool)
+        with Ticker([Beat(SAMPLE_INTERVAL_NS, sampler.sample, SAMPLE_SHARE)]):
+            result = pool.run(staging)
+        snapshot, usage = self.session.snapshot() if self.session else None, sampler.take()
+        server_s = self._server_cpu_seconds()
+        slept_ns = snapshot.stall.total_ns if snapshot else None
+        return Sample(
+            round=0,
+            seconds=listing_s + result.return_seconds,
+            objects=result.objects,
+            bytes=result.bytes,
+            cpu_seconds=(usage.user_ns + usage.system_ns) / 1e9,
+            peak_rss_bytes=usage.rss_bytes,
+            start_seconds=start_s,
+            server_cpu_seconds=None if server_s is None else server_s - (server_before_s or 0.0),
+            stalled_share=_share(slept_ns, result.return_seconds * len(pool.pids)),
+        ), result
+
+    def _follow(self, pool: WorkerPool) -> None:
+        if self.session is not None:
+            for pid in pool.pids:
+                self.session.track(pid)
+            self.session.reset()
+
+    def _server_cpu_seconds(self) -> float | None:
+        if self.server_pid is None:
+            return None
+        server = psutil.Process(self.server_pid)
+        times = [each.cpu_times() for each in (server, *server.children(recursive=True))]
+        return float(sum(each.user + each.system for each in times))
+
+
+@dataclass(frozen=True)
+class _Ready(S3Access):
+    """An access whose client is there already."""
+
+    client: Any = None
+
+    def make_client(self, max_connections: int = 0) -> Any:
+        """See S3Access."""
+        return self.client
+
+
+def _lists_itself(client: Client) -> bool:
+    """Whether the client lists the prefix itself: see `profiler.pull.clients.interface`."""
+    made = getattr(client.make, "func", client.make)  # of a partial
+    return hasattr(made, "download_all")
+
+
+def _share(slept_ns: int | None, seconds: float) -> float | None:
+    return None if slept_ns is None or not seconds else slept_ns / 1e9 / seconds
+
+
+def _require_all(failures: tuple[Failure, ...]) -> None:
+    if failures:
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        raise PullError(f"{failures[0].key}: {failures[0].reason}{more}", "see `writewise pull`")

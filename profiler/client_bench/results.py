@@ -1,0 +1,182 @@
+"""What a comparison of pull clients measured, and what follows from it.
+
+Times are compared within rounds only: what drifts during a run meets all clients of a round alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TypeVar
+
+from profiler.pull.clients.catalogue import DEFAULT
+from sysctl.statistics import Interval, ratio_interval
+
+#: What times are divided by, where it was measured; else the default client.
+YARDSTICK = "aws-sync"
+_MIB, _GIB = 2**20, 2**30
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One pull by one client.
+
+    `seconds` is until the last object had arrived, the listing included; `start_seconds`, which
+    the worker processes took to start before, is not part of it. CPU time is that of the workers
+    and the programs that they ran, of the server where it runs on this host. `peak_rss_bytes` is
+    the largest sum seen of these client processes, looked at every 100 ms. `stalled_share` is the
+    time that writers slept for dirty throttling by time and workers, None without BPF.
+    """
+
+    round: int
+    seconds: float
+    objects: int
+    bytes: int
+    cpu_seconds: float
+    peak_rss_bytes: int
+    start_seconds: float
+    server_cpu_seconds: float | None = None
+    stalled_share: float | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The pulls of one row by one client; medians of them, None without any.
+
+    `problem` is why there are not more.
+    """
+
+    client: str
+    samples: tuple[Sample, ...]
+    problem: str = field(default="", compare=False)
+
+    def _median(self, of: Callable[[Sample], float | None]) -> float | None:
+        values = [value for value in map(of, self.samples) if value is not None]
+        return median(values) if values else None
+
+    @property
+    def seconds(self) -> float | None:
+        """The time of a pull."""
+        return self._median(lambda sample: sample.seconds)
+
+    @property
+    def mib_per_s(self) -> float | None:
+        """The rate in MiB/s."""
+        return self._median(lambda sample: sample.bytes / _MIB / sample.seconds)
+
+    @property
+    def objects_per_s(self) -> float | None:
+        """Objects in a second."""
+        return self._median(lambda sample: sample.objects / sample.seconds)
+
+    @property
+    def cpu_seconds_per_gib(self) -> float | None:
+        """CPU time of the client for each GiB."""
+        return self._median(lambda sample: sample.cpu_seconds / (sample.bytes / _GIB))
+
+    @property
+    def server_cpu_seconds_per_gib(self) -> float | None:
+        """CPU time of the server for each GiB; None where it is not on this host."""
+        return self._median(
+            lambda sample: (
+                None
+                if sample.server_cpu_seconds is None
+                else sample.server_cpu_seconds / (sample.bytes / _GIB)
+            )
+        )
+
+    @property
+    def peak_rss_bytes(self) -> float | None:
+        """Resident memory, of all processes of the client together."""
+        return self._median(lambda sample: sample.peak_rss_bytes)
+
+    @property
+    def stalled_share(self) -> float | None:
+        """See Sample."""
+        return self._median(lambda sample: sample.stalled_share)
+
+    @property
+    def start_seconds(self) -> float | None:
+        """See Sample."""
+        return self._median(lambda sample: sample.start_seconds)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One set of objects, pulled by each client."""
+
+    name: str
+    objects: int
+    bytes: int
+    cells: tuple[Cell, ...]
+
+    def cell(self, client: str) -> Cell | None:
+        """The cell of a client, None if it has no pull."""
+        found = (each for each in self.cells if each.client == client and each.samples)
+        return next(found, None)
+
+    @property
+    def yardstick(self) -> str | None:
+        """The client that times are divided by; None when neither that nor the default ran."""
+        return next((name for name in (YARDSTICK, DEFAULT.name) if self.cell(name)), None)
+
+    def ratio(self, client: str, base: str | None) -> Interval | None:
+        """Time of a client by that of `base`, in pairs of a round; None without a pair."""
+        one, other = self.cell(client), self.cell(base) if base else None
+        if one is None or other is None:
+            return None
+        seconds = {sample.round: sample.seconds for sample in other.samples}
+        ratios = [
+            sample.seconds / seconds[sample.round]
+            for sample in one.samples
+            if sample.round in seconds
+        ]
+        return ratio_interval(ratios) if ratios else None
+
+    @property
+    def faster_than_default(self) -> tuple[tuple[str, Interval], ...]:
+        """Clients that are faster for certain, the fastest first.
+
+        That is when the interval of the paired ratios excludes equality with the default client.
+        """
+        compared = [
+            (cell.client, self.ratio(cell.client, DEFAULT.name))
+            for cell in self.cells
+            if cell.client != DEFAULT.name
+        ]
+        certain = [(name, ratio) for name, ratio in compared if ratio and ratio.high < 1]
+        return tuple(sorted(certain, key=lambda item: item[1].estimate))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows; `context` is where, when and with what versions they were measured.
+
+    `ended_by` is the signal's exception that ended it before its time: what was measured counts.
+    """
+
+    rows: tuple[Row, ...]
+    context: dict[str, object]
+    ended_by: BaseException | None = None
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A sentence for each client that could not pull a row."""
+        return tuple(
+            f"{row.name}: {cell.client}: {cell.problem}"
+            for row in self.rows
+            for cell in row.cells
+            if cell.problem
+        )
+
+
+def order_of(clients: Sequence[T], round_number: int) -> tuple[T, ...]:
+    """The order of a round: each second round backwards, the pairs of rounds rotated.
+
+    So in every two rounds each client is once before and once after any other (ABBA).
+    """
+    start = round_number // 2 % len(clients) if clients else 0
+    rotated = (*clients[start:], *clients[:start])
+    return rotated[::-1] if round_number % 2 else rotated

@@ -1,0 +1,120 @@
+"""Where the rows come from: workloads served on this host, or a prefix of a bucket."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from contracts.text import printable
+from contracts.units import format_size
+from profiler.client_bench.pulling import PullBench
+from profiler.pull.access import S3Access
+from profiler.pull.destination import Destination
+from profiler.pull.errors import PullError, explain_local
+from profiler.pull.settings import TransferSettings
+from profiler.pull.source import Location, list_plan
+from profiler.session import ProfileSession
+from profiler.workloads.catalogue import Workload
+from profiler.workloads.serving import BUCKET, served
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What is the same for all rows; `workers` None is one per core, or what a workload says."""
+
+    destination: Destination
+    settings: TransferSettings
+    workers: int | None = None
+    session: ProfileSession | None = None
+
+
+@dataclass(frozen=True)
+class BucketSource:
+    """A prefix, or one key, of a bucket as a row."""
+
+    access: S3Access
+    location: Location
+    conditions: Conditions
+
+    @property
+    def name(self) -> str:
+        """Its address."""
+        return printable(str(self.location))
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[PullBench]:
+        """See Source."""
+        given = self.conditions
+        yield PullBench(
+            access=self.access,
+            location=self.location,
+            plan=list_plan(self.access, self.location),
+            destination=given.destination,
+            settings=given.settings,
+            workers=given.workers,
+            session=given.session,
+        )
+
+
+@dataclass(frozen=True)
+class WorkloadSource:
+    """A workload as a row, on a server of its own while it is measured."""
+
+    workload: Workload
+    conditions: Conditions
+
+    @property
+    def name(self) -> str:
+        """The workload's."""
+        return self.workload.name
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[PullBench]:
+        """See Source. Raises PullError, too, when TMPDIR cannot take the objects."""
+        workers = self.conditions.workers or self.workload.workers
+        with contextlib.ExitStack() as stack:
+            try:
+                server = stack.enter_context(served(self.workload))
+            except OSError as error:
+                raise explain_local(error, "the workload's objects cannot be made") from error
+            access = S3Access(server.endpoint_url, sign_requests=False)
+            bucket = BucketSource(
+                access, Location(BUCKET, ""), replace(self.conditions, workers=workers)
+            )
+            with bucket.opened() as bench:
+                yield replace(bench, server_pid=server.pid)
+
+
+def check_space(workloads: Sequence[Workload], destination: Path) -> None:
+    """Raises PullError when the largest row does not fit, before anything is made.
+
+    One row is there at a time, and one pull of it: its objects in TMPDIR, its files at the
+    destination.
+    """
+    made_bytes = max((workload.made_bytes for workload in workloads), default=0)
+    pulled_bytes = max((workload.bytes for workload in workloads), default=0)
+    folder = Path(tempfile.gettempdir())
+    try:
+        is_one = destination.stat().st_dev == folder.stat().st_dev
+        if is_one:
+            _require_free(destination, made_bytes + pulled_bytes)
+            return
+        _require_free(folder, made_bytes)
+        _require_free(destination, pulled_bytes)
+    except OSError as error:
+        raise explain_local(error, "the free space cannot be read") from error
+
+
+def _require_free(folder: Path, needed_bytes: int) -> None:
+    found = os.statvfs(folder)
+    free_bytes = found.f_bavail * found.f_frsize
+    if needed_bytes > free_bytes:
+        raise PullError(
+            f"the largest workload needs {format_size(needed_bytes)} in "
+            f"{printable(str(folder))}, which has {format_size(free_bytes)} free",
+            "free space there, name smaller ones by --workload, or set TMPDIR",
+        )

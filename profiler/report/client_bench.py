@@ -1,0 +1,229 @@
+"""A comparison of pull clients: as tables on the terminal, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from contracts.text import printable
+from contracts.units import counted, format_seconds, format_size
+from profiler.client_bench.context import IN_MEMORY
+from profiler.client_bench.results import Cell, Comparison, Row, Sample
+from profiler.pull.clients.catalogue import DEFAULT
+from sysctl.statistics import Interval
+
+_NONE = "-"
+CellText = Callable[[Cell], str]
+Document = dict[str, object]
+
+
+def _number(value: float | None, form: str) -> str:
+    return _NONE if value is None else form.format(value)
+
+
+def _size(value: float | None) -> str:
+    return _NONE if value is None else format_size(value)
+
+
+#: Title of a column → its text; the client before them, the ratio after them.
+_COLUMNS: tuple[tuple[str, CellText], ...] = (
+    ("time", lambda cell: _NONE if cell.seconds is None else format_seconds(cell.seconds)),
+    ("MiB/s", lambda cell: _number(cell.mib_per_s, "{:.0f}")),
+    ("objects/s", lambda cell: _number(cell.objects_per_s, "{:.3g}")),
+    ("CPU-s/GiB", lambda cell: _number(cell.cpu_seconds_per_gib, "{:.2f}")),
+    ("server", lambda cell: _number(cell.server_cpu_seconds_per_gib, "{:.2f}")),
+    ("peak RSS", lambda cell: _size(cell.peak_rss_bytes)),
+    ("stalled", lambda cell: _number(cell.stalled_share, "{:.0%}")),
+)
+
+
+def titles(row: Row) -> tuple[str, ...]:
+    """The columns' titles."""
+    ratio = f"time by {row.yardstick}'s" if row.yardstick else "ratio"
+    return ("client", *(title for title, _ in _COLUMNS), ratio)
+
+
+def cells(row: Row) -> list[tuple[str, ...]]:
+    """The lines of a row's table, from the fastest client on; those that failed last."""
+    ordered = sorted(row.cells, key=lambda cell: cell.seconds or math.inf)
+    return [
+        (
+            cell.client,
+            *(text(cell) for _, text in _COLUMNS),
+            _ratio_text(row.ratio(cell.client, row.yardstick), cell.client == row.yardstick),
+        )
+        for cell in ordered
+    ]
+
+
+def _ratio_text(ratio: Interval | None, is_yardstick: bool) -> str:
+    if ratio is None or is_yardstick:
+        return "1" if is_yardstick else _NONE
+    return f"{ratio.estimate:.2f} ({_interval_text(ratio)})"
+
+
+def _interval_text(ratio: Interval) -> str:
+    if math.isinf(ratio.high):
+        return "one pull"
+    return f"{ratio.low:.2f} to {ratio.high:.2f}"
+
+
+def headline(row: Row, comparison: Comparison) -> str:
+    """What a row is: its name, objects, bytes, and whether these exceed the dirty threshold."""
+    threshold = comparison.context.get("dirty_threshold_bytes")
+    is_above = isinstance(threshold, int) and row.bytes > threshold
+    above = ", more than the dirty threshold" if is_above else ""
+    return f"{row.name}: {counted(row.objects, 'object')}, {format_size(row.bytes)}{above}"
+
+
+def verdict(row: Row) -> str:
+    """Which client is faster than the default for certain, and what to pull with."""
+    if row.cell(DEFAULT.name) is None:
+        return f"{row.name}: nothing is recommended, since {DEFAULT.name} was not measured"
+    faster = row.faster_than_default
+    if not faster:
+        return f"{row.name}: no change; no client is faster than {DEFAULT.name} for certain"
+    name, ratio = faster[0]
+    return (
+        f"{row.name}: pull --client {name}; it takes {ratio.estimate:.2f} of the time that "
+        f"{DEFAULT.name} takes (95 %: {_interval_text(ratio)})"
+    )
+
+
+def conditions(comparison: Comparison) -> list[str]:
+    """On what it was measured, by whom, and how the columns are to be read."""
+    context = comparison.context
+    lines = [
+        f"Measured {context['measured_at']} on Linux {context['kernel']} {context['machine']}, "
+        f"{context['cpus']} CPUs, {_size_of(context, 'memory_bytes')} of memory, Python "
+        f"{context['python']}; destination on {context['file_system']}, dirty threshold "
+        f"{_size_of(context, 'dirty_threshold_bytes')}.",
+        f"Medians of {context['pulls']} pulls by each client in turns; files are deleted after "
+        "each pull. The time is until the last object had arrived, the listing included; a "
+        f"program's start is in it, that of worker processes ({_start_text(comparison)}) is not.",
+        "CPU time and peak RSS are of the client's processes together (RSS sampled every 100 ms, "
+        "shared pages counted for each); stalled is the time that writers slept for dirty "
+        "throttling, by time and workers. Ratios are medians of pairs, with 95 % intervals.",
+    ]
+    versions = context["clients"]
+    if isinstance(versions, dict):
+        lines.append("Clients: " + "; ".join(f"{each} {versions[each]}" for each in versions) + ".")
+    if context["file_system"] in IN_MEMORY:
+        lines.append("The destination is in memory: nothing there waits for write-back or a disk.")
+    if context["no_stalls"]:
+        lines.append(f"Stalls are not seen: {context['no_stalls']}.")
+    return [printable(line) for line in lines]
+
+
+def _size_of(context: dict[str, object], name: str) -> str:
+    value = context[name]
+    return format_size(value) if isinstance(value, int) else _NONE
+
+
+def _start_text(comparison: Comparison) -> str:
+    starts = [cell.start_seconds for row in comparison.rows for cell in row.cells]
+    known = [seconds for seconds in starts if seconds is not None]
+    if not known:
+        return _NONE
+    return f"{min(known):.1f} to {max(known):.1f} s"
+
+
+def print_pull(row: str, client: str, sample: Sample, console: Console) -> None:
+    """One pull in a line, as it ends."""
+    which = f"pull {sample.round}" if sample.round else "warm-up"
+    rate = sample.bytes / 2**20 / sample.seconds
+    text = f"{row}  {which}  {client}: {format_seconds(sample.seconds)}, {rate:.0f} MiB/s"
+    console.print(Text(printable(text)), soft_wrap=True)
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Tables, conditions, what failed, and a verdict for each row."""
+    for row in comparison.rows:
+        console.print(Text(headline(row, comparison), style="bold"), soft_wrap=True)
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for number, title in enumerate(titles(row)):
+            table.add_column(title, justify="right" if number else "left", no_wrap=True)
+        for line in cells(row):
+            table.add_row(*line)
+        console.print(table)
+        console.print()
+    for text in (*conditions(comparison), *comparison.problems):
+        console.print(Text(text), soft_wrap=True)
+    console.print()
+    for row in comparison.rows:
+        console.print(Text(verdict(row)), soft_wrap=True)
+
+
+def markdown(comparison: Comparison) -> str:
+    """The same as Markdown."""
+    blocks = ["\n".join(conditions(comparison))]
+    for row in comparison.rows:
+        first = titles(row)
+        rule = ["---", *("---:" for _ in first[1:])]
+        lines = [_line(each) for each in (first, rule, *cells(row))]
+        blocks += [f"**{headline(row, comparison)}**", "\n".join(lines)]
+    blocks.append("\n".join(f"- {_escaped(line)}" for line in _endings(comparison)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _endings(comparison: Comparison) -> list[str]:
+    return [*comparison.problems, *map(verdict, comparison.rows)]
+
+
+def _line(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(map(_escaped, texts)) + " |"
+
+
+def _escaped(text: str) -> str:
+    return printable(text).replace("|", "\\|")
+
+
+def comparison_document(comparison: Comparison) -> Document:
+    """The same as plain data, with every pull; seconds, bytes and shares in the names."""
+    return {
+        "context": comparison.context,
+        "complete": comparison.ended_by is None,
+        "rows": [_row_document(row) for row in comparison.rows],
+    }
+
+
+def _row_document(row: Row) -> Document:
+    faster = row.faster_than_default
+    return {
+        "name": row.name,
+        "objects": row.objects,
+        "bytes": row.bytes,
+        "yardstick": row.yardstick,
+        "recommended_client": faster[0][0] if faster else None,
+        "clients": [_cell_document(row, cell) for cell in row.cells],
+    }
+
+
+def _cell_document(row: Row, cell: Cell) -> Document:
+    return {
+        "client": cell.client,
+        "problem": cell.problem or None,
+        "seconds": cell.seconds,
+        "mib_per_s": cell.mib_per_s,
+        "objects_per_s": cell.objects_per_s,
+        "cpu_seconds_per_gib": cell.cpu_seconds_per_gib,
+        "server_cpu_seconds_per_gib": cell.server_cpu_seconds_per_gib,
+        "peak_rss_bytes": cell.peak_rss_bytes,
+        "stalled_share": cell.stalled_share,
+        "ratio_to_yardstick": _interval_document(row.ratio(cell.client, row.yardstick)),
+        "ratio_to_default": _interval_document(row.ratio(cell.client, DEFAULT.name)),
+        "pulls": [asdict(sample) for sample in cell.samples],
+    }
+
+
+def _interval_document(ratio: Interval | None) -> Document | None:
+    if ratio is None:
+        return None
+    high = None if math.isinf(ratio.high) else ratio.high
+    return {"estimate": ratio.estimate, "low": ratio.low, "high": high, "pairs": ratio.count}

@@ -1,0 +1,83 @@
+"""`writewise bench-clients` by real pulls from our server: the command from end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from profiler.cli.main import main
+from profiler.requirements import Requirement, checks
+from profiler.requirements.checks import Finding
+
+KIB = 1024
+
+
+@pytest.fixture(autouse=True)
+def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As without root: what is compared here is no stall."""
+    absent = Requirement("root", "probes", lambda _: Finding("", "there is no root"))
+    monkeypatch.setattr(
+        "profiler.requirements.ALL", (absent, Requirement("boto3", "", checks.boto3))
+    )
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> str:
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "[{name: own-20x64KiB, what: mine, objects: 20, size: 64KiB, distinct: 2, workers: 1,"
+        " first_byte_latency: 5ms, rate_per_connection: 90MB}]"
+    )
+    return str(path)
+
+
+def test_two_clients_pull_a_workload_in_turns(
+    workload: str, destination: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"bench-clients {destination} --workload {workload} --clients direct,boto3 --pulls 1"
+    assert main([*words.split(), "--json", "-", "--markdown", f"{tmp_path}/table.md"]) == 0
+    out, err = capsys.readouterr()
+    document = json.loads(out)
+    (row,) = document["rows"]
+    assert (row["objects"], row["bytes"]) == (20, 20 * 64 * KIB)
+    direct, boto3 = row["clients"]
+    for client in (direct, boto3):
+        assert [pull["round"] for pull in client["pulls"]] == [1]
+        assert client["peak_rss_bytes"] > 20 * KIB * KIB
+        assert client["cpu_seconds_per_gib"] > 0 and client["server_cpu_seconds_per_gib"] >= 0
+        assert client["stalled_share"] is None
+    assert boto3["seconds"] > 20 * 0.005 > 0  # one after the other, two requests each
+    assert direct["ratio_to_default"]["estimate"] == 1
+    assert boto3["ratio_to_default"]["pairs"] == 1
+    assert document["context"]["no_stalls"] == "there is no root"
+    assert err.splitlines()[0].startswith("own-20x64KiB  warm-up  direct: ")
+    assert len(err.splitlines()) == 4
+    assert "| boto3 |" in (tmp_path / "table.md").read_text()
+    assert list(destination.iterdir()) == []
+
+
+def test_an_interrupt_prints_what_was_measured(
+    workload: str,
+    destination: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from profiler.client_bench.pulling import PullBench
+
+    pull, pulls = PullBench.pull, []
+
+    def interrupted(self: PullBench, *client: object, **how: bool) -> object:
+        pulls.append(client)
+        if len(pulls) == 3:
+            raise KeyboardInterrupt
+        return pull(self, *client, **how)
+
+    monkeypatch.setattr(PullBench, "pull", interrupted)
+    words = f"bench-clients {destination} --workload {workload} --clients direct"
+    assert main(words.split()) == 130
+    out, err = capsys.readouterr()
+    assert "own-20x64KiB: 20 objects" in out and "direct" in out
+    assert "writewise: interrupted" in err
+    assert list(destination.iterdir()) == []

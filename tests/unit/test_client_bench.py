@@ -1,0 +1,290 @@
+"""A comparison of pull clients on a bench of figures: order, pairs, verdicts and the forms."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from contracts.errors import UsageError
+from profiler.cli import bench_clients
+from profiler.cli.main import build_parser, main
+from profiler.client_bench.context import context_of
+from profiler.client_bench.results import Cell, Comparison, Row, Sample, order_of
+from profiler.client_bench.run import compare
+from profiler.client_bench.sources import check_space
+from profiler.pull.clients.catalogue import DEFAULT, by_name
+from profiler.pull.errors import PullError
+from profiler.pull.settings import TransferSettings
+from profiler.report import client_bench as report
+from profiler.workloads.catalogue import Workload
+from sysctl.host.system import System
+
+MIB = 2**20
+CONTEXT = {
+    "measured_at": "2026-01-01T00:00:00+00:00",
+    "pulls": 3,
+    "kernel": "6.1",
+    "machine": "x86_64",
+    "cpus": 2,
+    "memory_bytes": 8 * 2**30,
+    "python": "3.9.1",
+    "file_system": "xfs",
+    "dirty_threshold_bytes": 50 * MIB,
+    "clients": {"direct": "boto3 1.2", "s5cmd": "v2 | \x1b[31m"},
+    "no_stalls": "",
+}
+
+
+def sample(seconds: float, number: int = 1, **others: float | None) -> Sample:
+    given = {"cpu_seconds": 0.5, "peak_rss_bytes": 100 * MIB, "start_seconds": 0.4, **others}
+    return Sample(round=number, seconds=seconds, objects=64, bytes=64 * MIB, **given)
+
+
+def cell(client: str, *seconds: float, problem: str = "") -> Cell:
+    pulls = (sample(each, number) for number, each in enumerate(seconds, 1))
+    return Cell(client, tuple(pulls), problem)
+
+
+def row(*cells: Cell) -> Row:
+    return Row("rows-64x1MiB", 64, 64 * MIB, cells)
+
+
+FASTER = row(
+    cell("direct", 2.0, 2.2, 2.1), cell("s5cmd", 1.0, 1.1, 1.05), cell("aws-sync", 4.0, 4.4, 4.3)
+)
+
+
+# -- order -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_each_two_clients_follow_each_other_equally_often(count: int) -> None:
+    rounds = [order_of(range(count), number) for number in range(2 * count)]
+    assert all(sorted(each) == list(range(count)) for each in rounds)
+    for one, other in itertools.combinations(range(count), 2):
+        before = sum(each.index(one) < each.index(other) for each in rounds)
+        assert before == count
+    assert {each[0] for each in rounds} == set(range(count))
+
+
+def test_two_clients_are_pulled_with_abba() -> None:
+    assert ["".join(order_of("AB", number)) for number in range(4)] == ["AB", "BA", "BA", "AB"]
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def test_figures_are_medians_of_each_pull() -> None:
+    found = Cell("s5cmd", (sample(1.0), sample(2.0, 2), sample(8.0, 3, server_cpu_seconds=0.25)))
+    assert found.seconds == 2.0
+    assert found.mib_per_s == 32.0
+    assert found.objects_per_s == 32.0
+    assert found.cpu_seconds_per_gib == 8.0
+    assert found.server_cpu_seconds_per_gib == 4.0
+    assert found.stalled_share is None
+    assert Cell("s5cmd", ()).mib_per_s is None
+
+
+def test_ratios_are_of_the_same_round() -> None:
+    slow_first = row(cell("direct", 8.0, 2.0), Cell("s5cmd", (sample(1.0, 2), sample(9.0, 3))))
+    ratio = slow_first.ratio("s5cmd", "direct")
+    assert ratio is not None
+    assert (ratio.estimate, ratio.count) == (0.5, 1)
+    assert slow_first.ratio("s5cmd", "aws-sync") is None
+
+
+def test_the_yardstick_is_the_aws_cli_else_the_default() -> None:
+    assert FASTER.yardstick == "aws-sync"
+    failed = cell("aws-sync", problem="it is gone")
+    assert row(cell("direct", 1.0), failed).yardstick == "direct"
+    assert row(cell("s5cmd", 1.0)).yardstick is None
+
+
+def test_a_faster_client_is_recommended_only_when_it_is_certain() -> None:
+    (name, ratio), *_ = FASTER.faster_than_default
+    assert (name, round(ratio.estimate, 2)) == ("s5cmd", 0.5)
+    assert report.verdict(FASTER).startswith("rows-64x1MiB: pull --client s5cmd; it takes 0.50 of")
+    once = row(cell("direct", 2.0), cell("s5cmd", 1.0))
+    assert "no change" in report.verdict(once)  # one pair has no interval
+    noisy = row(cell("direct", 1.0, 3.0, 1.0), cell("s5cmd", 2.0, 1.0, 0.9))
+    assert "no change" in report.verdict(noisy)
+    assert "nothing is recommended" in report.verdict(row(cell("s5cmd", 1.0, 1.0)))
+
+
+# -- the run ---------------------------------------------------------------------------------------
+
+
+class FigureBench:
+    """Pulls as the script says: seconds, or an exception to raise, by client."""
+
+    objects, bytes = 64, 64 * MIB
+    name = "rows-64x1MiB"
+
+    def __init__(self, **script: object) -> None:
+        self.script, self.log = script, []
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[FigureBench]:
+        self.log.append("opened")
+        try:
+            yield self
+        finally:
+            self.log.append("closed")
+
+    def pull(self, client, *, with_checksum: bool) -> Sample:
+        self.log.append((client.name, with_checksum))
+        answer = self.script[client.name]
+        if isinstance(answer, BaseException) and not with_checksum:
+            raise answer
+        return sample(1.0 if isinstance(answer, BaseException) else answer)
+
+
+def run(bench: FigureBench, *names: str, pulls: int = 2) -> Comparison:
+    return compare([bench], [by_name(name) for name in names], lambda *_: None, pulls)
+
+
+def test_a_first_round_is_verified_by_checksum_and_does_not_count() -> None:
+    bench = FigureBench(direct=1.0, s5cmd=2.0)
+    found = run(bench, "direct", "s5cmd").rows[0]
+    pulled = [entry for entry in bench.log if isinstance(entry, tuple)]
+    assert [checked for _, checked in pulled] == [True, True, False, False, False, False]
+    assert "".join(name[0] for name, _ in pulled) == "dssdsd"
+    assert [each.round for each in found.cells[1].samples] == [1, 2]
+
+
+def test_a_client_that_fails_is_left_out_and_told() -> None:
+    bench = FigureBench(direct=1.0, s5cmd=PullError("it took it for a pattern"))
+    found = run(bench, "direct", "s5cmd")
+    assert found.problems == ("rows-64x1MiB: s5cmd: it took it for a pattern",)
+    assert bench.log.count(("s5cmd", False)) == 1
+    assert len(found.rows[0].cells[0].samples) == 2
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt(), SystemExit(143)])
+def test_a_signal_keeps_what_was_measured(signal: BaseException) -> None:
+    bench = FigureBench(direct=1.0, s5cmd=signal)
+    found = run(bench, "direct", "s5cmd")
+    assert found.ended_by is signal
+    assert bench.log[-1] == "closed"
+    assert found.rows[0].cell("direct") is None  # the second round begins backwards
+    assert run(FigureBench(direct=1.0, s5cmd=signal), "s5cmd", "direct").rows[0].cell("direct")
+
+
+# -- forms -----------------------------------------------------------------------------------------
+
+
+def comparison(*rows: Row, **context: object) -> Comparison:
+    return Comparison(rows, {**CONTEXT, **context})
+
+
+def printed(found: Comparison) -> str:
+    stream = io.StringIO()
+    report.print_comparison(found, Console(file=stream, width=200, markup=False))
+    return stream.getvalue()
+
+
+def test_the_table_has_every_figure_and_the_verdict() -> None:
+    text = printed(comparison(FASTER))
+    assert "rows-64x1MiB: 64 objects, 64.0 MiB, more than the dirty threshold" in text
+    lines = [line.split() for line in text.splitlines()]
+    clients = [words[0] for words in lines if words[:1] and words[0] in CONTEXT["clients"]]
+    assert clients == ["s5cmd", "direct"]  # the fastest first
+    assert ["s5cmd", "1.05", "s", "61", "61", "8.00", "-", "100", "MiB", "-", "0.25"] in [
+        words[:11] for words in lines
+    ]
+    assert "time by aws-sync's" in text
+    assert text.rstrip().splitlines()[-1].startswith("rows-64x1MiB: pull --client s5cmd")
+
+
+def test_what_limits_the_figures_is_told() -> None:
+    text = printed(comparison(row(cell("direct", 1.0)), file_system="tmpfs", no_stalls="no root"))
+    assert "in memory" in text and "Stalls are not seen: no root." in text
+    assert "time by direct's" in text
+    assert "\x1b[31m" not in text
+
+
+def test_markdown_is_tables_that_no_version_can_break() -> None:
+    failed = cell("rclone", problem="a | b")
+    text = report.markdown(comparison(Row("rows", 1, MIB, (*FASTER.cells, failed))))
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(table) == 2 + 4
+    assert {line.replace("\\|", "").count("|") for line in table} == {10}
+    assert "- rows: rclone: a \\| b" in text and "\x1b" not in text
+
+
+def test_json_has_each_pull_and_no_infinity() -> None:
+    found = comparison(row(cell("direct", 1.0), cell("s5cmd", 0.5)))
+    document = json.loads(json.dumps(report.comparison_document(found), allow_nan=False))
+    assert document["complete"] is True and document["context"]["kernel"] == "6.1"
+    (line,) = document["rows"]
+    assert {"name", "objects", "bytes", "yardstick", "recommended_client"} < set(line)
+    client = line["clients"][1]
+    assert client["ratio_to_default"] == {"estimate": 0.5, "low": 0.0, "high": None, "pairs": 1}
+    assert client["pulls"][0]["seconds"] == 0.5
+    assert client["mib_per_s"] == 128.0 and client["problem"] is None
+
+
+def test_the_context_is_of_this_host(tmp_path: Path) -> None:
+    context = context_of(tmp_path, TransferSettings(), 3, {"direct": "1"}, "", System())
+    assert set(CONTEXT) < set(context)
+    assert context["cpus"] >= 1 and context["memory_bytes"] > 2**20
+    json.dumps(context)
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_one_word_is_the_destination() -> None:
+    parse = build_parser().parse_args
+    assert parse(["bench-clients", "/data"]).source is None
+    found = parse(["bench-clients", "s3://b/p", "/data", "--pulls", "1"])
+    assert (found.source, str(found.destination)) == ("s3://b/p", "/data")
+
+
+def test_the_rows_are_the_seven_of_the_table() -> None:
+    assert len(bench_clients._workloads(None)) == 7
+    assert [each.name for each in bench_clients._workloads(["case-study-40x48MiB"] * 2)] == [
+        "case-study-40x48MiB"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("--clients s4cmd", "'s4cmd' is no pull client"),
+        ("--workload nothing", "'nothing' is no workload"),
+        ("--endpoint-url http://h:1", "workloads have a server of their own"),
+        ("--json - --markdown -", "cannot both be printed"),
+        ("--pulls 0", "must be 1 or more"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    words: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench-clients", str(tmp_path), *words.split()]) == UsageError.exit_code
+    assert problem in capsys.readouterr().err
+
+
+def test_space_is_asked_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    small = Workload("small", "fits", objects=2, size_bytes=10)
+    large = Workload("large", "does not", objects=10, size_bytes=2**50, distinct=2)
+    assert (large.made_bytes, small.made_bytes) == (2**51, 10)
+    assert Workload("tar", "both", objects=4, size_bytes=10, shards=2).made_bytes == 50
+    check_space([small], tmp_path)
+    with pytest.raises(PullError, match="the largest workload needs 12"):
+        check_space([small, large], tmp_path)
+
+
+def test_the_default_client_is_among_those_that_are_compared() -> None:
+    clients, versions = bench_clients._clients([DEFAULT.name, DEFAULT.name])
+    assert [each.name for each in clients] == [DEFAULT.name] == list(versions)
