@@ -56,28 +56,3 @@ def test_two_clients_pull_a_workload_in_turns(
     assert len(err.splitlines()) == 4
     assert "| boto3 |" in (tmp_path / "table.md").read_text()
     assert list(destination.iterdir()) == []
-
-
-def test_an_interrupt_prints_what_was_measured(
-    workload: str,
-    destination: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    from profiler.client_bench.pulling import PullBench
-
-    pull, pulls = PullBench.pull, []
-
-    def interrupted(self: PullBench, *client: object, **how: bool) -> object:
-        pulls.append(client)
-        if len(pulls) == 3:
-            raise KeyboardInterrupt
-        return pull(self, *client, **how)
-
-    monkeypatch.setattr(PullBench, "pull", interrupted)
-    words = f"bench-clients {destination} --workload {workload} --clients direct"
-    assert main(words.split()) == 130
-    out, err = capsys.readouterr()
-    assert "own-20x64KiB: 20 objects" in out and "direct" in out
-    assert "writewise: interrupted" in err
-    assert list(destination.iterdir()) == []

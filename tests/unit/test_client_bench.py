@@ -272,6 +272,28 @@ def test_what_is_wrong_is_said(
     assert problem in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("ended_by", "exit_code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143), (None, 1)]
+)
+def test_what_was_measured_is_printed_however_it_ended(
+    ended_by: BaseException | None,
+    exit_code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = Comparison((row(cell("direct", 1.0), cell("s5cmd", problem="no")),), CONTEXT, ended_by)
+    monkeypatch.setattr(bench_clients, "_compare", lambda *_: found)
+    try:
+        code = main(["bench-clients", str(tmp_path), "--json", str(tmp_path / "out.json")])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == exit_code
+    assert "rows-64x1MiB: no change" in capsys.readouterr().out
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["complete"] is (ended_by is None)
+
+
 def test_space_is_asked_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
