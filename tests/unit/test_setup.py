@@ -25,6 +25,7 @@ there	run	apt-there	dnf-there
 gone	run	apt-gone	dnf-gone
 gone-module	run	apt-gone	dnf-gone
 gone-test	test	apt-gone-test	dnf-gone-test
+gone-bench	bench	apt-gone-bench	-
 """
 #: Appends its arguments to `log`, and makes what pip would; fails while `no-lists` is there.
 STAND_IN = """#!/bin/bash
@@ -42,7 +43,7 @@ class Clone:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.bin, self.log = folder, folder / "bin", folder / "log"
-        for name in ("tools", "profiler", "bin", ".venv/bin"):
+        for name in ("tools", "profiler", "bin", ".venv/bin", ".venv-awscli/bin"):
             (folder / name).mkdir(parents=True)
         shutil.copy(REPOSITORY / "tools/setup", folder / "tools/setup")
         for name in ("setup.py", "pyproject.toml"):
@@ -51,8 +52,9 @@ class Clone:
         for program in PROGRAMS:
             (self.bin / program).symlink_to(str(shutil.which(program)))
         self.add_program("there")
-        self.add_program("python", folder / ".venv/bin")
-        (folder / ".venv/.made-for").write_text(f"{PYTHON.resolve()}\n{folder / '.venv'}\n")
+        for venv in (folder / ".venv", folder / ".venv-awscli"):
+            self.add_program("python", venv / "bin")
+            (venv / ".made-for").write_text(f"{PYTHON.resolve()}\n{venv}\n")
 
     def add_program(self, name: str, folder: Path | None = None) -> None:
         path = (folder or self.bin) / name
@@ -90,7 +92,7 @@ def clone() -> Iterator[Clone]:
 @pytest.fixture
 def complete(clone: Clone) -> Clone:
     """A clone on a host that has every package."""
-    for name in ("gone", "gone-module", "gone-test"):
+    for name in ("gone", "gone-module", "gone-test", "gone-bench"):
         clone.add_program(name)
     return clone
 
@@ -120,9 +122,10 @@ def test_a_fresh_image_without_package_lists_gets_them(clone: Clone) -> None:
 
 
 @needs_root
-def test_dnf_gets_its_own_names(clone: Clone) -> None:
+@pytest.mark.parametrize("extras", [(), ("bench",)])  # what it has no package for is left out
+def test_dnf_gets_its_own_names(extras: tuple[str, ...], clone: Clone) -> None:
     clone.add_program("dnf")
-    result, asked = clone.setup()
+    result, asked = clone.setup(*extras)
     assert result.returncode == 0, result.stderr
     assert asked[0].startswith("dnf -y ") and asked[0].endswith(" install dnf-gone")
 
@@ -153,6 +156,14 @@ def test_a_second_run_finds_all_in_place(complete: Clone) -> None:
 def test_a_new_extra_is_installed(complete: Clone) -> None:
     complete.setup()
     assert [line.split()[-1] for line in complete.setup("test")[1]] == [".[test]"]
+
+
+def test_the_benchmarks_get_an_aws_cli_apart_once(complete: Clone) -> None:
+    _, asked = complete.setup("test", "bench")
+    assert [line.split()[-1] for line in asked] == [".[test,bench]", "awscli>=1.40,<2"]
+    assert (complete.folder / ".venv-awscli/bin/writewise").exists()  # the stand-in ran there
+    assert complete.setup("test", "bench")[1] == []
+    assert complete.setup("test")[1] == []
 
 
 @pytest.mark.parametrize("name", ["setup.py", "pyproject.toml", "profiler/packages.tsv"])
