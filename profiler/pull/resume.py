@@ -1,8 +1,8 @@
 """What of a plan lies at the destination already, so that a second pull fetches the rest alone.
 
 A file counts as the object only if a checksum that S3 gives says so: size and time of change,
-which `aws s3 sync` goes by, may fit a file that was damaged since. What S3 gives no checksum of
-the whole for (an upload in parts without one) is therefore fetched again.
+which `aws s3 sync` goes by, may fit a file that was damaged since. What S3 gives no checksum for
+is therefore fetched again.
 """
 
 from __future__ import annotations

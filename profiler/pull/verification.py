@@ -1,82 +1,54 @@
 """Whether the bytes on disk are the object: its size, and the checksum that S3 gives.
 
 S3 gives a checksum of the whole object (x-amz-checksum-type FULL_OBJECT) for objects uploaded
-with one, and an MD5 as ETag for those uploaded in one part without KMS or customer keys. A
-composite checksum, or an ETag of parts, needs the part sizes of the upload, which S3 does not
-tell: then the size alone is compared, and the result says so. Source: Amazon S3 user guide,
-"Checking object integrity".
+with one, and an MD5 as ETag for those uploaded in one part without KMS or customer keys; of others
+a hash of the parts' hashes (`upload_parts`). Where there is none, or the parts' sizes are not told,
+the size alone is compared, and the result says so. Source: Amazon S3 user guide, "Checking object
+integrity".
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import os
 import re
-import zlib
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
+
+from profiler.pull.hashes import CHECKSUMS, MakeHash, digest, md5
+from profiler.pull.upload_parts import PartBytes, find_composite
 
 SIZE_ONLY = "size only"
-_BLOCK_BYTES = 1 << 20
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
-class _Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-    def digest(self) -> bytes: ...
-
-
-class _Crc:
-    """A CRC function with the interface of a hash; the digest is big-endian, as S3 encodes it."""
-
-    def __init__(self, function: Callable[[bytes, int], int], width_bytes: int) -> None:
-        self._function, self._width_bytes, self._value = function, width_bytes, 0
-
-    def update(self, data: bytes, /) -> None:
-        self._value = self._function(data, self._value)
-
-    def digest(self) -> bytes:
-        return self._value.to_bytes(self._width_bytes, "big")
-
-
-def _crc32c() -> _Hash:
-    from awscrt import checksums
-
-    return _Crc(checksums.crc32c, 4)
-
-
-def _crc64nvme() -> _Hash:
-    from awscrt import checksums
-
-    return _Crc(checksums.crc64nvme, 8)
-
-
-#: HeadObject's field → name and maker of the hash; the cheapest to compute come first.
-_CHECKSUMS: tuple[tuple[str, str, Callable[[], _Hash]], ...] = (
-    ("ChecksumCRC64NVME", "CRC-64/NVME", _crc64nvme),
-    ("ChecksumCRC32C", "CRC-32C", _crc32c),
-    ("ChecksumCRC32", "CRC-32", lambda: _Crc(zlib.crc32, 4)),
-    ("ChecksumSHA1", "SHA-1", lambda: hashlib.sha1(usedforsecurity=False)),
-    ("ChecksumSHA256", "SHA-256", hashlib.sha256),
-    ("ChecksumSHA512", "SHA-512", hashlib.sha512),
-)
-
-
-def verify(descriptor: int, head: Mapping[str, Any]) -> tuple[str, str]:
+def verify(
+    descriptor: int, head: Mapping[str, Any], part_bytes: PartBytes | None = None
+) -> tuple[str, str]:
     """Compare an open file with HeadObject's answer: the method used, and the problem if any.
 
-    The problem is empty when the file is the object. Raises OSError.
+    The problem is empty when the file is the object. Without `part_bytes` uploads in parts are
+    compared by a checksum of the whole or by size alone. Raises OSError, and what `part_bytes`
+    raises.
     """
     size_bytes, wanted_bytes = os.fstat(descriptor).st_size, int(head["ContentLength"])
     if size_bytes != wanted_bytes:
         return SIZE_ONLY, f"has {size_bytes} bytes where the object has {wanted_bytes}"
-    method, expected, make_hash = _best_checksum(head)
-    if make_hash is None or _digest(descriptor, make_hash()) == expected:
-        return method, ""
-    return method, f"differs from the object: its {method} checksum is another"
+    whole = _checksum_of_whole(head)
+    if whole is not None:
+        name, expected, make_hash = whole
+        return name, "" if digest(descriptor, make_hash) == expected else _differs(name)
+    composite = find_composite(head, etag_is_md5=not _etag_is_encrypted(head))
+    if composite is not None and part_bytes is not None:
+        is_same = composite.compare(descriptor, size_bytes, part_bytes)
+        if is_same is not None:
+            return composite.name, "" if is_same else _differs(composite.name)
+    return SIZE_ONLY, ""
+
+
+def _differs(method: str) -> str:
+    return f"differs from the object: its {method} checksum is another"
 
 
 def forget_cached(descriptor: int) -> None:
@@ -89,18 +61,18 @@ def forget_cached(descriptor: int) -> None:
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _best_checksum(
-    head: Mapping[str, Any],
-) -> tuple[str, bytes, Callable[[], _Hash] | None]:
-    if head.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT":
-        for field, name, make_hash in _CHECKSUMS:
+def _checksum_of_whole(head: Mapping[str, Any]) -> tuple[str, bytes, MakeHash] | None:
+    etag = str(head.get("ETag", "")).strip('"')
+    # Servers that tell no type have none of the whole for what came in parts; S3 tells it.
+    presumed = "COMPOSITE" if "-" in etag else "FULL_OBJECT"
+    if head.get("ChecksumType", presumed) == "FULL_OBJECT":
+        for field, name, make_hash in CHECKSUMS:
             expected = _decode(str(head.get(field, "")))
             if expected:
                 return name, expected, make_hash
-    etag = str(head.get("ETag", "")).strip('"')
     if _MD5.fullmatch(etag) and not _etag_is_encrypted(head):
-        return "MD5", bytes.fromhex(etag), lambda: hashlib.md5(usedforsecurity=False)
-    return SIZE_ONLY, b"", None
+        return "MD5", bytes.fromhex(etag), md5
+    return None
 
 
 def _decode(checksum: str) -> bytes:
@@ -114,11 +86,3 @@ def _decode(checksum: str) -> bytes:
 def _etag_is_encrypted(head: Mapping[str, Any]) -> bool:
     is_kms = str(head.get("ServerSideEncryption", "")).startswith("aws:kms")
     return is_kms or "SSECustomerAlgorithm" in head
-
-
-def _digest(descriptor: int, hasher: _Hash) -> bytes:
-    position = 0
-    while block := os.pread(descriptor, _BLOCK_BYTES, position):
-        hasher.update(block)
-        position += len(block)
-    return hasher.digest()

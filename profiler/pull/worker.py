@@ -32,6 +32,7 @@ from profiler.pull.clients.interface import (
 from profiler.pull.destination import publish
 from profiler.pull.errors import Explanation, explain, explain_local
 from profiler.pull.source import RemoteObject
+from profiler.pull.upload_parts import PartBytes
 from profiler.pull.verification import SIZE_ONLY, forget_cached, verify
 
 #: Per worker in the shared array: bytes, objects done, requests, ns of waiting for their first
@@ -39,6 +40,8 @@ from profiler.pull.verification import SIZE_ONLY, forget_cached, verify
 COUNTERS = 5
 #: After the workers' slots, one that the parent writes: not 0 when they are to stop.
 STOP = 1
+#: HTTP's answers of a server that does not tell parts' sizes.
+_NO_PARTS_TOLD = (405, 416, 501)
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,8 @@ def _verify(job: VerifyJob, client: AnyClient, counter: Counter) -> Outcome:
     remote, cpu_started_ns = job.remote, time.thread_time_ns()
     head = _answer_about(job, client)
     with _directory_of(job) as directory_fd:
-        method, problem = _verify_file(directory_fd, job.part_name, head, job.from_device)
+        part_bytes = None if job.unasked else _part_bytes(job, client)
+        method, problem = _verify_file(directory_fd, job, head, part_bytes)
         if job.unasked is not None and job.with_checksum and not job.answer:
             problem = _without_s3(method, problem, job.unasked)
         if str(head.get("ETag", remote.etag)).strip('"') != remote.etag:
@@ -259,12 +263,28 @@ def _without_s3(method: str, problem: str, unasked: Explanation) -> str:
 
 
 def _verify_file(
-    directory_fd: int, name: str, head: Answer, from_device: bool = False
+    directory_fd: int, job: VerifyJob, head: Answer, part_bytes: PartBytes | None
 ) -> tuple[str, str]:
-    descriptor = open_file_beneath(directory_fd, (name,))
+    descriptor = open_file_beneath(directory_fd, (job.part_name,))
     try:
-        if from_device:
+        if job.from_device:
             forget_cached(descriptor)
-        return verify(descriptor, head)
+        return verify(descriptor, head, part_bytes)
     finally:
         os.close(descriptor)
+
+
+def _part_bytes(job: VerifyJob, client: AnyClient) -> PartBytes:
+    """Asks for the sizes of the parts that the object was uploaded in."""
+
+    def ask(number: int) -> int | None:
+        from botocore.exceptions import ClientError
+
+        try:
+            return int(client.head(job.bucket, job.remote.key, number)["ContentLength"])
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] in _NO_PARTS_TOLD:
+                return None
+            raise
+
+    return ask

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from awscrt import checksums
 
+from profiler.pull.source import RemoteObject
 from profiler.pull.verification import verify
-from profiler.pull.worker import _verify_file
+from profiler.pull.worker import VerifyJob, _verify_file
 
-CONTENT = os.urandom(3 * 2**20 + 5)
+MIB = 2**20
+CONTENT = os.urandom(3 * MIB + 5)
 MD5 = hashlib.md5(CONTENT).hexdigest()
 
 
@@ -84,6 +86,50 @@ def test_what_s3_gives_of_parts_or_encrypted_leaves_the_size(
     assert verify(file, head(**fields)) == ("size only", "")
 
 
+def composite(sizes: list[int], name: str) -> bytes:
+    """The hash of the hashes of these parts of CONTENT."""
+    edges = [sum(sizes[:count]) for count in range(len(sizes) + 1)]
+    parts = (CONTENT[start:end] for start, end in zip(edges, edges[1:]))
+    return hashlib.new(name, b"".join(hashlib.new(name, part).digest() for part in parts)).digest()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "asks"),
+    [
+        ([3 * MIB + 5], 1),
+        ([2 * MIB, MIB + 5], 1),
+        ([MIB, MIB, MIB, 5], 1),
+        ([MIB, 2 * MIB, 5], 3),
+        ([1, 3 * MIB + 4], 2),
+    ],
+)
+def test_what_came_in_parts_is_compared_by_their_hashes(
+    file: int, sizes: list[int], asks: int
+) -> None:
+    asked: list[int] = []
+
+    def part_bytes(number: int) -> int:
+        asked.append(number)
+        return sizes[number - 1]
+
+    count = len(sizes)
+    etag = f'"{composite(sizes, "md5").hex()}-{count}"'
+    assert verify(file, head(ETag=etag), part_bytes) == (f"MD5 of {count} parts", "")
+    assert len(asked) == asks  # the others' only where the parts are unequal
+    sha = base64.b64encode(composite(sizes, "sha256")).decode()
+    fields = {"ETag": '"x"', "ChecksumType": "COMPOSITE", "ServerSideEncryption": "aws:kms"}
+    good = head(**fields, ChecksumSHA256=f"{sha}-{count}")
+    assert verify(file, good, part_bytes) == (f"SHA-256 of {count} parts", "")
+    other = f'"{composite([len(CONTENT)], "sha1").hex()[:32]}-{count}"'
+    assert verify(file, head(ETag=other), part_bytes)[1]
+
+
+@pytest.mark.parametrize("told", [None, len(CONTENT), 1])
+def test_parts_of_which_no_true_size_is_told_leave_the_size(file: int, told: int | None) -> None:
+    etag = f'"{composite([len(CONTENT) - 1, 1], "md5").hex()}-2"'
+    assert verify(file, head(ETag=etag), lambda _: told) == ("size only", "")
+
+
 def test_an_encryption_by_s3_itself_leaves_the_etag(file: int) -> None:
     assert verify(file, head(ServerSideEncryption="AES256")) == ("MD5", "")
 
@@ -100,9 +146,11 @@ def test_a_part_that_became_something_else_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "part")
     writer = os.open(tmp_path / "part", os.O_RDWR)
     directory = os.open(tmp_path, os.O_RDONLY)
+    remote = RemoteObject("key", "key", 0, "")
+    job = VerifyJob(0, "bucket", remote, str(tmp_path), "part", with_checksum=True, publish=False)
     try:
         with pytest.raises(OSError, match="no regular file"):
-            _verify_file(directory, "part", {"ContentLength": 0})
+            _verify_file(directory, job, {"ContentLength": 0}, None)
     finally:
         os.close(directory)
         os.close(writer)

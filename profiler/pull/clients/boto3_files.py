@@ -11,9 +11,10 @@ from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
 
-def head_object(client: Any, bucket: str, key: str) -> Answer:
-    """HeadObject's answer, with the checksum. Raises botocore's exceptions."""
-    answer: Answer = client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+def head_object(client: Any, bucket: str, key: str, part: int | None = None) -> Answer:
+    """HeadObject's answer, with the checksum; of one `part` if wanted. Raises botocore's."""
+    which: dict[str, Any] = {} if part is None else {"PartNumber": part}
+    answer: Answer = client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED", **which)
     return answer
 
 
@@ -34,6 +35,6 @@ class Boto3Client:
         """Tell the times of every request from here on."""
         observe_requests(self._client, on_request, on_read)
 
-    def head(self, bucket: str, key: str) -> Answer:
+    def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
         """See PullClient."""
-        return head_object(self._client, bucket, key)
+        return head_object(self._client, bucket, key, part)

@@ -41,9 +41,9 @@ class CrtClient:
         if subscriber.stopped is not None:
             raise subscriber.stopped
 
-    def head(self, bucket: str, key: str) -> Answer:
+    def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
         """See PullClient."""
-        return head_object(self._client, bucket, key)
+        return head_object(self._client, bucket, key, part)
 
 
 def _make_manager(client: Any, access: S3Access, settings: TransferSettings) -> Any:

@@ -39,8 +39,11 @@ class PullClient(Protocol):
         Raises what the client's library raises; `profiler.pull.errors.explain` reads it.
         """
 
-    def head(self, bucket: str, key: str) -> Answer:
-        """What S3 says about an object, its checksum included (HeadObject's answer)."""
+    def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
+        """What S3 says about an object, its checksum included (HeadObject's answer).
+
+        With a number, of that `part` of its upload alone.
+        """
 
 
 class PrefixClient(Protocol):
@@ -54,7 +57,7 @@ class PrefixClient(Protocol):
         `on_bytes` raises, with no process left that writes.
         """
 
-    def head(self, bucket: str, key: str) -> Answer:
+    def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
         """See PullClient."""
 
 

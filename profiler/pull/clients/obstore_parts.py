@@ -107,9 +107,9 @@ class ObstoreClient:
         )
         return self._stores.setdefault(bucket, store)
 
-    def head(self, bucket: str, key: str) -> Answer:
+    def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
         """See PullClient."""
-        return head_object(self._client, bucket, key)
+        return head_object(self._client, bucket, key, part)
 
 
 def _write_at(descriptor: int, block: memoryview, position: int) -> None:

@@ -74,9 +74,9 @@ class ProgramClient:
         """What the program needs to find in its environment, beside the credentials."""
         return {}
 
-    def head(self, bucket: str, key: str) -> Answer:
+    def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
         """See PrefixClient."""
-        return head_object(self._client, bucket, key)
+        return head_object(self._client, bucket, key, part)
 
     def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
         """See PrefixClient. The answer is the program's last line when it fails."""

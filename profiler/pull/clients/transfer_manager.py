@@ -55,9 +55,9 @@ class TransferManagerClient:
         """Tell the times of every request from here on."""
         observe_requests(self._client, on_request, on_read)
 
-    def head(self, bucket: str, key: str) -> Answer:
+    def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
         """See PullClient."""
-        return head_object(self._client, bucket, key)
+        return head_object(self._client, bucket, key, part)
 
 
 class _Answers:
