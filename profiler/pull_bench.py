@@ -56,7 +56,8 @@ class PullBench:
     `deleting` is entered while a trial's files are deleted (`profiler/lab/lab.py`, uncapped).
     `disk` holds the destination; None where it is not on one disk, whose knobs could be set.
     The first pull that waits for the device is read back whole; after that sizes are checked, as
-    reading all of it takes as long as a pull.
+    reading all of it takes as long as a pull. `fresh_pool` makes each trial's workers where the
+    pull's own settings are varied; else `pool` serves all of them.
     """
 
     host: Host
@@ -71,6 +72,7 @@ class PullBench:
     on_phase: OnPhase
     deleting: Callable[[], AbstractContextManager[None]] = nullcontext
     disk: Disk | None = None
+    fresh_pool: Callable[[Setting], WorkerPool] | None = None
     _is_verified: bool = field(default=False, init=False)
     _at_start: InForce = field(init=False)
 
@@ -90,6 +92,8 @@ class PullBench:
         elif setting.device:
             raise HostError(f"{self.destination} is not on one disk whose knobs can be set")
         self._check_the_rest(setting)
+        if self.fresh_pool is not None:
+            self.pool = self.fresh_pool(setting)
 
     def _check_the_rest(self, setting: Setting) -> None:
         """Raise HostError where what the setting leaves alone is not as when the sweep began."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 from contracts.errors import UsageError
@@ -19,7 +20,7 @@ from sysctl.host.sysctls import dirtyable_bytes, read_writeback
 from sysctl.host.system import HostError
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, KNOBS
 from sysctl.results import LeftOut
-from sysctl.search.grid import build_grid
+from sysctl.search.grid import Transfer, build_grid
 from sysctl.search.staged import (
     MOUNT,
     StagedSearch,
@@ -27,7 +28,7 @@ from sysctl.search.staged import (
     in_one_mount,
     wide_variations,
 )
-from sysctl.search.strategies import GRID, MODEL, make_strategy
+from sysctl.search.strategies import BAYES, GRID, MODEL, RANDOM, make_strategy
 from sysctl.setting import Setting, replace_values
 
 #: Tried when nothing is asked for: by the grid, and by the strategies that try few of many.
@@ -47,6 +48,10 @@ class Space:
     texts. `wide` also tries every other knob, one at a time. `strategy` is one of
     `sysctl.search.strategies.NAMES`; by default `grid` where values are given, else `model`.
 
+    `transfer` combines settings of the pull with all that, or without `vm` tries them alone: by
+    `bayes` where it is installed, else `random`. Raises UsageError for `model`, which knows nothing
+    of them.
+
     The default space has the thresholds, and then, one at a time around the fastest of them, the
     other vm.dirty_* and the mount options that are often recommended, these in one trial.
     """
@@ -57,6 +62,16 @@ class Space:
     wide: bool = False
     strategy: str | None = None
     seed: int = 0
+    vm: bool = True
+    transfer: bool = False
+
+    def __post_init__(self) -> None:
+        """See the class."""
+        if self.transfer and self.strategy == MODEL:
+            raise UsageError(
+                "the strategy model predicts write-back settings alone, no transfer settings",
+                f"use --strategy {BAYES}, {RANDOM} or {GRID}",
+            )
 
     @property
     def is_explicit(self) -> bool:
@@ -66,19 +81,26 @@ class Space:
     @property
     def strategy_name(self) -> str:
         """The strategy asked for, or the default one."""
-        return self.strategy or (GRID if self.is_explicit else MODEL)
+        if self.strategy:
+            return self.strategy
+        if self.transfer:
+            return BAYES if find_spec("optuna") else RANDOM
+        return GRID if self.is_explicit else MODEL
 
     @property
     def swept_values(self) -> Mapping[str, Sequence[int]]:
         """The sysctls to combine, with their values."""
         if self.is_explicit:
             return self.values
-        return GRID_VALUES if self.strategy_name == GRID else FINE_VALUES
+        if not self.vm:
+            return {}
+        is_coarse = self.transfer or self.strategy_name == GRID
+        return GRID_VALUES if is_coarse else FINE_VALUES
 
     @property
     def has_variations(self) -> bool:
         """Whether other knobs are tried after the thresholds."""
-        return self.wide or not self.is_explicit
+        return self.wide or (self.vm and not self.is_explicit)
 
     def present(self, in_force: Mapping[str, int]) -> Setting:
         """The thresholds in force, and the other sysctls that may be changed."""
@@ -95,6 +117,7 @@ class Space:
             "wide": self.wide,
             "strategy": self.strategy_name,
             "seed": self.seed,
+            **({"transfer": True} if self.transfer else {}),
         }
 
 
@@ -109,17 +132,22 @@ class Place:
 
 
 def make_search(
-    space: Space, place: Place, present: Setting, context: Mapping[str, Any]
+    space: Space,
+    place: Place,
+    present: Setting,
+    context: Mapping[str, Any],
+    transfers: Sequence[Transfer] = ((),),
 ) -> tuple[StagedSearch, list[LeftOut]]:
     """The search, and what it leaves out. Raises UsageError when there is nothing to try.
 
+    `transfers` are the transfer settings to combine with all else (`profiler.tune.joint`).
     Raises HostError when mount options or the disk's knobs cannot be changed at all.
     """
     options, refused = _usable_options(space.mount_options, place)
     device, unusable = _usable_device(space.device, place)
     dirtyable = dirtyable_bytes(place.host.system)
     values = space.swept_values
-    grid, invalid = build_grid(values, options, present, dirtyable, device)
+    grid, invalid = build_grid(values, options, present, dirtyable, device, transfers)
     candidates = tuple(s for s in grid.candidates if not _is_present(s, present))
     variations, not_varied = _variations(space, place) if space.has_variations else ((), [])
     left_out = [*refused, *unusable, *invalid, *not_varied]
@@ -128,7 +156,7 @@ def make_search(
         raise UsageError(f"there is nothing to try: {reasons or 'these are the present settings'}")
     search = StagedSearch(
         core=make_strategy(space.strategy_name, candidates, context, space.seed),
-        core_names=() if space.is_explicit else tuple(values),
+        core_names=() if space.is_explicit or space.transfer else tuple(values),
         variations=variations,
         context=context,
     )
@@ -137,14 +165,16 @@ def make_search(
 
 def _is_present(setting: Setting, present: Setting) -> bool:
     """Whether it only says what is in force already."""
-    replaced = replace_values(present.values, setting.values)
-    return replaced == present.values and setting.mount_options is None and not setting.device
+    is_same = replace_values(present.values, setting.values) == present.values
+    is_alone = setting.mount_options is None and not setting.device
+    return is_same and is_alone and setting.transfer == present.transfer
 
 
 def always_tried(space: Space, present: Setting) -> tuple[Setting, ...]:
     """The kernel's default thresholds, if thresholds are swept and these are not in force."""
     names = (name for name in _THRESHOLDS if BY_NAME[name].kernel_default)
-    default = Setting(tuple((name, BY_NAME[name].kernel_default) for name in names))
+    sysctls = tuple((name, BY_NAME[name].kernel_default) for name in names)
+    default = Setting(sysctls, transfer=present.transfer)
     is_due = bool({*space.swept_values} & {*_THRESHOLDS}) and not _is_present(default, present)
     return (default,) if is_due else ()
 

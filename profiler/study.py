@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,9 @@ from profiler.pull.destination import Destination
 from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, list_plan
-from profiler.pull.workers import WorkerPool
 from profiler.pull_bench import Instruments, PullBench
 from profiler.space import Place, Space, always_tried, make_search
+from profiler.tune.joint import TrialWorkers, combinations, present_transfer
 from sysctl.budget import Budget
 from sysctl.host.devices import Disk, disk_of, steady_values
 from sysctl.host.disk_identity import disk_identity
@@ -37,6 +37,7 @@ from sysctl.host.system import HostError, System
 from sysctl.knobs.mount import is_tunable
 from sysctl.price import Limits
 from sysctl.results import PRESENT, LeftOut, Results, Trial, load
+from sysctl.search.grid import Transfer
 from sysctl.search.staged import StagedSearch
 from sysctl.sweep import Step, SweepPlan, remaining, run_sweep
 
@@ -140,19 +141,34 @@ def _prepare(request: StudyRequest, host: Host, destination: Path, plan: Plan) -
     disk = _disk_of(host.system, mount)
     present = request.space.present(read_writeback(host.system))
     context = _context(request, host.system, mount, plan)
+    transfers, heavy = _transfers(request, plan, context)
+    if request.space.transfer:
+        present = replace(present, transfer=present_transfer(request.transfer))
+        context["transfer_settings"] = asdict(request.transfer)
     context["present"] = present.values
     context["disk"] = disk_identity(host.system, disk) if disk else {}
     context["present_device"] = steady_values(host.system, disk) if disk else {}
     place = Place(host, str(destination), mount, disk)
-    search, left_out = make_search(request.space, place, present, context)
+    search, left_out = make_search(request.space, place, present, context, transfers)
     space = request.space.to_json()
     if request.resume:
         results = _resumed(request.output, space, context)
     else:
-        results = Results(context, space, left_out)
+        results = Results(context, space, [*heavy, *left_out])
     always = always_tried(request.space, present)
     sweep_plan = SweepPlan(present, search, always, request.budget)
     return Study(results, sweep_plan, search, mount, disk, plan)
+
+
+def _transfers(
+    request: StudyRequest, plan: Plan, context: Mapping[str, Any]
+) -> tuple[Sequence[Transfer], list[LeftOut]]:
+    """The transfer settings to try, and those left out; none but the given ones by default."""
+    if not request.space.transfer:
+        return ((),), []
+    largest_bytes = max((each.size_bytes for each in plan.objects), default=0)
+    workers = min(context["workers"], len(plan.objects))
+    return combinations(request.transfer, largest_bytes, workers, context["available_bytes"])
 
 
 def _disk_of(system: System, mount: Mount) -> Disk | None:
@@ -267,8 +283,9 @@ def _deleting(destination: Path, host: Host) -> Callable[[], AbstractContextMana
 def _bench(
     request: StudyRequest, host: Host, destination: Path, study: Study, view: View
 ) -> Iterator[PullBench]:
-    pool = WorkerPool(request.access, request.transfer, request.workers)
-    with pool, Instruments() as instruments:
+    trial_workers = TrialWorkers(request.access, request.transfer, request.workers)
+    with trial_workers as workers, Instruments() as instruments:
+        pool = workers.fresh(study.sweep_plan.present)
         session, limits = instruments.attach(request.contract)
         yield PullBench(
             host=host,
@@ -283,4 +300,5 @@ def _bench(
             on_phase=view.phase,
             deleting=_deleting(destination, host),
             disk=study.disk,
+            fresh_pool=workers.fresh if request.space.transfer else None,
         )

@@ -39,8 +39,16 @@ from sysctl.exclusions import (
     not_within,
     to_keep_limits,
 )
-from sysctl.explain import Reason, explain_device, explain_mounts, explain_sysctls, share_text
+from sysctl.explain import (
+    Reason,
+    explain_device,
+    explain_mounts,
+    explain_sysctls,
+    explain_transfer,
+    share_text,
+)
 from sysctl.forms import Form, forms_of
+from sysctl.halves import told_halves
 from sysctl.judgement import Faster, Judged, choose, judge, near_the_fastest
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.price import Limits, Price, limits_of, model_of, price_of
@@ -218,6 +226,7 @@ def _change(results: Results, judged: Judged) -> Recommendation:
         *explain_sysctls(results, present, best, chosen.comparison),
         *explain_device(results, best.setting, chosen.comparison),
         *explain_mounts(results, chosen.setting),
+        *explain_transfer(results, best.setting, chosen.comparison),
     )
     return Recommendation(
         case=Case.CHANGE,
@@ -237,6 +246,7 @@ def _change(results: Results, judged: Judged) -> Recommendation:
             *_passed_over(judged, chosen, near),
             *cost_of_limits(results, judged.limits, judged.excluded, chosen.interval.estimate),
             *_beyond_memory(results, best),
+            *told_halves(results, chosen.setting),
         ),
     )
 

@@ -10,6 +10,7 @@ from sysctl.evidence import Side, dirtyable_bytes_of
 from sysctl.explain import MOUNT_OPTIONS, SET
 from sysctl.knobs.mount import split_options
 from sysctl.knobs.vm import BY_NAME
+from sysctl.knobs_tried import changed_transfer
 from sysctl.recommendation import (
     MAX_SENTENCE,
     DiskAdvice,
@@ -40,6 +41,7 @@ def change_of(recommendation: Recommendation) -> RecommendedChange | None:
         mount=_mount(recommendation, best),
         disk=_disk(recommendation, best),
         other_form=_other_form(recommendation),
+        transfer=_transfer(recommendation, best),
     )
 
 
@@ -81,6 +83,15 @@ def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:
         knobs,
         **{key: _sentence(identity.get(key) or "") for key in ("name", "serial", "wwid")},
     )
+
+
+def _transfer(recommendation: Recommendation, best: Side) -> dict[str, int]:
+    """All settings of the pull where one of them changes; those not varied as they were."""
+    results = recommendation.results
+    if not changed_transfer(results, best.setting):
+        return {}
+    used = results.context.get("transfer_settings")
+    return {**(used if isinstance(used, dict) else {}), **dict(best.setting.transfer)}
 
 
 def _other_form(recommendation: Recommendation) -> OtherForm | None:

@@ -9,7 +9,9 @@ from contracts.units import counted, format_seconds, format_size
 from sysctl.evidence import Comparison, Side
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.knobs.mount import MountOption, find, split_options
+from sysctl.knobs.transfer import TRANSFER_BY_NAME
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+from sysctl.knobs_tried import changed_transfer
 from sysctl.mounts_tried import changed_options, mount_ratios
 from sysctl.price import price_of
 from sysctl.results import CANDIDATE, PRESENT, Results
@@ -87,6 +89,7 @@ def together(results: Results, setting: Setting, comparison: Comparison) -> str:
     present = results.of_role(PRESENT)[0].setting.values
     sysctls = [name for name, value in setting.sysctls if present.get(name) != value]
     count = len(sysctls) + len(setting.device) + len(changed_options(results, setting))
+    count += len(changed_transfer(results, setting))
     changes = "this change" if count == 1 else "all changes together"
     return f"with {changes} the pull took {share_text(comparison.interval)}"
 
@@ -126,6 +129,27 @@ def explain_device(results: Results, best: Setting, comparison: Comparison) -> l
         )
         for name, value in best.device
         if before.get(name) != value
+    ]
+
+
+def explain_transfer(results: Results, best: Setting, comparison: Comparison) -> list[Reason]:
+    """A reason for each of the pull's own settings that was varied."""
+    changed = changed_transfer(results, best)
+    before = dict(results.of_role(PRESENT)[0].setting.transfer)
+    return [
+        Reason(
+            name=name,
+            value=knob.text(value),
+            action=SET if name in changed else KEEP,
+            before=knob.text(before[name]) if name in changed and name in before else "",
+            mechanism=knob.what,
+            effect=together(results, best, comparison)
+            if name in changed
+            else "not changed, since the combination is what was measured",
+            undo="by a pull without it: nothing on the host is changed" if name in changed else "",
+        )
+        for name, value in best.transfer
+        for knob in [TRANSFER_BY_NAME[name]]
     ]
 
 
@@ -214,7 +238,7 @@ def _others(results: Results, chosen: Setting, name: str) -> str:
 
 def _without(setting: Setting, name: str) -> tuple[object, ...]:
     others = {other: value for other, value in setting.values.items() if other != name}
-    rest = (setting.mount_options, setting.device)
+    rest = (setting.mount_options, setting.device, setting.transfer)
     return (name in setting.values, tuple(sorted(others.items())), rest)
 
 

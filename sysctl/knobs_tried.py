@@ -8,6 +8,7 @@ mount option must be.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.mounts_tried import MOUNT_GAIN, time_ratio
@@ -18,12 +19,21 @@ _THRESHOLDS = (*DIRTY_PAIR, *BACKGROUND_PAIR)
 
 
 def changed_knobs(results: Results, setting: Setting) -> list[str]:
-    """The disk's knobs that a setting names, and the sysctls beside the thresholds it changes."""
+    """The disk's knobs that a setting names, and what it changes beside the thresholds.
+
+    That is other sysctls, and settings of the pull itself.
+    """
     present = _present_values(results)
     sysctls = (
         n for n, value in setting.sysctls if n not in _THRESHOLDS and present.get(n) != value
     )
-    return [*(name for name, _ in setting.device), *sysctls]
+    return [*(name for name, _ in setting.device), *sysctls, *changed_transfer(results, setting)]
+
+
+def changed_transfer(results: Results, setting: Setting) -> list[str]:
+    """The pull's own settings in which it differs from the present ones."""
+    present = _present_transfer(results)
+    return [name for name, value in setting.transfer if present.get(name) != value]
 
 
 def knob_ratios(results: Results, setting: Setting) -> list[float]:
@@ -60,12 +70,18 @@ def _without(results: Results, setting: Setting, name: str) -> Iterator[Setting]
     """The setting without the knob: not named, or named with the value in force."""
     sysctls = tuple(pair for pair in setting.sysctls if pair[0] != name)
     device = tuple(pair for pair in setting.device if pair[0] != name)
-    yield Setting(sysctls, setting.mount_options, device)
+    used = _present_transfer(results)
+    transfer = tuple((n, used.get(n, v) if n == name else v) for n, v in setting.transfer)
+    yield replace(setting, sysctls=sysctls, device=device, transfer=transfer)
     present = _present_values(results)
     if name in present:
         named = tuple((n, present[n] if n == name else value) for n, value in setting.sysctls)
-        yield Setting(named, setting.mount_options, device)
+        yield replace(setting, sysctls=named, device=device)
 
 
 def _present_values(results: Results) -> dict[str, int]:
     return next((trial.setting.values for trial in results.of_role(PRESENT)), {})
+
+
+def _present_transfer(results: Results) -> dict[str, int]:
+    return dict(next((trial.setting.transfer for trial in results.of_role(PRESENT)), ()))

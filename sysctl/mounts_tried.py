@@ -42,7 +42,9 @@ def _by_mount(results: Results) -> dict[str | None, dict[object, Setting]]:
         if trial.valid:
             setting = trial.setting
             options = setting.mount_options if changed_options(results, setting) else None
-            tried.setdefault(options, {})[setting.sysctls, setting.device] = setting
+            tried.setdefault(options, {})[setting.sysctls, setting.device, setting.transfer] = (
+                setting
+            )
     return tried
 
 

@@ -125,7 +125,9 @@ class RecommendedChange:
     """What to change, each value with its reason; values that stay are named too.
 
     What was measured is the combination. `originals` are the write-back sysctls that were in force
-    (of each ratio/bytes pair one member): what to write back by hand.
+    (of each ratio/bytes pair one member): what to write back by hand. `transfer` has the settings
+    of the pull (`sysctl.knobs.transfer`) that it was measured with, where these change, too: they
+    go with the pull, and are nothing that a host is changed by.
     """
 
     sysctls: tuple[SysctlAdvice, ...]
@@ -134,6 +136,7 @@ class RecommendedChange:
     mount: MountAdvice | None = None
     disk: DiskAdvice | None = None
     other_form: OtherForm | None = None
+    transfer: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def sysctl_values(self) -> dict[str, int]:
@@ -144,6 +147,11 @@ class RecommendedChange:
     def changes_sysctls(self) -> bool:
         """Whether one of the sysctls differs from what was in force when it was measured."""
         return any(self.originals.get(name) != v for name, v in self.sysctl_values.items())
+
+    @property
+    def is_of_pull_alone(self) -> bool:
+        """Whether it has settings of the pull, and nothing for a host."""
+        return bool(self.transfer) and not (self.changes_sysctls or self.mount or self.disk)
 
     @property
     def undo_values(self) -> dict[str, int]:
@@ -157,5 +165,8 @@ class RecommendedChange:
         return {name: value for name, value in self.originals.items() if name in named}
 
     def to_json(self) -> dict[str, Any]:
-        """The document of `recommendation.json`."""
-        return {"format": FORMAT, "version": FORMAT_VERSION, **asdict(self)}
+        """The document of `recommendation.json`; `transfer` is in it only where there is one."""
+        fields = asdict(self)
+        if not self.transfer:
+            del fields["transfer"]
+        return {"format": FORMAT, "version": FORMAT_VERSION, **fields}

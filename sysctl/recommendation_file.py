@@ -16,6 +16,7 @@ from contracts.text import is_unprintable, printable, quoted
 from sysctl.forms import BYTES, RATIO
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.knobs.mount import is_kernel_option, may_be_recommended
+from sysctl.knobs.transfer import transfer_problems
 from sysctl.knobs.vm import BY_NAME
 from sysctl.recommendation import (
     FORMAT,
@@ -148,6 +149,17 @@ class _Fields:
             self.problem(name, problem)
         return {str(key): value for key, value in found.items() if _is_whole(_LARGEST)(value)}
 
+    def transfer(self, name: str) -> dict[str, int]:
+        """Settings of the pull by name, each in its range; none where the field is missing."""
+        self._data.setdefault(name, {})
+        found: dict[Any, Any] = self.take(
+            name, lambda v: isinstance(v, dict) and len(v) <= _MAX_ITEMS, "a map", {}
+        )
+        problems = transfer_problems(found)
+        for problem in problems:
+            self.problem(name, printable(problem))
+        return {} if problems else found
+
     def end(self) -> None:
         """What was not taken is not known."""
         for name in list(self._data)[:_MAX_ITEMS]:
@@ -231,6 +243,7 @@ def _change(fields: _Fields) -> RecommendedChange:
         mount=_mount(mount) if mount else None,
         disk=_disk(disk) if disk else None,
         other_form=_other_form(other) if other else None,
+        transfer=fields.transfer("transfer"),
     )
     fields.end()
     return change

@@ -7,21 +7,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sysctl.knobs.catalogue import check_device_values
+from sysctl.knobs.transfer import TRANSFER_BY_NAME, transfer_problems
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Sysctls as (name, value) pairs in order, mount options and knobs of the destination.
+    """Sysctls as (name, value) pairs in order, mount options, knobs of the disk, the pull's own.
 
     Of a ratio/bytes pair only one member is named. `mount_options` are the words asked for, None
     when the mount is left as it is. `device` has knobs of the destination's disk
     (`sysctl.knobs.catalogue`) as (name, value) pairs; what it does not name is left as it is.
+    `transfer` has settings of the pull (`sysctl.knobs.transfer`), in a sweep that varies them in
+    every setting, the present one too: they are handed to the workers, nothing on the host changes.
     """
 
     sysctls: tuple[tuple[str, int], ...]
     mount_options: str | None = None
     device: tuple[tuple[str, str], ...] = ()
+    transfer: tuple[tuple[str, int], ...] = ()
 
     @property
     def values(self) -> dict[str, int]:
@@ -34,14 +38,16 @@ class Setting:
         words += [f"{name}={value}" for name, value in self.device]
         if self.mount_options is not None:
             words.append(f"mount={self.mount_options or 'defaults'}")
+        words += [f"{name}={TRANSFER_BY_NAME[name].text(value)}" for name, value in self.transfer]
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
-        """For the results file."""
+        """For the results file; `transfer` only where it is varied."""
         return {
             "sysctls": self.values,
             "mount_options": self.mount_options,
             "device": dict(self.device),
+            **({"transfer": dict(self.transfer)} if self.transfer else {}),
         }
 
     @staticmethod
@@ -53,7 +59,11 @@ class Setting:
         pairs = tuple((str(name), int(value)) for name, value in data["sysctls"].items())
         device = {str(name): str(value) for name, value in data.get("device", {}).items()}
         check_device_values(device)
-        return Setting(pairs, options, tuple(device.items()))
+        transfer = {str(name): value for name, value in data.get("transfer", {}).items()}
+        problems = transfer_problems(transfer)
+        if problems:
+            raise ValueError("; ".join(problems))
+        return Setting(pairs, options, tuple(device.items()), tuple(transfer.items()))
 
 
 def notable(setting: Setting) -> Setting:

@@ -22,6 +22,7 @@ from typing import Protocol
 from contracts.errors import WritewiseError
 from sysctl import recheck
 from sysctl.budget import Budget
+from sysctl.knobs_tried import changed_transfer
 from sysctl.protocol import (
     ATTEMPTS,
     candidates_since_present,
@@ -194,7 +195,10 @@ def _problem(seen: Observation, setting: Setting, before: Results | None) -> str
     if before is None:
         return invalid_reason(seen, setting, ())
     observations = [trial.observation for trial in before.trials if trial.observation]
-    return invalid_reason(seen, setting, valid_present(before), observations)
+    # a disk that gets less from the pull writes less, without being slower
+    is_other_pull = bool(changed_transfer(before, setting))
+    beside = [] if is_other_pull else valid_present(before)
+    return invalid_reason(seen, setting, beside, observations)
 
 
 def run_trial(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sysctl.evidence import NEGLIGIBLE_SHARE
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
-from sysctl.knobs_tried import changed_knobs, is_worth_its_knobs
+from sysctl.knobs_tried import changed_knobs, changed_transfer, is_worth_its_knobs
 from sysctl.mounts_tried import changed_options, is_worth_its_mount
 from sysctl.results import PRESENT, Observation, Results
 from sysctl.search.relevance import most_throttled, skip_reason
@@ -29,7 +29,7 @@ def why_uncredited(results: Results, setting: Setting) -> str:
 def _took_no_part(results: Results, setting: Setting) -> str:
     """The reason of the first knob that it changes, where there is one for each; else empty."""
     seen = most_throttled(results.trials)
-    if seen is None or changed_options(results, setting):
+    if seen is None or changed_options(results, setting) or changed_transfer(results, setting):
         return ""
     present = results.of_role(PRESENT)[0].setting.values
     sysctls = (name for name, value in setting.sysctls if present.get(name) != value)

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[,NAME…]|all",
         type=_formats,
         help="sysctl.d and fstab by default, or systemd, udev, cloud-init, ssm, launch-template, "
-        "ansible",
+        "ansible; of a joint sweep also transfer and transfer-config, by default",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON document")
 

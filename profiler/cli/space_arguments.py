@@ -6,13 +6,15 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from contracts.text import quoted
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
 from sysctl.knobs.vm import BY_NAME, KNOBS
 
 if TYPE_CHECKING:
     from profiler.space import Space
 
-DEFAULT, WIDE = "default", "wide"
+#: Of `--space`: the default one has the write-back settings and mount options.
+VM, TRANSFER, WIDE = "vm", "transfer", "wide"
 #: As `sysctl.search.strategies.NAMES`, which takes longer to import than the help should.
 STRATEGIES = ("model", "grid", "random", "bayes")
 
@@ -47,10 +49,12 @@ def add_space_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--space",
-        choices=(DEFAULT, WIDE),
-        default=DEFAULT,
-        help="without values: vm.dirty_* and the mount options of DEST's volume; wide: then also "
-        "every other knob of the host, one at a time",
+        metavar="NAME,NAME…",
+        type=_space,
+        default=(VM,),
+        help="vm (default): without values vm.dirty_* and the mount options of DEST's volume; "
+        "wide: then also every other knob of the host, one at a time; transfer,vm: settings of the "
+        "pull together with them; transfer: these alone",
     )
     group.add_argument(
         "--strategy",
@@ -74,10 +78,22 @@ def space_of(arguments: argparse.Namespace) -> Space:
         values=values,
         device=device,
         mount_options=tuple(arguments.mount_options),
-        wide=arguments.space == WIDE,
+        wide=WIDE in arguments.space,
+        vm=arguments.space != (TRANSFER,),
+        transfer=TRANSFER in arguments.space,
         strategy=arguments.strategy,
         seed=arguments.seed,
     )
+
+
+def _space(text: str) -> tuple[str, ...]:
+    """`transfer,vm` → its words; `default` is `vm`."""
+    words = tuple(dict.fromkeys(VM if word == "default" else word for word in text.split(",")))
+    for word in words:
+        if word not in (VM, TRANSFER, WIDE):
+            known = f"{VM}, {TRANSFER} or {WIDE}"
+            raise argparse.ArgumentTypeError(f"{quoted(word)} is no space; use {known}")
+    return words
 
 
 def _named(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:

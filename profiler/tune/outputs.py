@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 
 from contracts.errors import UsageError
@@ -23,6 +23,7 @@ from profiler.pull.clients.catalogue import by_name
 from profiler.pull.settings import TransferSettings, transfer_document
 from profiler.tune import results
 from profiler.tune.tuner import Tuning
+from sysctl.render.transfer import python_code
 
 TRANSFER_FILE = "transfer.json"
 _SETTINGS_FILES = (TRANSFER_FILE, "transfer_config.py", "aws_config")
@@ -33,29 +34,6 @@ _AWS_KEYS = (
     ("io_chunksize", "io_chunksize"),
 )
 _NO_AWS_KEY = ("max_io_queue", "use_threads")
-
-
-def python_code(settings: TransferSettings) -> str:
-    """The settings as Python code that makes a TransferConfig; the classic client, as measured."""
-    lines = [f"    {field.name}={getattr(settings, field.name)!r}," for field in fields(settings)]
-    return "\n".join(
-        (
-            "from boto3.s3.transfer import TransferConfig",
-            "",
-            "config = TransferConfig(",
-            *lines,
-            '    preferred_transfer_client="classic",',
-            ")",
-            "# s3.download_file(bucket, key, path, Config=config), of a client made by",
-            '# boto3.client("s3", config=botocore.config.Config('
-            f"max_pool_connections={_pool(settings)}))",
-            "",
-        )
-    )
-
-
-def _pool(settings: TransferSettings) -> int:
-    return max(10, settings.max_concurrency)
 
 
 def aws_config(settings: TransferSettings) -> str:
@@ -131,7 +109,7 @@ def _settings_files(settings: TransferSettings | None, client: str | None) -> di
         document = {**transfer_document(settings), "client": client}
         files[TRANSFER_FILE] = json.dumps(document, indent=2) + "\n"
     if settings is not None and client and by_name(client).transfer_client == "classic":
-        files["transfer_config.py"] = python_code(settings)
+        files["transfer_config.py"] = python_code(asdict(settings))
         files["aws_config"] = aws_config(settings)
     return files
 

@@ -13,6 +13,7 @@ from sysctl.host.mount_table import Mount, mount_at
 from sysctl.host.mounts import missing_words, needs_fresh_mount, present_words
 from sysctl.host.sysctls import dirtyable_bytes, read_writeback
 from sysctl.host.system import HostError, System
+from sysctl.knobs.transfer import transfer_text
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 from sysctl.recommendation import DiskAdvice, MountAdvice, RecommendedChange
 from sysctl.setting import invalid_reason, replace_values
@@ -97,7 +98,15 @@ def _notes(system: System, change: RecommendedChange) -> tuple[str, ...]:
     """What another memory makes of ratios, and which files might set a value, too."""
     hidden = ", ".join(unreadable(system))
     told = (f"cannot be read here, and may set them too: {hidden}",) if hidden else ()
-    return (*_memory_notes(system, change), *told)
+    return (*_memory_notes(system, change), *_transfer_notes(change), *told)
+
+
+def _transfer_notes(change: RecommendedChange) -> tuple[str, ...]:
+    """The other half of what was measured is not the host's."""
+    if not change.transfer:
+        return ()
+    words = transfer_text(change.transfer)
+    return (f"measured together with settings of the pull, which are not applied here: {words}",)
 
 
 def _memory_notes(system: System, change: RecommendedChange) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from sysctl.advise import advise
 from sysctl.advised_change import change_of
 from sysctl.recommendation import RecommendedChange
 from sysctl.recommendation_file import from_json
+from sysctl.render.transfer import JSON_NAME
 
 _FILE = FileKind(
     noun="recommendation",
@@ -31,9 +32,14 @@ def read_change(path: Path, *, trusted: bool = False) -> RecommendedChange:
         document = json.loads(_FILE.read_text(str(path), trusted=trusted))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is no JSON, or cut short: {error}", _FILE.hint) from None
-    if isinstance(document, dict) and document.get("format") == results.FORMAT:
-        return _advised(path, trusted)
-    return from_json(document, name)
+    is_results = isinstance(document, dict) and document.get("format") == results.FORMAT
+    change = _advised(path, trusted) if is_results else from_json(document, name)
+    if change.is_of_pull_alone:
+        raise UsageError(
+            f"{name} recommends settings of the pull alone, and nothing to change on a host",
+            f"give its {JSON_NAME}, of `writewise advise`, to `writewise pull --transfer`",
+        )
+    return change
 
 
 def _advised(path: Path, trusted: bool) -> RecommendedChange:

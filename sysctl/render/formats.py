@@ -19,6 +19,7 @@ from sysctl.render import (
     ssm,
     sysctl_d,
     systemd_mount,
+    transfer,
     udev,
 )
 from sysctl.render.snippet import TITLE, InexpressibleError, Snippet
@@ -50,10 +51,14 @@ FORMATS: tuple[Format, ...] = (
     Format("ssm", ssm.render, (ssm.FILE_NAME,), ssm.BEGINS),
     Format("launch-template", launch_template.render, (launch_template.FILE_NAME,)),
     Format("ansible", ansible.render, (ansible.FILE_NAME,)),
+    Format("transfer", transfer.render_json, (transfer.JSON_NAME,), transfer.JSON_BEGINS),
+    Format("transfer-config", transfer.render_python, (transfer.PYTHON_NAME,)),
 )
 NAMES = tuple(each.name for each in FORMATS)
-#: What every host has.
-DEFAULT = FORMATS[:2]
+#: What every host has, and what goes with every pull.
+DEFAULT = tuple(
+    each for each in FORMATS if each.name in ("sysctl.d", "fstab", "transfer", "transfer-config")
+)
 ALL = "all"
 
 

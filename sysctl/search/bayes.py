@@ -107,7 +107,7 @@ def _named(setting: Setting) -> dict[str, Value]:
     """What a setting names, by knob; numbers as numbers."""
     words = {name: int(text) if text.isdigit() else text for name, text in setting.device}
     mount = {} if setting.mount_options is None else {"mount options": setting.mount_options}
-    return {**setting.values, **words, **mount}
+    return {**setting.values, **words, **mount, **dict(setting.transfer)}
 
 
 def _axes(candidates: Sequence[Setting]) -> dict[str, tuple[Value, ...]]:

@@ -16,6 +16,8 @@ from sysctl.results import CANDIDATE, LeftOut, Trial
 from sysctl.setting import Setting, invalid_reason, replace_values, threshold_bytes
 
 _NO_DEVICE: Mapping[str, Sequence[str]] = {}
+#: Transfer settings as `Setting` has them.
+Transfer = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,15 @@ def build_grid(
     present: Setting,
     dirtyable_bytes: int,
     device: Mapping[str, Sequence[str]] = _NO_DEVICE,
+    transfers: Sequence[Transfer] = ((),),
 ) -> tuple[Grid, list[LeftOut]]:
-    """All combinations of sysctl `values`, `mount_options` and knobs of the `device`.
+    """All combinations of sysctl `values`, `mount_options`, knobs of the `device` and `transfers`.
 
     Without those that cannot be. `dirtyable_bytes` is what the ratios are a percentage of. A sysctl
     that is not in `values` stays as in `present`. Returns the grid and what was left out of it,
     with the reason.
     """
-    beside = list(_beside_sysctls(mount_options, device))
+    beside = list(_beside_sysctls(mount_options, device, transfers))
     candidates: list[Setting] = []
     left_out: list[LeftOut] = []
     for combination in itertools.product(*values.values()):
@@ -62,7 +65,7 @@ def build_grid(
         if why:
             left_out.append(LeftOut(str(Setting(sysctls)), why))
         else:
-            candidates += [Setting(sysctls, options, knobs) for options, knobs in beside]
+            candidates += [Setting(sysctls, *others) for others in beside]
 
     def rank(setting: Setting) -> tuple[int, int, tuple[int, ...]]:
         complete = replace_values(present.values, setting.values)
@@ -76,9 +79,11 @@ def build_grid(
 
 
 def _beside_sysctls(
-    mount_options: Sequence[str], device: Mapping[str, Sequence[str]]
-) -> itertools.product[tuple[str | None, tuple[tuple[str, str], ...]]]:
-    """Every text of mount options with every combination of the disk's knobs."""
+    mount_options: Sequence[str],
+    device: Mapping[str, Sequence[str]],
+    transfers: Sequence[Transfer],
+) -> itertools.product[tuple[str | None, tuple[tuple[str, str], ...], Transfer]]:
+    """Every text of mount options with every combination of the disk's knobs, every transfer."""
     texts: Sequence[str | None] = mount_options or (None,)
     knobs = (tuple(zip(device, chosen)) for chosen in itertools.product(*device.values()))
-    return itertools.product(texts, list(knobs))
+    return itertools.product(texts, list(knobs), transfers)

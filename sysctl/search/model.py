@@ -184,7 +184,7 @@ def _places(candidates: Sequence[Setting]) -> dict[Setting, tuple[int, ...]]:
 
 def _knobs(setting: Setting) -> dict[str, int | str]:
     mount = {} if setting.mount_options is None else {"mount": setting.mount_options}
-    return {**setting.values, **dict(setting.device), **mount}
+    return {**setting.values, **dict(setting.device), **mount, **dict(setting.transfer)}
 
 
 def _in_order(value: int | str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""A search in stages: the core strategy, then other knobs one at a time.
+"""A search in stages: the core strategy, the halves of its best, then other knobs one at a time.
 
 The product of all knobs would take days; one knob at a time around the best of the core tells which
 of them do anything here. Knobs that the present runs say cannot matter are left out.
@@ -7,16 +7,18 @@ of them do anything here. Knobs that the present runs say cannot matter are left
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sysctl.choice import within_limits
+from sysctl.halves import halves_of
 from sysctl.knobs.catalogue import DEVICE_KNOBS
 from sysctl.knobs.mount import wide_texts
 from sysctl.knobs.vm import KNOBS
 from sysctl.price import limits_of
 from sysctl.results import CANDIDATE, PRESENT, LeftOut, Results, Trial
 from sysctl.search import Strategy
+from sysctl.search.grid import untried
 from sysctl.search.relevance import most_throttled, skip_reason
 from sysctl.setting import Setting
 
@@ -34,12 +36,12 @@ class Variation:
     def of(self, setting: Setting) -> Setting:
         """The setting with this one knob changed."""
         if self.name == MOUNT:
-            return Setting(setting.sysctls, self.value, setting.device)
+            return replace(setting, mount_options=self.value)
         if self.name in _SYSCTLS:
             values = {**setting.values, self.name: int(self.value)}
-            return Setting(tuple(values.items()), setting.mount_options, setting.device)
+            return replace(setting, sysctls=tuple(values.items()))
         knobs = {**dict(setting.device), self.name: self.value}
-        return Setting(setting.sysctls, setting.mount_options, tuple(knobs.items()))
+        return replace(setting, device=tuple(knobs.items()))
 
     def is_in(self, setting: Setting) -> bool:
         """Whether the setting has this value."""
@@ -68,12 +70,12 @@ class StagedSearch:
         """The next setting of the first stage that has one."""
         is_left_out = self._is_core_left_out(done)
         setting = None if is_left_out else self.core.next_setting(self._of_core(done))
-        return setting or next(iter(self._varied(done)), None)
+        return setting or next(iter([*self._halves(done), *self._varied(done)]), None)
 
     def remaining(self, done: Sequence[Trial]) -> int:
         """How many settings are still to come, as far as is known."""
         core = 0 if self._is_core_left_out(done) else self.core.remaining(self._of_core(done))
-        return core + len(self._varied(done))
+        return core + len(self._halves(done)) + len(self._varied(done))
 
     def left_out(self, done: Sequence[Trial]) -> list[LeftOut]:
         """The knobs that are not tried, and what in the present runs speaks against them."""
@@ -96,11 +98,20 @@ class StagedSearch:
     def _of_core(self, done: Sequence[Trial]) -> list[Trial]:
         return [t for t in done if t.role != CANDIDATE or not self._is_varied(t.setting)]
 
+    def _best(self, done: Sequence[Trial]) -> Setting | None:
+        alone = [t for t in self._of_core(done) if t.role in (PRESENT, CANDIDATE)]
+        return _fastest(self._within_limits(alone) or alone)
+
+    def _halves(self, done: Sequence[Trial]) -> list[Setting]:
+        """The best setting of the core with what it tells the host alone, and the pull alone."""
+        best = self._best(done)
+        present = next((trial.setting for trial in done if trial.role == PRESENT), None)
+        return untried(halves_of(best, present), done) if best and present else []
+
     def _varied(self, done: Sequence[Trial]) -> list[Setting]:
         """The best setting of the core with one knob changed, for each that was not tried yet."""
         tried = [trial.setting for trial in done if trial.role == CANDIDATE]
-        alone = [t for t in self._of_core(done) if t.role in (PRESENT, CANDIDATE)]
-        best = _fastest(self._within_limits(alone) or alone)
+        best = self._best(done)
         return [
             variation.of(best)
             for variation in self.variations

@@ -29,6 +29,7 @@ EVERYTHING = replace(
         "vol0123456789abcdef0",
         "nvme.1d0f-766f6c30-01",
     ),
+    transfer={"max_concurrency": 20, "multipart_chunksize": 32 * 2**20, "io_chunksize": 2**20},
 )
 SYSCTLS = {"vm.dirty_ratio": 80, "vm.dirty_background_ratio": 5}
 

@@ -25,6 +25,8 @@ def example(each):
         return text
     if each.name == "ssm":
         return json.dumps({**json.loads(text), "description": "…"}, indent=2, ensure_ascii=False)
+    if each.name == "transfer":
+        return json.dumps({**json.loads(text), "about": ["…"]}, indent=1, ensure_ascii=False)
     lines = text.splitlines()
     shown = [line for line in lines if not line.startswith("#") or line == "#cloud-config"]
     return re.sub(r"\n{2,}(?=ACTION)", "\n", "\n".join(shown).strip())

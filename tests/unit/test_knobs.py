@@ -111,6 +111,9 @@ def test_values_are_lists_and_what_is_not_named_is_not_asked_for():
     assert space.values == {"vm.dirty_ratio": (40, 60)}
     assert asked().values == asked().device == {} and not asked().wide
     assert asked("--space", "wide").wide
+    assert asked().vm and not asked().transfer and asked("--space", "default") == asked()
+    joint, alone = asked("--space", "transfer,vm"), asked("--space", "transfer")
+    assert joint.transfer and joint.vm and alone.transfer and not alone.vm
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from sysctl.render import (
     ssm,
     sysctl_d,
     systemd_mount,
+    transfer,
     udev,
 )
 from sysctl.render.formats import DEFAULT, EVERY_FILE, FORMATS, formats_named, render_all
@@ -31,9 +32,10 @@ from tests.unit import snippet_readers as readers
 from tests.unit.changes import EVERYTHING, SYSCTLS, mounted, text_of
 from tests.unit.sweeps import GIB, sweep
 
-ONLY_SYSCTLS = replace(EVERYTHING, mount=None, disk=None)
+ONLY_SYSCTLS = replace(EVERYTHING, mount=None, disk=None, transfer={})
 #: Nothing of the sysctls changes.
-ONLY_MOUNT = replace(EVERYTHING, originals=SYSCTLS, disk=None)
+ONLY_MOUNT = replace(EVERYTHING, originals=SYSCTLS, disk=None, transfer={})
+ONLY_TRANSFER = replace(EVERYTHING, originals=SYSCTLS, disk=None, mount=None)
 ASSIGNMENTS = [(name, str(value)) for name, value in SYSCTLS.items()]
 
 
@@ -69,6 +71,7 @@ def test_every_file_is_known_again_by_its_name_and_its_beginning(each):
             replace(ONLY_MOUNT, mount=None, disk=EVERYTHING.disk),
             {"udev", "cloud-init", "ssm", "launch-template", "ansible"},
         ),
+        (ONLY_TRANSFER, {"transfer", "transfer-config"}),
     ],
 )
 def test_a_format_that_can_say_nothing_of_a_change_writes_no_file(change, names):
@@ -79,7 +82,9 @@ def test_a_format_that_can_say_nothing_of_a_change_writes_no_file(change, names)
 
 
 def test_formats_are_chosen_by_name():
-    assert [each.name for each in DEFAULT] == ["sysctl.d", "fstab"]
+    assert [each.name for each in DEFAULT] == [
+        *("sysctl.d", "fstab", "transfer", "transfer-config")
+    ]
     assert formats_named("all") == FORMATS
     assert [each.name for each in formats_named("ssm,sysctl.d")] == ["sysctl.d", "ssm"]
     with pytest.raises(ValueError, match=r"'yaml' is no format; use sysctl\.d, fstab, systemd"):
@@ -90,6 +95,28 @@ def test_the_recommendation_is_written_as_apply_reads_it():
     [snippet, *_] = render_all(EVERYTHING, ()).snippets
     assert snippet.file_name == "recommendation.json"
     assert parse_recommendation(snippet.text, "x") == EVERYTHING
+
+
+def test_what_is_written_for_the_pull_is_what_the_pull_reads(tmp_path):
+    from profiler.pull.settings import TransferSettings, parse_settings
+
+    names: dict[str, object] = {}
+    [code] = transfer.render_python(EVERYTHING)
+    exec(code.text, names)
+    [document] = transfer.render_json(EVERYTHING)
+    path = tmp_path / document.file_name
+    path.write_text(document.text)
+    settings = parse_settings(str(path))
+    assert settings == TransferSettings(20, 32 * 2**20, 2**20)
+    assert vars(names["config"]) == vars(settings.to_transfer_config())
+
+
+@pytest.mark.parametrize("values", [{"max_concurrency": 0}, {"__import__": 1}, {"use_threads": 2}])
+def test_no_transfer_setting_is_written_that_is_none(values):
+    with pytest.raises(UsageError, match="apply` would refuse it"):
+        render_all(replace(EVERYTHING, transfer=values), FORMATS)
+    with pytest.raises(InexpressibleError):
+        transfer.render_python(replace(EVERYTHING, transfer=values))
 
 
 @pytest.mark.parametrize(

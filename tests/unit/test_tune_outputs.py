@@ -6,6 +6,7 @@ import configparser
 import csv
 import io
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,11 @@ from profiler.pull.settings import TransferSettings, parse_settings
 from profiler.report.tuning import conclusion, print_trial, print_tuning
 from profiler.tune import results
 from profiler.tune.budget import Budget
-from profiler.tune.outputs import aws_config, python_code, write_outputs
+from profiler.tune.outputs import aws_config, write_outputs
 from profiler.tune.space import POST_AXES, point_of
 from profiler.tune.trial import State, Trial
 from profiler.tune.tuner import Tuning
+from sysctl.render.transfer import python_code
 from tests.unit.tunes import FakeBench, Listed, tuner
 
 FOUND = TransferSettings(339, 400619332, 15096201, 122)
@@ -43,10 +45,10 @@ def test_the_transfer_file_is_what_pull_reads(tmp_path: Path) -> None:
 
 def test_the_code_makes_the_transfer_config() -> None:
     names: dict[str, object] = {}
-    exec(python_code(FOUND), names)
+    exec(python_code(asdict(FOUND)), names)
     config, ours = names["config"], FOUND.to_transfer_config()
     assert vars(config) == vars(ours)
-    assert "max_pool_connections=339" in python_code(FOUND)
+    assert "max_pool_connections=339" in python_code(asdict(FOUND))
 
 
 def test_the_aws_section_is_read_by_botocore(tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""The transfer settings of a pull, each as data: boto3's own knobs, under boto3's names.
+
+They are no change of a host: a trial hands them to the pull, and nothing is to be restored.
+Semantics and defaults: boto3's `TransferConfig` and s3transfer's `TransferManager`, as of 1.44 and
+0.19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from contracts.text import quoted
+from contracts.units import exact_size
+
+_KIB, _MIB, _GIB = 2**10, 2**20, 2**30
+
+
+@dataclass(frozen=True)
+class TransferKnob:
+    """One setting: range, default, what it does; sizes in bytes.
+
+    `sweep` are the values that a sweep of transfer settings tries, by their logarithm; without any
+    it is left as it is. A switch is 0 or 1.
+    """
+
+    name: str
+    default: int
+    minimum: int
+    maximum: int
+    what: str
+    sweep: tuple[int, ...] = ()
+    is_size: bool = False
+    is_switch: bool = False
+
+    def text(self, value: int) -> str:
+        """`8MiB`, `20`, `true`: what `--transfer` reads back."""
+        if self.is_switch:
+            return str(bool(value)).lower()
+        return exact_size(value) if self.is_size else str(value)
+
+
+TRANSFER_KNOBS: tuple[TransferKnob, ...] = (
+    TransferKnob(
+        name="max_concurrency",
+        default=10,
+        minimum=1,
+        maximum=1000,
+        what="threads of each worker that fetch parts of objects",
+        sweep=(5, 10, 20, 40),
+    ),
+    TransferKnob(
+        name="multipart_chunksize",
+        default=8 * _MIB,
+        minimum=64 * _KIB,
+        maximum=10 * _GIB,
+        what="bytes that one request asks for",
+        sweep=(8 * _MIB, 16 * _MIB, 32 * _MIB, 64 * _MIB),
+        is_size=True,
+    ),
+    TransferKnob(
+        name="io_chunksize",
+        default=256 * _KIB,
+        minimum=1000,
+        maximum=_GIB,
+        what="bytes that one write call gets, at which a writer may be made to wait",
+        sweep=(256 * _KIB, _MIB, 4 * _MIB),
+        is_size=True,
+    ),
+    TransferKnob(
+        name="max_io_queue",
+        default=100,
+        minimum=1,
+        maximum=1_000_000,
+        what="chunks that may wait in memory for the thread that writes",
+        sweep=(100, 1000),
+    ),
+    TransferKnob(
+        name="multipart_threshold",
+        default=8 * _MIB,
+        minimum=1,
+        maximum=10 * _GIB,
+        what="bytes from which on an object is fetched in parts",
+        is_size=True,
+    ),
+    TransferKnob(
+        name="use_threads",
+        default=1,
+        minimum=0,
+        maximum=1,
+        what="whether parts are fetched by threads at all",
+        is_switch=True,
+    ),
+)
+TRANSFER_BY_NAME = {knob.name: knob for knob in TRANSFER_KNOBS}
+
+
+def transfer_text(values: Mapping[str, int]) -> str:
+    """`max_concurrency=20,io_chunksize=1MiB`: what `--transfer` reads back."""
+    return ",".join(f"{name}={TRANSFER_BY_NAME[name].text(v)}" for name, v in values.items())
+
+
+def transfer_problems(values: Mapping[str, object]) -> list[str]:
+    """What is wrong with settings by name, a sentence each; none where they can be pulled with."""
+    problems = []
+    for name, value in values.items():
+        knob = TRANSFER_BY_NAME.get(name)
+        if knob is None:
+            problems.append(f"{quoted(name[:40])} is no transfer setting")
+        elif not isinstance(value, int) or not knob.minimum <= value <= knob.maximum:
+            problems.append(f"{name} is not a whole number of {knob.minimum} to {knob.maximum}")
+    return problems

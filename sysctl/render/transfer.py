@@ -1,0 +1,74 @@
+"""The pull's own half of a recommendation: what `--transfer` reads, and boto3's `TransferConfig`.
+
+Neither is installed on a host: they go with the pull.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from contracts.text import quoted
+from sysctl.knobs.transfer import TRANSFER_BY_NAME, TRANSFER_KNOBS, transfer_problems
+from sysctl.recommendation import RecommendedChange
+from sysctl.render.comments import comment, evidence_lines, one_line
+from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
+
+JSON_NAME = f"{STEM}.transfer.json"
+PYTHON_NAME = f"{STEM}.transfer_config.py"
+_WHAT = f"{TITLE}transfer settings for pulls from S3."
+JSON_BEGINS = f'{{\n "about": [\n  "{_WHAT}"'
+
+
+def render_json(change: RecommendedChange) -> tuple[Snippet, ...]:
+    """The file for `writewise pull --transfer`; nothing without transfer settings."""
+    if not change.transfer:
+        return ()
+    about = _head(change, f"writewise pull --transfer {JSON_NAME} …")
+    document = {"about": [one_line(line) for line in about], "settings": _all(change.transfer)}
+    return (Snippet(JSON_NAME, json.dumps(document, indent=1, ensure_ascii=False) + "\n"),)
+
+
+def render_python(change: RecommendedChange) -> tuple[Snippet, ...]:
+    """A module that makes the TransferConfig; nothing without transfer settings."""
+    if not change.transfer:
+        return ()
+    head = comment(_head(change, f"take {PYTHON_NAME} into the program that pulls"))
+    return (Snippet(PYTHON_NAME, f"{head}\n{python_code(_all(change.transfer))}"),)
+
+
+def _head(change: RecommendedChange, use: str) -> list[str]:
+    return [
+        _WHAT,
+        *evidence_lines(change.evidence),
+        f"To use:   {use}",
+        "To undo:  pull without them; nothing on a host is changed",
+    ]
+
+
+def python_code(settings: Mapping[str, int]) -> str:
+    """Settings by name as code that makes a TransferConfig; the classic client, as measured."""
+    lines = [f"    {name}={value!r}," for name, value in settings.items()]
+    pool = max(10, settings["max_concurrency"])
+    return "\n".join(
+        (
+            "from boto3.s3.transfer import TransferConfig",
+            "",
+            "config = TransferConfig(",
+            *lines,
+            '    preferred_transfer_client="classic",',
+            ")",
+            "# s3.download_file(bucket, key, path, Config=config), of a client made by",
+            f'# boto3.client("s3", config=botocore.config.Config(max_pool_connections={pool}))',
+            "",
+        )
+    )
+
+
+def _all(settings: Mapping[str, int]) -> dict[str, int]:
+    """All settings by name, those not named at their defaults. Raises InexpressibleError."""
+    problems = transfer_problems(settings)
+    if problems:
+        raise InexpressibleError(quoted("; ".join(problems)))
+    values = {knob.name: settings.get(knob.name, knob.default) for knob in TRANSFER_KNOBS}
+    return {name: bool(v) if TRANSFER_BY_NAME[name].is_switch else v for name, v in values.items()}

@@ -1,0 +1,210 @@
+"""A sweep of both halves: what it tries, what it recommends, and where either half is written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import UsageError
+from profiler.pull.settings import TransferSettings
+from profiler.space import GRID_VALUES, Space, always_tried
+from profiler.tune.joint import combinations, present_transfer, swept_values
+from sysctl.advise import advise
+from sysctl.advised_change import change_of
+from sysctl.apply.source import read_change
+from sysctl.budget import Budget
+from sysctl.explain import KEEP, SET
+from sysctl.recommendation_file import from_json
+from sysctl.results import CANDIDATE, Results, TracePoint, load
+from sysctl.search.grid import Grid, build_grid
+from sysctl.search.staged import StagedSearch
+from sysctl.search.strategies import NAMES, make_strategy
+from sysctl.sweep import SweepPlan, run_sweep
+from sysctl.writeback import effective_thresholds
+from tests.unit.sweeps import CONTEXT, GIB, PRESENT, MadeUpBench
+
+MIB = 2**20
+BASE = TransferSettings()
+TRANSFERS = [
+    (("max_concurrency", threads), ("io_chunksize", io))
+    for threads in (10, 20)
+    for io in (256 * 1024, MIB)
+]
+JOINT = replace(PRESENT, transfer=TRANSFERS[0])
+VALUES = {"vm.dirty_ratio": (20, 40, 80), "vm.dirty_background_ratio": (10,)}
+
+
+def joint_s(setting, run):
+    """Thresholds save a half, transfer settings another quarter."""
+    by_host = {20: 10.0, 40: 7.0, 80: 5.0}[setting.values["vm.dirty_ratio"]]
+    by_pull = 0.75 if dict(setting.transfer)["io_chunksize"] == MIB else 1.0
+    return by_host * by_pull + 0.01 * run
+
+
+def pull_alone_s(setting, run):
+    """Thresholds do nothing."""
+    return (5.0 if dict(setting.transfer)["io_chunksize"] == MIB else 10.0) + 0.01 * run
+
+
+def at_thresholds(setting, run):
+    """Writers wait, and more is at risk with higher thresholds."""
+    at = effective_thresholds(setting.values, 4 * GIB)
+    return {"stall_share": 0.5, "peak_dirty_bytes": at.dirty_bytes}
+
+
+def joint_sweep(seconds, strategy="grid", results=None, at_most=None, present=JOINT):
+    """A joint sweep to its end, or of `at_most` trials more."""
+    grid, left_out = build_grid(VALUES, (), present, 4 * GIB, transfers=TRANSFERS)
+    candidates = tuple(s for s in grid.candidates if s != present)
+    core = make_strategy(strategy, candidates, CONTEXT, seed=1)
+    context = {**CONTEXT, "transfer_settings": asdict(BASE)}
+    found = results or Results(context, {}, left_out)
+    bench = MadeUpBench(seconds, at_thresholds)
+
+    def on_trial(trial):
+        if at_most is not None and len(found.trials) >= at_most:
+            raise KeyboardInterrupt
+
+    plan = SweepPlan(present, StagedSearch(core), (), Budget())
+    with contextlib.suppress(KeyboardInterrupt):
+        run_sweep(found, plan, bench, on_step=lambda step: None, on_trial=on_trial)
+    return found
+
+
+def test_both_halves_are_recommended_each_value_with_its_reason():
+    recommendation = advise(joint_sweep(joint_s))
+    best = recommendation.best.setting
+    assert best.values["vm.dirty_ratio"] == 80
+    assert dict(best.transfer)["io_chunksize"] == MIB
+    reasons = {reason.name: reason for reason in recommendation.reasons}
+    assert reasons["io_chunksize"].action == SET
+    assert (reasons["io_chunksize"].value, reasons["io_chunksize"].before) == ("1MiB", "256KiB")
+    assert {"vm.dirty_ratio", "max_concurrency"} <= set(reasons)
+    assert all(reason.why for reason in recommendation.reasons)
+    [note] = [note for note in recommendation.notes if "alone" in note]
+    assert "its transfer settings alone 7.5" in note and "write-back settings alone 5.0" in note
+
+
+def test_a_half_that_does_nothing_is_left_out():
+    recommendation = advise(joint_sweep(pull_alone_s))
+    change = change_of(recommendation)
+    assert recommendation.best.setting.values["vm.dirty_ratio"] == 20
+    assert change.transfer["io_chunksize"] == MIB and not change.changes_sysctls
+    assert {r.action for r in recommendation.reasons if r.name.startswith("vm.")} == {KEEP}
+
+
+@pytest.mark.parametrize("strategy", [name for name in NAMES if name not in ("model", "grid")])
+def test_the_halves_of_the_best_are_tried_whatever_searches(strategy):
+    results = joint_sweep(joint_s, strategy)
+    tried = [trial.setting for trial in results.of_role(CANDIDATE)]
+    best = min((t for t in results.of_role(CANDIDATE) if t.valid), key=lambda t: t.valid.return_s)
+    thresholds, pull = best.setting.sysctls, best.setting.transfer
+    assert replace(best.setting, transfer=JOINT.transfer) in tried or pull == JOINT.transfer
+    assert replace(best.setting, sysctls=PRESENT.sysctls) in tried or thresholds == PRESENT.sysctls
+    assert len(tried) == len(set(tried))
+
+
+def test_a_joint_sweep_is_resumed_from_its_file_at_any_trial(tmp_path):
+    path, whole = tmp_path / "results.json", joint_sweep(joint_s, "random")
+    for count in (1, 4, len(whole.trials) - 2):
+        joint_sweep(joint_s, "random", at_most=count).save(path)
+        known = load(path)
+        assert len(known.trials) == count
+        resumed = joint_sweep(joint_s, "random", known)
+        assert [t.setting for t in resumed.trials] == [t.setting for t in whole.trials]
+
+
+def test_a_setting_of_the_pull_that_is_none_is_damage(tmp_path):
+    path = tmp_path / "results.json"
+    joint_sweep(joint_s).save(path)
+    for values in ({"max_concurrency": 0}, {"umask": 1}, {"io_chunksize": "x"}, ["io_chunksize"]):
+        document = json.loads(path.read_text())
+        document["trials"][-1]["setting"]["transfer"] = values
+        bad = tmp_path / "bad.json"
+        bad.write_text(json.dumps(document))
+        with pytest.raises(UsageError, match="damaged"):
+            load(bad)
+
+
+def test_the_recommendation_has_all_settings_of_the_pull_and_reads_back():
+    change = change_of(advise(joint_sweep(joint_s)))
+    assert {**asdict(BASE), "io_chunksize": MIB} == {**change.transfer, "max_concurrency": 10}
+    assert from_json(json.loads(json.dumps(change.to_json())), "x") == change
+
+
+def test_apply_takes_the_hosts_half_and_refuses_the_pulls_alone(tmp_path):
+    path = tmp_path / "recommendation.json"
+    change = change_of(advise(joint_sweep(joint_s)))
+    path.write_text(json.dumps(change.to_json()))
+    assert read_change(path).sysctl_values["vm.dirty_ratio"] == 80
+    alone = replace(change, originals=change.sysctl_values)
+    path.write_text(json.dumps(alone.to_json()))
+    with pytest.raises(UsageError, match="settings of the pull alone"):
+        read_change(path)
+
+
+@pytest.mark.parametrize(("setting", "is_suspect"), [(0, True), (1, False)])
+def test_a_pull_that_brings_less_is_no_disk_that_is_slower(setting, is_suspect):
+    slow = replace(JOINT, sysctls=(("vm.dirty_ratio", 40), ("vm.dirty_background_ratio", 10)))
+    slow = replace(slow, transfer=TRANSFERS[setting])
+
+    def course(tried, run):
+        rate = 50 * MIB if tried == slow else 100 * MIB
+        return {"trace": tuple(TracePoint(t, 2 * GIB, t * rate) for t in range(8))}
+
+    bench = MadeUpBench(lambda tried, run: 9.0, course)
+    results = Results(dict(CONTEXT), {})
+    plan = SweepPlan(JOINT, Grid((slow,)), (), Budget())
+    run_sweep(results, plan, bench, on_step=lambda step: None, on_trial=lambda trial: None)
+    problems = [trial.problem for trial in results.of_role(CANDIDATE)]
+    assert any("out of credits" in problem for problem in problems) == is_suspect
+
+
+def test_what_is_tried_has_the_present_settings_among_it():
+    base = TransferSettings(max_concurrency=339, multipart_chunksize=400 * MIB)
+    values = swept_values(base, 3 * GIB)
+    assert 339 in values["max_concurrency"] and 400 * MIB in values["multipart_chunksize"]
+    every, heavy = combinations(base, 3 * GIB, 2, 64 * GIB)
+    assert present_transfer(base) in every and not heavy
+    assert len(every) == len(set(every))
+
+
+def test_sizes_beyond_the_object_are_no_values_of_their_own():
+    values = swept_values(BASE, 20 * MIB)
+    assert values["multipart_chunksize"] == (8 * MIB, 16 * MIB)
+
+
+def test_what_memory_could_not_hold_is_left_out_with_its_reason():
+    every, [left] = combinations(BASE, 8 * GIB, 2, 2 * GIB)
+    assert present_transfer(BASE) in every
+    assert "4.00 MiB" not in left.why and "2.00 GiB available" in left.why
+    heaviest = max(
+        dict(each)["io_chunksize"] * (dict(each)["max_io_queue"] + dict(each)["max_concurrency"])
+        for each in every
+    )
+    assert heaviest * 2 <= GIB
+
+
+def test_the_joint_space_searches_both_and_is_not_the_models():
+    space = Space(transfer=True)
+    assert space.strategy_name in ("bayes", "random") and space.swept_values == GRID_VALUES
+    assert Space(transfer=True, vm=False).swept_values == {}
+    assert not Space(transfer=True, vm=False).has_variations
+    assert "transfer" in space.to_json() and "transfer" not in Space().to_json()
+    with pytest.raises(UsageError, match="write-back settings alone"):
+        Space(transfer=True, strategy="model")
+
+
+def test_the_kernels_default_is_tried_with_the_present_pull():
+    present = replace(JOINT, sysctls=(("vm.dirty_ratio", 40), ("vm.dirty_background_ratio", 10)))
+    [setting] = always_tried(Space(transfer=True), present)
+    assert setting.transfer == JOINT.transfer
+
+
+def test_results_without_transfer_settings_have_no_word_of_them(tmp_path: Path):
+    assert "transfer" not in PRESENT.to_json()
+    assert type(PRESENT).from_json(PRESENT.to_json()) == PRESENT
