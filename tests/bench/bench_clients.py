@@ -1,0 +1,114 @@
+"""Pull clients against each other: the tables of docs/transfer.md, and the default one's goals.
+
+`writewise bench-clients` over the workloads, with every client that is on this host, the AWS CLI of
+`.venv-awscli` first: Markdown on standard output. The destination is in /var/tmp or TMPDIR,
+whichever is not in memory. Client and server share the host's cores: read ratios. It takes an hour
+and writes hundreds of GiB; run as root, on a quiet host, or it sees no stalls:
+`python -m tests.bench.bench_clients [ROUNDS [WORKLOAD…]]`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from profiler.cli.main import main as writewise
+from profiler.client_bench.context import IN_MEMORY
+from profiler.pull.clients.survey import survey
+from profiler.workloads.catalogue import shipped_workloads
+from sysctl.host.mount_table import mount_of
+from sysctl.host.system import System
+from tests.bench.figures import Estimate, print_goal, rounds_wanted
+
+ROUNDS = 3
+REPOSITORY = Path(__file__).parents[2]
+DEFAULT, LOOP = "direct", "boto3"
+#: The plain loop takes minutes for each pull of it, and the row of 1000x1MiB says the same of it.
+WITHOUT_LOOP = "small-files-8000x128KiB"
+ENVIRONMENT = {
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+#: How many times as fast the default must be: than the plain loop, for many small objects, ...
+LOOP_ROW, LOOP_FACTOR = "synapse-1000x1MiB", 10.0
+#: ... and than these, on each row of the table.
+RIVALS, RIVALS_ROWS = ("aws-sync", "s5cmd"), "synapse-"
+
+
+def prepare_environment() -> None:
+    """Nothing of who runs it; the pinned AWS CLI before any other."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ.update(ENVIRONMENT)
+    os.environ["PATH"] = f"{REPOSITORY}/.venv-awscli/bin:{os.environ['PATH']}"
+
+
+def folder_on_disk() -> str:
+    """Where to pull to; in memory only where there is nothing else."""
+    candidates = [os.path.realpath("/var/tmp"), os.path.realpath(tempfile.gettempdir())]
+    mounts = System().mounts()
+    on_disk = [each for each in candidates if mount_of(mounts, each).fstype not in IN_MEMORY]
+    return (on_disk or candidates)[0]
+
+
+def measure(rounds: int, workloads: Sequence[str], clients: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of the command's JSON document; its Markdown is printed."""
+    with tempfile.TemporaryDirectory(prefix="writewise-", dir=folder_on_disk()) as folder:
+        destination, document = Path(folder, "destination"), Path(folder, "document.json")
+        destination.mkdir()
+        words = f"bench-clients {destination} --pulls {rounds} --json {document} --markdown -"
+        names = ["--workload", ",".join(workloads), "--clients", ",".join(clients)]
+        exit_code = writewise([*words.split(), *names])
+        if not document.exists():
+            raise SystemExit(exit_code)
+        print(flush=True)
+        rows: list[dict[str, Any]] = json.loads(document.read_text())["rows"]
+        return rows
+
+
+def goals(row: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Client → how many times as fast as it the default is to be, for a row."""
+    if row["name"] == LOOP_ROW:
+        yield LOOP, LOOP_FACTOR
+    if row["name"].startswith(RIVALS_ROWS):
+        yield from ((rival, 1.0) for rival in RIVALS)
+
+
+def print_goals(row: dict[str, Any]) -> None:
+    by_name = {client["client"]: client for client in row["clients"]}
+    for client, factor in goals(row):
+        ratio = by_name.get(client, {}).get("ratio_to_default")
+        sentence = f"{row['name']}: {DEFAULT} is {factor:g} times as fast as {client}"
+        if ratio is None:
+            print(f"- {sentence}: not measured", flush=True)
+            continue
+        high = float("inf") if ratio["high"] is None else ratio["high"]
+        excess = Estimate(factor - ratio["estimate"], factor - high, factor - ratio["low"])
+        print_goal(sentence, excess, "times", "{:+.2f}")
+
+
+def main() -> None:
+    prepare_environment()
+    wanted = sys.argv[2:] or [workload.name for workload in shipped_workloads()]
+    clients = [each.name for each in survey() if each.version is not None]
+    without_loop = [name for name in clients if name != LOOP]
+    rounds, rows = rounds_wanted(ROUNDS), []
+    for names, who in (
+        ([name for name in wanted if name != WITHOUT_LOOP], clients),
+        ([name for name in wanted if name == WITHOUT_LOOP], without_loop),
+    ):
+        if names:
+            rows += measure(rounds, names, who)
+    for row in rows:
+        print_goals(row)
+
+
+if __name__ == "__main__":
+    main()
