@@ -11,6 +11,7 @@ from profiler.pull.clients.boto3_files import Boto3Client
 from profiler.pull.clients.crt import CrtClient
 from profiler.pull.clients.direct import DirectClient
 from profiler.pull.clients.interface import Client
+from profiler.pull.clients.mountpoint import CachedMountpointClient, MountpointClient
 from profiler.pull.clients.obstore_parts import ObstoreClient
 from profiler.pull.clients.program import program_version
 from profiler.pull.clients.programs import AwsCopyClient, AwsSyncClient, RcloneClient, S5cmdClient
@@ -27,7 +28,9 @@ def _packages(*names: str) -> str | None:
 
 _BOTO3 = functools.partial(_packages, "boto3", "s3transfer")
 _AWS = functools.partial(program_version, "aws", "--version")
+_MOUNT_S3 = functools.partial(program_version, "mount-s3", "--version")
 _PIP = "pip install"
+_MOUNT_S3_INSTALL = "the package of AWS's, mount-s3.deb or mount-s3.rpm"
 _AWS_INSTALL = "apt-get install awscli, or the installer of AWS's for version 2"
 
 ALL: tuple[Client, ...] = (
@@ -85,6 +88,20 @@ ALL: tuple[Client, ...] = (
         RcloneClient,
         functools.partial(program_version, "rclone", "version"),
         "apt-get install rclone",
+    ),
+    Client(
+        "mount-s3",
+        "Mountpoint: mount, copy, unmount",
+        MountpointClient,
+        _MOUNT_S3,
+        _MOUNT_S3_INSTALL,
+    ),
+    Client(
+        "mount-s3-cache",
+        "the same with a cache on the destination's volume",
+        CachedMountpointClient,
+        _MOUNT_S3,
+        _MOUNT_S3_INSTALL,
     ),
 )
 NAMES = tuple(client.name for client in ALL)

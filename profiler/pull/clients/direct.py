@@ -66,7 +66,7 @@ class DirectClient(TransferManagerClient):
         )
         with contextlib.closing(answer["Body"]) as body:
             while block := body.read(self._block_bytes):
-                _write(descriptor, block)
+                write_all(descriptor, block)
                 on_bytes(len(block))
         return {
             name: value
@@ -75,8 +75,8 @@ class DirectClient(TransferManagerClient):
         }
 
 
-def _write(descriptor: int, block: bytes) -> None:
-    """All of it: a write is short where the volume is almost full."""
+def write_all(descriptor: int, block: bytes) -> None:
+    """Write all of it: a write is short where the volume is almost full. Raises OSError."""
     view = memoryview(block)
     while view:
         view = view[os.write(descriptor, view) :]

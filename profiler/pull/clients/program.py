@@ -35,6 +35,14 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=safe_path(f"{os.environ.get('PATH', '')}:{own}"))
 
 
+def require_program(name: str) -> str:
+    """The path of a program. Raises PullError where it is not."""
+    program_path = find_program(name)
+    if program_path is None:
+        raise PullError(f"{name} is not on PATH", "`writewise clients` tells how to install it")
+    return program_path
+
+
 def program_version(name: str, *arguments: str) -> str | None:
     """The first line that a program prints about its version; None when it is not there."""
     program_path = find_program(name)
@@ -80,13 +88,11 @@ class ProgramClient:
 
     def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
         """See PrefixClient. The answer is the program's last line when it fails."""
-        program_path = find_program(self.program)
-        if program_path is None:
-            raise PullError(f"{self.program} is not on PATH", "`writewise clients` tells how to")
+        program_path = require_program(self.program)
         arguments = [program_path, *self.command(source, directory)]
         with tempfile.TemporaryFile() as output:
             exit_code = self._run(arguments, directory, source.bytes, on_bytes, output)
-            return "" if exit_code == 0 else _reason(self.program, exit_code, output)
+            return "" if exit_code == 0 else reason(self.program, exit_code, output)
 
     def _run(
         self,
@@ -103,7 +109,7 @@ class ProgramClient:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env={**self._credentials(), **self.environment()},
+            env=self.all_environment(),
             start_new_session=True,
             preexec_fn=lambda: die_with_parent(parent_pid),
         )
@@ -115,9 +121,10 @@ class ProgramClient:
             process.wait()
         return process.returncode
 
-    def _credentials(self) -> dict[str, str]:
+    def all_environment(self) -> dict[str, str]:
         """The environment with credentials, which the program needs; PATH as for others."""
-        return {**os.environ, "PATH": safe_path(os.environ.get("PATH", ""))}
+        path = safe_path(os.environ.get("PATH", ""))
+        return {**os.environ, "PATH": path, **self.environment()}
 
 
 def _count_while_running(
@@ -148,7 +155,8 @@ def _bytes_below(directory: str) -> int:
     return found
 
 
-def _reason(program: str, exit_code: int, output: IO[bytes]) -> str:
+def reason(program: str, exit_code: int, output: IO[bytes]) -> str:
+    """Why a program ended, by the last line of its output."""
     output.seek(0)
     lines = output.read(1 << 20).decode("utf-8", "replace").strip().splitlines()
     last = f": {printable(lines[-1])[:_SHOWN_CHARACTERS]}" if lines else ""

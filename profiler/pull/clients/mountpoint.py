@@ -1,0 +1,182 @@
+"""Mountpoint for Amazon S3 (`mount-s3`): mount the prefix, copy its files, unmount.
+
+The mount is made in a mount namespace of the program's own, and read through `/proc/PID/root`: it
+goes with the program, however that ends, and nobody else ever sees it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from profiler.processes import die_with_parent, keep_mounts_to_itself
+from profiler.pull.clients.direct import write_all
+from profiler.pull.clients.interface import OnBytes, PrefixSource
+from profiler.pull.clients.program import ProgramClient, reason, require_program
+from profiler.pull.errors import PullError
+from profiler.pull.leftovers import CACHE_SUFFIX
+
+_LOOK_S = 0.02
+_MOUNT_TIMEOUT_S = 30.0
+_UNMOUNT_TIMEOUT_S = 2.0
+
+
+class MountpointClient(ProgramClient):
+    """Files are copied `max_concurrency` at a time, in blocks of `io_chunksize`. Needs root."""
+
+    program = "mount-s3"
+
+    def command(self, source: PrefixSource, directory: str) -> Sequence[str]:
+        """See ProgramClient; `directory` is where it is mounted."""
+        prefix = source.prefix.rpartition("/")[0] + "/" if "/" in source.prefix else ""
+        options = ["--read-only", "--foreground"]
+        if prefix:
+            options += ["--prefix", prefix]
+        if self.access.endpoint_url:
+            region = self._client.meta.region_name
+            options += ["--endpoint-url", self.access.endpoint_url, "--force-path-style"]
+            options += ["--region", region]
+        if not self.access.sign_requests:
+            options.append("--no-sign-request")
+        return [source.bucket, directory, *options]
+
+    def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
+        """See PrefixClient. The answer says how many files could not be read."""
+        place = os.path.realpath(directory)
+        program_path = require_program(self.program)
+        arguments = [program_path, *self.command(source, place)]
+        with self._mounted(arguments, place, on_bytes) as mounted:
+            names = [source.file_name] if source.is_one_object else _names_below(mounted)
+            return self._copy(names, mounted, directory, on_bytes)
+
+    @contextlib.contextmanager
+    def _mounted(self, arguments: Sequence[str], place: str, on_bytes: OnBytes) -> Iterator[str]:
+        """A path to the mount, which is gone after the block."""
+        with tempfile.TemporaryFile() as output:
+            parent_pid = os.getpid()
+
+            def prepare() -> None:
+                die_with_parent(parent_pid)
+                keep_mounts_to_itself()
+
+            try:
+                process = subprocess.Popen(
+                    arguments,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=self.all_environment(),
+                    start_new_session=True,
+                    preexec_fn=prepare,
+                )
+            except subprocess.SubprocessError:
+                sentence = "mount-s3 cannot be started apart from other mounts"
+                raise PullError(sentence, "run as root") from None
+            try:
+                mounted = f"/proc/{process.pid}/root{place}"
+                if not _appears(process, mounted, place, on_bytes):
+                    raise PullError(reason(self.program, process.poll() or 0, output))
+                yield mounted
+            finally:
+                _end(process)
+
+    def _copy(self, names: Sequence[str], mounted: str, directory: str, on_bytes: OnBytes) -> str:
+        block_bytes = self.settings.io_chunksize
+
+        def copy(name: str) -> str:
+            try:
+                _copy_file(f"{mounted}/{name}", f"{directory}/{name}", block_bytes, on_bytes)
+            except OSError as error:
+                return os.strerror(error.errno or 0)
+            return ""
+
+        for folder in sorted({os.path.dirname(name) for name in names}):  # noqa: PTH120 - text
+            os.makedirs(f"{directory}/{folder}", mode=0o700, exist_ok=True)  # noqa: PTH103
+        with ThreadPoolExecutor(self.settings.max_concurrency) as pool:
+            problems = [problem for problem in pool.map(copy, names) if problem]
+        if not problems:
+            return ""
+        return f"{len(problems)} files could not be copied, the first: {problems[0]}"
+
+
+class CachedMountpointClient(MountpointClient):
+    """With a cache on the destination's volume, which mount-s3 fills while it reads.
+
+    It keeps nothing of it from one mount to the next: each pull begins with an empty one.
+    """
+
+    def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
+        """See MountpointClient."""
+        cache = os.path.realpath(directory) + CACHE_SUFFIX
+        os.mkdir(cache, 0o700)  # noqa: PTH102 - text
+        try:
+            return super().download_all(source, directory, on_bytes)
+        finally:
+            shutil.rmtree(cache, ignore_errors=True)
+
+    def command(self, source: PrefixSource, directory: str) -> Sequence[str]:
+        """See MountpointClient."""
+        return [*super().command(source, directory), "--cache", directory + CACHE_SUFFIX]
+
+
+def _appears(process: subprocess.Popen[bytes], mounted: str, place: str, on_bytes: OnBytes) -> bool:
+    """Wait until something is mounted there; whether it is."""
+    bare, deadline_s = _identity(place), time.monotonic() + _MOUNT_TIMEOUT_S
+    while process.poll() is None and time.monotonic() < deadline_s:
+        on_bytes(0)  # raises when the pull is to stop
+        with contextlib.suppress(OSError):
+            if _identity(mounted) != bare:
+                return True
+        time.sleep(_LOOK_S)
+    return False
+
+
+def _identity(path: str) -> tuple[int, int]:
+    found = os.stat(path)  # noqa: PTH116 - text
+    return found.st_dev, found.st_ino
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the program to unmount, then end it: its mounts go with its last process."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_UNMOUNT_TIMEOUT_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _names_below(mounted: str) -> list[str]:
+    """The paths of all files, relative to the mount."""
+    found = []
+    for folder, _, names in os.walk(mounted):
+        below = folder[len(mounted) + 1 :]
+        found += [f"{below}/{name}" if below else name for name in names]
+    return found
+
+
+def _copy_file(source: str, target: str, block_bytes: int, on_bytes: OnBytes) -> None:
+    """Copy one file; none is left that is not whole. Raises OSError and what `on_bytes` raises."""
+    reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        writing = os.open(target, flags, 0o666)
+        try:
+            while block := os.read(reading, block_bytes):
+                write_all(writing, block)
+                on_bytes(len(block))
+        except BaseException:
+            os.unlink(target)  # noqa: PTH108 - text
+            raise
+        finally:
+            os.close(writing)
+    finally:
+        os.close(reading)
