@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contracts.text import printable
 from profiler.cli.common import add_access_arguments, terminable
 
 if TYPE_CHECKING:
     from profiler.tune.bench import TransferBench
-    from profiler.tune.tuner import OnTrial, Tuner
+    from profiler.tune.tuner import OnTrial, Tuner, Tuning
 
 NAME = "transfer"
 HELP = "tune boto3's transfer settings for a pull, by measuring it"
@@ -51,7 +55,11 @@ def _add_search_arguments(tune: argparse.ArgumentParser) -> None:
         "--pulls", metavar="N", type=types.count, default=3, help="the mean of so many; default 3"
     )
     tune.add_argument(
-        "--pairs", metavar="N", type=types.count, default=6, help="of the recheck; default 6"
+        "--pairs",
+        metavar="N",
+        type=types.count,
+        default=6,
+        help="of the recheck at most; 6",
     )
     tune.add_argument(
         "--strategy", metavar="NAME", help="optuna (default if installed), syne-tune or random"
@@ -80,24 +88,50 @@ def _tune(arguments: argparse.Namespace) -> int:
     require("syncfs", "boto3")
     from rich.console import Console
 
-    from profiler.report.tuning import print_trial, print_tuning
+    from profiler.report.tuning import plan_text, print_trial, print_tuning
     from profiler.tune.outputs import write_outputs
 
     progress = Console(stderr=True)
     with terminable():
         bench = _bench(arguments)
-        context = bench.context()
         tuner = _tuner(arguments, bench, lambda trial: print_trial(trial, progress))
-        tuning = replace(tuner.run(), context=context)
+        with _alone(arguments.destination):
+            context = bench.context()
+            progress.print(plan_text(tuner), style="dim", soft_wrap=True, highlight=False)
+            tuning = replace(tuner.run(), context=context)
         written, left_out = write_outputs(tuning, arguments.output)
     print_tuning(tuning, Console())
-    print(f"\nwritten to {arguments.output}/: {', '.join(written)}")
+    _tell_files(tuning, arguments.output, written, left_out)
+    if tuning.ended_by is not None:
+        raise tuning.ended_by
+    return 0
+
+
+@contextlib.contextmanager
+def _alone(destination: Path) -> Iterator[None]:
+    """Nothing else of ours measures or changes this host meanwhile: by the lock of `sweep`.
+
+    Root alone can take it. Raises LockedError.
+    """
+    from sysctl.host.host import WRITER, Host
+
+    if os.geteuid():
+        yield
+        return
+    with Host.lasting(WRITER, f"transfer tune to {destination}"):
+        yield
+
+
+def _tell_files(
+    tuning: Tuning, folder: Path, written: Sequence[str], left_out: Sequence[str]
+) -> None:
+    shown = printable(str(folder))
+    print(f"\nwritten to {shown}/: {', '.join(written)}")
     if left_out:
         print(f"left out: {', '.join(left_out)} (pip install writewise[tune])")
     if tuning.recommended is not None:
-        words = f"--client {tuning.recommended_client} --transfer {arguments.output}/transfer.json"
+        words = f"--client {tuning.recommended_client} --transfer {shown}/transfer.json"
         print(f"pull with it:  writewise pull {words} …")
-    return 0
 
 
 def _bench(arguments: argparse.Namespace) -> TransferBench:

@@ -15,10 +15,23 @@ from profiler.tune import results
 from profiler.tune.recheck import Recheck
 from profiler.tune.space import SIZES, Point, Value, client_at
 from profiler.tune.trial import Trial
-from profiler.tune.tuner import Tuning
+from profiler.tune.tuner import Tuner, Tuning
 
+INTERRUPTED = "Interrupted before the recheck was done"
 _WIDTH_MAX, _HEIGHT = 100, 14
 _ASCII = str.maketrans("┌┐└┘┤├┬┴─│·", "++++++++-|.")
+
+
+def plan_text(tuner: Tuner) -> str:
+    """How long all of it takes at most, before it begins."""
+    search_s, recheck_s = tuner.budget.seconds, tuner.recheck_limit_s
+    if not tuner.pairs:
+        return f"search for at most {format_seconds(search_s)}, without a recheck"
+    return (
+        f"search for at most {format_seconds(search_s)}, then a recheck in up to "
+        f"{counted(tuner.pairs, 'pair')} of pulls for at most {format_seconds(recheck_s)} (two "
+        f"pairs, if these take longer): {format_seconds(search_s + recheck_s)} in all"
+    )
 
 
 def print_trial(trial: Trial, console: Console) -> None:
@@ -103,6 +116,8 @@ def conclusion(tuning: Tuning) -> list[str]:
     lines = [f"The search ended after {made}: {tuning.ended}."]
     if tuning.recheck is not None:
         lines.append(_rechecked(tuning.recheck))
+    if tuning.ended_by is not None:
+        return [*lines, f"{INTERRUPTED}: nothing is recommended."]
     if tuning.problem:
         return [*lines, f"Nothing is recommended: the recheck failed. {tuning.problem}"]
     if tuning.recommended is None:
@@ -114,6 +129,8 @@ def conclusion(tuning: Tuning) -> list[str]:
 
 def _rechecked(checked: Recheck) -> str:
     interval, pairs = checked.interval, counted(len(checked.best), "pair")
+    if len(checked.best) < checked.wanted:
+        pairs += f" of the {checked.wanted} wanted, for more there was no time"
     high = "unknown" if interval.high == float("inf") else f"{interval.high:.2f}"
     return (
         f"Rechecked in {pairs}: the best takes {interval.estimate:.2f} of the time that boto3's "

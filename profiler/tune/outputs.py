@@ -58,6 +58,7 @@ def tuning_document(tuning: Tuning) -> dict[str, object]:
     return {
         "context": tuning.context,
         "ended": tuning.ended,
+        "interrupted": tuning.ended_by is not None,
         "limit": tuning.limit,
         "problem": tuning.problem,
         "trials": results.rows(tuning),
@@ -68,6 +69,7 @@ def tuning_document(tuning: Tuning) -> dict[str, object]:
             "best": [asdict(pull) for pull in checked.best],
             "interval": asdict(checked.interval),
             "noise_floor": checked.noise_floor,
+            "pairs_wanted": checked.wanted,
             "is_faster": checked.is_faster,
         },
         "recommended_client": tuning.recommended_client,

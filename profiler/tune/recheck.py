@@ -6,7 +6,9 @@ and so on (ABBA), and only the ratios within pairs count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from profiler.tune.space import Point
 from profiler.tune.trial import Bench, Pull, PullOnce
@@ -15,14 +17,19 @@ from sysctl.statistics import Interval, noise_floor, ratio_interval
 
 #: From so many on the interval needs no assumption of a shape (sysctl/statistics.py).
 DEFAULT_PAIRS = 6
+#: So many are made whatever they take: a single ratio has no interval.
+FEWEST_PAIRS = 2
+#: What the recheck may take beyond them, as a part of the search's time.
+SHARE_OF_BUDGET = 1.0
 
 
 @dataclass(frozen=True)
 class Recheck:
-    """The pulls of both sides, pair by pair."""
+    """The pulls of both sides, pair by pair; `wanted` is how many pairs were to be made."""
 
     default: tuple[Pull, ...]
     best: tuple[Pull, ...]
+    wanted: int = DEFAULT_PAIRS
 
     @property
     def interval(self) -> Interval:
@@ -46,14 +53,38 @@ class Recheck:
         return interval.high < 1.0 and interval.estimate < worthwhile
 
 
-def recheck(bench: Bench, default: Point, best: Point, pairs: int = DEFAULT_PAIRS) -> Recheck:
-    """Pull `pairs` times with each. Raises PullError."""
-    defaults: list[Pull] = []
-    bests: list[Pull] = []
-    with bench.opened(default) as pull_default, bench.opened(best) as pull_best:
-        for number in range(pairs):
-            sides: list[tuple[PullOnce, list[Pull]]]
-            sides = [(pull_default, defaults), (pull_best, bests)]
-            for pull_once, pulls in sides[::-1] if number % 2 else sides:
-                pulls.append(pull_once(None))
-    return Recheck(tuple(defaults), tuple(bests))
+@dataclass
+class PairedPulls:
+    """The recheck as it goes on: what is measured is kept, however it ends.
+
+    After `FEWEST_PAIRS` no pair is begun that would end later than `limit_s` after the first one,
+    by the mean of those before it; `clock` is in seconds.
+    """
+
+    pairs: int = DEFAULT_PAIRS
+    limit_s: float = float("inf")
+    clock: Callable[[], float] = time.monotonic
+    _default: list[Pull] = field(default_factory=list, init=False)
+    _best: list[Pull] = field(default_factory=list, init=False)
+
+    def run(self, bench: Bench, default: Point, best: Point) -> None:
+        """Pull in pairs with each. Raises PullError."""
+        with bench.opened(default) as pull_default, bench.opened(best) as pull_best:
+            began_s = self.clock()
+            for number in range(self.pairs):
+                if number >= FEWEST_PAIRS and self._is_over(self.clock() - began_s, number):
+                    return
+                sides: list[tuple[PullOnce, list[Pull]]]
+                sides = [(pull_default, self._default), (pull_best, self._best)]
+                for pull_once, pulls in sides[::-1] if number % 2 else sides:
+                    pulls.append(pull_once(None))
+
+    def _is_over(self, elapsed_s: float, made: int) -> bool:
+        return elapsed_s * (made + 1) / made > self.limit_s
+
+    def whole(self) -> Recheck | None:
+        """The whole pairs; None without any."""
+        count = min(len(self._default), len(self._best))
+        if not count:
+            return None
+        return Recheck(tuple(self._default[:count]), tuple(self._best[:count]), self.pairs)

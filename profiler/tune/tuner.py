@@ -11,7 +11,7 @@ from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
 from profiler.tune.budget import Budget
 from profiler.tune.limits import name_limit
-from profiler.tune.recheck import DEFAULT_PAIRS, Recheck, recheck
+from profiler.tune.recheck import DEFAULT_PAIRS, SHARE_OF_BUDGET, PairedPulls, Recheck
 from profiler.tune.space import Axis, Point, client_at, point_of, settings_at
 from profiler.tune.strategies import Strategy
 from profiler.tune.trial import State, Trial, TrialRunner
@@ -25,7 +25,8 @@ class Tuning:
 
     The first trial is the defaults'. `limit` is what held the defaults back, as far as the trials
     tell; `ended` is why the search ended. `context` is where it was measured, for the record,
-    `problem` why the recheck could not be made.
+    `problem` why the recheck could not be made. `ended_by` is the Ctrl-C or the signal's SystemExit
+    that ended it early; then nothing is recommended.
     """
 
     base: TransferSettings
@@ -35,6 +36,7 @@ class Tuning:
     limit: str
     problem: str = ""
     context: dict[str, object] = field(default_factory=dict)
+    ended_by: BaseException | None = field(default=None, compare=False)
 
     @property
     def default(self) -> Trial:
@@ -49,6 +51,8 @@ class Tuning:
     @property
     def recommended(self) -> TransferSettings | None:
         """The settings to change to, or None when the recheck did not show that they are faster."""
+        if self.ended_by is not None or self.problem:
+            return None
         if self.recheck is None or not self.recheck.is_faster:
             return None
         return settings_at(self.best.point, self.base)
@@ -79,28 +83,44 @@ class Tuner:
     pairs: int = DEFAULT_PAIRS
     on_trial: OnTrial = lambda trial: None
 
+    @property
+    def recheck_limit_s(self) -> float:
+        """What the recheck may take in seconds, two pairs aside."""
+        return self.budget.seconds * SHARE_OF_BUDGET
+
     def run(self) -> Tuning:
-        """Search, then recheck; a recheck that fails does not lose what was found.
+        """Search, then recheck; neither a failing recheck nor a signal loses what was found.
 
         Raises PullError when the defaults cannot be pulled with, UsageError when not even one
-        trial fits.
+        trial fits, and the signal's exception when it comes before the first trial has ended.
         """
-        trials, ended = self.search()
-        checked, problem = self._rechecked(trials[0].point, best_of(trials).point)
-        limit = name_limit(trials[0], trials, self.base, self.object_bytes)
-        return Tuning(self.base, tuple(trials), ended, checked, limit, problem)
-
-    def _rechecked(self, default: Point, best: Point) -> tuple[Recheck | None, str]:
-        if best == default or not self.pairs:
-            return None, ""
-        try:
-            return recheck(self.runner.bench, default, best, self.pairs), ""
-        except PullError as error:
-            return None, error.message
-
-    def search(self) -> tuple[list[Trial], str]:
-        """The trials, and why they ended."""
         trials: list[Trial] = []
+        pulls = PairedPulls(self.pairs, self.recheck_limit_s, self.runner.clock)
+        ended, problem, ended_by = "it was interrupted", "", None
+        try:
+            ended = self.search(trials)
+            problem = self._recheck(trials[0].point, best_of(trials).point, pulls)
+        except (KeyboardInterrupt, SystemExit) as signal:
+            if not trials:
+                raise
+            ended_by = signal
+        limit = name_limit(trials[0], trials, self.base, self.object_bytes)
+        return Tuning(
+            self.base, tuple(trials), ended, pulls.whole(), limit, problem, ended_by=ended_by
+        )
+
+    def _recheck(self, default: Point, best: Point, pulls: PairedPulls) -> str:
+        """Why it could not be made; empty when it was, or when there is nothing to recheck."""
+        if best == default or not self.pairs:
+            return ""
+        try:
+            pulls.run(self.runner.bench, default, best)
+        except PullError as error:
+            return error.message
+        return ""
+
+    def search(self, trials: list[Trial]) -> str:
+        """Add the trials one by one; why they ended."""
         while not (ended := self.budget.used_up(trials, self.runner.elapsed_s)):
             point = self.strategy.ask()
             best_s = best_of(trials).mean_s if trials else None
@@ -112,7 +132,7 @@ class Tuner:
             self.on_trial(trial)
         if not trials:
             raise self._too_small()
-        return trials, ended
+        return ended
 
     def _too_small(self) -> UsageError:
         given = format_seconds(self.budget.seconds)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +23,7 @@ from profiler.pull.errors import PullError, PullStoppedError
 from profiler.pull.source import list_plan, parse_location
 from profiler.pull.workers import WorkerPool
 from profiler.tune.bench import TransferBench
+from sysctl.host.host import WRITER, Host
 from tests.s3.conftest import BUCKET, MIB
 
 SIZE = 24 * MIB
@@ -32,6 +37,12 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (root / BUCKET / "object").write_bytes(os.urandom(SIZE))
     with S3Server(root, first_byte_latency_s=0.005, rate_bytes_per_s=40_000_000) as server:
         yield server.endpoint_url
+
+
+@pytest.fixture(autouse=True)
+def _own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the host's: other tests change it at the same time."""
+    monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
 
 
 def bench_for(endpoint: str, destination: Path, **options: object) -> TransferBench:
@@ -149,3 +160,34 @@ def test_what_is_wrong_is_said_in_a_sentence(
     command = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} {words}"
     assert main(command.split()) == 2
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_what_was_measured_in_files(
+    number: signal.Signals, code: int, endpoint: str, destination: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "profiler.cli.main", "transfer", "tune"]
+    command += [f"s3://{BUCKET}/object", str(destination), "--endpoint-url", endpoint]
+    command += ["--pulls", "1", "--strategy", "random", "--output", str(tmp_path / "out")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2], **pipes) as process:
+        said = "".join(itertools.takewhile(lambda line: "trial 0:" not in line, process.stderr))
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    assert "search for at most 125 s" in said
+    assert process.returncode == code, err
+    assert "Interrupted before the recheck was done: nothing is recommended." in out
+    assert json.loads((tmp_path / "out" / "tuning.json").read_text())["interrupted"]
+    assert list(csv.DictReader((tmp_path / "out" / "trials.csv").open()))
+    assert not (tmp_path / "out" / "transfer.json").exists()
+    assert list(destination.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can take the lock of sweep")
+def test_it_is_refused_while_another_measures(
+    endpoint: str, destination: Path, tmp_path: Path, capsys
+) -> None:
+    words = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint}"
+    with Host.lasting(WRITER, "sweep of /data"):
+        assert main(words.split()) == 1
+    assert "another writewise is at work on this host: sweep of /data" in capsys.readouterr().err

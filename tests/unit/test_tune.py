@@ -11,8 +11,12 @@ from contracts.errors import UsageError
 from profiler.pull.clients import catalogue
 from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
+from profiler.report.tuning import conclusion, plan_text
 from profiler.tune.budget import Budget
 from profiler.tune.limits import connections, name_limit
+from profiler.tune.outputs import tuning_document
+from profiler.tune.recheck import PairedPulls
+from profiler.tune.results import csv_text
 from profiler.tune.space import (
     ALL_AXES,
     POST_AXES,
@@ -210,6 +214,59 @@ def test_nothing_is_rechecked_when_the_defaults_are_best() -> None:
     tuning, _, bench = run({10: 4.0, 20: 4.5}, [10, 20])
     assert tuning.recheck is None
     assert len(bench.pulled) == 6
+
+
+@pytest.mark.parametrize(("limit_s", "pairs"), [(1.0, 2), (27.0, 2), (40.0, 3), (1000.0, 6)])
+def test_the_recheck_begins_no_pair_that_its_time_does_not_allow(limit_s, pairs) -> None:
+    bench = FakeBench(lambda point, number: 5.0 if point["max_concurrency"] == 20 else 8.0)
+    made = PairedPulls(6, limit_s, bench.clock)
+    made.run(bench, DEFAULT, at(20))
+    checked = made.whole()
+    assert checked is not None
+    assert len(checked.best) == len(checked.default) == pairs and checked.wanted == 6
+    told = conclusion(replace(run({10: 8.0, 20: 5.0}, [10, 20])[0], recheck=checked))[1]
+    assert ("of the 6 wanted" in told) == (pairs < 6)
+
+
+# -- a signal ----------------------------------------------------------------------------------
+
+
+def interrupted_at(pull: int, signal: BaseException):
+    """A tuning of two points, of three pulls each, that a signal ends in that pull."""
+
+    def seconds(point, number: int) -> float:
+        if number == pull:
+            raise signal
+        return 4.0 if point["max_concurrency"] == 20 else 8.0
+
+    bench = FakeBench(seconds)
+    return tuner(bench, Listed([DEFAULT, at(20)]), budget=Budget(trials=2)).run()
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt(), SystemExit(143)])
+@pytest.mark.parametrize(("pull", "trials", "pairs"), [(4, 1, 0), (6, 2, 0), (9, 2, 1), (13, 2, 3)])
+def test_a_signal_keeps_what_was_measured_and_nothing_is_recommended(
+    signal: BaseException, pull: int, trials: int, pairs: int
+) -> None:
+    tuning = interrupted_at(pull, signal)
+    assert tuning.ended_by is signal and tuning.recommended is None
+    assert len(tuning.trials) == trials
+    assert len(tuning.recheck.best if tuning.recheck else ()) == pairs
+    assert any("Interrupted" in line for line in conclusion(tuning))
+    assert len(csv_text(tuning).splitlines()) == 1 + trials
+    assert tuning_document(tuning)["interrupted"]
+
+
+def test_a_signal_before_the_first_trial_has_ended_leaves_nothing_to_keep() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_at(2, KeyboardInterrupt())
+
+
+def test_how_long_it_may_take_is_said_before() -> None:
+    made = tuner(FakeBench(lambda p, n: 1.0), budget=Budget(125.0))
+    assert "search for at most 125 s" in plan_text(made) and "250 s in all" in plan_text(made)
+    made.pairs = 0
+    assert "without a recheck" in plan_text(made)
 
 
 # -- the limit ---------------------------------------------------------------------------------
