@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
 from contracts.errors import RequirementError, UsageError
-from profiler.cli.common import add_access_arguments, terminable
+from profiler.cli.common import add_access_arguments, measuring_alone, terminable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -127,6 +127,7 @@ def _compare(arguments: argparse.Namespace, progress: Console) -> Comparison:
     make_sources = _sources(arguments)
     clients, versions = _clients(arguments.clients)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(measuring_alone(f"bench-clients to {arguments.destination}"))
         session, no_stalls = _session(stack)
         context = context_of(arguments.destination, settings, arguments.pulls, versions, no_stalls)
         given = Conditions(destination, settings, arguments.workers, session)

@@ -1,4 +1,4 @@
-"""What several commands share: how S3 is reached, the recovery at boot, an end by a signal."""
+"""What commands share: how S3 is reached, recovery at boot, one at a time, an end by a signal."""
 
 from __future__ import annotations
 
@@ -35,6 +35,21 @@ def add_recovery_argument(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="install a unit that takes back at boot what a killed run left",
     )
+
+
+@contextlib.contextmanager
+def measuring_alone(purpose: str) -> Iterator[None]:
+    """Nothing else of ours measures or changes this host meanwhile: by the lock of `sweep`.
+
+    Root alone can take it. Raises LockedError.
+    """
+    from sysctl.host.host import WRITER, Host
+
+    if os.geteuid():
+        yield
+        return
+    with Host.lasting(WRITER, purpose):
+        yield
 
 
 @contextlib.contextmanager

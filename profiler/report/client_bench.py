@@ -19,6 +19,7 @@ from profiler.pull.clients.catalogue import DEFAULT
 from sysctl.statistics import Interval
 
 _NONE = "-"
+_MANY = 100  # times as long: as good as unknown, as the interval of two pairs may be
 CellText = Callable[[Cell], str]
 Document = dict[str, object]
 
@@ -71,7 +72,8 @@ def _ratio_text(ratio: Interval | None, is_yardstick: bool) -> str:
 def _interval_text(ratio: Interval) -> str:
     if math.isinf(ratio.high):
         return "one pull"
-    return f"{ratio.low:.2f} to {ratio.high:.2f}"
+    high = f"{ratio.high:.2f}" if ratio.high < _MANY else f"over {_MANY}"
+    return f"{ratio.low:.2f} to {high}"
 
 
 def headline(row: Row, comparison: Comparison) -> str:
@@ -104,8 +106,8 @@ def conditions(comparison: Comparison) -> list[str]:
         f"{context['cpus']} CPUs, {_size_of(context, 'memory_bytes')} of memory, Python "
         f"{context['python']}; destination on {context['file_system']}, dirty threshold "
         f"{_size_of(context, 'dirty_threshold_bytes')}.",
-        f"Medians of {context['pulls']} pulls by each client in turns; files are deleted after "
-        "each pull. The time is until the last object had arrived, the listing included; a "
+        f"Medians of up to {_pulls_text(context)} by each client in turns; files are deleted after "
+        "each. The time is until the last object had arrived, the listing included; a "
         f"program's start is in it, that of worker processes ({_start_text(comparison)}) is not.",
         "CPU time and peak RSS are of the client's processes together (RSS sampled every 100 ms, "
         "shared pages counted for each); stalled is the time that writers slept for dirty "
@@ -119,6 +121,11 @@ def conditions(comparison: Comparison) -> list[str]:
     if context["no_stalls"]:
         lines.append(f"Stalls are not seen: {context['no_stalls']}.")
     return [printable(line) for line in lines]
+
+
+def _pulls_text(context: dict[str, object]) -> str:
+    value = context["pulls"]
+    return counted(value, "pull") if isinstance(value, int) else _NONE
 
 
 def _size_of(context: dict[str, object], name: str) -> str:
@@ -146,18 +153,26 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     """Tables, conditions, what failed, and a verdict for each row."""
     for row in comparison.rows:
         console.print(Text(headline(row, comparison), style="bold"), soft_wrap=True)
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        for number, title in enumerate(titles(row)):
-            table.add_column(title, justify="right" if number else "left", no_wrap=True)
-        for line in cells(row):
-            table.add_row(*line)
-        console.print(table)
+        console.print(_table(row))
         console.print()
     for text in (*conditions(comparison), *comparison.problems):
         console.print(Text(text), soft_wrap=True)
     console.print()
     for row in comparison.rows:
         console.print(Text(verdict(row)), soft_wrap=True)
+
+
+def _table(row: Row) -> Table:
+    """Nothing is cut where the terminal is narrow: the ratio, which is last, is folded then."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    first, *others, last = titles(row)
+    table.add_column(first, no_wrap=True)
+    for title in others:
+        table.add_column(title.replace("/", "\n/"), justify="right", no_wrap=True)
+    table.add_column(last, justify="right", overflow="fold")
+    for line in cells(row):
+        table.add_row(*line)
+    return table
 
 
 def markdown(comparison: Comparison) -> str:

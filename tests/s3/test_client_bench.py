@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,16 @@ import pytest
 from profiler.cli.main import main
 from profiler.requirements import Requirement, checks
 from profiler.requirements.checks import Finding
+from sysctl.host.host import WRITER, Host
 
 KIB = 1024
 
 
 @pytest.fixture(autouse=True)
-def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As without root: what is compared here is no stall."""
+def no_probes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As without root: what is compared here is no stall. Nor is the host's own lock taken."""
+    monkeypatch.setattr("os.sync", lambda: None)  # of the whole host, whatever it does
+    monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
     absent = Requirement("root", "probes", lambda _: Finding("", "there is no root"))
     monkeypatch.setattr(
         "profiler.requirements.ALL", (absent, Requirement("boto3", "", checks.boto3))
@@ -56,3 +60,13 @@ def test_two_clients_pull_a_workload_in_turns(
     assert len(err.splitlines()) == 4
     assert "| boto3 |" in (tmp_path / "table.md").read_text()
     assert list(destination.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can take the lock of sweep")
+def test_it_is_refused_while_another_measures(
+    workload: str, destination: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"bench-clients {destination} --workload {workload} --clients direct"
+    with Host.lasting(WRITER, "sweep of /data"):
+        assert main(words.split()) == 1
+    assert "another writewise is at work on this host: sweep of /data" in capsys.readouterr().err

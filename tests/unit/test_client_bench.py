@@ -307,6 +307,11 @@ def test_space_is_asked_before_anything_is_made(
         check_space([small, large], tmp_path)
 
 
-def test_the_default_client_is_among_those_that_are_compared() -> None:
+def test_the_clients_asked_for_come_once_and_with_their_versions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # without an AWS CLI, which takes its time to start
     clients, versions = bench_clients._clients([DEFAULT.name, DEFAULT.name])
     assert [each.name for each in clients] == [DEFAULT.name] == list(versions)
+    assert versions[DEFAULT.name].startswith("boto3 ")
+    assert versions[DEFAULT.name].endswith(" (classic)")
