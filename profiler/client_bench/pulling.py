@@ -64,7 +64,8 @@ class PullBench:
     def pull(self, client: Client, *, with_checksum: bool) -> Sample:
         """See Bench."""
         began_s = time.monotonic()
-        with WorkerPool(self.access, self.settings, self._worker_count, client.make) as pool:
+        workers = 1 if _lists_itself(client) else self._worker_count
+        with WorkerPool(self.access, self.settings, workers, client.make) as pool:
             start_s = time.monotonic() - began_s
             with self.destination.stage(self.plan) as staging:
                 os.sync()  # of the whole host: what others left dirty counts against its limits
@@ -77,7 +78,7 @@ class PullBench:
 
     @property
     def _worker_count(self) -> int:
-        """As asked, else one per core, never more than objects."""
+        """As asked, else one per core, never more than objects; a program needs one alone."""
         return min(self.workers or os.cpu_count() or 1, self.objects)
 
     def _list(self) -> float:
@@ -137,7 +138,7 @@ class _Ready(S3Access):
 
 
 def _lists_itself(client: Client) -> bool:
-    """Whether the client lists the prefix itself: see `profiler.pull.clients.interface`."""
+    """Whether it is a PrefixClient: one worker runs it, which lists and fetches all."""
     made = getattr(client.make, "func", client.make)  # of a partial
     return hasattr(made, "download_all")
 
