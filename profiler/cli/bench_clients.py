@@ -119,7 +119,7 @@ def _compare(arguments: argparse.Namespace, progress: Console) -> Comparison:
     from profiler.client_bench.sources import Conditions
     from profiler.pull.destination import Destination
     from profiler.pull.settings import parse_settings
-    from profiler.report.client_bench import print_pull
+    from profiler.report.client_bench import print_plan, print_pull
 
     settings, destination = parse_settings(arguments.transfer), Destination(arguments.destination)
     with destination.open():
@@ -131,8 +131,10 @@ def _compare(arguments: argparse.Namespace, progress: Console) -> Comparison:
         session, no_stalls = _session(stack)
         context = context_of(arguments.destination, settings, arguments.pulls, versions, no_stalls)
         given = Conditions(destination, settings, arguments.workers, session)
+        sources, names = make_sources(given), [client.name for client in clients]
+        print_plan(len(sources), names, arguments.pulls, progress)
         found = compare(
-            make_sources(given),
+            sources,
             clients,
             lambda row, client, pull: print_pull(row, client, pull, progress),
             arguments.pulls,

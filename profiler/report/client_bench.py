@@ -141,6 +141,15 @@ def _start_text(comparison: Comparison) -> str:
     return f"{min(known):.1f} to {max(known):.1f} s"
 
 
+def print_plan(rows: int, clients: Sequence[str], pulls: int, console: Console) -> None:
+    """What will be measured, before it is: it may take long."""
+    text = (
+        f"{counted(rows, 'row')}, each pulled by {', '.join(clients)} in turns: "
+        f"{counted(rows * len(clients) * (pulls + 1), 'pull')}; Ctrl-C prints what is measured"
+    )
+    console.print(Text(text), soft_wrap=True)
+
+
 def print_pull(row: str, client: str, sample: Sample, console: Console) -> None:
     """One pull in a line, as it ends."""
     which = f"pull {sample.round}" if sample.round else "warm-up"

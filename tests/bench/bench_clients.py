@@ -2,8 +2,8 @@
 
 `writewise bench-clients` over the workloads, with every client that is on this host, the AWS CLI of
 `.venv-awscli` first: Markdown on standard output. The destination is in /var/tmp or TMPDIR,
-whichever is not in memory. Client and server share the host's cores: read ratios. It takes an hour
-and writes hundreds of GiB; run as root, on a quiet host, or it sees no stalls:
+whichever is not in memory. Client and server share the host's cores: read ratios. It takes
+long and writes hundreds of GiB; run as root on a quiet host (else it sees no stalls):
 `python -m tests.bench.bench_clients [ROUNDS [WORKLOAD…]]`.
 """
 
