@@ -18,7 +18,7 @@ from pathlib import Path
 
 from contracts.errors import UsageError
 from contracts.text import printable
-from contracts.writing import create, directory_of, make_directories
+from contracts.writing import create, directory_of, make_directories, remove
 from profiler.pull.clients.catalogue import by_name
 from profiler.pull.settings import TransferSettings, transfer_document
 from profiler.tune import results
@@ -92,7 +92,7 @@ def write_outputs(tuning: Tuning, folder: Path) -> tuple[list[str], list[str]]:
     texts.update({name: text for name, text in wanted.items() if text is not None})
     for name, text in wanted.items():
         if text is None:
-            _remove(folder / name)
+            remove(folder / name)
     files = {name: text.encode() for name, text in texts.items()}
     extra, left_out = _optional(tuning)
     files.update(extra)
@@ -124,11 +124,6 @@ def _optional(tuning: Tuning) -> tuple[dict[str, bytes], list[str]]:
     made = {name: make(tuning) for name, package, make in makers if results.is_installed(package)}
     missing = [f"{name} needs {package}" for name, package, _ in makers if name not in made]
     return made, missing
-
-
-def _remove(path: Path) -> None:
-    with contextlib.suppress(FileNotFoundError), directory_of(path) as (directory, name):
-        os.unlink(name, dir_fd=directory)
 
 
 def _write(path: Path, content: bytes) -> None:

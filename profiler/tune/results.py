@@ -96,10 +96,16 @@ def image_bytes(tuning: Tuning) -> bytes:
     times, best = course(tuning)
     axes.step(times, best, where="post", label="best so far")
     tried = [(trial.ended_s, trial.mean_s) for trial in tuning.trials if trial.mean_s is not None]
-    axes.scatter([at for at, _ in tried], [mean for _, mean in tried], s=14, label="trial")
+    axes.scatter(
+        [at for at, _ in tried],
+        [mean for _, mean in tried],
+        s=14,
+        color="tab:orange",
+        label="trial",
+    )
     axes.axhline(best[0], linestyle=":", color="gray", label="boto3's defaults")
     axes.set(xlabel="search time (s)", ylabel="mean time of a pull (s)", ylim=(0, None))
-    axes.legend()
+    axes.legend(loc="lower right")  # below the best, where no trial is
     image = io.BytesIO()
     figure.savefig(image, format="svg", metadata={"Date": None})
     return image.getvalue()

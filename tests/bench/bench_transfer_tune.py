@@ -1,9 +1,10 @@
 """Optuna, Syne Tune and random search on the same trial function and the same budget.
 
 One object behind the shaped server (20 ms, 90 MB/s per connection), pulled to memory. For each
-strategy: the best mean found against boto3's defaults of the same search, the trials made, and
-when the best was found. `--size`, `--budget` and `--seeds` scale it; the goal is stated for 3 GiB
-and 125 s. Strategies that are not installed are said to be left out.
+strategy: the best mean found against boto3's defaults of the same search, the trials made, when
+the best was found, and whether the goal is reached: 41 % less time, which the AWS Open Source
+Blog's post found in 125 s at 3 GiB. `--size`, `--budget` and `--seeds` scale it. Strategies that
+are not installed are said to be left out.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from profiler.cli import argument_types as types
@@ -28,6 +30,8 @@ from profiler.tune.trial import TrialRunner
 from profiler.tune.tuner import Tuner, Tuning, first_points
 
 _BLOCK_BYTES = 2**20
+#: The part of the defaults' time that the post saved: 8.3 s became 4.9 s.
+GOAL = 0.41
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "bench",
     "AWS_SECRET_ACCESS_KEY": "bench",
@@ -54,12 +58,20 @@ def main() -> None:
             access = S3Access(server.endpoint_url)
             plan = list_plan(access, parse_location("s3://bench/object"))
             bench = TransferBench(access, plan, Destination(destination))
-            print(bench.context())
+            print("\n".join(f"{name}: {value}" for name, value in bench.context().items()))
+            print(f"optuna: {_version('optuna')}  syne-tune: {_version('syne-tune')}")
             for kind in ALL:
                 for seed in range(arguments.seeds) if kind.is_here else ():
                     _tell(kind.name, seed, _tune(kind.name, seed, bench, arguments))
                 if not kind.is_here:
                     print(f"{kind.name}: left out, {kind.needs} is not installed")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _write(path: Path, size_bytes: int) -> None:
@@ -90,6 +102,10 @@ def _tell(name: str, seed: int, tuning: Tuning) -> None:
     )
     for line in conclusion(tuning):
         print(f"  {line}")
+    if tuning.recheck is not None:
+        less = 1 - tuning.recheck.interval.estimate
+        verdict = "reached" if less >= GOAL else "not reached"
+        print(f"  goal of {GOAL:.0%} less time: {verdict}, {less:.0%} less in the recheck's pairs")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import UsageError
-from profiler.pull.settings import TransferSettings
+from profiler.pull.settings import TransferSettings, parse_settings
 from profiler.space import GRID_VALUES, Space, always_tried
 from profiler.tune.joint import combinations, present_transfer, swept_values
 from sysctl.advise import advise
@@ -18,6 +18,7 @@ from sysctl.advised_change import change_of
 from sysctl.apply.source import read_change
 from sysctl.budget import Budget
 from sysctl.explain import KEEP, SET
+from sysctl.knobs.transfer import TRANSFER_KNOBS, transfer_problems
 from sysctl.recommendation_file import from_json
 from sysctl.results import CANDIDATE, Results, TracePoint, load
 from sysctl.search.grid import Grid, build_grid
@@ -208,3 +209,18 @@ def test_the_kernels_default_is_tried_with_the_present_pull():
 def test_results_without_transfer_settings_have_no_word_of_them(tmp_path: Path):
     assert "transfer" not in PRESENT.to_json()
     assert type(PRESENT).from_json(PRESENT.to_json()) == PRESENT
+
+
+@pytest.mark.parametrize("knob", TRANSFER_KNOBS, ids=lambda knob: knob.name)
+def test_the_knobs_are_the_settings_that_a_pull_takes(knob):
+    assert getattr(BASE, knob.name) == knob.default
+    for value in (knob.minimum, *knob.sweep, knob.maximum):
+        assert getattr(parse_settings(f"{knob.name}={knob.text(value)}"), knob.name) == value
+    for value in (knob.minimum - 1, knob.maximum + 1):
+        assert transfer_problems({knob.name: value})
+        with pytest.raises(UsageError):
+            parse_settings(f"{knob.name}={value}")
+
+
+def test_every_setting_of_a_pull_is_a_knob():
+    assert {knob.name for knob in TRANSFER_KNOBS} == set(asdict(BASE))
