@@ -166,9 +166,8 @@ def _transfers(
     """The transfer settings to try, and those left out; none but the given ones by default."""
     if not request.space.transfer:
         return ((),), []
-    largest_bytes = max((each.size_bytes for each in plan.objects), default=0)
-    workers = min(context["workers"], len(plan.objects))
-    return combinations(request.transfer, largest_bytes, workers, context["available_bytes"])
+    workers = max(1, min(context["workers"], len(plan.objects)))
+    return combinations(request.transfer, plan, workers, context["available_bytes"])
 
 
 def _disk_of(system: System, mount: Mount) -> Disk | None:

@@ -34,7 +34,7 @@ from sysctl.host.sysctls import read_available_bytes, read_writeback
 from sysctl.host.system import System
 
 #: What waits in the workers' memory may take this part of what is available.
-MEMORY_SHARE = 0.5
+_MEMORY_SHARE = 0.5
 
 
 @dataclass
@@ -102,9 +102,10 @@ class TransferBench:
         }
 
     def _check_memory(self, settings: TransferSettings) -> None:
-        held = held_bytes(settings, self.largest_object_bytes) * self.worker_count
+        share_bytes = -(-self.plan.bytes // self.worker_count)  # of several objects at once
+        held = held_bytes(settings, share_bytes) * self.worker_count
         available_bytes = read_available_bytes(self.system)
-        if held > available_bytes * MEMORY_SHARE:
+        if held > available_bytes * _MEMORY_SHARE:
             raise PullError(
                 f"up to {format_size(held)} may wait in memory, of which "
                 f"{format_size(available_bytes)} is available",

@@ -14,10 +14,11 @@ from typing import Any
 from contracts.units import counted, format_size
 from profiler.pull.access import S3Access
 from profiler.pull.settings import TransferSettings
+from profiler.pull.source import Plan
 from profiler.pull.workers import WorkerPool
-from profiler.tune.bench import MEMORY_SHARE
 from profiler.tune.space import held_bytes
 from sysctl.knobs.transfer import TRANSFER_KNOBS
+from sysctl.protocol import MAX_MEMORY_CHANGE
 from sysctl.results import LeftOut
 from sysctl.search.grid import Transfer
 from sysctl.setting import Setting
@@ -47,21 +48,34 @@ def present_transfer(base: TransferSettings) -> Transfer:
 
 
 def combinations(
-    base: TransferSettings, object_bytes: int, workers: int, available_bytes: int
+    base: TransferSettings, plan: Plan, workers: int, available_bytes: int
 ) -> tuple[list[Transfer], list[LeftOut]]:
-    """All combinations that fit into memory with the object in each worker, and what does not."""
-    values = swept_values(base, object_bytes)
+    """All combinations of the values, and those left out, which may hold too much memory.
+
+    What waits in the workers is memory that cannot be dirty: where that is more than
+    `MAX_MEMORY_CHANGE`, trials would be of other thresholds than the present ones are.
+    """
+    values = swept_values(base, max((each.size_bytes for each in plan.objects), default=0))
     every = [tuple(zip(values, chosen)) for chosen in itertools.product(*values.values())]
-    allowed = available_bytes * MEMORY_SHARE / max(1, workers)
-    kept = [each for each in every if _held(each, base, object_bytes) <= allowed]
+    allowed = available_bytes * MAX_MEMORY_CHANGE / workers
+    kept = [
+        each
+        for each in every
+        if held_bytes(settings_with(base, each), -(-plan.bytes // workers)) <= allowed
+        or each == present_transfer(base)
+    ]
     heavy = len(every) - len(kept)
     what = f"{counted(heavy, 'combination')} of transfer settings"
-    why = f"workers could hold more than half of the {format_size(available_bytes)} available"
+    why = (
+        f"the workers may hold more than {MAX_MEMORY_CHANGE:.0%} of the "
+        f"{format_size(available_bytes)} available"
+    )
     return kept, [LeftOut(what, why)] if heavy else []
 
 
-def _held(transfer: Transfer, base: TransferSettings, object_bytes: int) -> int:
-    return held_bytes(replace(base, **dict(transfer)), object_bytes)  # type: ignore[arg-type]
+def settings_with(base: TransferSettings, transfer: Transfer) -> TransferSettings:
+    """The settings with which a trial pulls; what is not varied is as in `base`."""
+    return replace(base, **dict(transfer))  # type: ignore[arg-type]
 
 
 @dataclass
@@ -85,7 +99,7 @@ class TrialWorkers:
         None has connections that are open already, whatever ran before it. Raises PullError.
         """
         self._close()
-        settings = replace(self.base, **dict(setting.transfer))  # type: ignore[arg-type]
+        settings = settings_with(self.base, setting.transfer)
         self._pool = WorkerPool(self.access, settings, self.count)
         self._pool.start()
         return self._pool

@@ -116,12 +116,13 @@ def settings_at(point: Point, base: TransferSettings) -> TransferSettings:
     return replace(base, **values)  # type: ignore[arg-type]
 
 
-def held_bytes(settings: TransferSettings, object_bytes: int) -> int:
-    """How much of one object may wait in memory for the thread that writes, at most, in bytes.
+def held_bytes(settings: TransferSettings, bytes_at_once: int) -> int:
+    """How much may wait in a worker's memory for the thread that writes, at most, in bytes.
 
-    s3transfer bounds the queue by its number of chunks; each fetching thread holds one more.
+    Of `bytes_at_once`, which it fetches at a time: one object, or several. s3transfer bounds the
+    queue by its number of chunks; each fetching thread holds one more.
     """
     if not settings.use_threads:
-        return min(object_bytes, settings.io_chunksize)
+        return min(bytes_at_once, settings.io_chunksize)
     chunks = settings.max_io_queue + settings.max_concurrency
-    return min(object_bytes, chunks * settings.io_chunksize)
+    return min(bytes_at_once, chunks * settings.io_chunksize)

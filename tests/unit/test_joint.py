@@ -11,6 +11,7 @@ import pytest
 
 from contracts.errors import UsageError
 from profiler.pull.settings import TransferSettings, parse_settings
+from profiler.pull.source import Location, Plan, RemoteObject
 from profiler.space import GRID_VALUES, Space, always_tried
 from profiler.tune.joint import combinations, present_transfer, swept_values
 from sysctl.advise import advise
@@ -55,6 +56,13 @@ def at_thresholds(setting, run):
     """Writers wait, and more is at risk with higher thresholds."""
     at = effective_thresholds(setting.values, 4 * GIB)
     return {"stall_share": 0.5, "peak_dirty_bytes": at.dirty_bytes}
+
+
+def pull_of(*sizes):
+    return Plan(
+        Location("b", "p"),
+        tuple(RemoteObject(f"k{i}", f"k{i}", n, "") for i, n in enumerate(sizes)),
+    )
 
 
 def joint_sweep(seconds, strategy="grid", results=None, at_most=None, present=JOINT):
@@ -169,7 +177,7 @@ def test_what_is_tried_has_the_present_settings_among_it():
     base = TransferSettings(max_concurrency=339, multipart_chunksize=400 * MIB)
     values = swept_values(base, 3 * GIB)
     assert 339 in values["max_concurrency"] and 400 * MIB in values["multipart_chunksize"]
-    every, heavy = combinations(base, 3 * GIB, 2, 64 * GIB)
+    every, heavy = combinations(base, pull_of(3 * GIB), 1, 64 * GIB)
     assert present_transfer(base) in every and not heavy
     assert len(every) == len(set(every))
 
@@ -179,15 +187,16 @@ def test_sizes_beyond_the_object_are_no_values_of_their_own():
     assert values["multipart_chunksize"] == (8 * MIB, 16 * MIB)
 
 
-def test_what_memory_could_not_hold_is_left_out_with_its_reason():
-    every, [left] = combinations(BASE, 8 * GIB, 2, 2 * GIB)
-    assert present_transfer(BASE) in every
-    assert "4.00 MiB" not in left.why and "2.00 GiB available" in left.why
-    heaviest = max(
-        dict(each)["io_chunksize"] * (dict(each)["max_io_queue"] + dict(each)["max_concurrency"])
-        for each in every
-    )
-    assert heaviest * 2 <= GIB
+def test_what_takes_memory_from_the_page_cache_is_left_out_with_its_reason():
+    every, [left] = combinations(BASE, pull_of(*[64 * MIB] * 40), 2, 4 * GIB)
+    assert "more than 10% of the 4.00 GiB available" in left.why
+    held = [
+        values["io_chunksize"] * (values["max_io_queue"] + values["max_concurrency"])
+        for values in map(dict, every)
+    ]
+    assert 0.02 * GIB < max(held) <= 0.2 * GIB
+    heavy_base = TransferSettings(io_chunksize=64 * MIB)
+    assert present_transfer(heavy_base) in combinations(heavy_base, pull_of(GIB), 1, GIB)[0]
 
 
 def test_the_joint_space_searches_both_and_is_not_the_models():
