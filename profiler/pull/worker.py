@@ -40,6 +40,8 @@ from profiler.pull.verification import SIZE_ONLY, forget_cached, verify
 COUNTERS = 5
 #: After the workers' slots, one that the parent writes: not 0 when they are to stop.
 STOP = 1
+#: One job for so many threads waits for a thread, so that none idles while the parent hands out.
+_AHEAD_PER = 4
 #: HTTP's answers of a server that does not tell parts' sizes.
 _NO_PARTS_TOLD = (405, 416, 501)
 
@@ -164,8 +166,8 @@ def run_worker(
     except Exception as error:  # whatever it is, the parent tells it
         connection.send(explain(error))
         return
-    jobs_at_once = getattr(client, "objects_at_once", 1)
-    connection.send(Ready(jobs_at_once, hasattr(client, "download_all")))
+    threads = getattr(client, "objects_at_once", 1)
+    connection.send(Ready(threads + threads // _AHEAD_PER, hasattr(client, "download_all")))
     counter, sending = Counter(counters, number), threading.Lock()
     observe = getattr(client, "observe", None)
     if observe is not None:
@@ -176,7 +178,7 @@ def run_worker(
         with sending, contextlib.suppress(ConnectionError):
             connection.send(outcome)
 
-    with contextlib.suppress(EOFError, ConnectionError), ThreadPoolExecutor(jobs_at_once) as pool:
+    with contextlib.suppress(EOFError, ConnectionError), ThreadPoolExecutor(threads) as pool:
         while True:
             pool.submit(answer, connection.recv())
 

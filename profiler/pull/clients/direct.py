@@ -17,18 +17,23 @@ from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
 _ATTEMPTS = 5  # as s3transfer's num_download_attempts
+#: Small objects at once for each unit of concurrency: their connections wait more than they read,
+#: and a part's thread of s3transfer's is idle meanwhile.
+_SMALL_PER_THREAD = 2
 _MAX_OBJECTS_AT_ONCE = 64  # a thread each
 
 
 class DirectClient(TransferManagerClient):
-    """As many objects at once as `max_concurrency`, each small one in its own thread."""
+    """Twice as many objects at once as `max_concurrency`, each small one in its own thread."""
+
+    connections_per_thread = _SMALL_PER_THREAD
 
     def __init__(self, access: S3Access, settings: TransferSettings) -> None:
         super().__init__(access, settings)
         config = settings.to_transfer_config()
         self._threshold_bytes, self._block_bytes = config.multipart_threshold, config.io_chunksize
-        concurrency = settings.max_concurrency if config.use_threads else 1
-        self.objects_at_once = min(concurrency, _MAX_OBJECTS_AT_ONCE)
+        threads = settings.max_concurrency * _SMALL_PER_THREAD if config.use_threads else 1
+        self.objects_at_once = min(threads, _MAX_OBJECTS_AT_ONCE)
 
     def download(
         self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes

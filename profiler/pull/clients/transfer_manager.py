@@ -26,13 +26,15 @@ KEPT_FIELDS = ("ContentLength", "ETag", "ServerSideEncryption", "SSECustomerAlgo
 class TransferManagerClient:
     """s3transfer's classic manager, kept for the life of the worker.
 
-    The pool of connections is as large as `max_concurrency`.
+    The pool of connections is `connections_per_thread` times as large as `max_concurrency`.
     """
+
+    connections_per_thread = 1
 
     def __init__(self, access: S3Access, settings: TransferSettings) -> None:
         from boto3.s3.transfer import create_transfer_manager
 
-        self._client = access.make_client(settings.max_concurrency)
+        self._client = access.make_client(settings.max_concurrency * self.connections_per_thread)
         self._manager = create_transfer_manager(self._client, settings.to_transfer_config())
         self._answers = _Answers(self._client)
         self.objects_at_once = min(
