@@ -62,13 +62,13 @@ class TestEveryStrategy:
 
     def proposed(self, name: str, seed: int) -> list[object]:
         strategy, points = make_strategy(name, ALL_AXES, FIRST, seed), []
-        for _ in range(9):
+        for _ in range(8):
             points.append(strategy.ask())
             strategy.tell(points[-1], seconds(points[-1]))
         return points
 
     def test_finds_better_settings_than_the_defaults(self, name: str) -> None:
-        tuning = tuner(FakeBench(seconds), name, budget=Budget(1e6, trials=30), pairs=2).run()
+        tuning = tuner(FakeBench(seconds), name, budget=Budget(1e6, trials=20), pairs=2).run()
         assert tuning.default.mean_s == pytest.approx(seconds(tuning.default.point))
         assert tuning.best.mean_s < tuning.default.mean_s
         assert tuning.trials[0].pulls[0].bytes == BYTES
