@@ -22,6 +22,8 @@ from sysctl.search.grid import untried
 from sysctl.search.relevance import most_throttled, skip_reason
 from sysctl.setting import Setting
 
+#: The halves of a best setting are tried when so many candidates were no better.
+HALVES_AFTER = 3
 #: The name of a variation of the mount; others are named by their sysctl or knob.
 MOUNT = "mount options"
 
@@ -68,9 +70,11 @@ class StagedSearch:
 
     def next_setting(self, done: Sequence[Trial]) -> Setting | None:
         """The next setting of the first stage that has one."""
-        is_left_out = self._is_core_left_out(done)
+        is_left_out, halves = self._is_core_left_out(done), self._halves(done)
+        if halves and self._has_lasted(done):
+            return halves[0]  # a budget may leave no time for them later
         setting = None if is_left_out else self.core.next_setting(self._of_core(done))
-        return setting or next(iter([*self._halves(done), *self._varied(done)]), None)
+        return setting or next(iter([*halves, *self._varied(done)]), None)
 
     def remaining(self, done: Sequence[Trial]) -> int:
         """How many settings are still to come, as far as is known."""
@@ -107,6 +111,12 @@ class StagedSearch:
         best = self._best(done)
         present = next((trial.setting for trial in done if trial.role == PRESENT), None)
         return untried(halves_of(best, present), done) if best and present else []
+
+    def _has_lasted(self, done: Sequence[Trial]) -> bool:
+        """Whether `HALVES_AFTER` candidates in a row were not better than the best."""
+        tried = [trial.setting for trial in done if trial.role == CANDIDATE]
+        best = self._best(done)
+        return best in tried and len(tried) - tried.index(best) > HALVES_AFTER
 
     def _varied(self, done: Sequence[Trial]) -> list[Setting]:
         """The best setting of the core with one knob changed, for each that was not tried yet."""

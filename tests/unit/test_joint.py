@@ -117,6 +117,21 @@ def test_the_halves_of_the_best_are_tried_whatever_searches(strategy):
     assert len(tried) == len(set(tried))
 
 
+def test_the_halves_are_tried_once_a_best_has_lasted_so_that_a_budget_leaves_time_for_them():
+    best = replace(JOINT, sysctls=(("vm.dirty_ratio", 80), ("vm.dirty_background_ratio", 10)))
+    best = replace(best, transfer=TRANSFERS[3])
+    others = [replace(best, transfer=transfer) for transfer in TRANSFERS[1:3]]
+    others += [replace(JOINT, transfer=transfer) for transfer in TRANSFERS[1:3]]
+    core = Grid((best, *others))
+    results = Results(dict(CONTEXT), {})
+    bench = MadeUpBench(lambda tried, run: 4.0 if tried == best else 5.9)
+    plan = SweepPlan(JOINT, StagedSearch(core), (), Budget())
+    run_sweep(results, plan, bench, on_step=lambda step: None, on_trial=lambda trial: None)
+    order = [trial.setting for trial in results.of_role(CANDIDATE)]
+    halves = [replace(best, sysctls=JOINT.sysctls), replace(best, transfer=JOINT.transfer)]
+    assert order == [best, *others[:3], *halves, others[3]]
+
+
 def test_a_joint_sweep_is_resumed_from_its_file_at_any_trial(tmp_path):
     path, whole = tmp_path / "results.json", joint_sweep(joint_s, "random")
     for count in (1, 4, len(whole.trials) - 2):
