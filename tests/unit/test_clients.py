@@ -93,6 +93,17 @@ def test_a_prefix_that_s5cmd_takes_for_a_pattern_is_refused() -> None:
         command(S5cmdClient, PrefixSource("bucket", "in[1]/", False, 1))
 
 
+def test_rclone_is_told_of_a_ca_bundle_by_an_option_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found in the environment, it fails the AWS SDK in rclone: unsupported transport."""
+    client = RcloneClient(S3Access(URL), TransferSettings())
+    monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
+    assert "--ca-cert" not in client.command(MANY, "/dest")
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/ca.pem")
+    words = list(client.command(MANY, "/dest"))
+    assert words[words.index("--ca-cert") + 1] == "/ca.pem"
+    assert "AWS_CA_BUNDLE" not in client.all_environment()
+
+
 @pytest.mark.parametrize(
     ("version", "preferred", "wanted"),
     [

@@ -5,6 +5,7 @@ Credentials, profile and region come from the environment and ~/.aws, which all 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 from profiler.pull.clients.interface import PrefixSource
@@ -12,6 +13,7 @@ from profiler.pull.clients.program import ProgramClient
 from profiler.pull.errors import PullError
 
 _RETRIES = "4"  # as botocore; s5cmd takes 46 s with its own 10 where nothing answers
+_CA_BUNDLE = "AWS_CA_BUNDLE"
 _GLOB_CHARACTERS = "*?[]\\"
 
 
@@ -85,10 +87,18 @@ class RcloneClient(ProgramClient):
         concurrency = str(self.settings.max_concurrency)
         options = ["--config", "/dev/null", "--transfers", concurrency, "--log-level", "ERROR"]
         options += ["--retries", "1", "--low-level-retries", _RETRIES]
+        if _CA_BUNDLE in os.environ:
+            options += ["--ca-cert", os.environ[_CA_BUNDLE]]
         address = f"pull:{source.bucket}/{source.prefix}"
         if source.is_one_object:
             return ["copyto", address, f"{directory}/{source.file_name}", *options]
         return ["copy", address, directory, *options]
+
+    def all_environment(self) -> dict[str, str]:
+        """See ProgramClient. The AWS SDK in rclone fails on a CA bundle that it finds there."""
+        environment = super().all_environment()
+        environment.pop(_CA_BUNDLE, None)
+        return environment
 
     def environment(self) -> Mapping[str, str]:
         """See ProgramClient."""
