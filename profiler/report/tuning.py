@@ -18,6 +18,7 @@ from profiler.tune.trial import Trial
 from profiler.tune.tuner import Tuner, Tuning
 
 INTERRUPTED = "Interrupted before the recheck was done"
+_NOISY = "pulls alike differ too much to tell; tune again when host and network are quieter."
 _WIDTH_MAX, _HEIGHT = 100, 14
 _ASCII = str.maketrans("┌┐└┘┤├┬┴─│·", "++++++++-|.")
 
@@ -120,6 +121,8 @@ def conclusion(tuning: Tuning) -> list[str]:
         return [*lines, f"{INTERRUPTED}: nothing is recommended."]
     if tuning.problem:
         return [*lines, f"Nothing is recommended: the recheck failed. {tuning.problem}"]
+    if tuning.recommended is None and tuning.recheck and tuning.recheck.is_noisy:
+        return [*lines, f"No change: {_NOISY}"]
     if tuning.recommended is None:
         return [*lines, f"No change: what holds the defaults back is {tuning.limit}."]
     is_other = tuning.recommended_client != client_at(tuning.default.point)

@@ -19,6 +19,8 @@ from sysctl.statistics import Interval, noise_floor, ratio_interval
 DEFAULT_PAIRS = 6
 #: So many are made whatever they take: a single ratio has no interval.
 FEWEST_PAIRS = 2
+#: Equal pulls that differ by more hide what the settings do.
+NOISY = 0.10
 #: What the recheck may take beyond them, as a part of the search's time.
 SHARE_OF_BUDGET = 1.0
 
@@ -41,6 +43,11 @@ class Recheck:
     def noise_floor(self) -> float:
         """By how much two pulls with the defaults typically differ, as a part."""
         return noise_floor([pull.seconds for pull in self.default])
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether nothing can be told, since pulls with the same settings differ that much."""
+        return self.interval.includes(1.0) and self.noise_floor > NOISY
 
     @property
     def is_faster(self) -> bool:

@@ -105,7 +105,7 @@ def _tell(name: str, seed: int, tuning: Tuning) -> None:
     if tuning.recheck is not None:
         less = 1 - tuning.recheck.interval.estimate
         verdict = "reached" if less >= GOAL else "not reached"
-        print(f"  goal, {GOAL:.0%} of the time saved: {verdict}, {less:+.0%} in the recheck's pairs")
+        print(f"  goal, {GOAL:.0%} of the time saved: {verdict}, {less:+.0%} in the recheck")
 
 
 if __name__ == "__main__":

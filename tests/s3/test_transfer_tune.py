@@ -162,9 +162,8 @@ def test_what_is_wrong_is_said_in_a_sentence(
     assert problem in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_leaves_what_was_measured_in_files(
-    number: signal.Signals, code: int, endpoint: str, destination: Path, tmp_path: Path
+    endpoint: str, destination: Path, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "profiler.cli.main", "transfer", "tune"]
     command += [f"s3://{BUCKET}/object", str(destination), "--endpoint-url", endpoint]
@@ -172,10 +171,10 @@ def test_a_signal_leaves_what_was_measured_in_files(
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=Path(__file__).parents[2], **pipes) as process:
         said = "".join(itertools.takewhile(lambda line: "trial 0:" not in line, process.stderr))
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=20)
     assert "search for at most 125 s" in said
-    assert process.returncode == code, err
+    assert process.returncode == 128 + signal.SIGTERM, err
     assert "Interrupted before the recheck was done: nothing is recommended." in out
     assert json.loads((tmp_path / "out" / "tuning.json").read_text())["interrupted"]
     assert list(csv.DictReader((tmp_path / "out" / "trials.csv").open()))

@@ -228,6 +228,16 @@ def test_the_recheck_begins_no_pair_that_its_time_does_not_allow(limit_s, pairs)
     assert ("of the 6 wanted" in told) == (pairs < 6)
 
 
+def test_noise_is_not_taken_for_a_limit() -> None:
+    noise = itertools.cycle([1.0, 2.0, 0.7])
+    bench = FakeBench(
+        lambda point, number: 3.0 if number < 6 and point != DEFAULT else 4.0 * next(noise)
+    )
+    tuning = tuner(bench, Listed([DEFAULT, at(20)]), budget=Budget(trials=2)).run()
+    assert tuning.recommended is None
+    assert "differ too much to tell" in conclusion(tuning)[-1]
+
+
 # -- a signal ----------------------------------------------------------------------------------
 
 
