@@ -25,10 +25,13 @@ from profiler.pull.errors import Explanation, PullError
 from profiler.pull.prefix import collect, one_job_of
 from profiler.pull.results import Failure, OnProgress, PullResult, RequestTimes, Verification
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import UnsafeKeysError
+from profiler.pull.source import RemoteObject, UnsafeKeysError
 from profiler.pull.verification import SIZE_ONLY
 from profiler.pull.worker import COUNTERS, STOP, DownloadJob, Job, Outcome, VerifyJob
 from profiler.pull.worker_processes import WorkerProcesses
+
+#: Below it the MD5 of a file takes less time than a request for another checksum.
+_SMALL_BYTES = 8 * 2**20
 
 
 class WorkerPool:
@@ -192,17 +195,35 @@ class WorkerPool:
     ) -> tuple[int, ...]:
         """Those of the plan's `numbers` whose final file is the object, by a checksum of S3's.
 
-        A file of which only the size can be compared is not among them. Raises PullError.
+        A file of which only the size can be compared is not among them. Small ones are compared
+        with the listing's ETag first, which saves most of them a request. Raises PullError.
         """
         self.start()
+        small = [each for each in numbers if staging.plan.objects[each].size_bytes < _SMALL_BYTES]
+        same = self._same(staging, small, on_progress, by_listing=True)
+        rest = [each for each in numbers if each not in same]
+        return tuple(sorted(same | self._same(staging, rest, on_progress, by_listing=False)))
+
+    def _same(
+        self,
+        staging: Staging,
+        numbers: Sequence[int],
+        on_progress: OnProgress | None,
+        *,
+        by_listing: bool,
+    ) -> set[int]:
+        """Those that are proved to be the object, by what the listing says or by asking S3."""
         fields = [_job_fields(staging, number) for number in numbers]
         for each in fields:
-            each["part_name"] = each["remote"].file_name
+            remote: RemoteObject = each["remote"]
+            each["part_name"] = remote.file_name
+            if by_listing:
+                each["answer"] = {"ContentLength": remote.size_bytes, "ETag": remote.etag}
         jobs = [VerifyJob(**each, with_checksum=True, publish=False) for each in fields]
         done = Distribution(self._processes, jobs, on_progress).run()
         _raise_unless_worth_keeping(done, ())
         same = (each for each in done.outcomes if not each.problem and each.method != SIZE_ONLY)
-        return tuple(sorted(outcome.job.number for outcome in same))
+        return {outcome.job.number for outcome in same}
 
     def _request_times(self) -> RequestTimes | None:
         """Those of the run that has ended; None for a client that tells none."""
