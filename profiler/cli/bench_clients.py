@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare and print; 0, or 1 when a client could not pull a row."""
+    """Compare and print; 0, or 1 when a row, or a client in one, could not be measured."""
     from rich.console import Console
 
     from profiler.requirements import NEEDED_BY, require

@@ -155,16 +155,18 @@ class Comparison:
     """All rows; `context` is where, when and with what versions they were measured.
 
     `ended_by` is the signal's exception that ended it before its time: what was measured counts.
+    `failed_sources` has a sentence for each row that could not be measured, or not to its end.
     """
 
     rows: tuple[Row, ...]
     context: dict[str, object]
     ended_by: BaseException | None = None
+    failed_sources: tuple[str, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A sentence for each client that could not pull a row."""
-        return tuple(
+        """A sentence for each row that failed, and for each client that could not pull one."""
+        return self.failed_sources + tuple(
             f"{row.name}: {cell.client}: {cell.problem}"
             for row in self.rows
             for cell in row.cells

@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from contracts.errors import WritewiseError
+from contracts.text import printable
 from profiler.client_bench.results import Cell, Comparison, Row, Sample, order_of
 from profiler.pull.clients.interface import Client
 from profiler.pull.errors import PullError
@@ -92,16 +94,23 @@ def compare(
 ) -> Comparison:
     """Pull every row `pulls` times with each client, and once before that does not count.
 
-    Ctrl-C and SIGTERM end it with what was measured until then. Raises WritewiseError when a
-    source cannot be opened.
+    Ctrl-C and SIGTERM end it with what was measured until then, and a source that fails ends its
+    row alone. Raises the first one's WritewiseError when none could be opened.
     """
     measured: list[_Measured] = []
+    failed: list[tuple[str, WritewiseError]] = []
     ended_by: BaseException | None = None
     try:
         for source in sources:
-            with source.opened() as bench:
-                measured.append(_Measured(source.name, bench, clients, on_pull))
-                measured[-1].run(pulls)
+            try:
+                with source.opened() as bench:
+                    measured.append(_Measured(source.name, bench, clients, on_pull))
+                    measured[-1].run(pulls)
+            except WritewiseError as error:
+                failed.append((source.name, error))
     except (KeyboardInterrupt, SystemExit) as signal:
         ended_by = signal
-    return Comparison(tuple(each.row() for each in measured), {}, ended_by)
+    if failed and not measured and ended_by is None:
+        raise failed[0][1]
+    sentences = tuple(printable(f"{name}: {error.message}") for name, error in failed)
+    return Comparison(tuple(each.row() for each in measured), {}, ended_by, sentences)

@@ -212,7 +212,8 @@ def comparison_document(comparison: Comparison) -> Document:
     """The same as plain data, with every pull; seconds, bytes and shares in the names."""
     return {
         "context": comparison.context,
-        "complete": comparison.ended_by is None,
+        "complete": comparison.ended_by is None and not comparison.failed_sources,
+        "failed_sources": list(comparison.failed_sources),
         "rows": [_row_document(row) for row in comparison.rows],
     }
 

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,38 @@ def test_a_signal_keeps_what_was_measured(signal: BaseException) -> None:
     assert bench.log[-1] == "closed"
     assert found.rows[0].cell("direct") is None  # the second round begins backwards
     assert run(FigureBench(direct=1.0, s5cmd=signal), "s5cmd", "direct").rows[0].cell("direct")
+
+
+class GoneSource:
+    """A source that nothing can be had from."""
+
+    name = "gone"
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[FigureBench]:
+        raise PullError("the disk is full", "free space")
+        yield
+
+
+def test_a_row_that_fails_keeps_those_that_are_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, bench = by_name("direct"), FigureBench(direct=1.0)
+    found = compare([bench, GoneSource(), bench], [client], lambda *_: None, 1)
+    assert [len(row.cells[0].samples) for row in found.rows] == [1, 1]
+    assert found.problems == ("gone: the disk is full",)
+    monkeypatch.setattr(bench_clients, "_compare", lambda *_: replace(found, context=CONTEXT))
+    assert main(["bench-clients", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 1
+    assert "gone: the disk is full" in capsys.readouterr().out
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["failed_sources"] == ["gone: the disk is full"]
+    assert document["complete"] is False and len(document["rows"]) == 2
+
+
+def test_without_any_row_the_error_is_told_with_its_hint() -> None:
+    with pytest.raises(PullError) as error:
+        compare([GoneSource()], [by_name("direct")], lambda *_: None, 1)
+    assert error.value.hint == "free space"
 
 
 # -- forms -----------------------------------------------------------------------------------------
