@@ -5,21 +5,18 @@ Of two files that contradict each other the wrong one may be installed. What is 
 
 from __future__ import annotations
 
+import functools
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from contracts.errors import UsageError
 from contracts.text import printable
 from contracts.writing import directory_of, make_directories, write_atomically
-from profiler.beneath import open_file_beneath
+from profiler.own_files import content_of, require_replaceable
 from sysctl.recommendation import RecommendedChange
 from sysctl.render.formats import EVERY_FILE, FORMATS, Format, render_all
 from sysctl.render.snippet import Snippet
-
-#: No file of ours is as large.
-_MAX_BYTES = 2**20
 
 
 def write_snippets(snippets: Iterable[Snippet], folder: Path) -> list[Path]:
@@ -30,36 +27,16 @@ def write_snippets(snippets: Iterable[Snippet], folder: Path) -> list[Path]:
     texts = {folder / snippet.file_name: snippet.text for snippet in snippets}
     make_directories(folder)
     for path in texts:
-        _require_replaceable(path)
+        is_ours = functools.partial(_is_ours, path.name)
+        require_replaceable(path, is_ours, "--output-directory")
     for path, text in texts.items():
         write_atomically(path, text)
     return list(texts)
 
 
-def _require_replaceable(path: Path) -> None:
-    """Nothing is there, or a regular file that begins as ours of that name."""
-    shown = printable(str(path))
-    try:
-        with directory_of(path) as (directory, name):
-            if not _exists(directory, name):
-                return
-            content = _content(directory, name)
-    except OSError as error:
-        raise UsageError(f"cannot write {shown}: {error.strerror}") from None
+def _is_ours(name: str, content: bytes) -> bool:
     own = (each for each in EVERY_FILE if each.has_name(name))
-    if not any(content.startswith(each.begins.encode()) for each in own):
-        raise UsageError(
-            f"{shown} was not written by Writewise; nothing was written",
-            "move it away, or name another folder with --output-directory",
-        )
-
-
-def _exists(directory: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
+    return any(content.startswith(each.begins.encode()) for each in own)
 
 
 def remove_earlier(folder: Path, change: RecommendedChange | None) -> list[Path]:
@@ -84,7 +61,7 @@ def _remove(path: Path, written_as: Format, texts: Mapping[str, str]) -> bool:
     """Whether it was one of ours that says something else, and is gone now."""
     try:
         with directory_of(path) as (directory, name):
-            content = _content(directory, name)
+            content = content_of(directory, name)
             is_other = content != texts.get(name, "").encode()
             if not is_other or not content.startswith(written_as.begins.encode()):
                 return False
@@ -93,14 +70,3 @@ def _remove(path: Path, written_as: Format, texts: Mapping[str, str]) -> bool:
     except OSError as error:
         message = f"cannot remove the old {printable(str(path))}: {error.strerror}"
         raise UsageError(message) from None
-
-
-def _content(directory: int, name: str) -> bytes:
-    """A regular file's content; nothing of a link, or of what cannot be read."""
-    try:  # looked at before it is opened: that alone would start some devices
-        if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-            return b""
-        with os.fdopen(open_file_beneath(directory, [name]), "rb") as file:
-            return file.read(_MAX_BYTES)
-    except OSError:
-        return b""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contracts.text import printable
-from profiler.cli.common import add_access_arguments, terminable
+from profiler.cli.common import add_access_arguments, measuring_alone, terminable
 
 if TYPE_CHECKING:
     from profiler.tune.bench import TransferBench
@@ -89,37 +87,26 @@ def _tune(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from profiler.report.tuning import plan_text, print_trial, print_tuning
+    from profiler.tune.folder import prepare
     from profiler.tune.outputs import write_outputs
 
     progress = Console(stderr=True)
     with terminable():
         bench = _bench(arguments)
         tuner = _tuner(arguments, bench, lambda trial: print_trial(trial, progress))
-        with _alone(arguments.destination):
+        with measuring_alone(f"transfer tune to {arguments.destination}"):
+            prepare(arguments.output)  # what is wrong with it is said before the search
             context = bench.context()
             progress.print(plan_text(tuner), style="dim", soft_wrap=True, highlight=False)
             tuning = replace(tuner.run(), context=context)
-        written, left_out = write_outputs(tuning, arguments.output)
-    print_tuning(tuning, Console())
+        try:
+            written, left_out = write_outputs(tuning, arguments.output)
+        finally:  # whatever became of the folder meanwhile
+            print_tuning(tuning, Console())
     _tell_files(tuning, arguments.output, written, left_out)
     if tuning.ended_by is not None:
         raise tuning.ended_by
     return 0
-
-
-@contextlib.contextmanager
-def _alone(destination: Path) -> Iterator[None]:
-    """Nothing else of ours measures or changes this host meanwhile: by the lock of `sweep`.
-
-    Root alone can take it. Raises LockedError.
-    """
-    from sysctl.host.host import WRITER, Host
-
-    if os.geteuid():
-        yield
-        return
-    with Host.lasting(WRITER, f"transfer tune to {destination}"):
-        yield
 
 
 def _tell_files(

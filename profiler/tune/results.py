@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 from contracts.errors import RequirementError
 from profiler.tune.trial import Trial
 from profiler.tune.tuner import Tuning
+from sysctl.render.snippet import TITLE
 
 if TYPE_CHECKING:
     import pandas
+
+_ABOUT = f"{TITLE}the trials of `writewise transfer tune`."
+#: With these the rows begin, by which the CSV file is known as ours.
+FIRST_COLUMNS = ("trial", "ended_s", "state")
+#: What a spreadsheet takes for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def rows(tuning: Tuning) -> list[dict[str, Any]]:
@@ -36,10 +43,9 @@ def _best_so_far(trials: Sequence[Trial]) -> list[float]:
 
 def _row(trial: Trial, best_s: float) -> dict[str, Any]:
     count = len(trial.pulls)
+    first = (trial.number, trial.ended_s, trial.state.value)
     return {
-        "trial": trial.number,
-        "ended_s": trial.ended_s,
-        "state": trial.state.value,
+        **dict(zip(FIRST_COLUMNS, first)),
         **trial.point,
         "mean_s": trial.mean_s,
         "best_s": best_s,
@@ -52,13 +58,20 @@ def _row(trial: Trial, best_s: float) -> dict[str, Any]:
 
 
 def csv_text(tuning: Tuning) -> str:
-    """The rows as CSV with a header, lines ended by a line feed."""
-    table = rows(tuning)
+    """The rows as CSV with a header, lines ended by a line feed.
+
+    A problem may begin with a key of the bucket: none is taken for a formula.
+    """
+    table = [{**row, "problem": _no_formula(row["problem"])} for row in rows(tuning)]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(table[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(table)
     return text.getvalue()
+
+
+def _no_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def data_frame(tuning: Tuning) -> pandas.DataFrame:
@@ -76,7 +89,8 @@ def parquet_bytes(tuning: Tuning) -> bytes:
     from pyarrow import parquet
 
     sink = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.Table.from_pylist(rows(tuning)), sink)
+    table = pyarrow.Table.from_pylist(rows(tuning))
+    parquet.write_table(table.replace_schema_metadata({"about": _ABOUT}), sink)
     return bytes(sink.getvalue())
 
 
@@ -107,7 +121,7 @@ def image_bytes(tuning: Tuning) -> bytes:
     axes.set(xlabel="search time (s)", ylabel="mean time of a pull (s)", ylim=(0, None))
     axes.legend(loc="lower right")  # below the best, where no trial is
     image = io.BytesIO()
-    figure.savefig(image, format="svg", metadata={"Date": None})
+    figure.savefig(image, format="svg", metadata={"Date": None, "Title": _ABOUT})
     return image.getvalue()
 
 

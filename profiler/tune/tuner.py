@@ -49,9 +49,14 @@ class Tuning:
         return best_of(self.trials)
 
     @property
+    def has_verdict(self) -> bool:
+        """Whether it came to its end: only then it says whether anything is to be changed."""
+        return self.ended_by is None and not self.problem
+
+    @property
     def recommended(self) -> TransferSettings | None:
         """The settings to change to, or None when the recheck did not show that they are faster."""
-        if self.ended_by is not None or self.problem:
+        if not self.has_verdict:
             return None
         if self.recheck is None or not self.recheck.is_faster:
             return None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts.errors import UsageError
 from profiler.cli.main import main
 from profiler.lab.s3_server import S3Server
 from profiler.pull.access import S3Access
@@ -155,11 +156,37 @@ def test_the_command_from_end_to_end(
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(
-    words: str, problem: str, endpoint: str, destination: Path, capsys
+    words: str, problem: str, endpoint: str, destination: Path, tmp_path: Path, capsys
 ) -> None:
     command = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} {words}"
-    assert main(command.split()) == 2
+    assert main(f"{command} --output {tmp_path}/out".split()) == 2
     assert problem in capsys.readouterr().err
+
+
+def test_a_folder_of_others_is_refused_before_the_search(
+    endpoint: str, destination: Path, tmp_path: Path, capsys
+) -> None:
+    (tmp_path / "transfer.json").write_text("{}")
+    words = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} "
+    assert main(f"{words} --output {tmp_path}".split()) == 2
+    printed = capsys.readouterr()
+    assert "transfer.json was not written by Writewise" in printed.err
+    assert "trial 0" not in printed.err
+
+
+def test_a_folder_that_fails_after_the_search_does_not_lose_the_table(
+    endpoint: str, destination: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise UsageError("cannot write tuning.json: No space left on device")
+
+    monkeypatch.setattr("profiler.tune.outputs.write", full)
+    words = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} "
+    words += f"--trials 1 --pulls 1 --strategy random --output {tmp_path}/out"
+    assert main(words.split()) == 2
+    printed = capsys.readouterr()
+    assert "The search ended after 1 trial" in printed.out
+    assert "No space left on device" in printed.err
 
 
 def test_a_signal_leaves_what_was_measured_in_files(

@@ -6,7 +6,7 @@ import configparser
 import csv
 import io
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,9 @@ from profiler.pull.settings import TransferSettings, parse_settings
 from profiler.report.tuning import conclusion, print_trial, print_tuning
 from profiler.tune import results
 from profiler.tune.budget import Budget
+from profiler.tune.folder import prepare
 from profiler.tune.outputs import aws_config, write_outputs
+from profiler.tune.results import csv_text
 from profiler.tune.space import POST_AXES, point_of
 from profiler.tune.trial import State, Trial
 from profiler.tune.tuner import Tuning
@@ -119,16 +121,67 @@ def test_a_recheck_that_fails_does_not_lose_the_trials(tmp_path: Path) -> None:
     )
 
 
-def test_a_symlink_of_that_name_is_replaced_and_not_followed(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
+def test_a_symlink_of_that_name_is_neither_followed_nor_replaced(tmp_path: Path) -> None:
+    victim, folder = tmp_path / "victim", tmp_path / "out"
     victim.write_text("as it was")
-    folder = tmp_path / "out"
     folder.mkdir()
     (folder / "tuning.json").symlink_to(victim)
-    write_outputs(tuning(), folder)
+    with pytest.raises(UsageError, match="was not written by Writewise"):
+        write_outputs(tuning(), folder)
     assert victim.read_text() == "as it was"
-    assert not (folder / "tuning.json").is_symlink()
-    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+    assert [path.name for path in folder.iterdir()] == ["tuning.json"]
+
+
+@pytest.mark.parametrize("name", [*sorted(SETTINGS_FILES), "trials.csv", "best.svg"])
+@pytest.mark.parametrize("best_s", [4.9, 8.2])
+def test_a_file_of_others_is_neither_replaced_nor_removed(
+    tmp_path: Path, name: str, best_s: float
+) -> None:
+    (tmp_path / name).write_text("max_concurrency: mine\n")
+    with pytest.raises(UsageError, match="was not written by Writewise; nothing was written"):
+        prepare(tmp_path)
+    with pytest.raises(UsageError, match="was not written by Writewise"):
+        write_outputs(tuning(best_s=best_s), tmp_path)
+    assert (tmp_path / name).read_text() == "max_concurrency: mine\n"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_all_files_of_a_tuning_are_known_as_its_own(tmp_path: Path) -> None:
+    first, _ = write_outputs(tuning(), tmp_path)
+    prepare(tmp_path)
+    again, _ = write_outputs(tuning(), tmp_path)
+    assert set(again) == set(first) == {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_tuning_without_a_verdict_leaves_the_settings_of_an_earlier_one(tmp_path: Path) -> None:
+    write_outputs(tuning(), tmp_path)
+    before = {name: (tmp_path / name).read_bytes() for name in SETTINGS_FILES}
+    for unfinished in (
+        replace(tuning(best_s=8.2), ended_by=KeyboardInterrupt()),
+        replace(tuning(), problem="the network is gone"),
+    ):
+        written, _ = write_outputs(unfinished, tmp_path)
+        assert SETTINGS_FILES.isdisjoint(written)
+        assert {name: (tmp_path / name).read_bytes() for name in SETTINGS_FILES} == before
+
+
+def test_the_interval_of_a_single_pair_is_json_too(tmp_path: Path) -> None:
+    found = tuning()
+    single = replace(found.recheck, default=found.recheck.default[:1], best=found.recheck.best[:1])
+    write_outputs(replace(found, recheck=single), tmp_path)
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    text = (tmp_path / "tuning.json").read_text()
+    assert json.loads(text, parse_constant=refuse)["recheck"]["interval"]["high"] is None
+
+
+def test_no_cell_of_the_csv_is_a_formula() -> None:
+    found = tuning()
+    failed = replace(found.trials[2], state=State.FAILED, problem="=cmd|'/c calc': denied")
+    table = csv.DictReader(io.StringIO(csv_text(replace(found, trials=(*found.trials, failed)))))
+    assert [row["problem"] for row in table] == ["", "", "", "'=cmd|'/c calc': denied"]
 
 
 def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
@@ -136,7 +189,7 @@ def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         write_outputs(tuning(), tmp_path / "file")
     (tmp_path / "tuning.json").mkdir()
-    with pytest.raises(UsageError, match="cannot write"):
+    with pytest.raises(UsageError, match="was not written by Writewise"):
         write_outputs(tuning(), tmp_path)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
