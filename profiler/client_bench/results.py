@@ -11,7 +11,8 @@ from statistics import median
 from typing import TypeVar
 
 from profiler.pull.clients.catalogue import DEFAULT
-from sysctl.statistics import Interval, ratio_interval
+from sysctl.choice import MIN_GAIN
+from sysctl.statistics import CONFIDENCE, Interval, confidence_of_each, ratio_interval
 
 #: What times are divided by, where it was measured; else the default client.
 YARDSTICK = "aws-sync"
@@ -43,16 +44,23 @@ class Sample:
 
 @dataclass(frozen=True)
 class Cell:
-    """The pulls of one row by one client; medians of them, None without any.
+    """The pulls of one row by one client; medians of them, None without any or if one failed.
 
-    `problem` is why there are not more.
+    `problem` is why it failed: what is measured of such a client is that of lucky pulls.
     """
 
     client: str
     samples: tuple[Sample, ...]
     problem: str = field(default="", compare=False)
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has pulls, none of which failed."""
+        return bool(self.samples) and not self.problem
+
     def _median(self, of: Callable[[Sample], float | None]) -> float | None:
+        if not self.is_measured:
+            return None
         values = [value for value in map(of, self.samples) if value is not None]
         return median(values) if values else None
 
@@ -73,19 +81,13 @@ class Cell:
 
     @property
     def cpu_seconds_per_gib(self) -> float | None:
-        """CPU time of the client for each GiB."""
-        return self._median(lambda sample: sample.cpu_seconds / (sample.bytes / _GIB))
+        """CPU time of the client for each GiB; None where there is not a byte."""
+        return self._median(lambda sample: _per_gib(sample.cpu_seconds, sample.bytes))
 
     @property
     def server_cpu_seconds_per_gib(self) -> float | None:
         """CPU time of the server for each GiB; None where it is not on this host."""
-        return self._median(
-            lambda sample: (
-                None
-                if sample.server_cpu_seconds is None
-                else sample.server_cpu_seconds / (sample.bytes / _GIB)
-            )
-        )
+        return self._median(lambda sample: _per_gib(sample.server_cpu_seconds, sample.bytes))
 
     @property
     def peak_rss_bytes(self) -> float | None:
@@ -113,8 +115,8 @@ class Row:
     cells: tuple[Cell, ...]
 
     def cell(self, client: str) -> Cell | None:
-        """The cell of a client, None if it has no pull."""
-        found = (each for each in self.cells if each.client == client and each.samples)
+        """The cell of a client, None if it has no pull or failed."""
+        found = (each for each in self.cells if each.client == client and each.is_measured)
         return next(found, None)
 
     @property
@@ -122,7 +124,9 @@ class Row:
         """The client that times are divided by; None when neither that nor the default ran."""
         return next((name for name in (YARDSTICK, DEFAULT.name) if self.cell(name)), None)
 
-    def ratio(self, client: str, base: str | None) -> Interval | None:
+    def ratio(
+        self, client: str, base: str | None, confidence: float = CONFIDENCE
+    ) -> Interval | None:
         """Time of a client by that of `base`, in pairs of a round; None without a pair."""
         one, other = self.cell(client), self.cell(base) if base else None
         if one is None or other is None:
@@ -133,20 +137,28 @@ class Row:
             for sample in one.samples
             if sample.round in seconds
         ]
-        return ratio_interval(ratios) if ratios else None
+        return ratio_interval(ratios, confidence) if ratios else None
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The clients that are compared with the default one."""
+        names = (cell.client for cell in self.cells if cell.is_measured)
+        return tuple(name for name in names if name != DEFAULT.name)
 
     @property
     def faster_than_default(self) -> tuple[tuple[str, Interval], ...]:
-        """Clients that are faster for certain, the fastest first.
+        """Clients that are faster for certain and by a gain worth having, the fastest first.
 
-        That is when the interval of the paired ratios excludes equality with the default client.
+        That is when the gain is more than `MIN_GAIN` and the interval of the paired ratios
+        excludes equality. It is wider than 95 %: of several rivals one looks faster by chance.
         """
-        compared = [
-            (cell.client, self.ratio(cell.client, DEFAULT.name))
-            for cell in self.cells
-            if cell.client != DEFAULT.name
+        confidence = confidence_of_each(len(self.rivals))
+        compared = [(name, self.ratio(name, DEFAULT.name, confidence)) for name in self.rivals]
+        certain = [
+            (name, ratio)
+            for name, ratio in compared
+            if ratio and ratio.high < 1 and ratio.estimate * (1 + MIN_GAIN) <= 1
         ]
-        certain = [(name, ratio) for name, ratio in compared if ratio and ratio.high < 1]
         return tuple(sorted(certain, key=lambda item: item[1].estimate))
 
 
@@ -172,6 +184,10 @@ class Comparison:
             for cell in row.cells
             if cell.problem
         )
+
+
+def _per_gib(seconds: float | None, size_bytes: int) -> float | None:
+    return None if seconds is None or not size_bytes else seconds / (size_bytes / _GIB)
 
 
 def order_of(clients: Sequence[T], round_number: int) -> tuple[T, ...]:

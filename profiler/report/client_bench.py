@@ -16,7 +16,8 @@ from contracts.units import counted, format_seconds, format_size
 from profiler.client_bench.context import IN_MEMORY
 from profiler.client_bench.results import Cell, Comparison, Row, Sample
 from profiler.pull.clients.catalogue import DEFAULT
-from sysctl.statistics import Interval
+from sysctl.choice import MIN_GAIN
+from sysctl.statistics import CONFIDENCE, Interval
 
 _NONE = "-"
 _MANY = 100  # times as long: as good as unknown, as the interval of two pairs may be
@@ -90,11 +91,15 @@ def verdict(row: Row) -> str:
         return f"{row.name}: nothing is recommended, since {DEFAULT.name} was not measured"
     faster = row.faster_than_default
     if not faster:
-        return f"{row.name}: no change; no client is faster than {DEFAULT.name} for certain"
+        return (
+            f"{row.name}: no change; no client is faster than {DEFAULT.name} for certain and by "
+            f"more than {MIN_GAIN:.0%}"
+        )
     name, ratio = faster[0]
+    others = f" for all {len(row.rivals)} clients together" if len(row.rivals) > 1 else ""
     return (
         f"{row.name}: pull --client {name}; it takes {ratio.estimate:.2f} of the time that "
-        f"{DEFAULT.name} takes (95 %: {_interval_text(ratio)})"
+        f"{DEFAULT.name} takes ({_interval_text(ratio)}; {CONFIDENCE:.0%} certain{others})"
     )
 
 

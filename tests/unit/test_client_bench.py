@@ -119,6 +119,48 @@ def test_a_faster_client_is_recommended_only_when_it_is_certain() -> None:
     assert "nothing is recommended" in report.verdict(row(cell("s5cmd", 1.0, 1.0)))
 
 
+def test_a_gain_that_is_too_small_recommends_nothing() -> None:
+    """0.5 % faster each time: certain, and not worth a change; 6 % is."""
+    small, large = (
+        row(cell("direct", 1.0, 1.0001, 1.0), cell("s5cmd", *[seconds] * 3))
+        for seconds in (0.995, 0.94)
+    )
+    ratio = small.ratio("s5cmd", "direct")
+    assert ratio is not None and ratio.high < 1
+    assert small.faster_than_default == ()
+    assert [name for name, _ in large.faster_than_default] == ["s5cmd"]
+
+
+def test_one_of_many_clients_must_be_more_certain_than_one_alone() -> None:
+    default, lucky = cell("direct", 1.0, 1.0, 1.0), cell("s5cmd", 0.85, 0.8, 0.9)
+    alone = row(default, lucky)
+    assert [name for name, _ in alone.faster_than_default] == ["s5cmd"]
+    others = [cell(f"other-{number}", 1.1, 1.2, 1.1) for number in range(8)]
+    assert row(default, lucky, *others).faster_than_default == ()
+    failed = [cell(each.client, 1.1, problem="gone") for each in others]
+    assert row(default, lucky, *failed).faster_than_default  # those are no comparisons
+    sure = row(default, cell("s5cmd", 0.5, 0.5, 0.5), *others)
+    assert "95% certain for all 9 clients together" in report.verdict(sure)
+
+
+def test_a_client_that_failed_later_is_neither_shown_nor_recommended() -> None:
+    failed = cell("s5cmd", 0.1, 0.1, problem="a key failed")
+    found = row(cell("direct", 1.0, 1.0, 1.0), failed)
+    assert found.faster_than_default == () and found.ratio("s5cmd", "direct") is None
+    assert report.cells(found)[-1][:3] == ("s5cmd", "-", "-")
+    default_failed = row(cell("direct", 1.0, problem="no"), cell("s5cmd", 0.5))
+    assert default_failed.yardstick is None
+    assert "direct was not measured" in report.verdict(default_failed)
+
+
+def test_objects_without_a_byte_have_no_cpu_time_for_each_gib() -> None:
+    empty = replace(sample(1.0, server_cpu_seconds=0.1), bytes=0)
+    found = Cell("direct", (empty,))
+    assert found.cpu_seconds_per_gib is None and found.server_cpu_seconds_per_gib is None
+    assert found.mib_per_s == 0.0 and found.objects_per_s == 64.0
+    assert report.cells(row(found))[0][4:6] == ("-", "-")
+
+
 # -- the run ---------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,12 @@ import random
 
 import pytest
 
-from sysctl.statistics import _order_statistics, noise_floor, ratio_interval
+from sysctl.statistics import (
+    _order_statistics,
+    confidence_of_each,
+    noise_floor,
+    ratio_interval,
+)
 
 
 def test_students_interval_is_that_of_the_tables():
@@ -35,6 +40,34 @@ def test_the_order_statistics_are_those_of_the_sign_test(count, ranks):
     """Tables of the sign test: two-sided 5 % leaves 0 of 6 and of 8, 1 of 9 and 5 of 20."""
     ratios = [1.0 + rank / 100 for rank in range(count)]
     assert _order_statistics(ratios[::-1]) == (ratios[ranks[0]], ratios[ranks[1]])
+
+
+def test_more_confidence_needs_more_ratios_for_order_statistics():
+    """The extremes of 8 hold the median with 1 - 2/2^8 = 99.2 %, those of 7 with 98.4 %."""
+    ratios = [0.5 + number / 100 for number in range(8)]
+    assert _order_statistics(ratios, 0.99) == (ratios[0], ratios[-1])
+    assert _order_statistics(ratios[:7], 0.99) is None
+    assert _order_statistics(ratios[:5]) is None
+
+
+@pytest.mark.parametrize("count", [3, 8])
+def test_more_confidence_widens_the_interval(count):
+    ratios = [0.5 + number / 100 for number in range(count)]
+    usual, wide = ratio_interval(ratios), ratio_interval(ratios, confidence_of_each(9))
+    assert wide.low <= usual.low and wide.high >= usual.high
+    assert wide.estimate == usual.estimate
+
+
+def test_a_wider_interval_of_few_ratios_is_that_of_the_tables():
+    """Two ratios: t(0.995, 1) = 63.657 times the half difference of the logarithms."""
+    centre, half = (math.log(0.5) + math.log(0.6)) / 2, (math.log(0.6) - math.log(0.5)) / 2
+    wide = ratio_interval([0.5, 0.6], 0.99)
+    assert wide.high == pytest.approx(math.exp(centre + 63.657 * half), rel=1e-4)
+
+
+def test_errors_of_several_comparisons_add_up_to_those_of_one():
+    assert confidence_of_each(1) == confidence_of_each(0) == pytest.approx(0.95)
+    assert confidence_of_each(10) == pytest.approx(0.995)
 
 
 def covered(count, repeats=400):
