@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterable, Sequence
 from profiler.beneath import directory_beneath
 from profiler.pull.errors import PullError
 
-#: After the name of the directory that a program fetches into: where it may keep a cache.
-CACHE_SUFFIX = ".cache"
 _LOCK_TIMEOUT_S = 5.0
 _RETRY_S = 0.02
 _ANY_RUN = "[0-9a-f]{16}"
@@ -86,7 +84,7 @@ def remove(root_fd: int, directories: Iterable[Sequence[str]], token: str = _ANY
     for names in directories:
         with contextlib.suppress(OSError), directory_beneath(root_fd, names) as directory_fd:
             _remove_files(directory_fd, parts)
-    programs = re.compile(rf"{part_prefix(root_fd)}{token}-all\.part({CACHE_SUFFIX})?")
+    programs = re.compile(rf"{part_prefix(root_fd)}{token}-all\.part")
     for name in filter(programs.fullmatch, os.listdir(root_fd)):
         shutil.rmtree(f"/proc/self/fd/{root_fd}/{name}", ignore_errors=True)  # follows no symlink
 

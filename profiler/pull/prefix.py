@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contracts.text import printable
 from profiler.beneath import directory_beneath, open_file_beneath
 from profiler.pull.destination import Staging
+from profiler.pull.program_directory import FILES
 from profiler.pull.results import Failure
 from profiler.pull.source import RemoteObject
 from profiler.pull.worker import PrefixJob
@@ -40,7 +41,7 @@ def one_job_of(staging: Staging) -> PrefixJob:
 def collect(
     staging: Staging, directory: str, incomplete: str
 ) -> tuple[tuple[int, ...], tuple[Failure, ...]]:
-    """Make part files of the plan's objects in `directory`: the numbers of those that are there.
+    """Make part files of what a program fetched: the numbers of the objects that are there.
 
     The others are failures, with `incomplete` as the reason. Nothing is taken for a file of the
     program's that is no regular file, or lies behind a symlink.
@@ -69,6 +70,6 @@ def _take(staging: Staging, directory: str, number: int, remote: RemoteObject) -
 
 @contextlib.contextmanager
 def _directories(root_fd: int, directory: str, below: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    source = directory_beneath(root_fd, (directory, *below))
+    source = directory_beneath(root_fd, (directory, FILES, *below))
     with source as source_fd, directory_beneath(root_fd, below) as target_fd:
         yield source_fd, target_fd

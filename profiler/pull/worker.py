@@ -30,7 +30,8 @@ from profiler.pull.clients.interface import (
     PullClient,
 )
 from profiler.pull.destination import publish
-from profiler.pull.errors import Explanation, explain, explain_local
+from profiler.pull.errors import Explanation, explain
+from profiler.pull.program_directory import made_below
 from profiler.pull.source import RemoteObject
 from profiler.pull.upload_parts import PartBytes
 from profiler.pull.verification import SIZE_ONLY, forget_cached, verify
@@ -206,14 +207,10 @@ def _download(job: Job, client: AnyClient, counter: Counter) -> Answer | None:
 
 
 def _download_all(job: PrefixJob, client: AnyClient, counter: Counter) -> Outcome:
-    """One directory, made here and open to nobody else; its path is the program's argument."""
-    directory = f"{job.root_path}/{job.part_name}"
-    try:
-        os.mkdir(directory, 0o700)  # noqa: PTH102 - below a descriptor
-    except OSError as error:
-        raise explain_local(error, "the directory of a program's files") from error
     source = PrefixSource(job.bucket, job.remote.key, job.is_one_object, job.remote.size_bytes)
-    incomplete = cast(PrefixClient, client).download_all(source, directory, counter.add_bytes)
+    fetch = cast(PrefixClient, client).download_all
+    with made_below(job.root_path, job.part_name) as directory:
+        incomplete = fetch(source, directory, counter.add_bytes)
     return Outcome(job, time.monotonic_ns(), incomplete=incomplete)
 
 

@@ -13,6 +13,7 @@ from profiler.pull.access import S3Access
 from profiler.pull.clients import program
 from profiler.pull.clients.catalogue import ALL, DEFAULT, NAMES, by_name, usable
 from profiler.pull.clients.interface import PrefixSource
+from profiler.pull.clients.mountpoint import CachedMountpointClient, MountpointClient
 from profiler.pull.clients.program import ProgramClient, program_version
 from profiler.pull.clients.programs import AwsCopyClient, AwsSyncClient, RcloneClient, S5cmdClient
 from profiler.pull.clients.survey import transfer_client_of_aws
@@ -72,6 +73,8 @@ def test_a_client_that_is_not_here_is_refused_with_its_install_line(
         (AwsCopyClient, MANY, "s3 cp --recursive s3://bucket/in/ /dest --only-show-errors"),
         (RcloneClient, MANY, "copy pull:bucket/in/ /dest --config /dev/null --transfers 7"),
         (RcloneClient, ONE, "copyto pull:bucket/in/a b /dest/a b --config /dev/null"),
+        (MountpointClient, ONE, "--read-only --foreground --prefix in/ --endpoint-url"),
+        (CachedMountpointClient, MANY, "/cache --read-only --foreground --prefix in/"),
     ],
 )
 def test_a_program_is_told_what_to_fetch(

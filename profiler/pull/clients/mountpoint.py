@@ -1,7 +1,8 @@
 """Mountpoint for Amazon S3 (`mount-s3`): mount the prefix, copy its files, unmount.
 
 The mount is made in a mount namespace of the program's own, and read through `/proc/PID/root`: it
-goes with the program, however that ends, and nobody else ever sees it.
+goes with the program, however that ends, and nobody else ever sees it. It is at a directory of
+root's, since the destination's owner could have any path there lead elsewhere.
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import IO
 
-from profiler.processes import die_with_parent, keep_mounts_to_itself
+from profiler.processes import keep_mounts_to_itself
 from profiler.pull.clients.direct import write_all
 from profiler.pull.clients.interface import OnBytes, PrefixSource
 from profiler.pull.clients.program import ProgramClient, reason, require_program
 from profiler.pull.errors import PullError
-from profiler.pull.leftovers import CACHE_SUFFIX
+from profiler.pull.program_directory import CACHE
 
 _LOOK_S = 0.02
 _MOUNT_TIMEOUT_S = 30.0
-_UNMOUNT_TIMEOUT_S = 2.0
+_UNMOUNT_TIMEOUT_S = 0.5  # a worker that is told to stop has 0.8 s
+#: Where none but root can rename what is in it.
+_MOUNT_DIRECTORY = "/run"
 
 
 class MountpointClient(ProgramClient):
@@ -34,7 +38,7 @@ class MountpointClient(ProgramClient):
     program = "mount-s3"
 
     def command(self, source: PrefixSource, directory: str) -> Sequence[str]:
-        """See ProgramClient; `directory` is where it is mounted."""
+        """See ProgramClient; where the prefix is to be mounted is added to the arguments."""
         prefix = source.prefix.rpartition("/")[0] + "/" if "/" in source.prefix else ""
         options = ["--read-only", "--foreground"]
         if prefix:
@@ -45,40 +49,20 @@ class MountpointClient(ProgramClient):
             options += ["--region", region]
         if not self.access.sign_requests:
             options.append("--no-sign-request")
-        return [source.bucket, directory, *options]
+        return [*options, source.bucket]
 
     def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
         """See PrefixClient. The answer says how many files could not be read."""
-        place = os.path.realpath(directory)
-        program_path = require_program(self.program)
-        arguments = [program_path, *self.command(source, place)]
-        with self._mounted(arguments, place, on_bytes) as mounted:
+        arguments = [require_program(self.program), *self.command(source, directory)]
+        with self._mounted(arguments, on_bytes) as mounted:
             names = [source.file_name] if source.is_one_object else _names_below(mounted)
             return self._copy(names, mounted, directory, on_bytes)
 
     @contextlib.contextmanager
-    def _mounted(self, arguments: Sequence[str], place: str, on_bytes: OnBytes) -> Iterator[str]:
+    def _mounted(self, arguments: Sequence[str], on_bytes: OnBytes) -> Iterator[str]:
         """A path to the mount, which is gone after the block."""
-        with tempfile.TemporaryFile() as output:
-            parent_pid = os.getpid()
-
-            def prepare() -> None:
-                die_with_parent(parent_pid)
-                keep_mounts_to_itself()
-
-            try:
-                process = subprocess.Popen(
-                    arguments,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env=self.all_environment(),
-                    start_new_session=True,
-                    preexec_fn=prepare,
-                )
-            except subprocess.SubprocessError:
-                sentence = "mount-s3 cannot be started apart from other mounts"
-                raise PullError(sentence, "run as root") from None
+        with tempfile.TemporaryFile() as output, _place_to_mount_at() as place:
+            process = self._start_apart([*arguments, place], output)
             try:
                 mounted = f"/proc/{process.pid}/root{place}"
                 if not _appears(process, mounted, place, on_bytes):
@@ -86,6 +70,12 @@ class MountpointClient(ProgramClient):
                 yield mounted
             finally:
                 _end(process)
+
+    def _start_apart(self, arguments: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+        try:
+            return self.start(arguments, output, keep_mounts_to_itself)
+        except subprocess.SubprocessError:
+            raise _needs_root() from None
 
     def _copy(self, names: Sequence[str], mounted: str, directory: str, on_bytes: OnBytes) -> str:
         block_bytes = self.settings.io_chunksize
@@ -114,7 +104,7 @@ class CachedMountpointClient(MountpointClient):
 
     def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
         """See MountpointClient."""
-        cache = os.path.realpath(directory) + CACHE_SUFFIX
+        cache = _cache_beside(directory)
         os.mkdir(cache, 0o700)  # noqa: PTH102 - text
         try:
             return super().download_all(source, directory, on_bytes)
@@ -123,7 +113,25 @@ class CachedMountpointClient(MountpointClient):
 
     def command(self, source: PrefixSource, directory: str) -> Sequence[str]:
         """See MountpointClient."""
-        return [*super().command(source, directory), "--cache", directory + CACHE_SUFFIX]
+        return ["--cache", _cache_beside(directory), *super().command(source, directory)]
+
+
+def _cache_beside(directory: str) -> str:
+    return f"{os.path.dirname(directory)}/{CACHE}"  # noqa: PTH120 - text
+
+
+@contextlib.contextmanager
+def _place_to_mount_at() -> Iterator[str]:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="writewise-mount-", dir=_MOUNT_DIRECTORY)
+    except PermissionError:
+        raise _needs_root() from None
+    with folder as place:
+        yield place
+
+
+def _needs_root() -> PullError:
+    return PullError("mount-s3 cannot be started apart from other mounts", "run as root")
 
 
 def _appears(process: subprocess.Popen[bytes], mounted: str, place: str, on_bytes: OnBytes) -> bool:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
 from contracts.environment import for_programs, safe_path
@@ -104,16 +104,7 @@ class ProgramClient:
         output: IO[bytes],
     ) -> int:
         """The exit code; the program's group of processes is gone then, whatever happens."""
-        parent_pid = os.getpid()
-        process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=self.all_environment(),
-            start_new_session=True,
-            preexec_fn=lambda: die_with_parent(parent_pid),
-        )
+        process = self.start(arguments, output)
         try:
             _count_while_running(process, directory, total_bytes, on_bytes)
         finally:
@@ -121,6 +112,29 @@ class ProgramClient:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         return process.returncode
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        output: IO[bytes],
+        prepare: Callable[[], None] = lambda: None,
+    ) -> subprocess.Popen[bytes]:
+        """Start it, in a group of its own; it calls `prepare` first, and ends with this thread."""
+        parent_pid = os.getpid()
+
+        def begin() -> None:
+            die_with_parent(parent_pid)
+            prepare()
+
+        return subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=self.all_environment(),
+            start_new_session=True,
+            preexec_fn=begin,
+        )
 
     def all_environment(self) -> dict[str, str]:
         """The environment with credentials, which the program needs; PATH as for others."""

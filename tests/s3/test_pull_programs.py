@@ -1,0 +1,79 @@
+"""Pulls by a program: whoever owns the destination, and however the program behaves.
+
+The program is a script in the place of s5cmd. Its last argument is where its files belong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from profiler.lab.s3_server import S3Server
+from profiler.measured_pull import PullMeasurement, measure_pull
+from profiler.pull.access import S3Access
+from profiler.pull.clients.programs import S5cmdClient
+from profiler.pull.destination import Destination
+from profiler.pull.settings import TransferSettings
+from profiler.pull.source import Location, list_plan
+from profiler.pull.workers import WorkerPool
+from tests.s3.conftest import BUCKET
+
+CONTENT = {"a": b"the first", "b": b"the second"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    root = tmp_path_factory.mktemp("buckets")
+    (root / BUCKET).mkdir()
+    for key, content in CONTENT.items():
+        (root / BUCKET / key).write_bytes(content)
+    with S3Server(root, first_byte_latency_s=None, rate_bytes_per_s=None) as server:
+        yield server
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "programs" / "s5cmd"
+    path.parent.mkdir(mode=0o755)
+    path.touch(0o755)
+    monkeypatch.setenv("PATH", f"{path.parent}:{os.environ['PATH']}")
+    return path
+
+
+def write(program: Path, *lines: str) -> None:
+    program.write_text("\n".join(["#!/bin/sh", "for place; do :; done", *lines]))
+
+
+def pull(server: S3Server, destination: Path, **options: object) -> PullMeasurement:
+    access = S3Access(server.endpoint_url)
+    plan = list_plan(access, Location(BUCKET, ""))
+    with WorkerPool(access, TransferSettings(), 1, S5cmdClient) as pool:
+        return measure_pull(
+            pool,
+            plan,
+            Destination(destination),
+            None,
+            durable=False,
+            **options,  # type: ignore[arg-type]
+        )
+
+
+def test_the_owner_of_the_destination_leads_a_program_nowhere_else(
+    server: S3Server, program: Path, destination: Path, tmp_path: Path
+) -> None:
+    """While it runs, its directory is renamed and a symlink takes its name."""
+    outside = tmp_path / "outside"
+    (outside / "files").mkdir(parents=True)
+    write(
+        program,
+        f"cd {destination} && name=$(echo .writewise-*-all.part) && mv $name away",
+        f"ln -s {outside} $name",
+        'printf "the first" > "$place/a"',
+    )
+    measured = pull(server, destination)
+    assert [each.key for each in measured.failures] == ["a", "b"]
+    assert [path.name for path in outside.rglob("*")] == ["files"]
+    assert (destination / "away" / "files" / "a").read_bytes() == CONTENT["a"]
