@@ -56,8 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pulls",
         metavar="N",
         type=types.count,
-        default=3,
-        help="of each row by each client, after one that does not count; default 3",
+        default=4,
+        help="of each row by each client, after one that does not count; default 4; an even number "
+        "meets all clients alike",
     )
     parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
     for form in _FORMS:

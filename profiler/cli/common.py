@@ -41,14 +41,23 @@ def add_recovery_argument(parser: argparse.ArgumentParser) -> None:
 def measuring_alone(purpose: str) -> Iterator[None]:
     """Nothing else of ours measures or changes this host meanwhile: by the lock of `sweep`.
 
-    Root alone can take it. Raises LockedError.
+    Root alone can take it. Raises LockedError, and HostError where a killed run's settings are
+    still there: what only measures neither takes them for the host's own nor changes them.
     """
+    from sysctl.host.applied_host import left_by_a_killed_run
     from sysctl.host.host import WRITER, Host
+    from sysctl.host.system import HostError
 
     if os.geteuid():
         yield
         return
-    with Host.lasting(WRITER, purpose):
+    with Host.lasting(WRITER, purpose) as host:
+        left = left_by_a_killed_run(host.directory)
+        if left:
+            raise HostError(
+                f"a killed run left changes on this host: {'; '.join(left)}",
+                "run `writewise rollback --interrupted` first",
+            )
         yield
 
 

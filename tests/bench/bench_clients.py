@@ -25,7 +25,7 @@ from sysctl.host.mount_table import mount_of
 from sysctl.host.system import System
 from tests.bench.figures import Estimate, print_goal, rounds_wanted
 
-ROUNDS = 3
+ROUNDS = 4
 REPOSITORY = Path(__file__).parents[2]
 DEFAULT, LOOP = "direct", "boto3"
 #: The plain loop takes minutes for each pull of it, and the row of 1000x1MiB says the same of it.

@@ -9,23 +9,26 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from contracts.errors import UsageError
 from profiler.cli import bench_clients
+from profiler.cli.common import measuring_alone
 from profiler.cli.main import build_parser, main
 from profiler.client_bench.context import context_of
 from profiler.client_bench.results import Cell, Comparison, Row, Sample, order_of
-from profiler.client_bench.run import compare
+from profiler.client_bench.run import DEFAULT_PULLS, compare
 from profiler.client_bench.sources import check_space
 from profiler.pull.clients.catalogue import DEFAULT, by_name
 from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
 from profiler.report import client_bench as report
 from profiler.workloads.catalogue import Workload
-from sysctl.host.system import System
+from sysctl.host.host import WRITER, Host
+from sysctl.host.system import HostError, System
 
 MIB = 2**20
 CONTEXT = {
@@ -198,8 +201,19 @@ def test_a_first_round_is_verified_by_checksum_and_does_not_count() -> None:
     found = run(bench, "direct", "s5cmd").rows[0]
     pulled = [entry for entry in bench.log if isinstance(entry, tuple)]
     assert [checked for _, checked in pulled] == [True, True, False, False, False, False]
-    assert "".join(name[0] for name, _ in pulled) == "dssdsd"
+    assert "".join(name[0] for name, _ in pulled) == "dsdssd"
     assert [each.round for each in found.cells[1].samples] == [1, 2]
+
+
+def test_by_default_each_client_counts_as_often_before_as_after_any_other() -> None:
+    pulls = build_parser().parse_args(["bench-clients", "/data"]).pulls
+    assert pulls == DEFAULT_PULLS
+    bench = FigureBench(direct=1.0, s5cmd=1.0, rclone=1.0)
+    run(bench, *bench.script, pulls=pulls)
+    counted = [name for name, is_first in bench.log[1:-1] if not is_first]
+    rounds = [counted[start : start + 3] for start in range(0, len(counted), 3)]
+    for one, other in itertools.combinations(bench.script, 2):
+        assert sum(each.index(one) < each.index(other) for each in rounds) == pulls / 2
 
 
 def test_a_client_that_fails_is_left_out_and_told() -> None:
@@ -216,8 +230,9 @@ def test_a_signal_keeps_what_was_measured(signal: BaseException) -> None:
     found = run(bench, "direct", "s5cmd")
     assert found.ended_by is signal
     assert bench.log[-1] == "closed"
-    assert found.rows[0].cell("direct") is None  # the second round begins backwards
-    assert run(FigureBench(direct=1.0, s5cmd=signal), "s5cmd", "direct").rows[0].cell("direct")
+    assert found.rows[0].cell("direct")
+    found = run(FigureBench(direct=1.0, s5cmd=signal), "s5cmd", "direct")
+    assert found.rows[0].cell("direct") is None
 
 
 class GoneSource:
@@ -390,3 +405,21 @@ def test_the_clients_asked_for_come_once_and_with_their_versions(
     assert [each.name for each in clients] == [DEFAULT.name] == list(versions)
     assert versions[DEFAULT.name].startswith("boto3 ")
     assert versions[DEFAULT.name].endswith(" (classic)")
+
+
+def test_what_a_killed_run_left_is_not_measured_as_the_hosts_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
+    monkeypatch.setattr("profiler.cli.common.os", SimpleNamespace(geteuid=lambda: 0))
+    with measuring_alone("bench-clients"):
+        pass
+    with Host.lasting(WRITER, "a sweep that is killed") as host:
+        host.make_directory(tmp_path / "trial")
+    with pytest.raises(HostError, match="a killed run left") as error, measuring_alone("again"):
+        pytest.fail("it was measured")
+    assert "writewise rollback" in error.value.hint
+    with Host.lasting(WRITER, "rollback") as host:
+        host.restore()
+    with measuring_alone("after it"):
+        pass
