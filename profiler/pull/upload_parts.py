@@ -2,9 +2,9 @@
 
 S3 has them as `…-N`: composite checksums, and ETags (MD5). They can be computed again from the
 parts' sizes, which HeadObject tells of each by its number. All but the last are equal for nearly
-every uploader, so the first one's size is asked for, and the others' only where that leads to
-another hash. Source: Amazon S3 user guide, "Checking object integrity", and API reference,
-HeadObject, partNumber.
+every uploader, so the first one's size is asked for, and the others', several at a time, only
+where that leads to another hash. Source: Amazon S3 user guide, "Checking object integrity", and API
+reference, HeadObject, partNumber.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from profiler.pull.hashes import CHECKSUMS, MakeHash, digest, md5
 
 #: The size of a part of the object by its number from 1 on, None where the server does not tell.
+#: Called from several threads at a time.
 PartBytes = Callable[[int], "int | None"]
 
 _COMPOSITE = re.compile(r"([0-9A-Za-z+/=]+)-([0-9]{1,5})")
-_MAX_ASKED = 1000  # requests for the sizes of one object's parts
+_MAX_PARTS = 10_000  # Amazon S3 user guide, "Amazon S3 multipart upload limits"
+_ASKED_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,15 @@ class Composite:
         guessed = _equal_sizes(size_bytes, first, self.count)
         if guessed and self._of(descriptor, guessed) == self.expected:
             return True
-        if self.count > _MAX_ASKED:
-            return None
-        sizes = [first, *(part_bytes(number) or 0 for number in range(2, self.count + 1))]
+        sizes = [first, *self._ask_others(part_bytes)]
         if sum(sizes) != size_bytes:
             return None
         return sizes != guessed and self._of(descriptor, sizes) == self.expected
+
+    def _ask_others(self, part_bytes: PartBytes) -> list[int]:
+        """The sizes of all parts but the first; 0 for what is not told."""
+        with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
+            return [told or 0 for told in threads.map(part_bytes, range(2, self.count + 1))]
 
     def _of(self, descriptor: int, sizes: Sequence[int]) -> bytes:
         whole, start = self.make_hash(), 0
@@ -80,7 +86,9 @@ def _composite(
     except (binascii.Error, ValueError):
         return None
     count = int(found.group(2))
-    return Composite(f"{name} of {count} parts", expected, count, make_hash) if count else None
+    if not 0 < count <= _MAX_PARTS:
+        return None
+    return Composite(f"{name} of {count} parts", expected, count, make_hash)
 
 
 def _equal_sizes(size_bytes: int, first: int, count: int) -> list[int]:

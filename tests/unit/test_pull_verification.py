@@ -124,6 +124,22 @@ def test_what_came_in_parts_is_compared_by_their_hashes(
     assert verify(file, head(ETag=other), part_bytes)[1]
 
 
+@pytest.mark.parametrize("count", [1001, 4000])
+def test_a_difference_is_told_however_many_the_parts_are(file: int, count: int) -> None:
+    size_bytes = len(CONTENT) // (count - 1)
+    sizes = [size_bytes] * (count - 1) + [len(CONTENT) - size_bytes * (count - 1)]
+    hashes = {composite(sizes, "md5"): False, composite([len(CONTENT)], "md5"): True}
+    for etag, is_problem in hashes.items():
+        answer = head(ETag=f'"{etag.hex()}-{count}"')
+        method, problem = verify(file, answer, lambda number: sizes[number - 1])
+        assert (method, bool(problem)) == (f"MD5 of {count} parts", is_problem)
+
+
+def test_more_parts_than_s3_has_are_not_asked_for(file: int) -> None:
+    etag = f'"{composite([len(CONTENT)], "md5").hex()}-10001"'
+    assert verify(file, head(ETag=etag), lambda _: 1) == ("size only", "")
+
+
 @pytest.mark.parametrize("told", [None, len(CONTENT), 1])
 def test_parts_of_which_no_true_size_is_told_leave_the_size(file: int, told: int | None) -> None:
     etag = f'"{composite([len(CONTENT) - 1, 1], "md5").hex()}-2"'
