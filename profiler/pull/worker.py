@@ -230,8 +230,8 @@ def _verify(job: VerifyJob, client: AnyClient, counter: Counter) -> Outcome:
     with _directory_of(job) as directory_fd:
         part_bytes = None if job.unasked else _part_bytes(job, client)
         method, problem = _verify_file(directory_fd, job, head, part_bytes)
-        if job.unasked is not None and job.with_checksum and not job.answer:
-            problem = _without_s3(method, problem, job.unasked)
+        if job.unasked is not None and job.with_checksum:
+            problem = _without_s3(job, method, problem, job.unasked)
         if str(head.get("ETag", remote.etag)).strip('"') != remote.etag:
             problem = "the object was replaced while it was pulled"  # also when it came whole
         if not problem and job.publish:
@@ -253,12 +253,15 @@ def _answer_about(job: VerifyJob, client: AnyClient) -> Answer:
     return job.answer or client.head(job.bucket, job.remote.key)
 
 
-def _without_s3(method: str, problem: str, unasked: Explanation) -> str:
-    """The problem where only the listing's ETag is known: as an MD5 it proves, but refutes nothing.
+def _without_s3(job: VerifyJob, method: str, problem: str, unasked: Explanation) -> str:
+    """The problem where S3 cannot be asked: what its answer and the listing do not prove is one.
 
-    An encrypted object's looks alike and is none.
+    The listing's ETag alone, as an MD5, proves but refutes nothing: an encrypted object's looks
+    alike and is none.
     """
-    return "" if method != SIZE_ONLY and not problem else f"it is not verified: {unasked.message}"
+    if method == SIZE_ONLY or (problem and not job.answer):
+        return f"it is not verified: {unasked.message}"
+    return problem
 
 
 def _verify_file(

@@ -21,7 +21,7 @@ from profiler.pull import distribution
 from profiler.pull.access import S3Access
 from profiler.pull.clients.program import ProgramClient
 from profiler.pull.destination import Destination
-from profiler.pull.errors import PullError
+from profiler.pull.errors import Explanation, PullError
 from profiler.pull.resume import find_missing
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, UnsafeKeysError, list_plan
@@ -202,6 +202,30 @@ def test_what_arrived_before_the_credentials_expired_is_verified_without_s3(
             verification = pool.verify(staging, dataclasses.replace(result, answers={}))
     assert len(verification.failures) == 3
     assert all("it is not verified: S3 refuses" in each.reason for each in verification.failures)
+
+
+def test_what_came_whole_without_a_checksum_is_not_verified_by_its_size(
+    root: Path, destination: Path
+) -> None:
+    """As what was uploaded in parts comes: its answer is there, but proves nothing by itself."""
+    of_parts = f"{'0' * 32}-2"
+    with serve(root) as url:
+        plan = plan_of(url)
+        with pool_for(url) as pool, Destination(destination).stage(plan) as staging:
+            result = pool.run(staging)
+            objects = tuple(dataclasses.replace(each, etag=of_parts) for each in plan.objects)
+            staging.plan = dataclasses.replace(plan, objects=objects)
+            answers = {
+                number: {"ContentLength": objects[number].size_bytes, "ETag": f'"{of_parts}"'}
+                for number in result.arrived
+            }
+            ended_by = Explanation("the session token has expired")
+            ended = dataclasses.replace(result, answers=answers, ended_by=ended_by)
+            verification = pool.verify(staging, ended)
+    assert {each.reason for each in verification.failures} == {
+        "it is not verified: the session token has expired"
+    }
+    assert has_exactly(destination, [])
 
 
 def test_a_network_that_goes_leaves_what_has_arrived(
