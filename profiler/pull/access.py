@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,6 +44,15 @@ class S3Access:
         except Exception as error:  # botocore raises AttributeError for `s3 = foo`, too
             raise explain_configuration(error).as_error() from error
 
+    def resolved(self, client: Any) -> S3Access:
+        """The same with the endpoint that the environment or ~/.aws/config names, if one does.
+
+        For what fetches without boto3 and does not read all of these; `client` is of `make_client`.
+        """
+        if self.endpoint_url is not None or client.meta.endpoint_url == _own_endpoint_of_aws():
+            return self
+        return replace(self, endpoint_url=client.meta.endpoint_url)
+
     def _make_client(self, max_connections: int) -> Any:
         import boto3
         from botocore import UNSIGNED
@@ -62,6 +71,15 @@ class S3Access:
         client = boto3_session.client("s3", endpoint_url=self.endpoint_url, config=config)
         _check_configured_endpoint(client.meta.endpoint_url)
         return client
+
+
+def _own_endpoint_of_aws() -> str:
+    """What boto3 would use if nothing named an endpoint."""
+    from botocore.config import Config
+    from botocore.session import get_session
+
+    config = Config(ignore_configured_endpoint_urls=True)
+    return str(get_session().create_client("s3", config=config).meta.endpoint_url)
 
 
 def _check_ca_bundle(path: str | None) -> None:

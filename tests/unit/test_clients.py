@@ -14,6 +14,7 @@ from profiler.pull.clients import program
 from profiler.pull.clients.catalogue import ALL, DEFAULT, NAMES, by_name, usable
 from profiler.pull.clients.interface import PrefixSource
 from profiler.pull.clients.mountpoint import CachedMountpointClient, MountpointClient
+from profiler.pull.clients.obstore_parts import ObstoreClient
 from profiler.pull.clients.program import ProgramClient, program_version
 from profiler.pull.clients.programs import AwsCopyClient, AwsSyncClient, RcloneClient, S5cmdClient
 from profiler.pull.clients.survey import transfer_client_of_aws
@@ -23,6 +24,7 @@ from profiler.pull.settings import TransferSettings
 MANY = PrefixSource("bucket", "in/", is_one_object=False, bytes=7)
 ONE = PrefixSource("bucket", "in/a b", is_one_object=True, bytes=7)
 URL = "http://127.0.0.1:9"
+RCLONE_ENDPOINT = "RCLONE_CONFIG_PULL_ENDPOINT"
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +32,8 @@ def aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
 
 
 def command(
@@ -89,6 +93,40 @@ def test_endpoint_and_signature_are_options(kind: type[ProgramClient]) -> None:
     assert "--no-sign-request" not in command(kind, MANY)
     unsigned = command(kind, MANY, S3Access(sign_requests=False))
     assert "--no-sign-request" in unsigned and "--endpoint-url" not in unsigned
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", None])
+def test_an_endpoint_of_the_environment_or_a_profile_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str | None
+) -> None:
+    """boto3, which lists and verifies, follows it; not every program does."""
+    assert "--endpoint-url" not in command(S5cmdClient, MANY, S3Access())
+    if name is None:
+        (tmp_path / "config").write_text(f"[default]\nendpoint_url = {URL}\n")
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    else:
+        monkeypatch.setenv(name, URL)
+    assert URL in command(S5cmdClient, MANY, S3Access())
+
+
+def test_an_endpoint_of_the_environment_reaches_what_is_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", URL)
+    unsigned, settings = S3Access(sign_requests=False), TransferSettings()
+    assert RcloneClient(unsigned, settings).environment()[RCLONE_ENDPOINT] == URL
+    assert ObstoreClient(unsigned, settings)._open("b").config["endpoint"] == URL
+
+
+@pytest.mark.parametrize("endpoint", [URL, None])
+def test_an_endpoint_that_only_one_program_would_heed_is_not_heeded(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str | None
+) -> None:
+    for name in ("S3_ENDPOINT_URL", "RCLONE_S3_ENDPOINT", RCLONE_ENDPOINT):
+        monkeypatch.setenv(name, "http://elsewhere")
+    for kind in (S5cmdClient, RcloneClient):
+        environment = kind(S3Access(endpoint), TransferSettings()).all_environment()
+        assert "http://elsewhere" not in environment.values()
 
 
 def test_a_prefix_that_s5cmd_takes_for_a_pattern_is_refused() -> None:

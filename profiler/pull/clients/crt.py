@@ -25,7 +25,7 @@ class CrtClient:
 
     def __init__(self, access: S3Access, settings: TransferSettings) -> None:
         self._client = access.make_client()
-        self._manager = _make_manager(self._client, access, settings)
+        self._manager = _make_manager(self._client, access.resolved(self._client), settings)
 
     def download(self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes) -> None:
         """See PullClient. Raises botocore's and awscrt's exceptions, and OSError."""

@@ -28,8 +28,8 @@ class ObstoreClient:
     def __init__(self, access: S3Access, settings: TransferSettings) -> None:
         import obstore  # noqa: F401 - said now when it is missing, not with the first object
 
-        self._access, self._settings = access, settings
         self._client = access.make_client(settings.max_concurrency)
+        self._access, self._settings = access.resolved(self._client), settings
         self._parts = ThreadPoolExecutor(settings.max_concurrency)
         self._stores: dict[str, Any] = {}
         self.objects_at_once = settings.max_concurrency

@@ -25,6 +25,8 @@ from profiler.pull.settings import TransferSettings
 _LOOK_S = 0.2
 _VERSION_TIMEOUT_S = 20.0
 _SHOWN_CHARACTERS = 200
+#: Of s5cmd and rclone.
+_OWN_ENDPOINTS = ("S3_ENDPOINT_URL", "RCLONE_S3_ENDPOINT", "RCLONE_CONFIG_PULL_ENDPOINT")
 
 
 def find_program(name: str) -> str | None:
@@ -73,7 +75,7 @@ class ProgramClient:
 
     def __init__(self, access: S3Access, settings: TransferSettings) -> None:
         self._client = access.make_client()
-        self.access, self.settings = access, settings
+        self.access, self.settings = access.resolved(self._client), settings
 
     def command(self, source: PrefixSource, directory: str) -> Sequence[str]:
         """The program's arguments. Raises PullError for what it cannot fetch."""
@@ -137,9 +139,13 @@ class ProgramClient:
         )
 
     def all_environment(self) -> dict[str, str]:
-        """The environment with credentials, which the program needs; PATH as for others."""
+        """The environment with credentials, which the program needs; PATH as for others.
+
+        Not what names an endpoint to one program alone: it would be another than the listing's.
+        """
+        kept = {name: value for name, value in os.environ.items() if name not in _OWN_ENDPOINTS}
         path = safe_path(os.environ.get("PATH", ""))
-        return {**os.environ, "PATH": path, **self.environment()}
+        return {**kept, "PATH": path, **self.environment()}
 
 
 def _count_while_running(
