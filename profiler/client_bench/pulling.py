@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from profiler.client_bench.results import Sample
+from profiler.client_bench.results import Sample, ServerShape
 from profiler.pull.access import S3Access
 from profiler.pull.clients.interface import Client
 from profiler.pull.destination import Destination, Staging
@@ -38,8 +38,8 @@ from profiler.session import ProfileSession
 class PullBench:
     """Implements `profiler.client_bench.run.Bench`.
 
-    `server_pid` is the process whose children serve, None when S3 is not on this host; without a
-    `session` (entered already) no stalls are seen.
+    `server_pid` is the process whose children serve with `shape`, None when S3 is not on this
+    host; without a `session` (entered already) no stalls are seen.
     """
 
     access: S3Access
@@ -49,6 +49,7 @@ class PullBench:
     settings: TransferSettings
     workers: int | None = None
     server_pid: int | None = None
+    shape: ServerShape | None = None
     session: ProfileSession | None = None
 
     @property
@@ -64,48 +65,50 @@ class PullBench:
     def pull(self, client: Client, *, with_checksum: bool) -> Sample:
         """See Bench."""
         began_s = time.monotonic()
-        workers = 1 if _lists_itself(client) else self._worker_count
+        workers = 1 if _lists_itself(client) else self.worker_count
         with WorkerPool(self.access, self.settings, workers, client.make) as pool:
             start_s = time.monotonic() - began_s
             with self.destination.stage(self.plan) as staging:
                 os.sync()  # of the whole host: what others left dirty counts against its limits
-                listing_s = 0.0 if _lists_itself(client) else self._list()
-                sample, result = self._measure(pool, staging, listing_s, start_s)
+                listing = _Spent() if _lists_itself(client) else self._list()
+                sample, result = self._measure(pool, staging, listing, start_s)
                 _require_all(result.failures)
                 verified = pool.verify(staging, result, with_checksum=with_checksum, publish=False)
                 _require_all(verified.failures)
         return sample
 
     @property
-    def _worker_count(self) -> int:
+    def worker_count(self) -> int:
         """As asked, else one per core, never more than objects; a program needs one alone."""
         return min(self.workers or os.cpu_count() or 1, self.objects)
 
-    def _list(self) -> float:
-        """The seconds that a listing takes; a program's is part of its own time."""
+    def _list(self) -> _Spent:
+        """What a listing takes; a program's is part of its own time."""
         client = self.access.make_client()  # as those of the workers: before the clock runs
         access = _Ready(self.access.endpoint_url, self.access.sign_requests, client)
-        began_s = time.monotonic()
+        before = _Spent.now()
         list_plan(access, self.location)
-        return time.monotonic() - began_s
+        return _Spent.now() - before
 
     def _measure(
-        self, pool: WorkerPool, staging: Staging, listing_s: float, start_s: float
+        self, pool: WorkerPool, staging: Staging, listing: _Spent, start_s: float
     ) -> tuple[Sample, PullResult]:
         sampler = ResourceSampler(tree_below(*pool.pids), waited_for=CpuTime)
         server_before_s = self._server_cpu_seconds()
         self._follow(pool)
         with Ticker([Beat(SAMPLE_INTERVAL_NS, sampler.sample, SAMPLE_SHARE)]):
+            before = _Spent.now()
             result = pool.run(staging)
+            own_cpu_s = listing.cpu_s + (_Spent.now() - before).cpu_s
         snapshot, usage = self.session.snapshot() if self.session else None, sampler.take()
         server_s = self._server_cpu_seconds()
         slept_ns = snapshot.stall.total_ns if snapshot else None
         return Sample(
             round=0,
-            seconds=listing_s + result.return_seconds,
+            seconds=listing.seconds + result.return_seconds,
             objects=result.objects,
             bytes=result.bytes,
-            cpu_seconds=(usage.user_ns + usage.system_ns) / 1e9,
+            cpu_seconds=(usage.user_ns + usage.system_ns) / 1e9 + own_cpu_s,
             peak_rss_bytes=usage.rss_bytes,
             start_seconds=start_s,
             server_cpu_seconds=None if server_s is None else server_s - (server_before_s or 0.0),
@@ -124,6 +127,22 @@ class PullBench:
         server = psutil.Process(self.server_pid)
         times = [each.cpu_times() for each in (server, *server.children(recursive=True))]
         return float(sum(each.user + each.system for each in times))
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """Seconds that went by, and CPU time of this thread: that of the sampling is not in it."""
+
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+
+    @classmethod
+    def now(cls) -> _Spent:
+        """The clocks."""
+        return cls(time.monotonic(), time.thread_time())
+
+    def __sub__(self, before: _Spent) -> _Spent:
+        return _Spent(self.seconds - before.seconds, self.cpu_s - before.cpu_s)
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ class Sample:
 
     `seconds` is until the last object had arrived, the listing included; `start_seconds`, which
     the worker processes took to start before, is not part of it. CPU time is that of the workers
-    and the programs that they ran, of the server where it runs on this host. `peak_rss_bytes` is
-    the largest sum seen of these client processes, looked at every 100 ms. `stalled_share` is the
+    and the programs that they ran, and of this process for the listing and for handing objects
+    out; of the server where it runs on this host. `peak_rss_bytes` is the largest sum seen of the
+    workers and programs, looked at every 100 ms. `stalled_share` is the
     time that writers slept for dirty throttling by time and workers, None without BPF.
     """
 
@@ -106,13 +107,30 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class ServerShape:
+    """What a server on this host, whose cores it shares, does to each connection.
+
+    A rate of 0 is none.
+    """
+
+    first_byte_latency_ns: int
+    rate_bytes_per_s: int
+
+
+@dataclass(frozen=True)
 class Row:
-    """One set of objects, pulled by each client."""
+    """One set of objects, pulled by each client.
+
+    `workers` is by how many processes, except for programs; `shape` is that of a workload's
+    server, None where the objects come from elsewhere.
+    """
 
     name: str
     objects: int
     bytes: int
     cells: tuple[Cell, ...]
+    workers: int
+    shape: ServerShape | None = None
 
     def cell(self, client: str) -> Cell | None:
         """The cell of a client, None if it has no pull or failed."""

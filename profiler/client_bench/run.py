@@ -13,7 +13,7 @@ from typing import Protocol
 
 from contracts.errors import WritewiseError
 from contracts.text import printable
-from profiler.client_bench.results import Cell, Comparison, Row, Sample, order_of
+from profiler.client_bench.results import Cell, Comparison, Row, Sample, ServerShape, order_of
 from profiler.pull.clients.interface import Client
 from profiler.pull.errors import PullError
 
@@ -31,6 +31,14 @@ class Bench(Protocol):
     @property
     def bytes(self) -> int:
         """The size of all of them."""
+
+    @property
+    def worker_count(self) -> int:
+        """How many processes pull, except for programs."""
+
+    @property
+    def shape(self) -> ServerShape | None:
+        """That of the server, where it is a workload's on this host."""
 
     def pull(self, client: Client, *, with_checksum: bool) -> Sample:
         """One pull, compared by size at least. Raises PullError."""
@@ -84,7 +92,12 @@ class _Measured:
             Cell(name, tuple(self.samples.get(name, ())), self.problems.get(name, ""))
             for name in (client.name for client in self.clients)
         )
-        return Row(self.name, self.bench.objects, self.bench.bytes, tuple(cells))
+        bench = self.bench
+        return Row(
+            *(self.name, bench.objects, bench.bytes, tuple(cells)),
+            workers=bench.worker_count,
+            shape=bench.shape,
+        )
 
 
 def compare(

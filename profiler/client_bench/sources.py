@@ -12,6 +12,7 @@ from pathlib import Path
 from contracts.text import printable
 from contracts.units import format_size
 from profiler.client_bench.pulling import PullBench
+from profiler.client_bench.results import ServerShape
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, explain_local
@@ -85,8 +86,10 @@ class WorkloadSource:
             bucket = BucketSource(
                 access, Location(BUCKET, ""), replace(self.conditions, workers=workers)
             )
+            workload = self.workload
+            shape = ServerShape(workload.first_byte_latency_ns, workload.rate_bytes_per_s)
             with bucket.opened() as bench:
-                yield replace(bench, server_pid=server.pid)
+                yield replace(bench, server_pid=server.pid, shape=shape)
 
 
 def check_space(workloads: Sequence[Workload], destination: Path) -> None:

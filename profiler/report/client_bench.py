@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from contracts.text import printable
-from contracts.units import counted, format_seconds, format_size
+from contracts.units import counted, exact_size, format_duration, format_seconds, format_size
 from profiler.client_bench.context import IN_MEMORY
-from profiler.client_bench.results import Cell, Comparison, Row, Sample
+from profiler.client_bench.results import Cell, Comparison, Row, Sample, ServerShape
 from profiler.pull.clients.catalogue import DEFAULT
 from sysctl.choice import MIN_GAIN
 from sysctl.statistics import CONFIDENCE, Interval
@@ -78,11 +78,25 @@ def _interval_text(ratio: Interval) -> str:
 
 
 def headline(row: Row, comparison: Comparison) -> str:
-    """What a row is: its name, objects, bytes, and whether these exceed the dirty threshold."""
+    """What a row is: its name, objects, bytes, who pulls, and the shape of the server.
+
+    And whether the bytes exceed the dirty threshold.
+    """
     threshold = comparison.context.get("dirty_threshold_bytes")
     is_above = isinstance(threshold, int) and row.bytes > threshold
     above = ", more than the dirty threshold" if is_above else ""
-    return f"{row.name}: {counted(row.objects, 'object')}, {format_size(row.bytes)}{above}"
+    return (
+        f"{row.name}: {counted(row.objects, 'object')}, {format_size(row.bytes)}{above}; "
+        f"{counted(row.workers, 'worker')}{_shape_text(row.shape)}"
+    )
+
+
+def _shape_text(shape: ServerShape | None) -> str:
+    if shape is None:
+        return ""
+    rate = f"{exact_size(shape.rate_bytes_per_s)}/s" if shape.rate_bytes_per_s else "any rate"
+    latency = format_duration(shape.first_byte_latency_ns)
+    return f"; server on the same cores: {latency} to the first byte, {rate} per connection"
 
 
 def verdict(row: Row) -> str:
@@ -114,9 +128,10 @@ def conditions(comparison: Comparison) -> list[str]:
         f"Medians of up to {_pulls_text(context)} by each client in turns; files are deleted after "
         "each. The time is until the last object had arrived, the listing included; a "
         f"program's start is in it, that of worker processes ({_start_text(comparison)}) is not.",
-        "CPU time and peak RSS are of the client's processes together (RSS sampled every 100 ms, "
-        "shared pages counted for each); stalled is the time that writers slept for dirty "
-        "throttling, by time and workers. Ratios are medians of pairs, with 95 % intervals.",
+        "A program is one process, whatever the workers. CPU time is of the client's processes "
+        "together, listing and handing out included; peak RSS of workers and programs (sampled "
+        "every 100 ms, shared pages counted for each); stalled is the time that writers slept for "
+        "dirty throttling, by time and workers. Ratios are medians of pairs, with 95 % intervals.",
     ]
     versions = context["clients"]
     if isinstance(versions, dict):
@@ -229,6 +244,8 @@ def _row_document(row: Row) -> Document:
         "name": row.name,
         "objects": row.objects,
         "bytes": row.bytes,
+        "workers": row.workers,
+        "server_shape": None if row.shape is None else asdict(row.shape),
         "yardstick": row.yardstick,
         "recommended_client": faster[0][0] if faster else None,
         "clients": [_cell_document(row, cell) for cell in row.cells],

@@ -46,6 +46,8 @@ def test_two_clients_pull_a_workload_in_turns(
     document = json.loads(out)
     (row,) = document["rows"]
     assert (row["objects"], row["bytes"]) == (20, 20 * 64 * KIB)
+    shape = {"first_byte_latency_ns": 5_000_000, "rate_bytes_per_s": 90_000_000}
+    assert (row["workers"], row["server_shape"]) == (1, shape)
     direct, boto3 = row["clients"]
     for client in (direct, boto3):
         assert [pull["round"] for pull in client["pulls"]] == [1]

@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +20,16 @@ from profiler.cli import bench_clients
 from profiler.cli.common import measuring_alone
 from profiler.cli.main import build_parser, main
 from profiler.client_bench.context import context_of
-from profiler.client_bench.results import Cell, Comparison, Row, Sample, order_of
+from profiler.client_bench.pulling import PullBench, _Spent
+from profiler.client_bench.results import Cell, Comparison, Row, Sample, ServerShape, order_of
 from profiler.client_bench.run import DEFAULT_PULLS, compare
 from profiler.client_bench.sources import check_space
 from profiler.pull.clients.catalogue import DEFAULT, by_name
+from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
+from profiler.pull.results import PullResult
 from profiler.pull.settings import TransferSettings
+from profiler.pull.source import Location, Plan
 from profiler.report import client_bench as report
 from profiler.workloads.catalogue import Workload
 from sysctl.host.host import WRITER, Host
@@ -46,6 +51,9 @@ CONTEXT = {
 }
 
 
+SHAPE = ServerShape(first_byte_latency_ns=20_000_000, rate_bytes_per_s=90_000_000)
+
+
 def sample(seconds: float, number: int = 1, **others: float | None) -> Sample:
     given = {"cpu_seconds": 0.5, "peak_rss_bytes": 100 * MIB, "start_seconds": 0.4, **others}
     return Sample(round=number, seconds=seconds, objects=64, bytes=64 * MIB, **given)
@@ -57,7 +65,7 @@ def cell(client: str, *seconds: float, problem: str = "") -> Cell:
 
 
 def row(*cells: Cell) -> Row:
-    return Row("rows-64x1MiB", 64, 64 * MIB, cells)
+    return Row("rows-64x1MiB", 64, 64 * MIB, cells, workers=2, shape=SHAPE)
 
 
 FASTER = row(
@@ -164,6 +172,13 @@ def test_objects_without_a_byte_have_no_cpu_time_for_each_gib() -> None:
     assert report.cells(row(found))[0][4:6] == ("-", "-")
 
 
+def test_the_shape_of_a_bucket_is_not_known_and_a_rate_may_be_any() -> None:
+    bucket = Row("s3://b", 1, MIB, (), workers=1)
+    assert report.headline(bucket, comparison()).endswith("1.00 MiB; 1 worker")
+    unshaped = replace(bucket, shape=ServerShape(0, 0))
+    assert "0 ns to the first byte, any rate per" in report.headline(unshaped, comparison())
+
+
 # -- the run ---------------------------------------------------------------------------------------
 
 
@@ -171,6 +186,7 @@ class FigureBench:
     """Pulls as the script says: seconds, or an exception to raise, by client."""
 
     objects, bytes = 64, 64 * MIB
+    worker_count, shape = 2, SHAPE
     name = "rows-64x1MiB"
 
     def __init__(self, **script: object) -> None:
@@ -267,6 +283,26 @@ def test_without_any_row_the_error_is_told_with_its_hint() -> None:
     assert error.value.hint == "free space"
 
 
+class SpinningPool:
+    """A pool without workers whose run takes CPU time of this thread."""
+
+    pids: tuple[int, ...] = ()
+
+    def run(self, staging: object) -> PullResult:
+        end_s = time.thread_time() + 0.05
+        while time.thread_time() < end_s:
+            pass
+        return PullResult(0, return_seconds=1.0, bytes=10, arrived=(0,), failures=())
+
+
+def test_what_this_process_takes_for_a_pull_is_the_clients_cpu_time() -> None:
+    location = Location("b", "")
+    bench = PullBench(None, location, Plan(location, ()), Destination("/"), TransferSettings())
+    found, _ = bench._measure(SpinningPool(), None, _Spent(seconds=2.0, cpu_s=3.0), 0.0)
+    assert found.seconds == 3.0
+    assert 3.05 <= found.cpu_seconds < 3.2
+
+
 # -- forms -----------------------------------------------------------------------------------------
 
 
@@ -282,7 +318,10 @@ def printed(found: Comparison) -> str:
 
 def test_the_table_has_every_figure_and_the_verdict() -> None:
     text = printed(comparison(FASTER))
-    assert "rows-64x1MiB: 64 objects, 64.0 MiB, more than the dirty threshold" in text
+    assert (
+        "rows-64x1MiB: 64 objects, 64.0 MiB, more than the dirty threshold; 2 workers; server on "
+        "the same cores: 20.0 ms to the first byte, 90MB/s per connection"
+    ) in text
     lines = [line.split() for line in text.splitlines()]
     clients = [words[0] for words in lines if words[:1] and words[0] in CONTEXT["clients"]]
     assert clients == ["s5cmd", "direct"]  # the fastest first
@@ -302,7 +341,7 @@ def test_what_limits_the_figures_is_told() -> None:
 
 def test_markdown_is_tables_that_no_version_can_break() -> None:
     failed = cell("rclone", problem="a | b")
-    text = report.markdown(comparison(Row("rows", 1, MIB, (*FASTER.cells, failed))))
+    text = report.markdown(comparison(Row("rows", 1, MIB, (*FASTER.cells, failed), workers=1)))
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert len(table) == 2 + 4
     assert {line.replace("\\|", "").count("|") for line in table} == {10}
@@ -314,6 +353,8 @@ def test_json_has_each_pull_and_no_infinity() -> None:
     document = json.loads(json.dumps(report.comparison_document(found), allow_nan=False))
     assert document["complete"] is True and document["context"]["kernel"] == "6.1"
     (line,) = document["rows"]
+    assert line["workers"] == 2
+    assert line["server_shape"]["first_byte_latency_ns"] == 20_000_000
     assert {"name", "objects", "bytes", "yardstick", "recommended_client"} < set(line)
     client = line["clients"][1]
     assert client["ratio_to_default"] == {"estimate": 0.5, "low": 0.0, "high": None, "pairs": 1}
