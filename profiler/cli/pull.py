@@ -83,8 +83,8 @@ def _pull(arguments: argparse.Namespace, contract: Contract) -> tuple[Resumed, P
     from profiler.report.progress import shown_progress
     from profiler.session import ProfileSession
 
-    settings, destination = parse_settings(arguments.transfer), Destination(arguments.destination)
-    client = usable(arguments.client)
+    client, destination = usable(arguments.client), Destination(arguments.destination)
+    settings = parse_settings(arguments.transfer, client.name)
     with contextlib.ExitStack() as stack:
         with destination.open():
             pass  # what is wrong with it is said before anything is asked of S3, or made

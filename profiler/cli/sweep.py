@@ -89,6 +89,7 @@ def _install_recovery() -> None:
 
 def _request(arguments: argparse.Namespace, contract: Contract) -> StudyRequest:
     from profiler.pull.access import S3Access
+    from profiler.pull.clients.catalogue import DEFAULT
     from profiler.pull.settings import parse_settings
     from profiler.pull.source import parse_location
     from profiler.study import StudyRequest
@@ -98,7 +99,7 @@ def _request(arguments: argparse.Namespace, contract: Contract) -> StudyRequest:
         location=parse_location(arguments.source),
         destination=arguments.destination,
         access=S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request),
-        transfer=parse_settings(arguments.transfer),
+        transfer=parse_settings(arguments.transfer, DEFAULT.name),
         contract=contract,
         output=arguments.output,
         space=space_of(arguments),

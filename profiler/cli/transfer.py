@@ -123,12 +123,14 @@ def _tell_files(
 
 def _bench(arguments: argparse.Namespace) -> TransferBench:
     from profiler.pull.access import S3Access
+    from profiler.pull.clients.catalogue import DEFAULT
     from profiler.pull.destination import Destination
     from profiler.pull.settings import parse_settings
     from profiler.pull.source import list_plan, parse_location
     from profiler.tune.bench import TransferBench
 
-    location, base = parse_location(arguments.source), parse_settings(arguments.transfer)
+    location = parse_location(arguments.source)
+    base = parse_settings(arguments.transfer, DEFAULT.name)
     access = S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request)
     destination = Destination(arguments.destination)
     with destination.open():

@@ -85,14 +85,15 @@ _FILE = FileKind(
 )
 
 
-def parse_settings(text: str) -> TransferSettings:
+def parse_settings(text: str, client: str | None = None) -> TransferSettings:
     """`max_concurrency=20,io_chunksize=1MiB`, or the name of a `.json` file → settings.
 
     What is not named keeps its default. Sizes take a unit; a bare number is bytes, as in boto3.
-    Raises UsageError with every mistake.
+    `client` is the name of the one that is to pull with them. Raises UsageError with every mistake,
+    and for a file whose settings were found for another client.
     """
     if text.endswith(".json"):
-        return _read_file(text)
+        return _read_file(text, client)
     pairs = [item.strip().partition("=") for item in text.split(",") if item]
     return _settings(((name, value) for name, _, value in pairs), "--transfer")
 
@@ -102,16 +103,38 @@ def transfer_document(settings: TransferSettings) -> dict[str, object]:
     return {"settings": asdict(settings)}
 
 
-def _read_file(path: str) -> TransferSettings:
+def _read_file(path: str, client: str | None) -> TransferSettings:
     try:
-        document = json.loads(_FILE.read_text(path))
-    except (ValueError, RecursionError):
-        raise UsageError(f"{printable(path)} is no JSON document", _FILE.hint) from None
+        document = json.loads(_FILE.read_text(path), object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{printable(path)} is no JSON document: {error}", _FILE.hint) from None
     given = document.get("settings") if isinstance(document, dict) else None
     if not isinstance(given, dict):
         raise UsageError(f"{printable(path)} has no object `settings`", _FILE.hint)
+    _require_client(document.get("client"), client, path)
     pairs = ((name, json.dumps(value).strip('"')) for name, value in given.items())
     return _settings(pairs, printable(path))
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON; Python alone would take the last of two values. Raises ValueError."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{quoted(twice)} is given twice")
+    return found
+
+
+def _require_client(tuned: object, client: str | None, path: str) -> None:
+    """What is fast with one client may be slow with another, which may not even heed it."""
+    if None in (tuned, client) or tuned == client:
+        return
+    name = quoted(str(tuned))
+    raise UsageError(
+        f"{printable(path)} has settings that were found for the client {name}, not for {client}",
+        f"pull with --client {name}, or give the settings as NAME=VALUE,…",
+    )
 
 
 def _settings(pairs: Iterable[tuple[str, str]], source: str) -> TransferSettings:

@@ -33,6 +33,12 @@ class TransferKnob:
     is_size: bool = False
     is_switch: bool = False
 
+    def takes(self, value: object) -> bool:
+        """Whether it can be set to `value`: in JSON a switch may also be true or false."""
+        if isinstance(value, bool):
+            return self.is_switch
+        return isinstance(value, int) and self.minimum <= value <= self.maximum
+
     def text(self, value: int) -> str:
         """`8MiB`, `20`, `true`: what `--transfer` reads back."""
         if self.is_switch:
@@ -107,6 +113,6 @@ def transfer_problems(values: Mapping[str, object]) -> list[str]:
         knob = TRANSFER_BY_NAME.get(name)
         if knob is None:
             problems.append(f"{quoted(name[:40])} is no transfer setting")
-        elif not isinstance(value, int) or not knob.minimum <= value <= knob.maximum:
+        elif not knob.takes(value):
             problems.append(f"{name} is not a whole number of {knob.minimum} to {knob.maximum}")
     return problems

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from contracts.units import counted, format_seconds, format_size
-from sysctl.recommendation import Evidence, Measured
+from sysctl.recommendation import Measured, RecommendedChange
+from sysctl.render.checked import transfer_words
 
 
 def comment(lines: Iterable[str]) -> str:
@@ -27,8 +28,12 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
-def evidence_lines(evidence: Evidence) -> list[str]:
-    """Measured when and on what, present against recommended, and what the change may cost."""
+def evidence_lines(change: RecommendedChange) -> list[str]:
+    """Measured when and on what, present against recommended, and what the change may cost.
+
+    Raises InexpressibleError for settings of the pull that are none.
+    """
+    evidence = change.evidence
     instance = evidence.instance or "no EC2 instance"
     return [
         f"Measured {evidence.measured_at or '?'} by writewise {evidence.version or '?'} on",
@@ -40,9 +45,21 @@ def evidence_lines(evidence: Evidence) -> list[str]:
         f"  present      {_side(evidence.present)}",
         f"  recommended  {_side(evidence.recommended)}",
         f"{evidence.verdict}.",
+        *_joint_lines(change),
         f"The price: {format_size(evidence.at_risk_bytes)} of written data was in memory only at "
         "most",
         f"(with a larger pull up to {format_size(evidence.ceiling_bytes)}); a power loss takes it.",
+    ]
+
+
+def _joint_lines(change: RecommendedChange) -> list[str]:
+    """That neither half alone need gain what was measured of both."""
+    if not change.transfer or change.is_of_pull_alone:
+        return []
+    return [
+        "Measured with both halves, the settings of the host and those of the pull:",
+        f"  --transfer {transfer_words(change.transfer)}",
+        "Either of them alone may gain less.",
     ]
 
 

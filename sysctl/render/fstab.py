@@ -28,7 +28,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         f"{TITLE}the options (4th field) for this volume in /etc/fstab.",
         mount.reason,
         "",
-        *evidence_lines(change.evidence),
+        *evidence_lines(change),
         "",
         f"To use:   put the line in place of that of {mount.target}, and mount afresh.",
         f"To undo:  write the old options back, {old_mount_options(mount)}, and mount afresh.",

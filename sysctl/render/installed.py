@@ -53,7 +53,7 @@ def header(title: str, change: RecommendedChange, use: Sequence[str]) -> list[st
     return [
         title,
         "",
-        *evidence_lines(change.evidence),
+        *evidence_lines(change),
         "",
         *(f"{a.name} = {a.value}: {a.reason}" for a in change.sysctls if change.changes_sysctls),
         *(f"{k.name} = {k.value}: {k.reason}" for k in (disk.knobs if disk else ())),

@@ -34,7 +34,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         f"{TITLE}a mount unit with the options recommended for this volume.",
         mount.reason,
         "",
-        *evidence_lines(change.evidence),
+        *evidence_lines(change),
         "",
         f"To use:   install -m 0644 '{name}' {FOLDER}/ && systemctl daemon-reload,",
         f"          then systemctl enable '{name}' and mount afresh by systemctl restart of it.",

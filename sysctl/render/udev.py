@@ -36,7 +36,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         return ()
     head = [
         f"{TITLE}knobs of the disk that the pulls go to.",
-        *evidence_lines(change.evidence),
+        *evidence_lines(change),
         "",
         *match_lines(disk),
         f"To use:   install -m 0644 {FILE_NAME} {FOLDER}/ && udevadm control --reload &&",

@@ -244,6 +244,7 @@ def test_the_knobs_are_the_settings_that_a_pull_takes(knob):
         assert transfer_problems({knob.name: value})
         with pytest.raises(UsageError):
             parse_settings(f"{knob.name}={value}")
+    assert bool(transfer_problems({knob.name: True})) != knob.is_switch
 
 
 def test_every_setting_of_a_pull_is_a_knob():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import UsageError
+from profiler.cli.main import main
 from profiler.pull.settings import TransferSettings, parse_settings, transfer_document
 
 
@@ -88,6 +89,8 @@ def test_what_is_written_as_a_document_is_read_from_a_file(tmp_path: Path) -> No
         ('{"settings": {"max_io_queue": [1]}}', "max_io_queue: '[1]' is no count"),
         ('{"settings": {"io_chunksize": 1}}', "io_chunksize: use 1kB to 1GiB"),
         ('{"settings": {"use_threads": 1}}', "use_threads: '1' is neither true nor false"),
+        ('{"settings": {"max_io_queue": true}}', "max_io_queue: 'true' is no count"),
+        ('{"settings": {"max_io_queue": 1, "max_io_queue": 2}}', "'max_io_queue' is given twice"),
         ('{"settings": {"speed\\u001b": 1}}', "is no transfer setting"),
     ],
 )
@@ -99,3 +102,28 @@ def test_a_bad_file_is_told_by_its_name(tmp_path: Path, text: str, problem: str)
     assert str(path) in error.value.message
     assert problem in error.value.message
     assert "\x1b" not in error.value.message
+
+
+def test_settings_that_were_found_for_another_client_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "transfer.json"
+    path.write_text(json.dumps({"settings": {"max_concurrency": 40}, "client": "obstore"}))
+    for of_any in (None, "obstore"):
+        assert parse_settings(str(path), of_any) == TransferSettings(40)
+    with pytest.raises(UsageError, match="found for the client 'obstore', not for direct") as error:
+        parse_settings(str(path), "direct")
+    assert "pull with --client 'obstore'" in error.value.hint
+
+
+@pytest.mark.parametrize("command", ["pull", "sweep", "transfer tune"])
+def test_every_pull_says_which_client_the_file_is_for(
+    tmp_path: Path,
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("profiler.requirements.require", lambda *names: None)
+    path = tmp_path / "transfer.json"
+    path.write_text(json.dumps({"settings": {}, "client": "obstore"}))
+    words = f"{command} s3://bucket/key {tmp_path} --transfer {path}"
+    assert main(words.split()) == 2
+    assert "found for the client 'obstore', not for direct" in capsys.readouterr().err

@@ -111,6 +111,22 @@ def test_what_is_written_for_the_pull_is_what_the_pull_reads(tmp_path):
     assert vars(names["config"]) == vars(settings.to_transfer_config())
 
 
+@pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)
+def test_each_file_of_both_halves_says_that_they_were_measured_together(each):
+    words = "--transfer max_concurrency=20,multipart_chunksize=32MiB,io_chunksize=1MiB"
+    for snippet in each.render(EVERYTHING):
+        assert words in snippet.text
+        assert "Either of them alone may gain less." in snippet.text
+    for snippet in each.render(replace(EVERYTHING, transfer={})):
+        assert "--transfer" not in snippet.text
+
+
+def test_settings_of_the_pull_alone_are_no_half():
+    alone = replace(EVERYTHING, originals=EVERYTHING.sysctl_values, mount=None, disk=None)
+    [snippet] = transfer.render_json(alone)
+    assert "both halves" not in snippet.text
+
+
 @pytest.mark.parametrize("values", [{"max_concurrency": 0}, {"__import__": 1}, {"use_threads": 2}])
 def test_no_transfer_setting_is_written_that_is_none(values):
     with pytest.raises(UsageError, match="apply` would refuse it"):

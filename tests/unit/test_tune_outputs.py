@@ -50,7 +50,9 @@ def test_the_code_makes_the_transfer_config() -> None:
     exec(python_code(asdict(FOUND)), names)
     config, ours = names["config"], FOUND.to_transfer_config()
     assert vars(config) == vars(ours)
-    assert "max_pool_connections=339" in python_code(asdict(FOUND))
+    code = python_code(asdict(FOUND))
+    assert "max_pool_connections=339" in code
+    assert "those below the threshold take longer" in code
 
 
 def test_the_aws_section_is_read_by_botocore(tmp_path: Path) -> None:
