@@ -1,6 +1,7 @@
 """Workloads as data: read from YAML, every error at once, and found by name.
 
-A file is a list of mappings with the fields of Workload, sizes and times with their units.
+A file is a list of mappings with the fields of Workload, sizes and times with their units. A value
+is the text that is written, so YAML's guesses at types never matter and no object is constructed.
 """
 
 from __future__ import annotations
@@ -53,33 +54,37 @@ class Workload:
         return contents + (self.bytes if self.shards else 0)
 
 
-def _word(value: object) -> str:
-    if not isinstance(value, str) or not value or value != printable(value):
+def _word(text: str) -> str:
+    if not text or text != printable(text):
         raise ValueError("must be text")
-    return value
+    return text
 
 
-def _count(value: object) -> int:
-    """A count from 1; YAML gives an int for `40`, text for `8k`."""
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError("must be a count")
-    number = parse_count(str(value))
+def _count(text: str) -> int:
+    number = parse_count(text)
     if not 1 <= number <= _MAX_OBJECTS:
         raise ValueError(f"must be 1 to {_MAX_OBJECTS}")
     return number
 
 
-#: Name in the file → Workload's field, and what reads the value.
-_FIELDS: dict[str, tuple[str, Callable[[Any], object]]] = {
+def _size(text: str) -> int:
+    size_bytes = parse_size_bytes(text)
+    if size_bytes == 0:
+        raise ValueError("must be more than 0")
+    return size_bytes
+
+
+#: Name in the file → Workload's field, and what reads the text of the value.
+_FIELDS: dict[str, tuple[str, Callable[[str], object]]] = {
     "name": ("name", _word),
     "what": ("what", _word),
     "objects": ("objects", _count),
-    "size": ("size_bytes", lambda value: parse_size_bytes(str(value))),
+    "size": ("size_bytes", _size),
     "distinct": ("distinct", _count),
     "shards": ("shards", _count),
     "workers": ("workers", _count),
-    "first_byte_latency": ("first_byte_latency_ns", lambda value: parse_latency_ns(str(value))),
-    "rate_per_connection": ("rate_bytes_per_s", lambda value: parse_size_bytes(str(value))),
+    "first_byte_latency": ("first_byte_latency_ns", parse_latency_ns),
+    "rate_per_connection": ("rate_bytes_per_s", parse_size_bytes),
 }
 _NEEDED = {field.name for field in fields(Workload) if field.default is MISSING}
 
@@ -115,8 +120,9 @@ def load_workloads(path: str) -> tuple[Workload, ...]:
 
     text = _FILE.read_text(path)
     try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        # constructs text, lists and mappings, whatever the tags; aliases are not expanded
+        document = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         place = "" if line is None else f"line {line + 1}: "
         raise InvalidFileError(printable(path), [f"{place}no YAML"]) from None
@@ -129,6 +135,13 @@ def load_workloads(path: str) -> tuple[Workload, ...]:
     return tuple(Workload(**values) for values in parsed)
 
 
+def _text(value: object) -> str:
+    """One value; a list or a mapping, which aliases can make endless, is not looked into."""
+    if not isinstance(value, str):
+        raise ValueError("must be one value")
+    return value
+
+
 def _parse(item: object, place: str, problems: list[str]) -> dict[str, Any]:
     """The fields of one workload; what is wrong with them goes to `problems`."""
     if not isinstance(item, Mapping):
@@ -136,13 +149,13 @@ def _parse(item: object, place: str, problems: list[str]) -> dict[str, Any]:
         return {}
     values: dict[str, Any] = {}
     for key, value in item.items():
-        name = printable(str(key))
+        name = printable(key)
         if name not in _FIELDS:
             problems.append(f"{place}.{name}: there is no such field")
             continue
         field, read = _FIELDS[name]
         try:
-            values[field] = read(value)
+            values[field] = read(_text(value))
         except ValueError as error:
             problems.append(f"{place}.{name}: {error}")
             values[field] = None

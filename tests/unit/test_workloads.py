@@ -104,6 +104,42 @@ def test_every_error_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
     ]
 
 
+def test_values_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text("[{name: yes, what: 2026-01-01, objects: 010, size: 1KiB}]")
+    assert load_workloads(str(path)) == (Workload("yes", "2026-01-01", 10, 1024),)
+
+
+def _bomb(levels: int) -> str:
+    """A value that is 9 to the power of `levels` items once its aliases are expanded."""
+    aliases = "\n".join(
+        f"- &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]" for level in range(1, levels)
+    )
+    return f"- &a0 [x]\n{aliases}\n- {{name: a, what: b, objects: 1, size: *a{levels - 1}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(_bomb(30), "size: must be one value", id="aliases"),
+        ("- &a {name: a, what: b, objects: 1, size: *a}", "no YAML"),
+        ("- {name: !!bool x, what: b, objects: !!int '', size: 1KiB}", "objects: "),
+        ("- {name: a, what: b, objects: 1, size: !!timestamp x}", "size: 'x' is no size"),
+        ("- {name: a, what: b, objects: 1, size: 0B}", "size: must be more than 0"),
+        ("- {name: a, what: b, objects: 1, size: [1KiB]}", "size: must be one value"),
+        ("- {name: a, what: b, objects: 1, size: }", "size: '' is no size"),
+        ("- {? [a, b] : c}", "no YAML"),
+        ('- {name: "\\UFFFFFFFF"}', "no YAML"),
+        pytest.param("[" * 5000, "no YAML", id="depth"),
+    ],
+)
+def test_a_hostile_file_is_refused_in_a_moment(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidFileError, match=re.escape(problem)):
+        load_workloads(str(path))
+
+
 @pytest.mark.parametrize("text", ["name: x", "[]", "'", "- !!python/object:os.system {}", "{a: [}"])
 def test_what_is_no_list_of_workloads_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.yaml"
