@@ -39,7 +39,8 @@ class Fault:
 
     `times` is how many requests it meets, None is all. `status` and `code` are those of a refusal;
     `after_bytes` of the body are right before it begins, and `pause_s` lies between the bytes of a
-    trickle. Raises ValueError for a kind that there is not.
+    trickle. LIST is the method of listings, whose key is their prefix; they can be refused only,
+    and `*` is GET, HEAD and LIST. Raises ValueError for a kind that there is not.
     """
 
     kind: str
@@ -94,6 +95,12 @@ class FaultyHandler(S3Handler):
             super()._send_object(bucket, key)
         finally:
             self._fault = None
+
+    def _send_listing(self, bucket: str, parameters: dict[str, str]) -> None:
+        fault = self.plan.take("LIST", parameters.get("prefix", ""))
+        if fault and fault.kind == "refuse":
+            raise S3Error(fault.status, fault.code)
+        super()._send_listing(bucket, parameters)
 
     def send_header(self, keyword: str, value: str) -> None:
         """Send a header; the checksum's, of something else when that is the fault."""

@@ -9,12 +9,13 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 
+from profiler.pull.doubt import Doubts
 from profiler.pull.errors import Explanation, PullStoppedError
 from profiler.pull.results import OnProgress, Progress
-from profiler.pull.worker import COUNTERS, STOP, DownloadJob, Job, Outcome
+from profiler.pull.worker import COUNTERS, STOP, DownloadJob, Job, Outcome, PrefixJob
 from profiler.pull.worker_processes import Worker, WorkerProcesses
 
 #: How often progress is reported, at least.
@@ -43,9 +44,13 @@ class Distribution:
     """One run of jobs over the processes, which have no other meanwhile."""
 
     def __init__(
-        self, processes: WorkerProcesses, jobs: Sequence[Job], on_progress: OnProgress | None
+        self,
+        processes: WorkerProcesses,
+        jobs: Sequence[Job],
+        on_progress: OnProgress | None,
+        doubts: Doubts,
     ) -> None:
-        self._processes, self._on_progress = processes, on_progress
+        self._processes, self._on_progress, self._doubts = processes, on_progress, doubts
         self._waiting = deque(jobs)
         self._in_hand: dict[int, Job] = {}
         self._busy: list[Worker] = []  # a worker once for each job that it has
@@ -74,7 +79,7 @@ class Distribution:
         except PullStoppedError:
             raise  # the workers are idle, or gone
         except BaseException:  # Ctrl-C too: nothing may write to the destination after this
-            self._processes.kill()
+            self._end_workers()
             raise
         return self._done
 
@@ -90,13 +95,21 @@ class Distribution:
 
     def _take_answers(self, timeout_s: float) -> None:
         for worker in _answering(self._busy, timeout_s):
-            outcome = worker.receive()
+            outcome = self._settled(worker.receive())
             del self._in_hand[outcome.job.number]
             self._busy.remove(worker)
             self._idle.append(worker)
             self._done.outcomes.append(outcome)
             if outcome.problem is not None and not outcome.problem.concerns_one_object:
                 self._end(outcome)
+
+    def _settled(self, outcome: Outcome) -> Outcome:
+        """The answer, with a problem that concerns one object or all."""
+        problem, job = outcome.problem, outcome.job
+        has_ended = self._done.ended_by is not None  # S3 is not asked again then
+        if problem is None or not problem.is_in_doubt or has_ended:
+            return outcome
+        return replace(outcome, problem=self._doubts.settle(problem, job.bucket, job.remote.key))
 
     def _end(self, outcome: Outcome) -> None:
         self._done.ended_by = self._done.ended_by or outcome
@@ -118,13 +131,24 @@ class Distribution:
 
         What trickles in keeps a client waiting for ever: its timeouts are for silence alone.
         """
-        self._processes.kill()
+        self._end_workers()
         self._processes.start()
-        now_ns, problem = time.monotonic_ns(), _too_slow()
-        given_up = [Outcome(job, now_ns, problem=problem) for job in self._in_hand.values()]
-        self._done.outcomes += given_up
+        self._done.outcomes += [_given_up(job) for job in self._in_hand.values()]
         self._in_hand.clear()
-        self._busy, self._idle = [], self._all_places()
+        self._idle = self._all_places()
+
+    def _end_workers(self) -> None:
+        """End the workers with what they have in hand.
+
+        That of a program is told first: it alone can end what else the program has started.
+        """
+        busy, self._busy = self._busy, []
+        try:
+            if busy and any(isinstance(job, PrefixJob) for job in self._in_hand.values()):
+                self._processes.counters[-STOP] = 1
+                _answering(busy, _STOP_TIMEOUT_S)
+        finally:
+            self._processes.kill()
 
     def _stop(self) -> None:
         """Make the workers give their jobs up; those that do not in time are ended, and all."""
@@ -158,13 +182,16 @@ class _Silence:
 
 
 def _fetch(in_hand: dict[int, Job]) -> bool:
-    """Whether these are objects being fetched: only of these each block of bytes is counted."""
-    return any(isinstance(job, DownloadJob) for job in in_hand.values())
+    """Whether these are objects being fetched: only of these what arrives is counted meanwhile."""
+    return any(isinstance(job, (DownloadJob, PrefixJob)) for job in in_hand.values())
 
 
-def _too_slow() -> Explanation:
-    sentence = f"the object was given up: nothing arrived for {_MAX_SILENCE_S:.0f} s"
-    return Explanation(sentence, "pull again", concerns_one_object=True)
+def _given_up(job: Job) -> Outcome:
+    now_ns, why = time.monotonic_ns(), f"nothing arrived for {_MAX_SILENCE_S:.0f} s"
+    if isinstance(job, PrefixJob):  # what it has fetched until then is worth verifying
+        return Outcome(job, now_ns, incomplete=f"the client was ended: {why}")
+    problem = Explanation(f"the object was given up: {why}", "pull again", concerns_one_object=True)
+    return Outcome(job, now_ns, problem=problem)
 
 
 def _progress_of(processes: WorkerProcesses, jobs: Sequence[Job]) -> Callable[[], Progress]:

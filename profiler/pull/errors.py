@@ -38,13 +38,15 @@ class PullStoppedError(PullError):
 class Explanation:
     """One sentence, what to do next, and whether other objects of the pull may still succeed.
 
-    Where they may not, `is_of_destination` says that what has arrived is not safe there either.
+    Where they may not, `is_of_destination` says that what has arrived is not safe there either;
+    `is_in_doubt` that the error itself does not tell it (`profiler.pull.doubt` does).
     """
 
     message: str
     hint: str = ""
     concerns_one_object: bool = False
     is_of_destination: bool = False
+    is_in_doubt: bool = False
 
     def as_error(self) -> PullError:
         """The error to raise."""
@@ -100,6 +102,8 @@ _SAME_AS = {
     "ServiceUnavailable": "SlowDown",
     "RequestLimitExceeded": "SlowDown",
     "500": "InternalError",
+    "502": "InternalError",
+    "504": "InternalError",
 }
 _OBJECT_CODES = {
     "NoSuchKey": "the object no longer exists",
@@ -107,10 +111,15 @@ _OBJECT_CODES = {
     "PreconditionFailed": "the object was replaced while it was pulled",
     "412": "the object was replaced while it was pulled",
     "InvalidObjectState": "the object is archived (Glacier) and must be restored first",
+    "InvalidRequest": "S3 refuses the request, as for an object with a customer's key (SSE-C)",
 }
+#: Codes of KMS's own (DisabledException, NotFoundException, …) come through S3 with this prefix.
+_KMS = "KMS."
+_KMS_HINT = "look at the key in KMS: its state, and whether these credentials may decrypt with it"
 #: These may be S3's answer about one object (a policy can deny a single key) or one moment; the
 #: rest of the pull goes on.
 _CODES_OF_ONE_OBJECT = ("AccessDenied", "SlowDown", "InternalError")
+_CODES_IN_DOUBT = ("400",)
 
 
 def explain(error: BaseException, bucket: str = "") -> Explanation:
@@ -142,7 +151,8 @@ def _explain_kind(error: BaseException) -> Explanation | None:
     """The sentence for what is known by its class alone."""
     for kind, message, hint in _BY_KIND:
         if isinstance(error, kind):
-            return Explanation(message.format(detail=_harmless_detail(error)), hint)
+            sentence = message.format(detail=_harmless_detail(error))
+            return Explanation(sentence, hint, is_in_doubt=isinstance(error, _KINDS_IN_DOUBT))
     return None
 
 
@@ -175,14 +185,18 @@ def _explain_code(error: botocore.ClientError, bucket: str) -> Explanation:
     code = str(error.response.get("Error", {}).get("Code", ""))
     if code in _OBJECT_CODES:
         return Explanation(_OBJECT_CODES[code], "", concerns_one_object=True)
+    if code.startswith(_KMS):
+        return Explanation(f"its KMS key cannot be used ({printable(code)[:60]})", _KMS_HINT, True)
     known = _SAME_AS.get(code, code)
     if known in _BY_CODE:
         message, hint = _BY_CODE[known]
-        return Explanation(message.format(bucket=bucket), hint, known in _CODES_OF_ONE_OBJECT)
+        is_of_one, is_in_doubt = known in _CODES_OF_ONE_OBJECT, known in _CODES_IN_DOUBT
+        return Explanation(message.format(bucket=bucket), hint, is_of_one, is_in_doubt=is_in_doubt)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", "?")
     return Explanation(
         f"S3 answered {printable(code)[:60]} (HTTP {status}) for bucket {bucket}",
         "look this code up in the S3 API reference, and check bucket, region and endpoint",
+        is_in_doubt=True,
     )
 
 
@@ -250,6 +264,12 @@ _BY_KIND: tuple[tuple[type[BaseException], str, str], ...] = (
     (botocore.PaginationError, NOT_S3.message, NOT_S3.hint),
     (ResponseParserError, NOT_S3.message, NOT_S3.hint),
     (botocore.EndpointProviderError, "bucket and endpoint do not fit together", _NETWORK),
+)
+#: Of these a proxy or one server of many may be the cause, for one object or one moment.
+_KINDS_IN_DOUBT = (
+    botocore.ReadTimeoutError,
+    botocore.ConnectionClosedError,
+    ResponseParserError,
 )
 
 

@@ -21,6 +21,7 @@ from profiler.pull.clients.direct import DirectClient
 from profiler.pull.clients.interface import AnyClient
 from profiler.pull.destination import Staging
 from profiler.pull.distribution import Distributed, Distribution
+from profiler.pull.doubt import Doubts
 from profiler.pull.errors import Explanation, PullError
 from profiler.pull.prefix import collect, one_job_of
 from profiler.pull.results import Failure, OnProgress, PullResult, RequestTimes, Verification
@@ -51,6 +52,7 @@ class WorkerPool:
     ) -> None:
         make_client = functools.partial(client_class, access, settings)
         self._processes = WorkerProcesses(make_client, worker_count)
+        self._doubts = Doubts(access)
 
     def __enter__(self) -> WorkerPool:
         self.start()
@@ -99,7 +101,7 @@ class WorkerPool:
         jobs = [DownloadJob(**_job_fields(staging, number)) for number in numbers]
         pids, cpu_before_s = self.pids, _cpu_seconds(self.pids)
         started_ns = time.monotonic_ns()
-        done = Distribution(self._processes, jobs, on_progress).run(stop_after_s)
+        done = self._distribute(jobs, on_progress, stop_after_s)
         cpu_after_s = _cpu_seconds(pids)  # None when one was replaced
         arrived = [outcome for outcome in done.outcomes if outcome.problem is None]
         _raise_unless_worth_keeping(done, arrived)
@@ -126,7 +128,7 @@ class WorkerPool:
         if staging.plan.refused:
             raise UnsafeKeysError(staging.plan.location, staging.plan.refused)
         job, started_ns = one_job_of(staging), time.monotonic_ns()
-        (outcome,) = Distribution(self._processes, [job], on_progress).run(stop_after_s).outcomes
+        (outcome,) = self._distribute([job], on_progress, stop_after_s).outcomes
         if outcome.problem is not None:
             raise outcome.problem.as_error()
         arrived, failures = collect(staging, job.part_name, outcome.incomplete)
@@ -178,7 +180,7 @@ class WorkerPool:
         """An outcome for each job; once S3 answers no more, without asking it."""
         kept: list[Outcome] = []
         if ended_by is None:
-            done = Distribution(self._processes, jobs, on_progress).run()
+            done = self._distribute(jobs, on_progress)
             if done.ended_by is None:
                 return done.outcomes
             _raise_unless_worth_keeping(done, done.outcomes)
@@ -186,7 +188,7 @@ class WorkerPool:
             kept = [outcome for outcome in done.outcomes if not _is_hopeless(outcome)]
         known = {outcome.job.number for outcome in kept}
         rest = [replace(job, unasked=ended_by) for job in jobs if job.number not in known]
-        done = Distribution(self._processes, rest, on_progress).run()
+        done = self._distribute(rest, on_progress)
         _raise_unless_worth_keeping(done, ())
         return kept + done.outcomes
 
@@ -220,10 +222,18 @@ class WorkerPool:
             if by_listing:
                 each["answer"] = {"ContentLength": remote.size_bytes, "ETag": remote.etag}
         jobs = [VerifyJob(**each, with_checksum=True, publish=False) for each in fields]
-        done = Distribution(self._processes, jobs, on_progress).run()
+        done = self._distribute(jobs, on_progress)
         _raise_unless_worth_keeping(done, ())
         same = (each for each in done.outcomes if not each.problem and each.method != SIZE_ONLY)
         return {outcome.job.number for outcome in same}
+
+    def _distribute(
+        self,
+        jobs: Sequence[Job],
+        on_progress: OnProgress | None,
+        stop_after_s: float | None = None,
+    ) -> Distributed:
+        return Distribution(self._processes, jobs, on_progress, self._doubts).run(stop_after_s)
 
     def _request_times(self) -> RequestTimes | None:
         """Those of the run that has ended; None for a client that tells none."""

@@ -15,6 +15,7 @@ from typing import ClassVar
 import pytest
 
 from profiler.lab.s3_faults import Fault
+from profiler.lab.s3_protocol import S3Handler
 from profiler.lab.s3_server import S3Server
 from profiler.measured_pull import PullMeasurement, measure_pull
 from profiler.pull import distribution
@@ -27,6 +28,7 @@ from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, UnsafeKeysError, list_plan
 from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, pool_for
+from tests.s3.faults import serve as serve_by
 
 CONTENT = {
     "bad": os.urandom(MIB),
@@ -70,6 +72,10 @@ LASTING = {
     "internal-error": Fault("refuse", status=500, code="InternalError"),
     "denied": Fault("refuse", status=403, code="AccessDenied"),
     "vanished": Fault("refuse", status=404, code="NoSuchKey"),
+    "customer-key": Fault("refuse", status=400, code="InvalidRequest"),
+    "kms-key": Fault("refuse", status=400, code="KMS.DisabledException"),
+    "bad-gateway": Fault("refuse", status=504, code="GatewayTimeout"),
+    "unknown-code": Fault("refuse", status=418, code="NobodyKnowsIt"),
     "reset": Fault("reset", after_bytes=1000),
     "truncated": Fault("truncate", after_bytes=1000),
     "corrupt": Fault("corrupt", after_bytes=1000),
@@ -148,7 +154,8 @@ def test_a_corrupted_range_is_found_though_ranges_carry_no_checksum(
     assert has_exactly(destination, ["bad", "good"])
 
 
-EXPIRED = Fault("refuse", method="*", status=400, code="ExpiredToken")
+#: Of each object, and of what lists one, not of the listing of all that a pull begins with.
+EXPIRED = Fault("refuse", key="?*", method="*", status=400, code="ExpiredToken")
 
 
 def test_expired_credentials_end_the_pull_with_the_remedy(root: Path, destination: Path) -> None:
@@ -187,8 +194,10 @@ def test_what_arrived_before_the_credentials_expired_is_verified_without_s3(
 ) -> None:
     """`large` came in ranges: only the listing's MD5 is left of what S3 says of the whole."""
     not_md5 = "an ETag that is no MD5"
-    with serve(root, dataclasses.replace(EXPIRED, method="HEAD")) as url:
+    with serve(root) as url:
         plan = plan_of(url)
+    expired = [dataclasses.replace(EXPIRED, method=method) for method in ("HEAD", "LIST")]
+    with serve(root, *expired) as url:
         measured = pull(url, destination, plan)
         assert measured.failures == ()
         assert measured.verification.count_by_method == {"CRC-64/NVME": 2, "MD5": 1}
@@ -201,7 +210,10 @@ def test_what_arrived_before_the_credentials_expired_is_verified_without_s3(
             )
             verification = pool.verify(staging, dataclasses.replace(result, answers={}))
     assert len(verification.failures) == 3
-    assert all("it is not verified: S3 refuses" in each.reason for each in verification.failures)
+    assert all(
+        each.reason == "it is not verified: the session token has expired"
+        for each in verification.failures
+    )
 
 
 def test_what_came_whole_without_a_checksum_is_not_verified_by_its_size(
@@ -226,6 +238,34 @@ def test_what_came_whole_without_a_checksum_is_not_verified_by_its_size(
         "it is not verified: the session token has expired"
     }
     assert has_exactly(destination, [])
+
+
+def test_a_head_refused_without_a_code_fails_its_key_alone_while_s3_lists_it(
+    root: Path, destination: Path
+) -> None:
+    """Only `large` takes a HeadObject: the others' checksums came with their bytes."""
+    with serve(root, dataclasses.replace(EXPIRED, method="HEAD")) as url:
+        measured = pull(url, destination)
+    assert [each.key for each in measured.failures] == ["large"]
+    assert "HTTP 400" in measured.failures[0].reason
+    assert has_exactly(destination, ["bad", "good"])
+
+
+class ClosingOne(S3Handler):
+    """Says nothing of one object, and hangs up."""
+
+    def _send_object(self, bucket: str, key: str) -> None:
+        if key == "bad":
+            self.close_connection = True
+        else:
+            super()._send_object(bucket, key)
+
+
+def test_a_connection_that_one_key_ends_fails_that_key_alone(root: Path, destination: Path) -> None:
+    with serve_by(ClosingOne, root) as url:
+        measured = pull(url, destination)
+    assert [each.key for each in measured.failures] == ["bad"]
+    assert has_exactly(destination, ["good", "large"])
 
 
 def test_a_network_that_goes_leaves_what_has_arrived(

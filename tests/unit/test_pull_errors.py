@@ -7,6 +7,7 @@ import errno
 import pytest
 from boto3.exceptions import RetriesExceededError
 from botocore import exceptions
+from botocore.parsers import ResponseParserError
 from s3transfer.exceptions import S3DownloadFailedError
 
 from profiler.pull.errors import explain
@@ -83,6 +84,9 @@ def test_what_meets_every_object_has_a_sentence_and_a_hint(error: Exception, mes
         (client_error("InvalidObjectState", 403), "archived"),
         (client_error("403", 403), "access to bucket bk is denied"),
         (client_error("SlowDown", 503), "slow down"),
+        (client_error("502", 502), "internal error"),
+        (client_error("InvalidRequest"), "SSE-C"),
+        (client_error("KMS.NotFoundException"), "KMS key cannot be used"),
         (S3DownloadFailedError(SECRET), "did not arrive whole"),
         (
             RetriesExceededError(exceptions.IncompleteReadError(actual_bytes=1, expected_bytes=2)),
@@ -98,6 +102,30 @@ def test_what_meets_one_object_leaves_the_others(error: Exception, message: str)
     assert SECRET not in found.message + found.hint
     with pytest.raises(Exception, match=message):
         raise found.as_error()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        client_error("400"),
+        client_error("RequestTimeout"),
+        client_error("511", 511),
+        exceptions.ReadTimeoutError(endpoint_url="https://h/x", error=SECRET),
+        exceptions.ConnectionClosedError(endpoint_url="https://h/x"),
+        ResponseParserError(SECRET),
+    ],
+)
+def test_what_may_meet_one_object_or_all_is_in_doubt(error: Exception) -> None:
+    found = explain(error, "bk")
+    assert found.is_in_doubt
+    assert not found.concerns_one_object
+    assert found.hint
+    assert SECRET not in found.message + found.hint
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "InvalidAccessKeyId", "NoSuchBucket", "301"])
+def test_what_is_known_to_meet_all_is_not_in_doubt(code: str) -> None:
+    assert not explain(client_error(code), "bk").is_in_doubt
 
 
 def test_an_unknown_code_is_told_and_made_printable() -> None:
