@@ -99,7 +99,7 @@ def check_space(workloads: Sequence[Workload], destination: Path) -> None:
     destination.
     """
     made_bytes = max((workload.made_bytes for workload in workloads), default=0)
-    pulled_bytes = max((workload.bytes for workload in workloads), default=0)
+    pulled_bytes = max((workload.pulled_bytes for workload in workloads), default=0)
     folder = Path(tempfile.gettempdir())
     try:
         is_one = destination.stat().st_dev == folder.stat().st_dev

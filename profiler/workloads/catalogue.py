@@ -6,6 +6,7 @@ is the text that is written, so YAML's guesses at types never matter and no obje
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -20,6 +21,10 @@ from contracts.units import parse_count, parse_latency_ns, parse_size_bytes
 SHIPPED = ("synapse.yaml", "case-study.yaml", "small-files.yaml")
 _FILE = FileKind("workload", 1 << 20, "see profiler/workloads for files as they should be")
 _MAX_OBJECTS = 1_000_000
+#: Hard links to a file: below EXT4_LINK_MAX (65,000, fs/ext4/ext4.h); XFS and Btrfs take more.
+_MAX_LINKS = 60_000
+#: The block of most file systems: what a file takes is a multiple of it.
+_BLOCK_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -27,9 +32,9 @@ class Workload:
     """A set of objects, and the shape of the S3 that they come from.
 
     `objects` files of `size_bytes`; those after the first `distinct` have the content of one of
-    these. With `shards` they come in so many TAR files instead. `workers` is the number of
-    processes that pull, None for one per core. The source has `first_byte_latency_ns`, and
-    `rate_bytes_per_s` per connection.
+    these (of more where a file cannot have so many names). With `shards` they come in so many TAR
+    files instead. `workers` is the number of processes that pull, None for one per core. The source
+    has `first_byte_latency_ns`, and `rate_bytes_per_s` per connection.
     """
 
     name: str
@@ -48,10 +53,39 @@ class Workload:
         return self.objects * self.size_bytes
 
     @property
+    def contents(self) -> int:
+        """How many contents there are: file N has content N modulo this."""
+        return min(max(self.distinct, -(-self.objects // _MAX_LINKS)), self.objects)
+
+    @property
+    def files_of_shards(self) -> tuple[range, ...]:
+        """The numbers of the files in each shard."""
+        count = min(self.shards or 0, self.objects)
+        edges = [self.objects * edge // count for edge in range(count + 1)] if count else []
+        return tuple(map(range, edges, edges[1:]))
+
+    @property
+    def pulled_bytes(self) -> int:
+        """What its objects take where they arrive: blocks, of TAR with its headers and padding."""
+        if not self.shards:
+            return self.objects * _rounded(self.size_bytes, _BLOCK_BYTES)
+        entry_bytes = tarfile.BLOCKSIZE + _rounded(self.size_bytes, tarfile.BLOCKSIZE)
+        ends_bytes = 2 * tarfile.BLOCKSIZE
+        sizes = (
+            _rounded(len(files) * entry_bytes + ends_bytes, tarfile.RECORDSIZE)
+            for files in self.files_of_shards
+        )
+        return sum(_rounded(size_bytes, _BLOCK_BYTES) for size_bytes in sizes)
+
+    @property
     def made_bytes(self) -> int:
         """What its objects take where they are made: links take nothing, shards their size."""
-        contents = min(self.distinct, self.objects) * self.size_bytes
-        return contents + (self.bytes if self.shards else 0)
+        contents_bytes = self.contents * _rounded(self.size_bytes, _BLOCK_BYTES)
+        return contents_bytes + (self.pulled_bytes if self.shards else 0)
+
+
+def _rounded(size_bytes: int, unit_bytes: int) -> int:
+    return -(-size_bytes // unit_bytes) * unit_bytes
 
 
 def _word(text: str) -> str:

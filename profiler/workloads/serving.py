@@ -42,7 +42,7 @@ def make_objects(folder: Path, workload: Workload) -> None:
     bucket, contents = folder / "buckets" / BUCKET, folder / "contents"
     bucket.mkdir(parents=True)
     contents.mkdir()
-    for number in range(min(workload.distinct, workload.objects)):
+    for number in range(workload.contents):
         _write(contents / str(number), workload.size_bytes, number)
     if workload.shards:
         _make_shards(bucket, contents, workload)
@@ -52,16 +52,14 @@ def make_objects(folder: Path, workload: Workload) -> None:
 
 
 def _content(contents: Path, workload: Workload, number: int) -> Path:
-    return contents / str(number % min(workload.distinct, workload.objects))
+    return contents / str(number % workload.contents)
 
 
 def _make_shards(bucket: Path, contents: Path, workload: Workload) -> None:
     """The files in as many TAR files, with the names that they would have as objects."""
-    count = min(workload.shards or 1, workload.objects)
-    for shard in range(count):
-        first, end = (workload.objects * edge // count for edge in (shard, shard + 1))
+    for shard, files in enumerate(workload.files_of_shards):
         with tarfile.open(bucket / f"shard-{shard:04}.tar", "x") as archive:
-            for number in range(first, end):
+            for number in files:
                 entry = tarfile.TarInfo(f"{number:06}.bin")
                 entry.size = workload.size_bytes
                 with _content(contents, workload, number).open("rb") as file:

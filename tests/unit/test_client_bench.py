@@ -431,8 +431,7 @@ def test_space_is_asked_before_anything_is_made(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     small = Workload("small", "fits", objects=2, size_bytes=10)
     large = Workload("large", "does not", objects=10, size_bytes=2**50, distinct=2)
-    assert (large.made_bytes, small.made_bytes) == (2**51, 10)
-    assert Workload("tar", "both", objects=4, size_bytes=10, shards=2).made_bytes == 50
+    assert (large.made_bytes, small.made_bytes) == (2**51, 4096)
     check_space([small], tmp_path)
     with pytest.raises(PullError, match="the largest workload needs 12"):
         check_space([small, large], tmp_path)
