@@ -141,12 +141,13 @@ def _bench(arguments: argparse.Namespace) -> TransferBench:
 
 def _tuner(arguments: argparse.Namespace, bench: TransferBench, on_trial: OnTrial) -> Tuner:
     from profiler.tune.budget import Budget
-    from profiler.tune.space import DEFAULT_NAMES, axes_named, client_axis, fitted
+    from profiler.tune.space import DEFAULT_NAMES, axes_named, client_axis, defaults_beyond, fitted
     from profiler.tune.strategies import make_strategy, present_strategy
     from profiler.tune.trial import TrialRunner
     from profiler.tune.tuner import Tuner, first_points
 
-    axes = fitted(axes_named(arguments.space or DEFAULT_NAMES), bench.largest_object_bytes)
+    named = axes_named(arguments.space or DEFAULT_NAMES)
+    axes = fitted(named, bench.largest_object_bytes, bench.base)
     if arguments.clients:
         axes = (*axes, client_axis(arguments.clients))
     name = arguments.strategy or present_strategy()
@@ -155,7 +156,8 @@ def _tuner(arguments: argparse.Namespace, bench: TransferBench, on_trial: OnTria
         strategy=make_strategy(name, axes, first_points(bench.base, axes), arguments.seed),
         budget=Budget(arguments.budget / 1e9, arguments.trials, arguments.patience),
         base=bench.base,
-        object_bytes=bench.largest_object_bytes,
+        load=bench.load,
+        apart=defaults_beyond(bench.base, axes),
         pairs=arguments.pairs,
         on_trial=on_trial,
     )

@@ -120,7 +120,7 @@ def conclusion(tuning: Tuning) -> list[str]:
     if tuning.ended_by is not None:
         return [*lines, f"{INTERRUPTED}: nothing is recommended."]
     if tuning.problem:
-        return [*lines, f"Nothing is recommended: the recheck failed. {tuning.problem}"]
+        return [*lines, f"Nothing is recommended: {tuning.problem}"]
     if tuning.recommended is None and tuning.recheck and tuning.recheck.is_noisy:
         return [*lines, f"No change: {_NOISY}"]
     if tuning.recommended is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -28,8 +29,9 @@ from profiler.pull.results import Failure
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Plan
 from profiler.pull.workers import WorkerPool
+from profiler.tune.limits import Load
 from profiler.tune.space import Point, client_at, held_bytes, settings_at
-from profiler.tune.trial import Pull, PullOnce
+from profiler.tune.trial import NotTriedError, Pull, PullOnce
 from sysctl.host.sysctls import read_available_bytes, read_writeback
 from sysctl.host.system import System
 
@@ -58,13 +60,19 @@ class TransferBench:
         return max(remote.size_bytes for remote in self.plan.objects)
 
     @property
+    def load(self) -> Load:
+        """What each trial pulls, and by how many workers."""
+        sizes = Counter(remote.size_bytes for remote in self.plan.objects)
+        return Load(sizes, self.worker_count)
+
+    @property
     def worker_count(self) -> int:
         """Worker processes: as asked, else one per core, never more than objects."""
         return min(self.workers or os.cpu_count() or 1, len(self.plan.objects))
 
     @contextlib.contextmanager
     def opened(self, point: Point) -> Iterator[PullOnce]:
-        """See Bench. Raises PullError for a point that may need more memory than there is."""
+        """See Bench. Raises NotTriedError for what may need more memory than there is."""
         settings = settings_at(point, self.base)
         self._check_memory(settings)
         make_client = by_name(client_at(point)).make
@@ -106,7 +114,7 @@ class TransferBench:
         held = held_bytes(settings, share_bytes) * self.worker_count
         available_bytes = read_available_bytes(self.system)
         if held > available_bytes * _MEMORY_SHARE:
-            raise PullError(
+            raise NotTriedError(
                 f"up to {format_size(held)} may wait in memory, of which "
                 f"{format_size(available_bytes)} is available",
                 "lower io_chunksize or max_io_queue",

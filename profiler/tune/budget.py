@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contracts.units import counted, format_seconds
-from profiler.tune.trial import Trial
+from profiler.tune.trial import State, Trial
 
 #: A trial improves on the best by at least this part; less is noise.
 MIN_IMPROVEMENT = 0.01
+#: So many failed trials in a row end a search.
+MAX_FAILED = 3
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,17 @@ class Budget:
         if self.patience is not None and since_improvement(trials) >= self.patience:
             return f"{counted(self.patience, 'trial')} in a row brought nothing"
         return ""
+
+
+def failing(trials: Sequence[Trial]) -> str:
+    """That the last trials failed, and why: not for their points then; nothing when they did not.
+
+    Credentials expire, or the volume is full: what is still to come would fail as they did.
+    """
+    last = trials[-MAX_FAILED:]
+    if len(last) < MAX_FAILED or any(trial.state is not State.FAILED for trial in last):
+        return ""
+    return f"its last {MAX_FAILED} trials failed ({last[-1].problem})"
 
 
 def since_improvement(trials: Sequence[Trial]) -> int:

@@ -2,58 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from contracts.units import counted, format_rate
+from profiler.pull.clients.direct import objects_at_once
 from profiler.pull.settings import TransferSettings
 from profiler.tune.space import client_at, settings_at
 from profiler.tune.trial import Trial
 
 #: From this share of busy CPUs on more of anything else gains nothing.
 CPU_BOUND = 0.90
+#: From this share of a core on a worker is held back by it: it is one Python interpreter.
+CORE_BOUND = 0.85
 #: Rates so close to each other are one and the same.
 SAME_RATE = 0.05
 #: Numbers of connections must differ by this factor for a comparison of their rates.
 APART = 2.0
 
 
-def connections(settings: TransferSettings, object_bytes: int) -> int:
-    """How many connections fetch one object at once."""
-    if not settings.use_threads or object_bytes < settings.multipart_threshold:
-        return 1
-    parts = -(-object_bytes // settings.multipart_chunksize)
-    return max(1, min(settings.max_concurrency, parts))
+@dataclass(frozen=True)
+class Load:
+    """What is pulled: how many `objects` of each size in bytes, by how many worker processes."""
+
+    objects: Mapping[int, int]
+    workers: int
 
 
-def name_limit(
-    default: Trial, trials: Sequence[Trial], base: TransferSettings, object_bytes: int
-) -> str:
+def connections(settings: TransferSettings, load: Load) -> int:
+    """By how many connections the default client fetches small or large objects at once.
+
+    The larger of both numbers: of many objects those of one kind take most of the time.
+    """
+    is_small = {size: size < settings.multipart_threshold for size in load.objects}
+    small = sum(count for size, count in load.objects.items() if is_small[size])
+    parts = {
+        size: -(-size // settings.multipart_chunksize) if settings.use_threads else 1
+        for size in load.objects
+        if not is_small[size]
+    }
+    objects = objects_at_once(settings) * load.workers
+    threads = (settings.max_concurrency if settings.use_threads else 1) * load.workers
+    large = sum(parts[size] * load.objects[size] for size in parts)
+    at_once = objects * max(parts.values(), default=0)
+    return max(1, min(small, objects), min(large, threads, at_once))
+
+
+def name_limit(default: Trial, trials: Sequence[Trial], base: TransferSettings, load: Load) -> str:
     """What holds back the defaults, or that the trials do not tell it."""
-    busy = sum(pull.busy_share for pull in default.pulls) / max(1, len(default.pulls))
-    if busy >= CPU_BOUND:
-        return f"the CPUs: {busy:.0%} of their time were used while the defaults pulled"
-    client = client_at(default.point)
-    complete = [
-        trial
+    client, rate = client_at(default.point), default.rate_bytes_per_s
+    if rate is None:
+        return _UNKNOWN
+    rates = [
+        (connections(settings_at(trial.point, base), load), trial.rate_bytes_per_s)
         for trial in trials
         if trial.rate_bytes_per_s is not None and client_at(trial.point) == client
     ]
-    rates = [
-        (connections(settings_at(trial.point, base), object_bytes), trial.rate_bytes_per_s or 0.0)
-        for trial in complete
-    ]
-    return _aggregate(rates) or _per_connection(rates) or _UNKNOWN
+    told = _cpus(default, load.workers) or _aggregate(rate, rates) or _per_connection(rates)
+    return told or _UNKNOWN
 
 
 _UNKNOWN = "not told by these trials"
 
 
-def _aggregate(rates: Sequence[tuple[int, float]]) -> str:
-    """The best rates are the same whatever the number of connections."""
-    best = max((rate for _, rate in rates), default=0.0)
-    near = [count for count, rate in rates if rate >= best * (1 - SAME_RATE)]
-    if not near or max(near) < APART * min(near):
+def _cpus(default: Trial, workers: int) -> str:
+    """All CPUs of the host are busy, or the workers, of which none can use more than a core."""
+    busy = sum(pull.busy_share for pull in default.pulls) / len(default.pulls)
+    if busy >= CPU_BOUND:
+        return f"the CPUs: {busy:.0%} of their time were used while the defaults pulled"
+    seconds = sum(pull.seconds for pull in default.pulls)
+    core = sum(pull.cpu_seconds for pull in default.pulls) / (seconds * workers)
+    if core >= CORE_BOUND:
+        return (
+            f"the CPU: a worker is one Python interpreter, and used {core:.0%} of a core while the "
+            "defaults pulled"
+        )
+    return ""
+
+
+def _aggregate(default_rate: float, rates: Sequence[tuple[int, float]]) -> str:
+    """The best rates, and the defaults' among them, are the same with any number of connections."""
+    lowest = max(rate for _, rate in rates) * (1 - SAME_RATE)
+    near = [count for count, rate in rates if rate >= lowest]
+    if default_rate < lowest or max(near) < APART * min(near):
         return ""
+    best = max(rate for _, rate in rates)
     return (
         f"an aggregate rate of {format_rate(best)}: {min(near)} and {max(near)} connections "
         "reach the same"
@@ -63,7 +96,7 @@ def _aggregate(rates: Sequence[tuple[int, float]]) -> str:
 def _per_connection(rates: Sequence[tuple[int, float]]) -> str:
     """The rate of each connection is the same, however many there are."""
     each = sorted((count, rate / count) for count, rate in rates)
-    if not each or each[-1][0] < APART * each[0][0]:
+    if each[-1][0] < APART * each[0][0]:
         return ""
     values = [rate for _, rate in each]
     if max(values) > min(values) * (1 + 2 * SAME_RATE):

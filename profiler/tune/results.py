@@ -6,9 +6,12 @@ import csv
 import importlib.util
 import io
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from contracts.errors import RequirementError
+from profiler.pull.settings import TransferSettings
+from profiler.tune.space import CLIENT, settings_at
 from profiler.tune.trial import Trial
 from profiler.tune.tuner import Tuning
 from sysctl.render.snippet import TITLE
@@ -26,10 +29,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def rows(tuning: Tuning) -> list[dict[str, Any]]:
     """A dictionary for each trial, in their order; all have the same keys.
 
-    `best_s` is the best mean up to that trial, `cpu_s` the workers' CPU time of all its pulls.
+    They name all settings, those too that were not searched. `best_s` is the best mean up to that
+    trial, `cpu_s` the workers' CPU time of all its pulls.
     """
     return [
-        _row(trial, best_s) for trial, best_s in zip(tuning.trials, _best_so_far(tuning.trials))
+        _row(trial, tuning.base, best_s)
+        for trial, best_s in zip(tuning.trials, _best_so_far(tuning.trials))
     ]
 
 
@@ -41,12 +46,13 @@ def _best_so_far(trials: Sequence[Trial]) -> list[float]:
     return course
 
 
-def _row(trial: Trial, best_s: float) -> dict[str, Any]:
+def _row(trial: Trial, base: TransferSettings, best_s: float) -> dict[str, Any]:
     count = len(trial.pulls)
     first = (trial.number, trial.ended_s, trial.state.value)
     return {
         **dict(zip(FIRST_COLUMNS, first)),
-        **trial.point,
+        **asdict(settings_at(trial.point, base)),
+        **({CLIENT: trial.point[CLIENT]} if CLIENT in trial.point else {}),
         "mean_s": trial.mean_s,
         "best_s": best_s,
         "rate_bytes_per_s": trial.rate_bytes_per_s,

@@ -9,7 +9,7 @@ max_concurrency evenly, so that one draw in twenty was below 60).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Union
 
 from contracts.errors import UsageError
@@ -56,6 +56,8 @@ ALL_AXES: tuple[Axis, ...] = (
 )
 #: The axes in bytes.
 SIZES = ("multipart_chunksize", "io_chunksize", "multipart_threshold")
+#: boto3's own, which all is compared with.
+DEFAULTS = TransferSettings()
 #: The axis of pull clients, which is no setting of theirs.
 CLIENT = "client"
 DEFAULT_NAMES = tuple(axis.name for axis in POST_AXES)
@@ -87,27 +89,49 @@ def axes_named(names: Sequence[str]) -> tuple[Axis, ...]:
     return tuple(axis for axis in ALL_AXES if axis.name in names)
 
 
-def fitted(axes: Sequence[Axis], object_bytes: int) -> tuple[Axis, ...]:
-    """The axes up to the size of the largest object: all beyond it is one part, or one chunk."""
-    return tuple(_fitted(axis, object_bytes) for axis in axes)
+def fitted(
+    axes: Sequence[Axis], object_bytes: int, present: TransferSettings = DEFAULTS
+) -> tuple[Axis, ...]:
+    """The axes up to the size of the largest object: all beyond it is one part, or one chunk.
+
+    A threshold just beyond it is that of no parts. The defaults and the present settings lie on
+    the axes, wherever these would end otherwise: what is measured is them, and nothing near them.
+    """
+    return tuple(_fitted(axis, object_bytes, present) for axis in axes)
 
 
-def _fitted(axis: Axis, object_bytes: int) -> Axis:
-    if not isinstance(axis, Range) or axis.name not in SIZES:
+def _fitted(axis: Axis, object_bytes: int, present: TransferSettings) -> Axis:
+    if not isinstance(axis, Range):
         return axis
-    return replace(axis, high=max(axis.low, min(axis.high, object_bytes)))
+    high = axis.high
+    if axis.name in SIZES:
+        enough = object_bytes + (axis.name == "multipart_threshold")
+        high = max(axis.low, min(high, enough))
+    held: list[int] = [getattr(settings, axis.name) for settings in (DEFAULTS, present)]
+    return replace(axis, low=min(axis.low, *held), high=max(high, *held))
 
 
 def point_of(settings: TransferSettings, axes: Sequence[Axis]) -> dict[str, Value]:
-    """Where settings lie on the axes; what is beyond the end of one is put at its end."""
+    """Where settings lie on the axes, which are `fitted` to them."""
     return {axis.name: _on(axis, settings) for axis in axes}
 
 
 def _on(axis: Axis, settings: TransferSettings) -> Value:
     if axis.name == CLIENT:
         return catalogue.DEFAULT.name
-    value: int = getattr(settings, axis.name)
-    return min(max(value, axis.low), axis.high) if isinstance(axis, Range) else value
+    value: Value = getattr(settings, axis.name)
+    return value
+
+
+def defaults_beyond(base: TransferSettings, axes: Sequence[Axis]) -> Point | None:
+    """boto3's defaults as a point of all settings, where `base` has others that no axis varies.
+
+    None where they lie on the axes.
+    """
+    on_axes = point_of(DEFAULTS, axes)
+    if settings_at(on_axes, base) == DEFAULTS:
+        return None
+    return {**asdict(DEFAULTS), **on_axes}
 
 
 def settings_at(point: Point, base: TransferSettings) -> TransferSettings:

@@ -32,8 +32,14 @@ class State(Enum):
     SLOWER = "slower"
     #: The search's time was over before the trial was.
     CUT = "cut"
-    #: A pull failed, or would need more memory than there is.
+    #: A pull failed.
     FAILED = "failed"
+    #: It might need more memory than there is.
+    NOT_TRIED = "not tried"
+
+
+class NotTriedError(PullError):
+    """Nothing was pulled at a point, for a reason that lies in it alone."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Bench(Protocol):
     def opened(self, point: Point) -> AbstractContextManager[PullOnce]:
         """Workers with the settings of a point, for as long as the context lasts.
 
-        Entering and pulling raise PullError.
+        Entering and pulling raise PullError, entering NotTriedError too.
         """
 
 
@@ -136,7 +142,8 @@ class TrialRunner:
         except PullError as error:
             if best_s is None:
                 raise
-            failed = self._ended(number, point, State.FAILED, pulls, limit_s)
+            state = State.NOT_TRIED if isinstance(error, NotTriedError) else State.FAILED
+            failed = self._ended(number, point, state, pulls, limit_s)
             return replace(failed, problem=error.message)
         mean_s = statistics.fmean(pull.seconds for pull in pulls)
         return self._ended(number, point, State.COMPLETE, pulls, mean_s)

@@ -9,10 +9,18 @@ from contracts.errors import UsageError
 from contracts.units import format_seconds
 from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
-from profiler.tune.budget import Budget
-from profiler.tune.limits import name_limit
+from profiler.tune.budget import Budget, failing
+from profiler.tune.limits import Load, name_limit
 from profiler.tune.recheck import DEFAULT_PAIRS, SHARE_OF_BUDGET, PairedPulls, Recheck
-from profiler.tune.space import Axis, Point, client_at, point_of, settings_at
+from profiler.tune.space import (
+    DEFAULTS,
+    Axis,
+    Point,
+    client_at,
+    defaults_beyond,
+    point_of,
+    settings_at,
+)
 from profiler.tune.strategies import Strategy
 from profiler.tune.trial import State, Trial, TrialRunner
 
@@ -25,7 +33,7 @@ class Tuning:
 
     The first trial is the defaults'. `limit` is what held the defaults back, as far as the trials
     tell; `ended` is why the search ended. `context` is where it was measured, for the record,
-    `problem` why the recheck could not be made. `ended_by` is the Ctrl-C or the signal's SystemExit
+    `problem` why there is no verdict. `ended_by` is the Ctrl-C or the signal's SystemExit
     that ended it early; then nothing is recommended.
     """
 
@@ -78,13 +86,18 @@ def best_of(trials: Sequence[Trial]) -> Trial:
 
 @dataclass
 class Tuner:
-    """Searches within a budget. `base` has what is not searched; `object_bytes` names the limit."""
+    """Searches within a budget. `base` has what is not searched; `load` is for naming the limit.
+
+    `apart` is the point of the defaults where the strategy's axes have it not: it is measured first
+    and not told to the strategy.
+    """
 
     runner: TrialRunner
     strategy: Strategy
     budget: Budget
     base: TransferSettings
-    object_bytes: int
+    load: Load
+    apart: Point | None = None
     pairs: int = DEFAULT_PAIRS
     on_trial: OnTrial = lambda trial: None
 
@@ -104,33 +117,31 @@ class Tuner:
         ended, problem, ended_by = "it was interrupted", "", None
         try:
             ended = self.search(trials)
-            problem = self._recheck(trials[0].point, best_of(trials).point, pulls)
+            problem = self._recheck(trials, pulls)
         except (KeyboardInterrupt, SystemExit) as signal:
             if not trials:
                 raise
             ended_by = signal
-        limit = name_limit(trials[0], trials, self.base, self.object_bytes)
+        limit = name_limit(trials[0], trials, self.base, self.load)
         return Tuning(
             self.base, tuple(trials), ended, pulls.whole(), limit, problem, ended_by=ended_by
         )
 
-    def _recheck(self, default: Point, best: Point, pulls: PairedPulls) -> str:
-        """Why it could not be made; empty when it was, or when there is nothing to recheck."""
+    def _recheck(self, trials: Sequence[Trial], pulls: PairedPulls) -> str:
+        """Why it told nothing; empty when it did, or when there is nothing to recheck."""
+        default, best = trials[0].point, best_of(trials).point
         if best == default or not self.pairs:
-            return ""
+            return failing(trials)
         try:
             pulls.run(self.runner.bench, default, best)
         except PullError as error:
-            return error.message
+            return f"the recheck failed. {error.message}"
         return ""
 
     def search(self, trials: list[Trial]) -> str:
         """Add the trials one by one; why they ended."""
-        while not (ended := self.budget.used_up(trials, self.runner.elapsed_s)):
-            point = self.strategy.ask()
-            best_s = best_of(trials).mean_s if trials else None
-            trial = self.runner.run(len(trials), point, best_s, self.budget.seconds)
-            self.strategy.tell(point, trial.told_s)
+        while not (ended := self._ended(trials)):
+            trial = self._next(trials)
             if not trials and trial.state is not State.COMPLETE:
                 raise self._too_small()
             trials.append(trial)
@@ -138,6 +149,19 @@ class Tuner:
         if not trials:
             raise self._too_small()
         return ended
+
+    def _ended(self, trials: Sequence[Trial]) -> str:
+        return failing(trials) or self.budget.used_up(trials, self.runner.elapsed_s)
+
+    def _next(self, trials: Sequence[Trial]) -> Trial:
+        best_s = best_of(trials).mean_s if trials else None
+        number, until_s = len(trials), self.budget.seconds
+        if self.apart is not None and not trials:
+            return self.runner.run(number, self.apart, best_s, until_s)
+        point = self.strategy.ask()
+        trial = self.runner.run(number, point, best_s, until_s)
+        self.strategy.tell(point, trial.told_s)
+        return trial
 
     def _too_small(self) -> UsageError:
         given = format_seconds(self.budget.seconds)
@@ -148,6 +172,8 @@ class Tuner:
 
 
 def first_points(present: TransferSettings, axes: Sequence[Axis]) -> list[Point]:
-    """Where a search begins: boto3's defaults, then the present settings where they differ."""
-    points: list[Point] = [point_of(TransferSettings(), axes), point_of(present, axes)]
+    """Where a strategy begins: boto3's defaults if the axes have them, and the present settings."""
+    if defaults_beyond(present, axes) is not None:
+        return [point_of(present, axes)]
+    points: list[Point] = [point_of(DEFAULTS, axes), point_of(present, axes)]
     return points[:1] if points[0] == points[1] else points

@@ -88,7 +88,7 @@ def _tune(name: str, seed: int, bench: TransferBench, arguments: argparse.Namesp
         strategy=make_strategy(name, axes, first_points(TransferSettings(), axes), seed),
         budget=Budget(arguments.budget / 1e9),
         base=bench.base,
-        object_bytes=bench.largest_object_bytes,
+        load=bench.load,
         pairs=arguments.pairs,
     ).run()
 

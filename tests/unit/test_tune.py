@@ -13,24 +13,27 @@ from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
 from profiler.report.tuning import conclusion, plan_text
 from profiler.tune.budget import Budget
-from profiler.tune.limits import connections, name_limit
+from profiler.tune.limits import Load, connections, name_limit
 from profiler.tune.outputs import tuning_document
 from profiler.tune.recheck import PairedPulls
-from profiler.tune.results import csv_text
+from profiler.tune.results import csv_text, rows
 from profiler.tune.space import (
     ALL_AXES,
     POST_AXES,
     axes_named,
     client_at,
     client_axis,
+    defaults_beyond,
     fitted,
     held_bytes,
     point_of,
     settings_at,
 )
-from profiler.tune.trial import State, Trial
+from profiler.tune.trial import NotTriedError, State, Trial
 from profiler.tune.tuner import first_points
-from tests.unit.tunes import BYTES, FakeBench, Listed, tuner
+from tests.unit.tunes import BYTES, LOAD, FakeBench, Listed, tuner
+
+MIB = 2**20
 
 DEFAULT = point_of(TransferSettings(), POST_AXES)
 
@@ -75,8 +78,34 @@ def test_axes_are_named_in_their_own_order() -> None:
 def test_sizes_beyond_the_object_are_not_searched() -> None:
     highest = {axis.name: getattr(axis, "high", None) for axis in fitted(ALL_AXES, 10**8)}
     assert highest["multipart_chunksize"] == highest["io_chunksize"] == 10**8
+    assert highest["multipart_threshold"] == 10**8 + 1  # with it the object has no parts
     assert highest["max_io_queue"] == 100_000
-    assert fitted(POST_AXES, 10)[1].high == 10**6  # never below its low end
+
+
+def test_the_defaults_and_the_present_settings_lie_on_the_axes_as_they_are() -> None:
+    present = TransferSettings(5, 10 * 2**30, 1000, 1, 1)
+    axes = fitted(ALL_AXES, 10, present)
+    first = first_points(present, axes)
+    assert [settings_at(point, present) for point in first] == [TransferSettings(), present]
+    for axis in axes[:-1]:
+        assert all(axis.low <= point[axis.name] <= axis.high for point in first)
+
+
+def test_the_defaults_are_measured_whole_where_the_axes_have_them_not() -> None:
+    """What is not searched is as given, which is not what boto3 has."""
+    base, axes = TransferSettings(use_threads=False), POST_AXES
+    apart = defaults_beyond(base, axes)
+    assert settings_at(apart, base) == TransferSettings()
+    assert first_points(base, axes) == [DEFAULT]
+    assert defaults_beyond(base, ALL_AXES) is None
+    strategy = Listed([DEFAULT, at(20)])
+    bench = FakeBench(lambda point, number: 4.0 if "use_threads" in point else 2.0)
+    tuned = tuner(bench, strategy, budget=Budget(trials=2), base=base, apart=apart).run()
+    assert bench.pulled[:4] == [apart] * 3 + [DEFAULT]
+    assert strategy.told == [2.0]
+    assert tuned.recommended == base
+    threads = [row["use_threads"] for row in rows(tuned)]
+    assert threads == [True, False]
 
 
 def test_what_waits_in_memory_is_bounded_by_the_object() -> None:
@@ -168,6 +197,37 @@ def test_a_point_that_fails_is_told_as_bad_and_the_search_goes_on() -> None:
     assert [trial.state for trial in tuning.trials][1] is State.FAILED
     assert tuning.trials[1].problem == "too much memory"
     assert strategy.told == [4.0, 10.0, 4.0]
+
+
+def test_failures_in_a_row_end_the_search_with_their_reason() -> None:
+    def seconds(point, number: int) -> float:
+        if number >= 6:
+            raise PullError("the credentials have expired")
+        return 4.0
+
+    def run_it(second_s: float):
+        bench = FakeBench(lambda p, n: seconds(p, n) * (second_s if p != DEFAULT else 1.0))
+        return tuner(bench, Listed([DEFAULT, *[at(20)] * 99]), budget=Budget(1e6)).run()
+
+    tuning = run_it(1.2)
+    assert len(tuning.trials) == 5
+    assert tuning.ended == "its last 3 trials failed (the credentials have expired)"
+    assert not tuning.has_verdict
+    assert conclusion(tuning)[-1] == f"Nothing is recommended: {tuning.ended}"
+    assert run_it(0.5).problem == "the recheck failed. the credentials have expired"
+
+
+def test_points_that_need_too_much_memory_do_not_end_the_search() -> None:
+    class SmallBench(FakeBench):
+        def opened(self, point):
+            if point != DEFAULT:
+                raise NotTriedError("too much memory")
+            return super().opened(point)
+
+    points = [DEFAULT, *[at(20)] * 5]
+    tuning = tuner(SmallBench(lambda p, n: 4.0), Listed(points), budget=Budget(trials=6)).run()
+    assert [trial.state for trial in tuning.trials[1:]] == [State.NOT_TRIED] * 5
+    assert tuning.has_verdict
 
 
 def test_the_defaults_failing_is_an_error() -> None:
@@ -282,9 +342,9 @@ def test_how_long_it_may_take_is_said_before() -> None:
 # -- the limit ---------------------------------------------------------------------------------
 
 
-def limit(rates: dict[int, float], busy_share: float = 0.5) -> str:
+def limit(rates: dict[int, float], busy_share: float = 0.5, cpu_share: float = 0.5) -> str:
     times = {concurrency: BYTES / rate for concurrency, rate in rates.items()}
-    bench = FakeBench(by_concurrency(times), busy_share=busy_share)
+    bench = FakeBench(by_concurrency(times), busy_share=busy_share, cpu_share=cpu_share)
     strategy = Listed([at(concurrency) for concurrency in rates])
     tuned = tuner(bench, strategy, budget=Budget(1e6, trials=len(rates)), pairs=0).run()
     return tuned.limit
@@ -301,16 +361,41 @@ def test_the_limit_is_named() -> None:
     assert limit({10: 1e9, 11: 5e8}) == "not told by these trials"
 
 
-def test_connections_are_those_that_have_a_part() -> None:
-    assert connections(TransferSettings(), BYTES) == 10
-    assert connections(TransferSettings(339, 400619332), BYTES) == 9
-    assert connections(TransferSettings(), 8 * 2**20 - 1) == 1
-    assert connections(TransferSettings(use_threads=False), BYTES) == 1
+def test_a_rate_that_the_defaults_do_not_reach_does_not_hold_them_back() -> None:
+    assert limit({10: 7e8, 20: 1e9, 80: 1e9}) == "not told by these trials"
+
+
+def test_a_worker_that_uses_its_core_up_holds_the_defaults_back() -> None:
+    """On many CPUs the host is almost idle meanwhile, and any number of connections is as fast."""
+    told = limit({10: 1e9, 20: 1e9, 80: 1e9}, busy_share=0.1, cpu_share=0.95)
+    assert told.startswith("the CPU: a worker is one Python interpreter, and used 95% of a core")
+
+
+@pytest.mark.parametrize(
+    ("settings", "objects", "workers", "count"),
+    [
+        (TransferSettings(), {BYTES: 1}, 1, 10),
+        (TransferSettings(339, 400619332), {BYTES: 1}, 1, 9),
+        (TransferSettings(use_threads=False), {BYTES: 1}, 1, 1),
+        (TransferSettings(), {BYTES: 4}, 2, 20),
+        (TransferSettings(), {8 * MIB: 3}, 2, 3),
+        (TransferSettings(200), {8 * MIB: 1000}, 2, 128),
+        (TransferSettings(), {8 * MIB - 1: 1}, 1, 1),
+        (TransferSettings(), {8 * MIB - 1: 1000}, 2, 40),
+        (TransferSettings(200), {MIB: 1000}, 2, 128),
+        (TransferSettings(use_threads=False), {MIB: 1000}, 2, 2),
+        (TransferSettings(use_threads=False), {BYTES: 4}, 2, 2),
+    ],
+)
+def test_connections_are_those_of_all_workers_that_have_something_to_fetch(
+    settings: TransferSettings, objects: dict[int, int], workers: int, count: int
+) -> None:
+    assert connections(settings, Load(objects, workers)) == count
 
 
 def test_a_limit_without_complete_trials_is_unknown() -> None:
     cut = Trial(0, DEFAULT, State.CUT, 1.0)
-    assert name_limit(cut, [cut], TransferSettings(), BYTES) == "not told by these trials"
+    assert name_limit(cut, [cut], TransferSettings(), LOAD) == "not told by these trials"
 
 
 def test_trials_of_another_client_do_not_name_the_limit() -> None:

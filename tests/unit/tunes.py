@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from profiler.pull.errors import PullStoppedError
 from profiler.pull.settings import TransferSettings
 from profiler.tune.budget import Budget
+from profiler.tune.limits import Load
 from profiler.tune.space import POST_AXES, Axis, Point
 from profiler.tune.strategies import make_strategy
 from profiler.tune.trial import Pull, PullOnce, TrialRunner
 from profiler.tune.tuner import Tuner, first_points
 
 BYTES = 3 * 2**30
+#: One object, so one worker.
+LOAD = Load({BYTES: 1}, workers=1)
 
 
 @dataclass
@@ -24,6 +27,7 @@ class FakeBench:
     seconds: Callable[[Point, int], float]
     opening_s: float = 0.5
     busy_share: float = 0.5
+    cpu_share: float = 0.5
     now_s: float = 1000.0
     pulled: list[Point] = field(default_factory=list)
 
@@ -41,7 +45,7 @@ class FakeBench:
                 self.now_s += stop_after_s
                 raise PullStoppedError(stop_after_s)
             self.now_s += seconds
-            return Pull(seconds, BYTES, seconds / 2, self.busy_share)
+            return Pull(seconds, BYTES, seconds * self.cpu_share, self.busy_share)
 
         yield pull_once
 
@@ -67,7 +71,7 @@ def tuner(bench: FakeBench, strategy: object = "random", **options: object) -> T
         runner=TrialRunner(bench, options.pop("pulls", 3), bench.clock),
         strategy=strategy,
         budget=options.pop("budget", Budget()),
-        base=TransferSettings(),
-        object_bytes=BYTES,
+        base=options.pop("base", TransferSettings()),
+        load=LOAD,
         **options,
     )

@@ -23,6 +23,12 @@ _SMALL_PER_THREAD = 2
 _MAX_OBJECTS_AT_ONCE = 64  # a thread each
 
 
+def objects_at_once(settings: TransferSettings) -> int:
+    """How many small objects a worker fetches at once, each by a thread and a connection."""
+    threads = settings.max_concurrency * _SMALL_PER_THREAD if settings.use_threads else 1
+    return min(threads, _MAX_OBJECTS_AT_ONCE)
+
+
 class DirectClient(TransferManagerClient):
     """Twice as many objects at once as `max_concurrency`, each small one in its own thread."""
 
@@ -32,8 +38,7 @@ class DirectClient(TransferManagerClient):
         super().__init__(access, settings)
         config = settings.to_transfer_config()
         self._threshold_bytes, self._block_bytes = config.multipart_threshold, config.io_chunksize
-        threads = settings.max_concurrency * _SMALL_PER_THREAD if config.use_threads else 1
-        self.objects_at_once = min(threads, _MAX_OBJECTS_AT_ONCE)
+        self.objects_at_once = objects_at_once(settings)
 
     def download(
         self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes
