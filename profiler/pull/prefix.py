@@ -7,6 +7,7 @@ part files, which are verified and get their final names as those of every other
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 
@@ -18,6 +19,7 @@ from profiler.pull.results import Failure
 from profiler.pull.source import RemoteObject
 from profiler.pull.worker import PrefixJob
 
+_BLOCK_BYTES = 512  # of st_blocks, whatever the file system's are
 _NOT_FETCHED = "the client did not fetch it"
 
 
@@ -50,22 +52,38 @@ def collect(
     failures: list[Failure] = []
     for number, remote in enumerate(staging.plan.objects):
         try:
-            _take(staging, directory, number, remote)
+            _take(staging, directory, number, is_whole=not incomplete)
             arrived.append(number)
         except OSError:
             failures.append(Failure(printable(remote.key), incomplete or _NOT_FETCHED))
     return tuple(arrived), tuple(failures)
 
 
-def _take(staging: Staging, directory: str, number: int, remote: RemoteObject) -> None:
+def _take(staging: Staging, directory: str, number: int, *, is_whole: bool) -> None:
+    remote = staging.plan.objects[number]
     with _directories(staging.root_fd, directory, remote.directory) as (source_fd, target_fd):
-        os.close(open_file_beneath(source_fd, (remote.file_name,)))
+        descriptor = open_file_beneath(source_fd, (remote.file_name,))
+        try:
+            if not is_whole:
+                _check_has_no_holes(descriptor)
+        finally:
+            os.close(descriptor)
         os.rename(
             remote.file_name,
             staging.part_name(number),
             src_dir_fd=source_fd,
             dst_dir_fd=target_fd,
         )
+
+
+def _check_has_no_holes(descriptor: int) -> None:
+    """Raise OSError where not all is written: the size alone would not tell.
+
+    Programs that fetch parts at a time set the size with the first one that is not the first.
+    """
+    found = os.fstat(descriptor)
+    if found.st_blocks * _BLOCK_BYTES < found.st_size:
+        raise OSError(errno.ENODATA, "a file with holes")
 
 
 @contextlib.contextmanager

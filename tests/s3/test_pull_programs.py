@@ -9,10 +9,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import PullMeasurement, measure_pull
+from profiler.measured_pull import PullMeasurement, Verify, measure_pull
+from profiler.pull import distribution
 from profiler.pull.access import S3Access
 from profiler.pull.clients.programs import S5cmdClient
 from profiler.pull.destination import Destination
@@ -77,3 +79,55 @@ def test_the_owner_of_the_destination_leads_a_program_nowhere_else(
     assert [each.key for each in measured.failures] == ["a", "b"]
     assert [path.name for path in outside.rglob("*")] == ["files"]
     assert (destination / "away" / "files" / "a").read_bytes() == CONTENT["a"]
+
+
+def is_gone(pid_file: Path) -> bool:
+    """Ended before the pull has, though its new parent may not have asked for its exit code."""
+    try:
+        return psutil.Process(int(pid_file.read_text())).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+#: As a wrapper does that starts the program itself.
+CHILD = "sleep 60 & echo $! > {pid_file}.new; mv {pid_file}.new {pid_file}; wait"
+
+
+def test_a_program_that_hangs_is_ended_and_what_came_is_kept(
+    server: S3Server,
+    program: Path,
+    destination: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(distribution, "_MAX_SILENCE_S", 1.0)
+    pid_file = tmp_path / "pid"
+    write(
+        program,
+        'printf "the first" > "$place/a"',
+        f'truncate -s {len(CONTENT["b"])} "$place/b"',  # the size is right, nothing is written
+        CHILD.format(pid_file=pid_file),
+    )
+    measured = pull(server, destination, verify=Verify.SIZE)
+    assert [(each.key, each.reason) for each in measured.failures] == [
+        ("b", "the client was ended: nothing arrived for 1 s")
+    ]
+    assert (destination / "a").read_bytes() == CONTENT["a"]
+    assert [path.name for path in destination.iterdir()] == ["a"]
+    assert is_gone(pid_file)
+
+
+def test_ctrl_c_ends_what_a_program_has_started_too(
+    server: S3Server, program: Path, destination: Path, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "pid"
+    write(program, CHILD.format(pid_file=pid_file))
+
+    def interrupt(*_: object) -> None:
+        if pid_file.exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pull(server, destination, on_phase=interrupt)
+    assert is_gone(pid_file)
+    assert list(destination.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,28 @@ def test_a_program_that_succeeds_answers_nothing(stand_in: Path, tmp_path: Path)
     stand_in.write_text(STAND_IN.format(exit_code=0))
     client = StandIn(S3Access(URL), TransferSettings())
     assert client.download_all(MANY, str(tmp_path), lambda amount: None) == ""
+
+
+def test_looking_at_what_has_arrived_takes_a_small_part_of_the_time(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the program's own cores; nothing is looked at once it has succeeded."""
+    looks: list[str] = []
+
+    def look(directory: str) -> int:
+        looks.append(directory)
+        time.sleep(0.05)
+        return 3
+
+    monkeypatch.setattr(program, "_LOOK_S", 0.01)
+    monkeypatch.setattr(program, "_bytes_below", look)
+    stand_in.write_text("#!/bin/sh\nsleep 0.5\n")
+    counted: list[int] = []
+    client = StandIn(S3Access(URL), TransferSettings())
+    assert client.download_all(MANY, str(tmp_path), counted.append) == ""
+    assert len(looks) == 1
+    assert len(counted) > 10  # the pull can be stopped between the looks
+    assert [amount for amount in counted if amount] == [3, 4]
 
 
 def test_what_stops_the_count_ends_the_program(

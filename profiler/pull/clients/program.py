@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
+from select import POLLIN, poll
 from typing import IO
 
 from contracts.environment import for_programs, safe_path
@@ -23,6 +24,8 @@ from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
 
 _LOOK_S = 0.2
+_PAUSE_PER_LOOK = 20  # so that looking takes at most 5 % of a core
+_MAX_PAUSE_S = 10.0  # well below the silence after which a pull is given up
 _VERSION_TIMEOUT_S = 20.0
 _SHOWN_CHARACTERS = 200
 #: Of s5cmd and rclone.
@@ -151,21 +154,51 @@ class ProgramClient:
 def _count_while_running(
     process: subprocess.Popen[bytes], directory: str, total_bytes: int, on_bytes: OnBytes
 ) -> None:
-    """What has arrived is read off the files: programs tell it in words of their own, or not.
+    """Tell `on_bytes` what arrives until the program ends.
 
     `wait` with a timeout would see the end up to 50 ms late, which is not the program's time.
     """
-    counted, process_fd, end = 0, os.pidfd_open(process.pid), select.poll()
-    end.register(process_fd, select.POLLIN)
+    arrived, process_fd, end = _Arrived(directory, total_bytes), os.pidfd_open(process.pid), poll()
+    end.register(process_fd, POLLIN)
     try:
         while not end.poll(_LOOK_S * 1000):
-            now = min(_bytes_below(directory), total_bytes)
-            on_bytes(max(0, now - counted))
-            counted = max(counted, now)
+            on_bytes(arrived.new_bytes())
     finally:
         os.close(process_fd)
-    process.wait()
-    on_bytes(min(_bytes_below(directory), total_bytes) - counted)
+    if process.wait() == 0:
+        on_bytes(total_bytes - arrived.counted_bytes)  # without a look, in the program's time
+    else:
+        on_bytes(arrived.look())
+
+
+class _Arrived:
+    """What has arrived, read off the files: programs tell it in words of their own, or not.
+
+    Looking at many files takes time on the program's cores: a small part of the whole alone.
+    """
+
+    def __init__(self, directory: str, total_bytes: int) -> None:
+        self._directory, self._total_bytes = directory, total_bytes
+        self._next_look_s = 0.0
+        self.counted_bytes = 0
+
+    def new_bytes(self) -> int:
+        """What has come since the last look; 0 where it is too early for another."""
+        began_s = time.monotonic()
+        if began_s < self._next_look_s:
+            return 0
+        found = self.look()
+        ended_s = time.monotonic()
+        pause_s = min(_PAUSE_PER_LOOK * (ended_s - began_s), _MAX_PAUSE_S)
+        self._next_look_s = ended_s + pause_s
+        return found
+
+    def look(self) -> int:
+        """What has come since the last look."""
+        before = self.counted_bytes
+        now = min(_bytes_below(self._directory), self._total_bytes)
+        self.counted_bytes = max(before, now)
+        return self.counted_bytes - before
 
 
 def _bytes_below(directory: str) -> int:
