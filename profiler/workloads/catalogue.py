@@ -7,10 +7,12 @@ is the text that is written, so YAML's guesses at types never matter and no obje
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from contracts.errors import InvalidFileError, UsageError
 from contracts.files import FileKind
@@ -150,44 +152,50 @@ def find_workload(name: str) -> Workload:
 
 def load_workloads(path: str) -> tuple[Workload, ...]:
     """Read a file. Raises UsageError, as InvalidFileError with every error's place in it."""
-    import yaml
-
-    text = _FILE.read_text(path)
-    try:
-        # constructs text, lists and mappings, whatever the tags; aliases are not expanded
-        document = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
-    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
-        line = getattr(getattr(error, "problem_mark", None), "line", None)
-        place = "" if line is None else f"line {line + 1}: "
-        raise InvalidFileError(printable(path), [f"{place}no YAML"]) from None
-    if not isinstance(document, list) or not document:
-        raise InvalidFileError(printable(path), ["must be a list of workloads"])
     problems: list[str] = []
-    parsed = [_parse(item, f"[{number}]", problems) for number, item in enumerate(document)]
+    items = enumerate(_compose(_FILE.read_text(path), printable(path)))
+    parsed = [_parse(item, f"[{number}]", problems) for number, item in items]
     if problems:
         raise InvalidFileError(printable(path), problems)
     return tuple(Workload(**values) for values in parsed)
 
 
-def _text(value: object) -> str:
+def _compose(text: str, source: str) -> list[yaml.Node]:
+    """The nodes of the list; what they alias is not expanded. Raises InvalidFileError."""
+    try:
+        document = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        place = "" if line is None else f"line {line + 1}: "
+        raise InvalidFileError(source, [f"{place}no YAML"]) from None
+    if not isinstance(document, yaml.SequenceNode) or not document.value:
+        raise InvalidFileError(source, ["must be a list of workloads"])
+    nodes: list[yaml.Node] = document.value
+    return nodes
+
+
+def _text(node: yaml.Node) -> str:
     """One value; a list or a mapping, which aliases can make endless, is not looked into."""
-    if not isinstance(value, str):
+    if not isinstance(node, yaml.ScalarNode):
         raise ValueError("must be one value")
-    return value
+    return str(node.value)
 
 
-def _parse(item: object, place: str, problems: list[str]) -> dict[str, Any]:
+def _parse(item: yaml.Node, place: str, problems: list[str]) -> dict[str, Any]:
     """The fields of one workload; what is wrong with them goes to `problems`."""
-    if not isinstance(item, Mapping):
+    if not isinstance(item, yaml.MappingNode):
         problems.append(f"{place}: must be a mapping")
         return {}
     values: dict[str, Any] = {}
-    for key, value in item.items():
-        name = printable(key)
+    for key, value in item.value:
+        name = printable(key.value) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
         if name not in _FIELDS:
             problems.append(f"{place}.{name}: there is no such field")
             continue
         field, read = _FIELDS[name]
+        if field in values:
+            problems.append(f"{place}.{name}: is given twice")
+            continue
         try:
             values[field] = read(_text(value))
         except ValueError as error:
