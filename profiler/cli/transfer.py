@@ -115,7 +115,7 @@ def _tell_files(
     shown = printable(str(folder))
     print(f"\nwritten to {shown}/: {', '.join(written)}")
     if left_out:
-        print(f"left out: {', '.join(left_out)} (pip install writewise[tune])")
+        print(f"left out: {', '.join(left_out)} (`tools/setup tune` installs what writes them)")
     if tuning.recommended is not None:
         words = f"--client {tuning.recommended_client} --transfer {shown}/transfer.json"
         print(f"pull with it:  writewise pull {words} …")

@@ -140,5 +140,5 @@ def _require(package: str) -> None:
     if not is_installed(package):
         raise RequirementError(
             f"this needs {package}, which is not installed",
-            "install it by pip as writewise[tune]; trials.csv needs nothing",
+            "install it with `tools/setup tune`; trials.csv needs nothing",
         )

@@ -61,7 +61,7 @@ def make_strategy(
     if not kind.is_here:
         raise RequirementError(
             f"the strategy {name} needs {kind.needs}, which is not installed",
-            f"install it by pip as writewise[{kind.extra}]; the strategy random needs nothing",
+            f"install it with `tools/setup {kind.extra}`; the strategy random needs nothing",
         )
     strategy: Strategy = importlib.import_module(kind.module).make(axes, first, seed)
     return strategy

@@ -49,7 +49,7 @@ class BayesSearch:
         if importlib.util.find_spec("optuna") is None:
             raise RequirementError(
                 "the strategy bayes needs Optuna, which is not installed",
-                "install it with `tools/setup bayes`, or by pip as writewise[bayes]; "
+                "install it with `tools/setup bayes`; "
                 "the strategies model, grid and random need nothing more",
             )
 

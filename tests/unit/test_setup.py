@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from profiler.pull.clients.catalogue import by_name
+
 REPOSITORY = Path(__file__).parents[2]
 PROGRAMS = ("awk", "bash", "cat", "dirname", "flock", "readlink", "sha256sum", "sort", "cp", "rm")
 NOBODY = 65534
@@ -211,3 +213,24 @@ def test_this_environment_is_the_distributions_own_python() -> None:
     if Path(sys.prefix) != REPOSITORY / ".venv":
         pytest.skip("not run from .venv (make test does)")
     assert Path(sys.executable).resolve() == PYTHON.resolve()
+
+
+@needs_root
+@pytest.mark.parametrize("name", ["direct", "crt", "obstore", "s5cmd"])
+def test_the_install_line_of_a_client_is_one_that_works(name: str, complete: Clone) -> None:
+    program, *extras = by_name(name).install.split()
+    assert program == "tools/setup"
+    result, asked = complete.setup(*extras)
+    assert result.returncode == 0, result.stderr
+    wanted = f".[{extras[0]}]" if extras else "."
+    assert asked[-1].endswith(f" --editable {wanted}")
+    assert all(f'"{extra}": [' in (REPOSITORY / "setup.py").read_text() for extra in extras)
+
+
+def test_nobody_is_told_to_install_writewise_from_an_index() -> None:
+    """It is on none: who registers the name there would be run as root."""
+    told = [*(REPOSITORY / "docs").glob("*.md"), REPOSITORY / "README.md"]
+    for package in ("contracts", "sysctl", "profiler"):
+        told += (REPOSITORY / package).rglob("*.py")
+    assert len(told) > 200
+    assert [path for path in told if "writewise[" in path.read_text()] == []

@@ -84,5 +84,5 @@ def test_what_is_not_installed_is_said_with_the_extra(monkeypatch) -> None:
     with pytest.raises(RequirementError) as error:
         make_strategy("syne-tune", ALL_AXES, FIRST)
     assert "syne_tune, which is not installed" in error.value.message
-    assert "writewise[syne-tune]" in error.value.hint
+    assert "`tools/setup syne-tune`" in error.value.hint
     assert present_strategy() == "random"
