@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from profiler.pull.destination import Destination
 from profiler.pull.durability import sync_file_system
 from profiler.pull.errors import explain_local
+from profiler.pull.object_sizes import small_byte_share
 from profiler.pull.results import Failure, Progress, PullResult, Verification
 from profiler.pull.source import Plan
 from profiler.pull.workers import WorkerPool
@@ -49,7 +50,8 @@ class PullMeasurement:
 
     `durable_seconds` is from the start of the pull until syncfs had returned, None when that was
     not asked for. `snapshot` covers the pull alone (not sync nor verification), None without a
-    session; `why` is what an explanation of its writes takes.
+    session; `why` is what an explanation of its writes takes, `writers_at_most` how many threads
+    could write at once, None when that is not known.
     """
 
     result: PullResult
@@ -58,6 +60,7 @@ class PullMeasurement:
     snapshot: ProfileSnapshot | None
     worker_count: int
     why: WhyInputs | None = None
+    writers_at_most: int | None = None
 
     @property
     def return_seconds(self) -> float:
@@ -71,15 +74,24 @@ class PullMeasurement:
 
     @property
     def stalled_share(self) -> float | None:
-        """The share of the workers' time (0 to 1) that writers slept for dirty throttling.
+        """The share of the writing threads' time (0 to 1) that they slept for dirty throttling.
 
-        boto3 writes with one thread per worker, so workers × time is the time writers had.
         None without a session, or when nothing was pulled.
         """
-        available_ns = self.return_seconds * 1e9 * self.worker_count
-        if self.snapshot is None or not available_ns:
+        if self.snapshot is None or not self.return_seconds:
             return None
+        available_ns = self.return_seconds * 1e9 * self._writing_threads(self.snapshot.writers)
         return self.snapshot.stall.total_ns / available_ns
+
+    def _writing_threads(self, seen: int) -> float:
+        """How many write at a time, for a byte on average, where `seen` did in all.
+
+        s3transfer writes large objects with one thread per worker; a client may write each small
+        one in a thread of its own. Threads that came one after the other count as one.
+        """
+        at_once = min(seen, self.writers_at_most or seen)
+        more = max(0, at_once - self.worker_count)
+        return self.worker_count + more * small_byte_share(self.result.sizes_bytes)
 
 
 def measure_pull(
@@ -111,7 +123,7 @@ def measure_pull(
         if result.ended_by is not None and not keep:
             raise result.ended_by.as_error()
         why = watch.inputs(snapshot) if watch and snapshot else None
-        worker_count = len(pool.pids)
+        worker_count, writers_at_most = len(pool.pids), pool.writers_at_most
         durable_seconds = None
         if durable:
             show(Phase.SYNC, None)
@@ -127,7 +139,9 @@ def measure_pull(
         )
         if durable and keep:
             _sync(staging.root_fd)  # the renames: not timed, a few blocks of the journal
-    return PullMeasurement(result, durable_seconds, verification, snapshot, worker_count, why)
+    return PullMeasurement(
+        result, durable_seconds, verification, snapshot, worker_count, why, writers_at_most
+    )
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """What held a pull up, from what was measured of it, and what would help.
 
 The connections' time is split at each first byte: before it S3's latency counts, after it
-bandwidth. A pull whose writers were made to wait, or whose workers used their cores up, is held up
-by that instead: reading a body then takes long for no fault of S3's.
+bandwidth. A pull whose blocks waited to be written, whose host used its CPUs up, or which S3 asked
+to slow down is held up by that instead: the rest then takes long for no fault of the connections.
 """
 
 from __future__ import annotations
@@ -11,33 +11,56 @@ import enum
 import os
 from dataclasses import dataclass
 
-from contracts.units import format_size
-from profiler.pull.results import PullResult
+from contracts.units import counted, format_size
+from profiler.pull.object_sizes import SMALL_BYTES, SizeBucket, histogram, small_request_share
+from profiler.pull.results import PullResult, RequestTimes
 
-#: Shares from which on one of these is said to be what holds a pull up. Below half of its time a
-#: connection is mostly reading; a worker is one interpreter, so a core is all it can use.
-_LATENCY_SHARE = 0.5
-_CPU_SHARE = 0.85
+#: Shares from which on one of these is said to be what holds a pull up. A worker is one
+#: interpreter, so a core is all it can use.
+_WORKERS_CPU_SHARE = 0.85
+_HOST_CPU_SHARE = 0.90
 _STALLED_SHARE = 0.25
-#: Files below it are worth gathering: boto3 fetches larger ones in ranges anyway.
-_SMALL_BYTES = 8 * 2**20
+_WRITE_SHARE = 0.5
+_REPEATED_SHARE = 0.25
+#: Connections in use, of one for each worker with objects: below it S3 is not what they wait for.
+_FEW_IN_USE = 0.5
+#: A part of the time that is worth an advice.
+_WORTH_SAVING = 0.1
 
 
 class Limit(enum.Enum):
-    """What holds a pull up."""
+    """What holds a pull up, the first that applies: each hides what comes after it."""
 
     DISK = "the disk: writers were made to wait for write-back"
-    CPU = "the CPU: the workers had none left"
+    CPU = "the CPU: the workers', or all of this host, had none left"
+    WRITES = "the disk: connections mostly waited until what they had read was written"
+    THROTTLED = "S3's throttling: it asked to slow down, and requests were made again"
+    ERRORS = "errors: requests had to be made again"
+    IDLE = "not S3: for most of the time its connections were idle"
     LATENCY = "latency: connections mostly waited for first bytes"
     BANDWIDTH = "bandwidth: connections mostly read bodies"
+
+
+_ADVICE = {
+    Limit.DISK: "write-back settings, or a faster volume: see `writewise sweep`",
+    Limit.CPU: "a client that needs less CPU time for each byte, or more workers if cores are idle",
+    Limit.WRITES: "a faster volume; as root, `writewise pull` tells what the writes waited for",
+    Limit.THROTTLED: "fewer connections (workers, max_concurrency), or keys spread over prefixes",
+    Limit.ERRORS: "a look at the network and the endpoint; more connections do not help",
+    Limit.IDLE: "a look at the disk: as root, `writewise pull` tells what the writes waited for",
+    Limit.BANDWIDTH: "more connections, unless the instance's or the bucket's own limit is reached",
+}
 
 
 @dataclass(frozen=True)
 class PullEvidence:
     """Measured figures of one pull; shares are 0 to 1.
 
-    `first_byte_share` is of the time of all connections that were busy, `cpu_share` of the cores
-    that the workers can use at once (None when it is not known).
+    `first_byte_share`, `write_share` and `repeated_share` are of the time of all connections that
+    were busy, `connections_in_use` how many were on average for each worker that had an object.
+    `cpu_share` is of the cores that the workers can use at once, `host_busy_share` of all CPUs
+    (None when it is not known). `sizes` is the histogram of the objects, `small_request_share` the
+    share of the requests that those below 8 MiB took.
     """
 
     requests_per_s: float
@@ -46,16 +69,36 @@ class PullEvidence:
     mean_object_bytes: float
     cpu_share: float | None
     stalled_share: float | None
+    host_busy_share: float | None
+    write_share: float
+    repeated_share: float
+    slow_downs: int
+    connections_in_use: float
+    sizes: tuple[SizeBucket, ...]
+    small_request_share: float
 
     @property
     def limit(self) -> Limit:
-        """The first that applies: each hides what comes after it."""
-        if (self.stalled_share or 0) >= _STALLED_SHARE:
-            return Limit.DISK
-        if (self.cpu_share or 0) >= _CPU_SHARE:
-            return Limit.CPU
-        is_latency = self.first_byte_share >= _LATENCY_SHARE
-        return Limit.LATENCY if is_latency else Limit.BANDWIDTH
+        """The first that applies."""
+        applies = {
+            Limit.DISK: (self.stalled_share or 0) >= _STALLED_SHARE,
+            Limit.CPU: self._is_cpu_bound,
+            Limit.WRITES: self.write_share >= _WRITE_SHARE,
+            Limit.THROTTLED: self.repeated_share >= _REPEATED_SHARE and self.slow_downs > 0,
+            Limit.ERRORS: self.repeated_share >= _REPEATED_SHARE,
+            Limit.IDLE: self.connections_in_use < _FEW_IN_USE,
+            Limit.LATENCY: self.first_byte_share >= self._body_share,
+        }
+        return next((limit for limit, it_does in applies.items() if it_does), Limit.BANDWIDTH)
+
+    @property
+    def _body_share(self) -> float:
+        return 1 - self.first_byte_share - self.write_share - self.repeated_share
+
+    @property
+    def _is_cpu_bound(self) -> bool:
+        is_of_workers = (self.cpu_share or 0) >= _WORKERS_CPU_SHARE
+        return is_of_workers or (self.host_busy_share or 0) >= _HOST_CPU_SHARE
 
 
 def gather(
@@ -66,43 +109,65 @@ def gather(
 ) -> PullEvidence | None:
     """The evidence of a pull; None when its client told no requests, or nothing arrived.
 
-    `cpu_count` is the host's by default.
+    `cpu_count` is by default the number of CPUs that this process may use.
     """
     requests = result.requests
     if requests is None or not result.return_seconds or not result.objects:
         return None
-    busy_seconds = requests.first_byte_seconds + requests.body_seconds
-    cores = min(worker_count, cpu_count or os.cpu_count() or 1)
-    cpu_share = None
-    if result.cpu_seconds is not None and cores:
-        cpu_share = min(1.0, result.cpu_seconds / (result.return_seconds * cores))
+    cores = min(worker_count, cpu_count or len(os.sched_getaffinity(0)))
+    with_objects = min(worker_count, result.objects)
     return PullEvidence(
         requests_per_s=requests.count / result.return_seconds,
-        first_byte_share=requests.first_byte_seconds / busy_seconds if busy_seconds else 0.0,
+        first_byte_share=_share_of(requests, requests.first_byte_seconds),
         mean_first_byte_seconds=requests.first_byte_seconds / requests.count,
         mean_object_bytes=result.bytes / result.objects,
-        cpu_share=cpu_share,
+        cpu_share=_cpu_share(result, cores),
         stalled_share=stalled_share,
+        host_busy_share=result.host_busy_share,
+        write_share=_share_of(requests, requests.write_seconds),
+        repeated_share=_share_of(requests, requests.repeated_seconds),
+        slow_downs=requests.slow_downs,
+        connections_in_use=requests.busy_seconds / (result.return_seconds * with_objects),
+        sizes=histogram(result.sizes_bytes),
+        small_request_share=small_request_share(result.sizes_bytes, requests.count),
     )
+
+
+def _share_of(requests: RequestTimes, seconds: float) -> float:
+    return seconds / requests.busy_seconds if requests.busy_seconds else 0.0
+
+
+def _cpu_share(result: PullResult, cores: int) -> float | None:
+    if result.cpu_seconds is None or not cores:
+        return None
+    return min(1.0, result.cpu_seconds / (result.return_seconds * cores))
 
 
 def advise(evidence: PullEvidence) -> str:
-    """What would help, with the gain that these figures let expect; empty without any.
+    """What would help, with the gain that these figures let expect."""
+    known = _ADVICE.get(evidence.limit)
+    return known if known is not None else "; ".join(_against_latency(evidence))
 
-    The estimate for shards is the share of time before first bytes: one request for many files
-    leaves their bytes. Something else may then be the limit, before all of it is gained.
+
+def _against_latency(evidence: PullEvidence) -> list[str]:
+    """The estimate for shards is the time before the first bytes of small files' requests.
+
+    One request for many files leaves their bytes. Something else may then be the limit, before all
+    of it is gained.
     """
-    if evidence.limit is Limit.DISK:
-        return "write-back settings, or a faster volume: see `writewise sweep`"
-    if evidence.limit is Limit.CPU:
-        return "a client that needs less CPU time for each byte, or more workers if cores are idle"
-    if evidence.limit is Limit.BANDWIDTH:
-        return "more connections, unless the instance's or the bucket's own limit is reached"
-    if evidence.mean_object_bytes >= _SMALL_BYTES:
-        return "larger parts, so that fewer requests wait, or more connections"
-    size = format_size(evidence.mean_object_bytes)
-    saved = f"{evidence.first_byte_share:.0%}"
-    return (
-        f"TAR shards instead of files of {size}: they save up to about {saved} of the time; "
-        "or more connections; where files are opened through Mountpoint, its metadata cache"
-    )
+    advice = []
+    saved = evidence.first_byte_share * evidence.small_request_share
+    if saved >= _WORTH_SAVING:
+        advice.append(f"TAR shards instead of {_small(evidence)}: they save up to {saved:.0%}")
+        advice[0] += " of the time; where files are opened through Mountpoint, its metadata cache"
+    if evidence.small_request_share < 1 / 2:
+        advice.append("larger parts, so that fewer requests wait")
+    return [*advice, "more connections"]
+
+
+def _small(evidence: PullEvidence) -> str:
+    """How many files are small, and how large they are on average."""
+    small = [bucket for bucket in evidence.sizes if bucket.from_bytes < SMALL_BYTES]
+    count = sum(bucket.objects for bucket in small)
+    mean_bytes = sum(bucket.bytes for bucket in small) / max(1, count)
+    return f"{counted(count, 'file')} of {format_size(mean_bytes)} on average"

@@ -1,4 +1,4 @@
-"""Where a client's connections spend their time: waiting for a first byte, or reading bodies.
+"""Where a client's connections spend their time: first bytes, bodies, writing, and repetition.
 
 Taken from botocore's own events, so that it holds for whatever of boto3 makes the requests.
 """
@@ -7,31 +7,66 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-#: Gets the nanoseconds from a request to its first byte, and those of each reading of a body.
-OnRequest = Callable[[int], None]
-OnRead = Callable[[int], None]
+#: Gets of a request, in nanoseconds: from its last attempt to the first byte, and what attempts
+#: before took with the pauses after them; then how many of these S3 answered by SlowDown.
+OnRequest = Callable[[int, int, int], None]
+#: Gets the nanoseconds of a reading of a body, and those since the reading before it: there the
+#: block is written, or waits until it can be.
+OnRead = Callable[[int, int], None]
 
-_SENT_NS = "writewise_sent_ns"
+_KEY = "writewise_attempts"
+#: SlowDown, and what other servers say for it.
+_SLOW_DOWN_STATUS = (429, 503)
+
+
+@dataclass
+class _Attempts:
+    """One request: its last attempt's start, and what those before took."""
+
+    sent_ns: int
+    has_begun: bool = False
+    repeated_ns: int = 0
+    slow_downs: int = 0
+
+    def begin(self) -> None:
+        """Another attempt is made."""
+        now_ns = time.monotonic_ns()
+        if self.has_begun:
+            self.repeated_ns += now_ns - self.sent_ns
+        self.has_begun, self.sent_ns = True, now_ns
 
 
 def observe_requests(client: Any, on_request: OnRequest, on_read: OnRead) -> None:
     """Tell the times of every S3 request of a boto3 client from here on.
 
-    Retries, with the pauses before them, count to the request. Called from any thread.
+    Called from any thread. A request without any answer, also after retries, is not told.
     """
 
     def begin(context: dict[str, Any], **_: Any) -> None:
-        context[_SENT_NS] = time.monotonic_ns()
+        context[_KEY] = _Attempts(time.monotonic_ns())
+
+    def begin_attempt(request: Any, **_: Any) -> None:
+        if _KEY in request.context:  # presigned ones are never called
+            request.context[_KEY].begin()
+
+    def judge(response: Any, request_dict: dict[str, Any], **_: Any) -> None:
+        if response is not None and response[0].status_code in _SLOW_DOWN_STATUS:
+            request_dict["context"][_KEY].slow_downs += 1
 
     def end(parsed: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
-        on_request(time.monotonic_ns() - context.pop(_SENT_NS))
+        done: _Attempts = context.pop(_KEY)
+        on_request(time.monotonic_ns() - done.sent_ns, done.repeated_ns, done.slow_downs)
         if hasattr(parsed.get("Body"), "read"):
             parsed["Body"] = _TimedBody(parsed["Body"], on_read)
 
-    client.meta.events.register("before-call.s3", begin)
-    client.meta.events.register_last("after-call.s3", end)
+    events = client.meta.events
+    events.register("before-call.s3", begin)
+    events.register("request-created.s3", begin_attempt)
+    events.register("needs-retry.s3", judge)
+    events.register_last("after-call.s3", end)
 
 
 class _TimedBody:
@@ -39,13 +74,16 @@ class _TimedBody:
 
     def __init__(self, body: Any, on_read: OnRead) -> None:
         self._body, self._on_read = body, on_read
+        self._ended_ns: int | None = None
 
     def read(self, *arguments: Any, **options: Any) -> Any:
-        started_ns = time.monotonic_ns()
+        began_ns = time.monotonic_ns()
+        between_ns = 0 if self._ended_ns is None else began_ns - self._ended_ns
         try:
             return self._body.read(*arguments, **options)
         finally:
-            self._on_read(time.monotonic_ns() - started_ns)
+            self._ended_ns = time.monotonic_ns()
+            self._on_read(self._ended_ns - began_ns, between_ns)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._body, name)

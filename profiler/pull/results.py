@@ -36,12 +36,24 @@ class Failure:
 class RequestTimes:
     """The requests of a run, and the seconds of all connections together that they took.
 
-    `first_byte_seconds` until S3 began to answer, `body_seconds` to read the bodies.
+    `first_byte_seconds` until S3 began to answer, `body_seconds` to read the bodies,
+    `write_seconds` between two readings, where the block read is written or waits until it can be.
+    `repeated_seconds` are those of attempts that had to be made again, with the pauses after them:
+    of these `slow_downs` because S3 asked to slow down.
     """
 
     count: int
     first_byte_seconds: float
     body_seconds: float
+    write_seconds: float = 0.0
+    repeated_seconds: float = 0.0
+    slow_downs: int = 0
+
+    @property
+    def busy_seconds(self) -> float:
+        """All of them: the time that connections were in use."""
+        waited = self.first_byte_seconds + self.repeated_seconds
+        return waited + self.body_seconds + self.write_seconds
 
 
 @dataclass(frozen=True)
@@ -49,11 +61,12 @@ class PullResult:
     """What a run fetched; the files still have the names of their parts.
 
     `return_seconds` is from the first object handed out to the last one fetched, `arrived` the
-    numbers in the plan of the objects fetched, `bytes` their size. `answers` is what S3 said of
-    objects together with their bytes, by number, in HeadObject's names. `requests` is None when
-    the client tells none, `cpu_seconds` the workers' CPU time, None when one was replaced.
-    `ended_by` is what kept the rest from being asked for (credentials that expired, a network that
-    went): these objects are among the failures.
+    numbers in the plan of the objects fetched, `bytes` their size, `sizes_bytes` that of each.
+    `answers` is what S3 said of objects together with their bytes, by number, in HeadObject's
+    names. `requests` is None when the client tells none, `cpu_seconds` the workers' CPU time,
+    None when one was replaced, and `host_busy_share` (0 to 1) the part of all CPUs' time that
+    was not idle, None for a program. `ended_by` is what kept the rest from being asked for
+    (credentials that expired, a network that went): these objects are among the failures.
     """
 
     started_monotonic_ns: int
@@ -65,6 +78,8 @@ class PullResult:
     requests: RequestTimes | None = None
     cpu_seconds: float | None = None
     ended_by: Explanation | None = None
+    sizes_bytes: tuple[int, ...] = ()
+    host_busy_share: float | None = None
 
     @property
     def objects(self) -> int:

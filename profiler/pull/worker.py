@@ -36,9 +36,10 @@ from profiler.pull.source import RemoteObject
 from profiler.pull.upload_parts import PartBytes
 from profiler.pull.verification import SIZE_ONLY, forget_cached, verify
 
-#: Per worker in the shared array: bytes, objects done, requests, ns of waiting for their first
-#: bytes, ns of reading bodies. Each slot has one writer.
-COUNTERS = 5
+#: Per worker in the shared array: bytes, objects done, requests, then ns of waiting for their first
+#: bytes, reading bodies, writing blocks and of attempts that were repeated, and of these attempts
+#: how many S3 answered by SlowDown. Each slot has one writer.
+COUNTERS = 8
 #: After the workers' slots, one that the parent writes: not 0 when they are to stop.
 STOP = 1
 #: One job for so many threads waits for a thread, so that none idles while the parent hands out.
@@ -136,16 +137,19 @@ class Counter:
         with self._lock:
             self._counters[self._first + 1] += 1
 
-    def add_request(self, first_byte_ns: int) -> None:
-        """Count a request and how long its first byte took."""
+    def add_request(self, first_byte_ns: int, repeated_ns: int, slow_downs: int) -> None:
+        """Count a request, how long its first byte took, and the attempts before."""
         with self._lock:
             self._counters[self._first + 2] += 1
             self._counters[self._first + 3] += first_byte_ns
+            self._counters[self._first + 6] += repeated_ns
+            self._counters[self._first + 7] += slow_downs
 
-    def add_read(self, elapsed_ns: int) -> None:
-        """Count the time of reading from a body."""
+    def add_read(self, elapsed_ns: int, written_ns: int) -> None:
+        """Count the time of reading from a body, and of writing what was read before."""
         with self._lock:
             self._counters[self._first + 4] += elapsed_ns
+            self._counters[self._first + 5] += written_ns
 
 
 def run_worker(

@@ -9,16 +9,15 @@ from __future__ import annotations
 import functools
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
-
-import psutil
 
 from contracts.text import printable
 from profiler.pull.access import S3Access
 from profiler.pull.clients.direct import DirectClient
 from profiler.pull.clients.interface import AnyClient
+from profiler.pull.cpu_time import busy_share, cpu_seconds, host_times
 from profiler.pull.destination import Staging
 from profiler.pull.distribution import Distributed, Distribution
 from profiler.pull.doubt import Doubts
@@ -66,6 +65,12 @@ class WorkerPool:
         """The pids of the workers that run now."""
         return tuple(worker.pid for worker in self._processes.running)
 
+    @property
+    def writers_at_most(self) -> int | None:
+        """How many threads of the workers can write at once; None when a program writes."""
+        ready = self._processes.ready
+        return None if ready.takes_prefixes else len(self.pids) * ready.jobs_at_once
+
     def start(self) -> None:
         """Start the workers, unless they run, and wait until each has its client.
 
@@ -99,22 +104,27 @@ class WorkerPool:
             return self._run_at_once(staging, on_progress, stop_after_s)
         numbers = range(len(staging.plan.objects))
         jobs = [DownloadJob(**_job_fields(staging, number)) for number in numbers]
-        pids, cpu_before_s = self.pids, _cpu_seconds(self.pids)
+        pids, cpu_before_s, host_before = self.pids, cpu_seconds(self.pids), host_times()
         started_ns = time.monotonic_ns()
         done = self._distribute(jobs, on_progress, stop_after_s)
-        cpu_after_s = _cpu_seconds(pids)  # None when one was replaced
-        arrived = [outcome for outcome in done.outcomes if outcome.problem is None]
+        cpu_after_s, host_after = cpu_seconds(pids), host_times()  # None when one was replaced
+        arrived = sorted(
+            (outcome for outcome in done.outcomes if outcome.problem is None),
+            key=lambda outcome: outcome.job.number,
+        )
         _raise_unless_worth_keeping(done, arrived)
         last_ns = max((outcome.finished_ns for outcome in done.outcomes), default=started_ns)
         return PullResult(
             started_monotonic_ns=started_ns,
             return_seconds=(last_ns - started_ns) / 1e9,
             bytes=sum(outcome.job.remote.size_bytes for outcome in arrived),
-            arrived=tuple(sorted(outcome.job.number for outcome in arrived)),
+            arrived=tuple(outcome.job.number for outcome in arrived),
+            sizes_bytes=tuple(outcome.job.remote.size_bytes for outcome in arrived),
             failures=staging.plan.refused + _failures(done),
             answers={each.job.number: each.answer for each in arrived if each.answer},
             requests=self._request_times(),
             cpu_seconds=cpu_after_s - cpu_before_s if cpu_after_s and cpu_before_s else None,
+            host_busy_share=busy_share(host_before, host_after),
             ended_by=done.ended_by.problem if done.ended_by else None,
         )
 
@@ -132,12 +142,14 @@ class WorkerPool:
         if outcome.problem is not None:
             raise outcome.problem.as_error()
         arrived, failures = collect(staging, job.part_name, outcome.incomplete)
+        sizes_bytes = tuple(staging.plan.objects[number].size_bytes for number in arrived)
         return PullResult(
             started_monotonic_ns=started_ns,
             return_seconds=(outcome.finished_ns - started_ns) / 1e9,
-            bytes=sum(staging.plan.objects[number].size_bytes for number in arrived),
+            bytes=sum(sizes_bytes),
             arrived=arrived,
             failures=failures,
+            sizes_bytes=sizes_bytes,
         )
 
     def verify(
@@ -238,17 +250,14 @@ class WorkerPool:
     def _request_times(self) -> RequestTimes | None:
         """Those of the run that has ended; None for a client that tells none."""
         counters = self._processes.counters
-        count, first_byte_ns, body_ns = (sum(counters[slot:-STOP:COUNTERS]) for slot in (2, 3, 4))
-        return RequestTimes(count, first_byte_ns / 1e9, body_ns / 1e9) if count else None
-
-
-def _cpu_seconds(pids: Iterable[int]) -> float | None:
-    """The CPU time that these processes have used since they began; None if one has ended."""
-    try:
-        times = [psutil.Process(pid).cpu_times() for pid in pids]
-    except psutil.Error:
-        return None
-    return float(sum(each.user + each.system for each in times))
+        count, first_byte_ns, body_ns, write_ns, repeated_ns, slow_downs = (
+            sum(counters[slot:-STOP:COUNTERS]) for slot in range(2, COUNTERS)
+        )
+        if not count:
+            return None
+        return RequestTimes(
+            count, first_byte_ns / 1e9, body_ns / 1e9, write_ns / 1e9, repeated_ns / 1e9, slow_downs
+        )
 
 
 def _job_fields(staging: Staging, number: int) -> dict[str, Any]:

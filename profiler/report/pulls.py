@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+
 from rich.console import Console
 from rich.text import Text
 
@@ -9,6 +12,7 @@ from contracts.evaluate import Finding
 from contracts.units import format_count, format_rate, format_seconds, format_size
 from profiler.measured_pull import PullMeasurement
 from profiler.pull.evidence import PullEvidence, advise, gather
+from profiler.pull.object_sizes import SizeBucket
 from profiler.pull.results import Verification
 from profiler.pull.resume import Resumed
 from profiler.pull.verification import SIZE_ONLY
@@ -82,7 +86,14 @@ def _evidence_document(measured: PullMeasurement) -> dict[str, object] | None:
         "first_byte_share": evidence.first_byte_share,
         "mean_first_byte_seconds": evidence.mean_first_byte_seconds,
         "mean_object_bytes": evidence.mean_object_bytes,
+        "write_share": evidence.write_share,
+        "repeated_share": evidence.repeated_share,
+        "slow_downs": evidence.slow_downs,
+        "connections_in_use": evidence.connections_in_use,
+        "small_request_share": evidence.small_request_share,
         "cpu_share": evidence.cpu_share,
+        "host_busy_share": evidence.host_busy_share,
+        "object_sizes": [asdict(bucket) for bucket in evidence.sizes],
         "limit": evidence.limit.name.lower(),
     }
 
@@ -125,10 +136,26 @@ def evidence_lines(evidence: PullEvidence | None) -> list[str]:
     lines = [
         f"requests         {rate}; {share} of the connections' time went by before a first byte "
         f"({mean} on average)",
+        f"object sizes     {_sizes(evidence.sizes)}",
         f"held up by       {evidence.limit.value}",
     ]
     advice = advise(evidence)
     return [*lines, *([f"what would help  {advice}"] if advice else [])]
+
+
+def _sizes(sizes: Sequence[SizeBucket]) -> str:
+    """The buckets that have objects; each begins where the one below it ends."""
+    return ", ".join(
+        f"{format_count(each.objects)} {_range(each)} ({format_size(each.bytes)})"
+        for each in sizes
+        if each.objects
+    )
+
+
+def _range(bucket: SizeBucket) -> str:
+    if bucket.below_bytes is None:
+        return f"of {format_size(bucket.from_bytes)} or more"
+    return f"below {format_size(bucket.below_bytes)}"
 
 
 def _objects(count: int) -> str:

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import time
 from pathlib import Path
 
 import pytest
 
+from profiler.lab.s3_faults import Fault
 from profiler.lab.s3_server import S3Server
 from profiler.measured_pull import measure_pull
 from profiler.pull.access import S3Access
+from profiler.pull.clients import direct
+from profiler.pull.clients.direct import DirectClient, write_all
 from profiler.pull.destination import Destination
 from profiler.pull.evidence import Limit, PullEvidence, gather
+from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
 from tests.s3.conftest import BUCKET, MIB, pool_for
 
 
 def evidence_of(
-    root: Path, destination: Path, latency_s: float, rate_bytes_per_s: float
+    root: Path,
+    destination: Path,
+    latency_s: float,
+    rate_bytes_per_s: float,
+    faults: tuple[Fault, ...] = (),
 ) -> PullEvidence:
     with S3Server(
-        root, first_byte_latency_s=latency_s, rate_bytes_per_s=rate_bytes_per_s
+        root,
+        first_byte_latency_s=latency_s,
+        rate_bytes_per_s=rate_bytes_per_s,
+        faults=faults,
     ) as server:
         url = server.endpoint_url
         plan = list_plan(S3Access(url), Location(BUCKET, ""))
@@ -31,13 +44,52 @@ def evidence_of(
     assert requests.count == len(plan.objects)  # one GET each: sizes are the listing's
     evidence = gather(measured.result, 1, None)
     assert evidence is not None
-    return evidence
+    assert evidence.host_busy_share is not None  # of whatever else runs on the host
+    return dataclasses.replace(evidence, host_busy_share=None)
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / BUCKET).mkdir()
     return tmp_path
+
+
+def test_a_throttled_pull_is_held_up_by_it_and_latency_is_that_of_the_last_attempts(
+    root: Path, destination: Path
+) -> None:
+    """Each of 4 requests is refused once; botocore then waits for up to a second."""
+    for number in range(4):
+        (root / BUCKET / f"{number}").write_bytes(b"x" * 1000)
+    faults = tuple(Fault("refuse", str(number), times=1) for number in range(4))
+    evidence = evidence_of(root, destination, 0.005, 90e6, faults)
+    assert evidence.slow_downs == 4
+    assert evidence.limit is Limit.THROTTLED
+    assert evidence.mean_first_byte_seconds < 0.1
+
+
+def test_the_time_that_blocks_wait_until_they_are_written_is_told_apart(
+    root: Path, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A destination that takes 20 ms for each of four blocks, without probes or root."""
+
+    def write_slowly(descriptor: int, block: bytes) -> None:
+        time.sleep(0.02)
+        write_all(descriptor, block)
+
+    monkeypatch.setattr(direct, "write_all", write_slowly)
+    (root / BUCKET / "key").write_bytes(os.urandom(MIB))
+    requests: list[tuple[int, int, int]] = []
+    reads: list[tuple[int, int]] = []
+    with S3Server(root, first_byte_latency_s=None, rate_bytes_per_s=None) as server:
+        access = S3Access(server.endpoint_url)
+        (remote,) = list_plan(access, Location(BUCKET, "")).objects
+        client = DirectClient(access, TransferSettings(io_chunksize=MIB // 4))
+        client.observe(lambda *times: requests.append(times), lambda *times: reads.append(times))
+        client.download(BUCKET, remote, str(destination / "key"), lambda _: None)
+    assert [each[1:] for each in requests] == [(0, 0)]  # no attempt was repeated
+    assert len(reads) == 5  # the last one finds the end
+    assert reads[0][1] == 0
+    assert all(written_ns >= 20e6 for _, written_ns in reads[1:])
 
 
 def test_small_objects_behind_a_latency_are_held_up_by_it(root: Path, destination: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -12,7 +13,7 @@ from contracts.stats import CallStats
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
 from profiler.measured_pull import Phase, PullMeasurement
-from profiler.pull.results import Failure, Progress, PullResult, Verification
+from profiler.pull.results import Failure, Progress, PullResult, RequestTimes, Verification
 from profiler.report.progress import _lines, shown_progress
 from profiler.report.pulls import print_pull, pull_document
 from profiler.session import ProfileSnapshot
@@ -42,6 +43,32 @@ def printed(measured: PullMeasurement) -> str:
 
 def test_the_stalled_share_is_of_all_workers_time() -> None:
     assert MEASURED.stalled_share == 1 / (2 * 2)
+
+
+def test_a_client_that_writes_small_objects_in_many_threads_has_so_much_more_time() -> None:
+    """One large object leaves the stall to s3transfer's one writing thread of each worker."""
+    assert MEASURED.snapshot is not None
+    of_many = replace(MEASURED, snapshot=replace(MEASURED.snapshot, writers=40), writers_at_most=20)
+    small = replace(of_many, result=replace(MEASURED.result, sizes_bytes=(MIB,) * 3))
+    assert small.stalled_share == 1 / (2 * 20)
+    large = replace(of_many, result=replace(MEASURED.result, sizes_bytes=(300 * MIB,)))
+    assert large.stalled_share == 1 / (2 * 2)
+    one_each = replace(small, writers_at_most=2)
+    assert one_each.stalled_share == 1 / (2 * 2)
+
+
+def test_sizes_and_limit_of_a_pull() -> None:
+    sizes_bytes = (10 * 2**10, 10 * 2**10, 5 * 2**30)
+    requests = RequestTimes(3, 2.0, 1.0)
+    result = replace(MEASURED.result, sizes_bytes=sizes_bytes, requests=requests)
+    measured = replace(MEASURED, result=result, snapshot=None)
+    text = printed(measured)
+    assert "object sizes     2 below 16.0 KiB (20.0 KiB), 1 of 4.00 GiB or more (5.00 GiB)" in text
+    assert "held up by       latency" in text
+    evidence = pull_document(measured, ())["evidence"]
+    assert isinstance(evidence, dict)
+    assert [each["objects"] for each in evidence["object_sizes"]] == [0, 2, 0, 0, 0, 0, 0, 0, 1]
+    assert evidence["limit"] == "latency"
 
 
 def test_a_pull_for_reading() -> None:
