@@ -20,6 +20,7 @@ from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
 from profiler.session import ProfileSession
 from profiler.workloads.catalogue import Workload
+from profiler.workloads.folder import remove_leftovers
 from profiler.workloads.serving import BUCKET, served
 
 
@@ -95,12 +96,13 @@ class WorkloadSource:
 def check_space(workloads: Sequence[Workload], destination: Path) -> None:
     """Raises PullError when the largest row does not fit, before anything is made.
 
-    One row is there at a time, and one pull of it: its objects in TMPDIR, its files at the
-    destination.
+    What killed runs left in TMPDIR is removed before. One row is there at a time, and one pull of
+    it: its objects in TMPDIR, its files at the destination.
     """
     made_bytes = max((workload.made_bytes for workload in workloads), default=0)
     pulled_bytes = max((workload.pulled_bytes for workload in workloads), default=0)
     folder = Path(tempfile.gettempdir())
+    remove_leftovers()
     try:
         is_one = destination.stat().st_dev == folder.stat().st_dev
         if is_one:

@@ -10,12 +10,12 @@ import contextlib
 import hashlib
 import os
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from profiler.lab.s3_server import S3Server
 from profiler.workloads.catalogue import Workload
+from profiler.workloads.folder import temporary_folder
 
 BUCKET = "workload"
 _BLOCK_BYTES = 1 << 20
@@ -25,12 +25,13 @@ _BLOCK_BYTES = 1 << 20
 def served(workload: Workload) -> Iterator[S3Server]:
     """The server with the workload in the bucket BUCKET, from a folder in TMPDIR of its own.
 
-    Raises OSError when the folder cannot take it, WritewiseError when the server does not start.
+    What a killed run left there is removed first. Raises OSError when the folder cannot take it,
+    WritewiseError when the server does not start.
     """
-    with tempfile.TemporaryDirectory(prefix="writewise-workload-") as folder:
-        make_objects(Path(folder), workload)
+    with temporary_folder() as folder:
+        make_objects(folder, workload)
         with S3Server(
-            Path(folder, "buckets"),
+            folder / "buckets",
             first_byte_latency_s=workload.first_byte_latency_ns / 1e9,
             rate_bytes_per_s=float(workload.rate_bytes_per_s),
         ) as server:
