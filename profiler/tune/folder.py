@@ -9,7 +9,7 @@ import contextlib
 import functools
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contracts.errors import UsageError
@@ -38,8 +38,9 @@ def prepare(folder: Path) -> None:
         has_mark = functools.partial(_has, mark.encode())
         require_replaceable(folder / name, has_mark, "--output")
     probe = folder / f".writewise-{secrets.token_hex(8)}"
-    _replace(probe, b"")
-    remove(probe)
+    with _told_of(folder):
+        _replace(probe, b"")
+        remove(probe)
 
 
 def _has(mark: bytes, content: bytes) -> bool:
@@ -53,24 +54,30 @@ def write(folder: Path, files: Mapping[str, bytes | None]) -> None:
     """
     prepare(folder)
     for name, content in files.items():
-        if content is None:
-            remove(folder / name)
-        else:
-            _replace(folder / name, content)
+        with _told_of(folder / name):
+            if content is None:
+                remove(folder / name)
+            else:
+                _replace(folder / name, content)
+
+
+@contextlib.contextmanager
+def _told_of(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {printable(str(path))}: {error.strerror}", _HINT) from None
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """At once; a symlink that came meanwhile is replaced itself."""
+    """At once; a symlink that came meanwhile is replaced itself. Raises OSError."""
     temporary = f".writewise-{secrets.token_hex(8)}"
-    try:
-        with directory_of(path) as (directory, name):
-            try:
-                with os.fdopen(create(directory, temporary), "wb") as file:
-                    file.write(content)
-                os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-            except BaseException:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=directory)
-                raise
-    except OSError as error:
-        raise UsageError(f"cannot write {printable(str(path))}: {error.strerror}", _HINT) from None
+    with directory_of(path) as (directory, name):
+        try:
+            with os.fdopen(create(directory, temporary), "wb") as file:
+                file.write(content)
+            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=directory)
+            raise

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import configparser
 import csv
+import errno
 import io
 import json
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -146,6 +148,18 @@ def test_a_file_of_others_is_neither_replaced_nor_removed(
         write_outputs(tuning(best_s=best_s), tmp_path)
     assert (tmp_path / name).read_text() == "max_concurrency: mine\n"
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_folder_that_takes_no_file_is_refused_before_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(directory: int, name: str) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("profiler.tune.folder.create", read_only)
+    with pytest.raises(UsageError) as error:
+        prepare(tmp_path)
+    assert error.value.message == f"cannot write {tmp_path}: Read-only file system"
 
 
 def test_all_files_of_a_tuning_are_known_as_its_own(tmp_path: Path) -> None:
