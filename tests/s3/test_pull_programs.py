@@ -16,8 +16,11 @@ from profiler.lab.s3_server import S3Server
 from profiler.measured_pull import PullMeasurement, Verify, measure_pull
 from profiler.pull import distribution
 from profiler.pull.access import S3Access
+from profiler.pull.clients.mountpoint import MountpointClient
+from profiler.pull.clients.program import ProgramClient
 from profiler.pull.clients.programs import S5cmdClient
 from profiler.pull.destination import Destination
+from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
 from profiler.pull.workers import WorkerPool
@@ -49,10 +52,15 @@ def write(program: Path, *lines: str) -> None:
     program.write_text("\n".join(["#!/bin/sh", "for place; do :; done", *lines]))
 
 
-def pull(server: S3Server, destination: Path, **options: object) -> PullMeasurement:
+def pull(
+    server: S3Server,
+    destination: Path,
+    client: type[ProgramClient] = S5cmdClient,
+    **options: object,
+) -> PullMeasurement:
     access = S3Access(server.endpoint_url)
     plan = list_plan(access, Location(BUCKET, ""))
-    with WorkerPool(access, TransferSettings(), 1, S5cmdClient) as pool:
+    with WorkerPool(access, TransferSettings(), 1, client) as pool:
         return measure_pull(
             pool,
             plan,
@@ -130,4 +138,18 @@ def test_ctrl_c_ends_what_a_program_has_started_too(
     with pytest.raises(KeyboardInterrupt):
         pull(server, destination, on_phase=interrupt)
     assert is_gone(pid_file)
+    assert list(destination.iterdir()) == []
+
+
+def test_a_mount_that_fails_leaves_no_directory(
+    server: S3Server, program: Path, destination: Path
+) -> None:
+    before = set(Path("/run").iterdir())
+    program = program.rename(program.with_name("mount-s3"))
+    write(program, 'echo "no bucket" >&2', "exit 1")
+    is_root = os.geteuid() == 0
+    wanted = "mount-s3 failed .exit 1.: no bucket" if is_root else "cannot be started apart"
+    with pytest.raises(PullError, match=wanted):
+        pull(server, destination, client=MountpointClient)
+    assert not [path for path in set(Path("/run").iterdir()) - before if "mount" in path.name]
     assert list(destination.iterdir()) == []
