@@ -16,6 +16,7 @@ from contracts.units import counted, format_rate, format_seconds, format_size
 from sysctl.choice import MIN_GAIN
 from sysctl.evidence import NEGLIGIBLE_SHARE, Comparison, Side, noise_floor_of, workers_of
 from sysctl.explain import LARGEST_SHARE, share, share_text
+from sysctl.knobs_tried import changed_transfer
 from sysctl.price import model_of
 from sysctl.results import CANDIDATE, Observation, Results
 from sysctl.statistics import Interval
@@ -63,9 +64,14 @@ class Finding:
 def writers_do_not_wait(results: Results, present: Side) -> Finding | None:
     """The source is the bottleneck (or the volume's operations), not dirty throttling."""
     seen = present.observation
-    if seen.stall_share >= NEGLIGIBLE_SHARE:
+    if seen.stall_share >= NEGLIGIBLE_SHARE or _varies_transfer(results):
         return None
     return longer_wait(results, present) or _nothing_to_gain(present)
+
+
+def _varies_transfer(results: Results) -> bool:
+    """Whether the pull's own settings were tried: those gain also where no writer waits."""
+    return any(changed_transfer(results, trial.setting) for trial in results.of_role(CANDIDATE))
 
 
 def _nothing_to_gain(present: Side) -> Finding:

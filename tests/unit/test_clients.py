@@ -236,6 +236,17 @@ def test_what_stops_the_count_ends_the_program(
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
 
 
+def test_a_program_that_others_can_change_is_not_found(stand_in: Path, tmp_path: Path) -> None:
+    stand_in.write_text("#!/bin/sh\necho stand-in 1.2\n")
+    assert program_version("stand-in") == "stand-in 1.2"
+    elsewhere = tmp_path / "elsewhere"
+    stand_in.rename(elsewhere)
+    stand_in.symlink_to(elsewhere)
+    assert program_version("stand-in") == "stand-in 1.2"
+    elsewhere.chmod(0o777)
+    assert program_version("stand-in") is None
+
+
 def test_a_program_in_a_directory_of_others_is_not_found(stand_in: Path, tmp_path: Path) -> None:
     assert program_version("stand-in") is None  # exit code 3
     stand_in.write_text("#!/bin/sh\necho stand-in 1.2\n")
@@ -245,3 +256,14 @@ def test_a_program_in_a_directory_of_others_is_not_found(stand_in: Path, tmp_pat
     client = StandIn(S3Access(URL), TransferSettings())
     with pytest.raises(PullError, match="stand-in is not on PATH"):
         client.download_all(MANY, str(tmp_path), lambda amount: None)
+
+
+def test_obstore_is_told_an_endpoint_only_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("obstore")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    for endpoint_url in (None, URL):
+        client = ObstoreClient(S3Access(endpoint_url, sign_requests=False), TransferSettings())
+        assert client._open("bucket") is client._open("bucket")

@@ -84,6 +84,14 @@ def joint_sweep(seconds, strategy="grid", results=None, at_most=None, present=JO
     return found
 
 
+def test_what_the_pulls_half_gains_is_no_matter_of_waiting_writers(monkeypatch):
+    monkeypatch.setattr(f"{__name__}.at_thresholds", lambda *_: {"stall_share": 0.0})
+    nothing = joint_sweep(lambda setting, run: 10.0 + 0.01 * run)
+    verdict = advise(nothing).verdict
+    assert verdict.startswith("No change recommended")
+    assert "dirty throttling" not in verdict and "writers never waited" not in verdict
+
+
 def test_both_halves_are_recommended_each_value_with_its_reason():
     recommendation = advise(joint_sweep(joint_s))
     best = recommendation.best.setting

@@ -93,17 +93,18 @@ class ObstoreClient:
         from obstore.auth.boto3 import Boto3CredentialProvider
         from obstore.store import S3Store
 
-        signed: dict[str, Any] = {"skip_signature": True}
+        options: dict[str, Any] = {"skip_signature": True}
         if self._access.sign_requests:
-            signed = {"credential_provider": Boto3CredentialProvider()}
+            options = {"credential_provider": Boto3CredentialProvider()}
+        if self._access.endpoint_url is not None:  # it refuses None
+            options["endpoint"] = self._access.endpoint_url
         store = S3Store(
             bucket,
-            endpoint=self._access.endpoint_url,
             region=self._client.meta.region_name,
             virtual_hosted_style_request=False,
             client_options={"allow_http": True, "timeout": "1h", "connect_timeout": "10s"},
             retry_config={"max_retries": 4},
-            **signed,
+            **options,
         )
         return self._stores.setdefault(bucket, store)
 

@@ -16,6 +16,7 @@ from typing import IO
 
 from contracts.environment import for_programs, safe_path
 from contracts.text import printable
+from contracts.trust import UntrustedError, path_of, walk
 from profiler.processes import die_with_parent
 from profiler.pull.access import S3Access
 from profiler.pull.clients.boto3_files import head_object
@@ -33,12 +34,23 @@ _OWN_ENDPOINTS = ("S3_ENDPOINT_URL", "RCLONE_S3_ENDPOINT", "RCLONE_CONFIG_PULL_E
 
 
 def find_program(name: str) -> str | None:
-    """The path of a program, in directories of a PATH that nobody else can write; or None.
+    """The path of a program that nobody else can change, nor what leads there; or None.
 
-    Then in the directory of this Python, where pip puts programs, and which sudo's PATH lacks.
+    It is looked for on PATH, then in the directory of this Python, where pip puts programs, and
+    which sudo's PATH lacks.
     """
     own = os.path.dirname(sys.executable)  # noqa: PTH120 - text
-    return shutil.which(name, path=safe_path(f"{os.environ.get('PATH', '')}:{own}"))
+    found = shutil.which(name, path=safe_path(f"{os.environ.get('PATH', '')}:{own}"))
+    if found is None:
+        return None
+    try:
+        program_fd = walk(found, believe_all=False)
+    except (OSError, UntrustedError):
+        return None
+    try:
+        return path_of(program_fd)
+    finally:
+        os.close(program_fd)
 
 
 def require_program(name: str) -> str:
