@@ -77,7 +77,7 @@ def test_a_device_faster_than_the_source_leaves_nothing_to_gain(tmp_path):
 
 def test_a_burst_far_larger_than_memory_names_the_volume_it_needs(tmp_path):
     output = tmp_path / "results.json"
-    with lab.running(SMALL_NODE) as made:
+    with lab.running(replace(SMALL_NODE, rate_bytes_per_s=200 * MIB)) as made:
         swept(made, output, "--dirty-ratio", 28)
     said, document = advised(output, tmp_path)
     assert document["case"] == "burst beyond memory"
@@ -86,7 +86,7 @@ def test_a_burst_far_larger_than_memory_names_the_volume_it_needs(tmp_path):
         r"What would help: a volume that writes ([\d.]+) MiB/s, ([\d.]+) times", said
     )
     device = re.search(r"the device writes ([\d.]+) MiB/s", said)
-    assert float(device[1]) == pytest.approx(150, rel=0.1)
+    assert float(device[1]) == pytest.approx(200, rel=0.1)
     assert float(needed[1]) > 1.2 * float(device[1])
     assert float(needed[2]) == pytest.approx(float(needed[1]) / float(device[1]), rel=0.05)
 
