@@ -31,7 +31,7 @@ class Budget:
         if elapsed_s >= self.seconds:
             return f"its {format_seconds(self.seconds)} are over"
         if self.trials is not None and len(trials) >= self.trials:
-            return f"its {counted(self.trials, 'trial')} are made"
+            return f"no more than {counted(self.trials, 'trial')} were to be made"
         if self.patience is not None and since_improvement(trials) >= self.patience:
             return f"{counted(self.patience, 'trial')} in a row brought nothing"
         return ""

@@ -135,7 +135,7 @@ def test_the_command_from_end_to_end(
     words += f"--output {tmp_path}/out"
     assert main(words.split()) == 0
     printed = capsys.readouterr()
-    assert "The search ended after 3 trials: its 3 trials are made." in printed.out
+    assert "The search ended after 3 trials: no more than 3 trials were to be made." in printed.out
     assert "trial 0:" in printed.err
     rows = list(csv.DictReader((tmp_path / "out" / "trials.csv").open()))
     assert len(rows) == 3

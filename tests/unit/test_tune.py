@@ -178,7 +178,7 @@ def test_a_budget_without_room_for_the_defaults_is_refused(seconds: float) -> No
 
 def test_trials_and_patience_end_it_too() -> None:
     times = {10: 4.0, 20: 3.0, 30: 2.99, 40: 3.5}
-    assert run(times, [10, 20], pairs=0)[0].ended == "its 2 trials are made"
+    assert run(times, [10, 20], pairs=0)[0].ended == "no more than 2 trials were to be made"
     tuning, _, _ = run(times, [10, 20, 30, 40, 40], budget=Budget(patience=2), pairs=0)
     assert len(tuning.trials) == 4  # 2.99 s is no improvement on 3 s
     assert tuning.ended == "2 trials in a row brought nothing"
