@@ -167,7 +167,7 @@ def _verified(measured: PullMeasurement) -> str:
     if not by_method:
         return "nothing"
     parts = [
-        f"{_objects(count)} by size only (S3 gives no checksum of the whole)"
+        f"{_objects(count)} by size only (as asked, or S3 gives no checksum of the whole)"
         if method == SIZE_ONLY
         else f"{_objects(count)} by size and {method}"
         for method, count in sorted(by_method.items())

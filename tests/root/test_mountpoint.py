@@ -90,7 +90,7 @@ def test_the_prefix_is_mounted_copied_and_gone(
     place = Path(told.rpartition(" ")[2])
     assert place.parent == Path("/run") and not place.exists()
     wanted = (
-        "--read-only --foreground --prefix in/ "
+        "--read-only --foreground --prefix=in/ "
         f"--endpoint-url {server.endpoint_url} --force-path-style --region us-east-1 "
         f"--no-sign-request b {place}"
     )
@@ -104,7 +104,7 @@ def test_one_object_is_copied_alone(server: S3Server, log: Path, tmp_path: Path)
     with pool_of(server, "mount-s3") as pool:
         measure_pull(pool, plan, Destination(destination), None)
     assert [path.name for path in destination.iterdir()] == ["a"]
-    assert "--prefix in/ " in log.read_text()
+    assert "--prefix=in/ " in log.read_text()
 
 
 def test_a_program_that_fails_is_told_by_its_last_line(

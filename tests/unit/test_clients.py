@@ -78,8 +78,8 @@ def test_a_client_that_is_not_here_is_refused_with_its_install_line(
         (AwsCopyClient, MANY, "s3 cp --recursive s3://bucket/in/ /dest --only-show-errors"),
         (RcloneClient, MANY, "copy pull:bucket/in/ /dest --config /dev/null --transfers 7"),
         (RcloneClient, ONE, "copyto pull:bucket/in/a b /dest/a b --config /dev/null"),
-        (MountpointClient, ONE, "--read-only --foreground --prefix in/ --endpoint-url"),
-        (CachedMountpointClient, MANY, "/cache --read-only --foreground --prefix in/"),
+        (MountpointClient, ONE, "--read-only --foreground --prefix=in/ --endpoint-url"),
+        (CachedMountpointClient, MANY, "/cache --read-only --foreground --prefix=in/"),
     ],
 )
 def test_a_program_is_told_what_to_fetch(
@@ -267,3 +267,34 @@ def test_obstore_is_told_an_endpoint_only_where_there_is_one(
     for endpoint_url in (None, URL):
         client = ObstoreClient(S3Access(endpoint_url, sign_requests=False), TransferSettings())
         assert client._open("bucket") is client._open("bucket")
+
+
+def test_what_a_program_prints_is_shown_without_credentials(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret_key, signature = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "ab01" * 16
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "short-token")
+    line = f"InvalidToken: short-token AKIAIOSFODNN7EXAMPLE {secret_key} Signature={signature}"
+    stand_in.write_text(f"#!/bin/sh\necho '{line}'; exit 1\n")
+    client = StandIn(S3Access(URL), TransferSettings())
+    said = client.download_all(MANY, str(tmp_path), lambda amount: None)
+    assert said == "stand-in failed (exit 1): InvalidToken: *** *** *** ***"
+
+
+def test_errors_of_other_libraries_get_the_meaning_of_s3s_own() -> None:
+    exceptions = pytest.importorskip("obstore.exceptions")
+    from awscrt.exceptions import AwsCrtError
+
+    from profiler.pull.clients import crt, obstore_parts
+    from profiler.pull.errors import explain
+
+    quoted = "Client error: <Error><Code>ExpiredToken</Code><Message>x</Message></Error>"
+    for error, said in (
+        (exceptions.GenericError(quoted), "the session token has expired"),
+        (FileNotFoundError("Object at location k not found"), "the object no longer exists"),
+    ):
+        with pytest.raises(Exception) as raised, obstore_parts._explained():
+            raise error
+        assert explain(raised.value).message == said
+    slow = AwsCrtError(14346, "AWS_ERROR_S3_SLOW_DOWN", "Response code indicates throttling")
+    assert explain(crt._explained(slow)).message == "S3 asks to slow down"

@@ -78,7 +78,8 @@ def test_a_pull_for_reading() -> None:
         "time to return   2.00 s (150 MiB/s)",
         "time to durable  6.00 s (50.0 MiB/s)",
         "writers stalled  25% of the time",
-        "1 object by size and MD5, 1 object by size only (S3 gives no checksum of the whole)",
+        "1 object by size and MD5, 1 object by size only (as asked, or S3 gives no checksum of the "
+        "whole)",
         "lost: is gone",
         "[bold]bad: differs",
         "Lost: nothing",

@@ -15,6 +15,12 @@ from profiler.pull.clients.interface import Answer, OnBytes
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
+#: The runtime's errors (aws-c-s3, s3.h) → S3's codes, by which a pull's errors are explained.
+_CODES = {
+    "AWS_ERROR_S3_SLOW_DOWN": "SlowDown",
+    "AWS_ERROR_S3_INTERNAL_ERROR": "InternalError",
+    "AWS_ERROR_S3_OBJECT_MODIFIED": "PreconditionFailed",
+}
 _OBJECTS_AT_ONCE = 64  # s3transfer's manager takes 128
 
 
@@ -33,9 +39,9 @@ class CrtClient:
         future = self._manager.download(bucket, remote.key, path, None, [subscriber])
         try:
             future.result()
-        except Exception:
+        except Exception as error:
             if subscriber.stopped is None:
-                raise
+                raise _explained(error) from error
         finally:
             subscriber.done.wait()  # the result comes before the file has its name
         if subscriber.stopped is not None:
@@ -44,6 +50,14 @@ class CrtClient:
     def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
         """See PullClient."""
         return head_object(self._client, bucket, key, part)
+
+
+def _explained(error: Exception) -> Exception:
+    """One of the runtime's own as botocore's of the same meaning; others as they are."""
+    from botocore.exceptions import ClientError
+
+    code = _CODES.get(getattr(error, "name", ""))
+    return ClientError({"Error": {"Code": code}}, "GetObject") if code else error
 
 
 def _make_manager(client: Any, access: S3Access, settings: TransferSettings) -> Any:

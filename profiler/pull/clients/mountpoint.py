@@ -42,7 +42,7 @@ class MountpointClient(ProgramClient):
         prefix = source.prefix.rpartition("/")[0] + "/" if "/" in source.prefix else ""
         options = ["--read-only", "--foreground"]
         if prefix:
-            options += ["--prefix", prefix]
+            options.append(f"--prefix={prefix}")
         if self.access.endpoint_url:
             region = self._client.meta.region_name
             options += ["--endpoint-url", self.access.endpoint_url, "--force-path-style"]
@@ -66,10 +66,16 @@ class MountpointClient(ProgramClient):
             try:
                 mounted = f"/proc/{process.pid}/root{place}"
                 if not _appears(process, mounted, place, on_bytes):
-                    raise PullError(reason(self.program, process.poll() or 0, output))
+                    raise PullError(self._why_not_mounted(process, output))
                 yield mounted
             finally:
                 _end(process)
+
+    def _why_not_mounted(self, process: subprocess.Popen[bytes], output: IO[bytes]) -> str:
+        exit_code = process.poll()
+        if exit_code:
+            return reason(self.program, exit_code, output)
+        return f"{self.program} runs, or has ended well, and has mounted nothing"
 
     def _start_apart(self, arguments: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,13 +15,17 @@ from profiler.pull.clients.interface import Answer, OnBytes
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
-#: obstore's exceptions → S3's error codes, by which a pull's errors are explained.
+#: obstore's exceptions → S3's error codes, by which a pull's errors are explained. Of an object
+#: that is not there it raises Python's own FileNotFoundError.
 _CODES = {
+    "FileNotFoundError": "NoSuchKey",
     "NotFoundError": "NoSuchKey",
     "PermissionDeniedError": "AccessDenied",
     "UnauthenticatedError": "InvalidAccessKeyId",
     "PreconditionError": "PreconditionFailed",
 }
+#: All others quote S3's answer, whose code is the only thing that is taken from it.
+_QUOTED_CODE = re.compile(r"<Code>([A-Za-z.]{1,60})</Code>")
 
 
 class ObstoreClient:
@@ -120,15 +126,16 @@ def _write_at(descriptor: int, block: memoryview, position: int) -> None:
 
 
 @contextlib.contextmanager
-def _explained() -> Any:
+def _explained() -> Iterator[None]:
     """obstore's exceptions with a code of S3's as botocore's ClientError with this code."""
     from botocore.exceptions import ClientError
     from obstore.exceptions import BaseError
 
     try:
         yield
-    except BaseError as error:
-        code = _CODES.get(type(error).__name__)
+    except (BaseError, FileNotFoundError) as error:
+        quoted = _QUOTED_CODE.search(str(error))
+        code = quoted.group(1) if quoted else _CODES.get(type(error).__name__)
         if code is None:
             raise
         raise ClientError({"Error": {"Code": code}}, "GetObject") from None

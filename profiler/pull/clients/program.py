@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,10 @@ _VERSION_TIMEOUT_S = 20.0
 _SHOWN_CHARACTERS = 200
 #: Of s5cmd and rclone.
 _OWN_ENDPOINTS = ("S3_ENDPOINT_URL", "RCLONE_S3_ENDPOINT", "RCLONE_CONFIG_PULL_ENDPOINT")
+_MASK = "***"
+_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+#: Those of other sources: access keys, secret keys, tokens, signatures, by alphabet and length.
+_LIKE_A_CREDENTIAL = re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{12,}|[A-Za-z0-9+/=%]{40,}")
 
 
 def find_program(name: str) -> str | None:
@@ -228,6 +233,13 @@ def reason(program: str, exit_code: int, output: IO[bytes]) -> str:
     """Why a program ended, by the last line of its output."""
     output.seek(0)
     lines = output.read(1 << 20).decode("utf-8", "replace").strip().splitlines()
-    last = f": {printable(lines[-1])[:_SHOWN_CHARACTERS]}" if lines else ""
+    last = f": {printable(_without_secrets(lines[-1]))[:_SHOWN_CHARACTERS]}" if lines else ""
     how = f"was ended by signal {-exit_code}" if exit_code < 0 else f"failed (exit {exit_code})"
     return f"{program} {how}{last}"
+
+
+def _without_secrets(line: str) -> str:
+    """A server may repeat the request in its answer, and a program prints that."""
+    for name in _CREDENTIALS:
+        line = line.replace(os.environ.get(name) or _MASK, _MASK)
+    return _LIKE_A_CREDENTIAL.sub(_MASK, line)
