@@ -175,9 +175,10 @@ def running(present, output, *options):
 def test_resume_after_a_kill_loses_only_the_trial_in_flight(present, tmp_path):
     output = tmp_path / "results.json"
     options = ("--dirty-ratio", "40", *MOUNTS)
-    words = arguments(present, output, *options)
+    words, before = arguments(present, output, *options), read_writeback(SYSTEM)
     with running(present, output, *options) as process:
-        time.sleep(0.7)
+        while process.poll() is None and read_writeback(SYSTEM) == before:
+            time.sleep(0.001)  # until a trial's settings are in force
         process.kill()
     kept = load(output).trials
     assert kept
