@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
 
 import psutil
 
 from contracts.units import format_size
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import by_name
+from profiler.pull.cpu_time import busy_share, host_times
 from profiler.pull.destination import Destination
 from profiler.pull.durability import sync_file_system
 from profiler.pull.errors import PullError
@@ -124,16 +124,17 @@ class TransferBench:
         with self.destination.stage(self.plan) as staging:
             pool.start()
             os.sync()  # of the whole host: what others left dirty counts against the same limits
-            cpu_before, host_before = _cpu_seconds(pool.pids), psutil.cpu_times()
+            cpu_before, host_before = _cpu_seconds(pool.pids), host_times()
             result = pool.run(staging, stop_after_s=stop_after_s)
             durable_s = sync_file_system(staging.root_fd) if self.durable else 0.0
-            host_after = psutil.cpu_times()
+            host_after = host_times()
             cpu_seconds = _cpu_seconds(pool.pids) - cpu_before
             _require_all(result.failures)
             verified = pool.verify(staging, result, with_checksum=with_checksum, publish=False)
             _require_all(verified.failures)
         seconds = result.return_seconds + durable_s
-        return Pull(seconds, result.bytes, cpu_seconds, _busy_share(host_before, host_after))
+        busy = busy_share(host_before, host_after) or 0.0
+        return Pull(seconds, result.bytes, cpu_seconds, busy)
 
 
 def _require_all(failures: tuple[Failure, ...]) -> None:
@@ -144,11 +145,3 @@ def _require_all(failures: tuple[Failure, ...]) -> None:
 def _cpu_seconds(pids: tuple[int, ...]) -> float:
     """Of the workers and of the programs that they ran to their end."""
     return float(sum(sum(psutil.Process(pid).cpu_times()[:4]) for pid in pids))
-
-
-def _busy_share(before: Any, after: Any) -> float:
-    """The share of the CPUs' time that was neither idle nor waiting for a disk."""
-    spent = [b - a for a, b in zip(before, after)]
-    idle = (after.idle - before.idle) + (after.iowait - before.iowait)
-    total = sum(spent[:8])  # guest times, the last two, are in user and nice already: proc(5)
-    return 1 - idle / total if total > 0 else 0.0
