@@ -173,8 +173,11 @@ def _configuration_detail(error: BaseException) -> str:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
+    """The error and what it came from, each once: an error can be its own cause."""
+    seen: list[BaseException] = []
+    while error is not None and not any(error is known for known in seen):
         yield error
+        seen.append(error)
         last = getattr(error, "last_exception", None)
         if isinstance(error, S3DownloadFailedError):  # s3transfer: If-Match failed between ranges
             last = error.__context__

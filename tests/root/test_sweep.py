@@ -222,10 +222,11 @@ def _trials(path):
 
 
 def test_a_second_sweep_is_told_who_holds_the_lock(present, tmp_path):
-    many = ("--dirty-ratio", ",".join(map(str, range(30, 90, 3))))
-    with running(present, tmp_path / "results.json", *many) as process:
+    with running(present, tmp_path / "results.json") as process:
+        process.send_signal(signal.SIGSTOP)  # it may not end before both have asked
         second = writewise(*arguments(present, tmp_path / "other.json"))
         rollback = writewise("rollback")
+        process.send_signal(signal.SIGCONT)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)
     for refused in (second, rollback):

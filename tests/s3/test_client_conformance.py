@@ -212,6 +212,7 @@ def test_an_endpoint_that_is_down_is_an_error_or_names_the_keys(
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     plan = Plan(Location(BUCKET, "in/"), (RemoteObject("in/a", "a", 3, "0" * 32),))
+    began = time.monotonic()
     with pool_of(name, "http://127.0.0.1:9") as pool:
         try:
             measured, _ = pull(pool, plan, destination)
@@ -219,4 +220,5 @@ def test_an_endpoint_that_is_down_is_an_error_or_names_the_keys(
             assert "127.0.0.1:9 does not answer" in error.message
         else:
             assert [failure.key for failure in measured.failures] == ["in/a"]
+    assert time.monotonic() - began < 60, "the client told it: its worker was not given up"
     assert list(destination.iterdir()) == []

@@ -131,3 +131,9 @@ def test_what_is_known_to_meet_all_is_not_in_doubt(code: str) -> None:
 def test_an_unknown_code_is_told_and_made_printable() -> None:
     found = explain(client_error("New\x1bCode", 418), "b\x07")
     assert found.message == "S3 answered New\\x1bCode (HTTP 418) for bucket b\\x07"
+
+
+def test_an_error_that_is_its_own_cause_is_explained() -> None:
+    error = RuntimeError("of a runtime in C")
+    error.__cause__ = error
+    assert explain(error).message == "the pull failed (RuntimeError)"

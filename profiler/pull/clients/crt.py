@@ -21,6 +21,8 @@ _CODES = {
     "AWS_ERROR_S3_INTERNAL_ERROR": "InternalError",
     "AWS_ERROR_S3_OBJECT_MODIFIED": "PreconditionFailed",
 }
+#: Its errors of the way to the server (aws-c-io, io.h), as botocore's EndpointConnectionError.
+_UNREACHABLE = ("AWS_IO_SOCKET_", "AWS_IO_DNS_")
 _OBJECTS_AT_ONCE = 64  # s3transfer's manager takes 128
 
 
@@ -41,7 +43,7 @@ class CrtClient:
             future.result()
         except Exception as error:
             if subscriber.stopped is None:
-                raise _explained(error) from error
+                raise self._explained(error) from None
         finally:
             subscriber.done.wait()  # the result comes before the file has its name
         if subscriber.stopped is not None:
@@ -51,13 +53,15 @@ class CrtClient:
         """See PullClient."""
         return head_object(self._client, bucket, key, part)
 
+    def _explained(self, error: Exception) -> Exception:
+        """One of the runtime's own as botocore's of the same meaning; others as they are."""
+        from botocore.exceptions import ClientError, EndpointConnectionError
 
-def _explained(error: Exception) -> Exception:
-    """One of the runtime's own as botocore's of the same meaning; others as they are."""
-    from botocore.exceptions import ClientError
-
-    code = _CODES.get(getattr(error, "name", ""))
-    return ClientError({"Error": {"Code": code}}, "GetObject") if code else error
+        name = getattr(error, "name", "")
+        if name.startswith(_UNREACHABLE):
+            return EndpointConnectionError(endpoint_url=self._client.meta.endpoint_url)
+        code = _CODES.get(name)
+        return ClientError({"Error": {"Code": code}}, "GetObject") if code else error
 
 
 def _make_manager(client: Any, access: S3Access, settings: TransferSettings) -> Any:
