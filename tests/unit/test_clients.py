@@ -297,4 +297,9 @@ def test_errors_of_other_libraries_get_the_meaning_of_s3s_own() -> None:
             raise error
         assert explain(raised.value).message == said
     slow = AwsCrtError(14346, "AWS_ERROR_S3_SLOW_DOWN", "Response code indicates throttling")
-    assert explain(crt._explained(slow)).message == "S3 asks to slow down"
+    refused = AwsCrtError(1047, "AWS_IO_SOCKET_CONNECTION_REFUSED", "socket connection refused.")
+    for error, said in (
+        (slow, "S3 asks to slow down"),
+        (refused, "the endpoint http://localhost:9 does not answer"),
+    ):
+        assert explain(crt.explained(error, "http://localhost:9")).message == said

@@ -43,7 +43,7 @@ class CrtClient:
             future.result()
         except Exception as error:
             if subscriber.stopped is None:
-                raise self._explained(error) from None
+                raise explained(error, self._client.meta.endpoint_url) from None
         finally:
             subscriber.done.wait()  # the result comes before the file has its name
         if subscriber.stopped is not None:
@@ -53,15 +53,16 @@ class CrtClient:
         """See PullClient."""
         return head_object(self._client, bucket, key, part)
 
-    def _explained(self, error: Exception) -> Exception:
-        """One of the runtime's own as botocore's of the same meaning; others as they are."""
-        from botocore.exceptions import ClientError, EndpointConnectionError
 
-        name = getattr(error, "name", "")
-        if name.startswith(_UNREACHABLE):
-            return EndpointConnectionError(endpoint_url=self._client.meta.endpoint_url)
-        code = _CODES.get(name)
-        return ClientError({"Error": {"Code": code}}, "GetObject") if code else error
+def explained(error: Exception, endpoint_url: str) -> Exception:
+    """One of the runtime's own as botocore's of the same meaning; others as they are."""
+    from botocore.exceptions import ClientError, EndpointConnectionError
+
+    name = getattr(error, "name", "")
+    if name.startswith(_UNREACHABLE):
+        return EndpointConnectionError(endpoint_url=endpoint_url)
+    code = _CODES.get(name)
+    return ClientError({"Error": {"Code": code}}, "GetObject") if code else error
 
 
 def _make_manager(client: Any, access: S3Access, settings: TransferSettings) -> Any:
