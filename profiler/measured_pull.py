@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from profiler.pull.destination import Destination
@@ -80,18 +80,23 @@ class PullMeasurement:
         """
         if self.snapshot is None or not self.return_seconds:
             return None
-        available_ns = self.return_seconds * 1e9 * self._writing_threads(self.snapshot.writers)
-        return self.snapshot.stall.total_ns / available_ns
+        threads = writing_threads(
+            self.snapshot.writers, self.writers_at_most, self.worker_count, self.result.sizes_bytes
+        )
+        return self.snapshot.stall.total_ns / (self.return_seconds * 1e9 * threads)
 
-    def _writing_threads(self, seen: int) -> float:
-        """How many write at a time, for a byte on average, where `seen` did in all.
 
-        s3transfer writes large objects with one thread per worker; a client may write each small
-        one in a thread of its own. Threads that came one after the other count as one.
-        """
-        at_once = min(seen, self.writers_at_most or seen)
-        more = max(0, at_once - self.worker_count)
-        return self.worker_count + more * small_byte_share(self.result.sizes_bytes)
+def writing_threads(
+    seen: int, at_most: int | None, workers: int, sizes_bytes: Sequence[int]
+) -> float:
+    """How many threads write at a time, for a byte on average, where `seen` did in all.
+
+    s3transfer writes large objects with one thread for each of the `workers`; a client may write
+    each small one in a thread of its own. Threads that came one after the other count as one:
+    `at_most` so many write at once; None says nothing. `sizes_bytes` has one for each object.
+    """
+    more = max(0, min(seen, at_most or seen) - workers)
+    return workers + more * small_byte_share(sizes_bytes)
 
 
 def measure_pull(

@@ -76,7 +76,7 @@ def _add_search_arguments(tune: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the action; 0 when all is well. Raises WritewiseError."""
+    """Run the action; 1 when a tuning has no verdict, since pulls failed. Raises WritewiseError."""
     return int(arguments.action(arguments))
 
 
@@ -106,7 +106,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     _tell_files(tuning, arguments.output, written, left_out)
     if tuning.ended_by is not None:
         raise tuning.ended_by
-    return 0
+    return 0 if tuning.has_verdict else 1
 
 
 def _tell_files(

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from profiler.client_bench.results import Sample, ServerShape
+from profiler.measured_pull import writing_threads
 from profiler.pull.access import S3Access
 from profiler.pull.clients.interface import Client
 from profiler.pull.destination import Destination, Staging
@@ -65,12 +66,12 @@ class PullBench:
     def pull(self, client: Client, *, with_checksum: bool) -> Sample:
         """See Bench."""
         began_s = time.monotonic()
-        workers = 1 if _lists_itself(client) else self.worker_count
+        workers = 1 if client.takes_prefixes else self.worker_count
         with WorkerPool(self.access, self.settings, workers, client.make) as pool:
             start_s = time.monotonic() - began_s
             with self.destination.stage(self.plan) as staging:
                 os.sync()  # of the whole host: what others left dirty counts against its limits
-                listing = _Spent() if _lists_itself(client) else self._list()
+                listing = _Spent() if client.takes_prefixes else self._list()
                 sample, result = self._measure(pool, staging, listing, start_s)
                 _require_all(result.failures)
                 verified = pool.verify(staging, result, with_checksum=with_checksum, publish=False)
@@ -100,9 +101,8 @@ class PullBench:
             before = _Spent.now()
             result = pool.run(staging)
             own_cpu_s = listing.cpu_s + (_Spent.now() - before).cpu_s
-        snapshot, usage = self.session.snapshot() if self.session else None, sampler.take()
+        stalled_share, usage = self._stalled_share(pool, result), sampler.take()
         server_s = self._server_cpu_seconds()
-        slept_ns = snapshot.stall.total_ns if snapshot else None
         return Sample(
             round=0,
             seconds=listing.seconds + result.return_seconds,
@@ -112,7 +112,7 @@ class PullBench:
             peak_rss_bytes=usage.rss_bytes,
             start_seconds=start_s,
             server_cpu_seconds=None if server_s is None else server_s - (server_before_s or 0.0),
-            stalled_share=_share(slept_ns, result.return_seconds * len(pool.pids)),
+            stalled_share=stalled_share,
         ), result
 
     def _follow(self, pool: WorkerPool) -> None:
@@ -120,6 +120,15 @@ class PullBench:
             for pid in pool.pids:
                 self.session.track(pid)
             self.session.reset()
+
+    def _stalled_share(self, pool: WorkerPool, result: PullResult) -> float | None:
+        if self.session is None or not result.return_seconds:
+            return None
+        seen = self.session.snapshot()
+        threads = writing_threads(
+            seen.writers, pool.writers_at_most, len(pool.pids), result.sizes_bytes
+        )
+        return seen.stall.total_ns / (result.return_seconds * 1e9 * threads)
 
     def _server_cpu_seconds(self) -> float | None:
         if self.server_pid is None:
@@ -154,16 +163,6 @@ class _Ready(S3Access):
     def make_client(self, max_connections: int = 0) -> Any:
         """See S3Access."""
         return self.client
-
-
-def _lists_itself(client: Client) -> bool:
-    """Whether it is a PrefixClient: one worker runs it, which lists and fetches all."""
-    made = getattr(client.make, "func", client.make)  # of a partial
-    return hasattr(made, "download_all")
-
-
-def _share(slept_ns: int | None, seconds: float) -> float | None:
-    return None if slept_ns is None or not seconds else slept_ns / 1e9 / seconds
 
 
 def _require_all(failures: tuple[Failure, ...]) -> None:

@@ -29,7 +29,7 @@ class Sample:
     and the programs that they ran, and of this process for the listing and for handing objects
     out; of the server where it runs on this host. `peak_rss_bytes` is the largest sum seen of the
     workers and programs, looked at every 100 ms. `stalled_share` is the
-    time that writers slept for dirty throttling by time and workers, None without BPF.
+    share of the writing threads' time that they slept for dirty throttling, None without BPF.
     """
 
     round: int

@@ -25,6 +25,7 @@ from profiler.processes import die_with_parent
 from profiler.pull.clients.interface import (
     Answer,
     AnyClient,
+    ObservedClient,
     PrefixClient,
     PrefixSource,
     PullClient,
@@ -171,12 +172,12 @@ def run_worker(
     except Exception as error:  # whatever it is, the parent tells it
         connection.send(explain(error))
         return
-    threads = getattr(client, "objects_at_once", 1)
-    connection.send(Ready(threads + threads // _AHEAD_PER, hasattr(client, "download_all")))
+    takes_prefixes = isinstance(client, PrefixClient)
+    threads = 1 if isinstance(client, PrefixClient) else client.objects_at_once
+    connection.send(Ready(threads + threads // _AHEAD_PER, takes_prefixes))
     counter, sending = Counter(counters, number), threading.Lock()
-    observe = getattr(client, "observe", None)
-    if observe is not None:
-        observe(counter.add_request, counter.add_read)
+    if isinstance(client, ObservedClient):
+        client.observe(counter.add_request, counter.add_read)
 
     def answer(job: Job) -> None:
         outcome = _perform(job, client, counter)

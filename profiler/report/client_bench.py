@@ -103,6 +103,8 @@ def verdict(row: Row) -> str:
     """Which client is faster than the default for certain, and what to pull with."""
     if row.cell(DEFAULT.name) is None:
         return f"{row.name}: nothing is recommended, since {DEFAULT.name} was not measured"
+    if not row.rivals:
+        return f"{row.name}: nothing is recommended, since {DEFAULT.name} alone was measured"
     faster = row.faster_than_default
     if not faster:
         return (

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -94,6 +95,23 @@ class MotoBackend:
 def pool_for(endpoint_url: str, workers: int = 2, **settings: int) -> Iterator[WorkerPool]:
     with WorkerPool(S3Access(endpoint_url), TransferSettings(**settings), workers) as pool:
         yield pool
+
+
+class ServedTests:
+    """What holds for any server: `backend` serves `content`, and a pool pulls it."""
+
+    backend: ClassVar[type[LabBackend] | type[MotoBackend]]
+    content: ClassVar[dict[str, bytes]]
+
+    @pytest.fixture(scope="class")
+    def endpoint(self) -> Iterator[str]:
+        with self.backend(self.content).serve() as url:
+            yield url
+
+    @pytest.fixture(scope="class")
+    def pool(self, endpoint: str) -> Iterator[WorkerPool]:
+        with pool_for(endpoint) as pool:
+            yield pool
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, RemoteObject, list_plan
 from profiler.pull.workers import WorkerPool
-from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend
+from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests
 
 CONTENT = {
     "in/large": os.urandom(20 * MIB + 17),  # three ranges of 8 MiB
@@ -87,15 +87,10 @@ def pool_of(name: str, url: str) -> WorkerPool:
     return WorkerPool(S3Access(url), TransferSettings(), 1, client.make)
 
 
-class ClientConformance:
+class ClientConformance(ServedTests):
     """Every byte of every object, of any server."""
 
-    backend: ClassVar[type[LabBackend] | type[MotoBackend]]
-
-    @pytest.fixture(scope="class")
-    def endpoint(self) -> Iterator[str]:
-        with self.backend(CONTENT).serve() as url:
-            yield url
+    content: ClassVar = CONTENT
 
     @pytest.fixture(scope="class", params=NAMES)
     def pool(self, request: pytest.FixtureRequest, endpoint: str) -> Iterator[WorkerPool]:

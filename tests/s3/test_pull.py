@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +15,7 @@ from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
 from profiler.pull.source import Location, Plan, UnsafeKeysError, list_plan, parse_location
 from profiler.pull.workers import WorkerPool
-from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, pool_for
+from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests
 
 CONTENT = {
     "images/a.bin": os.urandom(20 * MIB + 17),  # three ranges of 8 MiB
@@ -35,22 +34,12 @@ CONTENT = {
 }
 
 
-class PullTests:
+class PullTests(ServedTests):
     """What a pull does, whatever serves it."""
 
-    backend: ClassVar[type[LabBackend] | type[MotoBackend]]
+    content: ClassVar = CONTENT
     #: Methods of verification for the objects above.
     method: ClassVar[str]
-
-    @pytest.fixture(scope="class")
-    def endpoint(self) -> Iterator[str]:
-        with self.backend(CONTENT).serve() as url:
-            yield url
-
-    @pytest.fixture(scope="class")
-    def pool(self, endpoint: str) -> Iterator[WorkerPool]:
-        with pool_for(endpoint) as pool:
-            yield pool
 
     def plan(self, endpoint: str, address: str) -> Plan:
         return list_plan(S3Access(endpoint), parse_location(f"s3://{BUCKET}/{address}"))

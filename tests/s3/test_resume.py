@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +15,7 @@ from profiler.pull.resume import find_missing
 from profiler.pull.source import Plan, list_plan, parse_location
 from profiler.pull.verification import forget_cached
 from profiler.pull.workers import WorkerPool
-from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, pool_for
+from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests
 
 CONTENT = {
     "a": os.urandom(MIB),
@@ -26,20 +25,10 @@ CONTENT = {
 }
 
 
-class ResumeTests:
+class ResumeTests(ServedTests):
     """What holds for any server."""
 
-    backend: ClassVar[type[LabBackend] | type[MotoBackend]]
-
-    @pytest.fixture(scope="class")
-    def endpoint(self) -> Iterator[str]:
-        with self.backend(CONTENT).serve() as url:
-            yield url
-
-    @pytest.fixture(scope="class")
-    def pool(self, endpoint: str) -> Iterator[WorkerPool]:
-        with pool_for(endpoint) as pool:
-            yield pool
+    content: ClassVar = CONTENT
 
     @pytest.fixture
     def plan(self, endpoint: str) -> Plan:

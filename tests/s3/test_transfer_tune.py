@@ -24,6 +24,7 @@ from profiler.pull.errors import PullError, PullStoppedError
 from profiler.pull.source import list_plan, parse_location
 from profiler.pull.workers import WorkerPool
 from profiler.tune.bench import TransferBench
+from profiler.tune.tuner import Tuner
 from sysctl.host.host import WRITER, Host
 from tests.s3.conftest import BUCKET, MIB
 
@@ -144,6 +145,19 @@ def test_the_command_from_end_to_end(
     assert document["context"]["source"] == f"s3://{BUCKET}/object"
     assert (document["recommended"] is not None) == (tmp_path / "out/transfer.json").exists()
     assert list(destination.iterdir()) == []
+
+
+def test_a_tuning_whose_recheck_fails_has_no_verdict_and_says_so(
+    endpoint: str, destination: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    def fail(*_: object) -> str:
+        return "the recheck failed. S3 was gone"
+
+    monkeypatch.setattr(Tuner, "_recheck", fail)
+    words = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} "
+    words += f"--trials 1 --pulls 1 --strategy random --output {tmp_path}/out"
+    assert main(words.split()) == 1
+    assert "the recheck failed. S3 was gone" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

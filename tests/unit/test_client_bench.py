@@ -162,6 +162,7 @@ def test_a_client_that_failed_later_is_neither_shown_nor_recommended() -> None:
     default_failed = row(cell("direct", 1.0, problem="no"), cell("s5cmd", 0.5))
     assert default_failed.yardstick is None
     assert "direct was not measured" in report.verdict(default_failed)
+    assert "direct alone was measured" in report.verdict(row(cell("direct", 1.0, 1.0)))
 
 
 def test_objects_without_a_byte_have_no_cpu_time_for_each_gib() -> None:

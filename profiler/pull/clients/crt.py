@@ -60,7 +60,8 @@ def explained(error: Exception, endpoint_url: str) -> Exception:
 
     name = getattr(error, "name", "")
     if name.startswith(_UNREACHABLE):
-        return EndpointConnectionError(endpoint_url=endpoint_url)
+        unreachable: Exception = EndpointConnectionError(endpoint_url=endpoint_url)
+        return unreachable
     code = _CODES.get(name)
     return ClientError({"Error": {"Code": code}}, "GetObject") if code else error
 

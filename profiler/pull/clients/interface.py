@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Union
+from typing import Any, Protocol, Union, runtime_checkable
 
 from profiler.pull.access import S3Access
+from profiler.pull.request_times import OnRead, OnRequest
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
@@ -46,6 +47,15 @@ class PullClient(Protocol):
         """
 
 
+@runtime_checkable
+class ObservedClient(Protocol):
+    """A PullClient that tells where the time of its requests goes."""
+
+    def observe(self, on_request: OnRequest, on_read: OnRead) -> None:
+        """Tell the times of every request from here on."""
+
+
+@runtime_checkable
 class PrefixClient(Protocol):
     """Fetches all objects below a prefix at once, as programs do."""
 
@@ -87,14 +97,18 @@ class PrefixSource:
 AnyClient = Union[PullClient, PrefixClient]
 MakeClient = Callable[[S3Access, TransferSettings], AnyClient]
 
+#: The transfer client of a program that chooses it by its version and by the user's configuration.
+CHOSEN_BY_AWS = "chosen by the AWS CLI"
+
 
 @dataclass(frozen=True)
 class Client:
     """A client as data: its name, what it is, how it is made, found and installed.
 
     `version` tells what is installed, None when the client cannot be used on this host. `make`
-    can be pickled: it is called in the worker processes. `transfer_client` is `classic` or `crt`
-    for those of AWS's, `own` for others.
+    can be pickled: it is called in the worker processes. `transfer_client` is `classic`, `crt` or
+    CHOSEN_BY_AWS for those of AWS's, `own` for others. `takes_prefixes` is whether it makes a
+    PrefixClient.
     """
 
     name: str
@@ -103,3 +117,4 @@ class Client:
     version: Callable[[], str | None]
     install: str
     transfer_client: str = "own"
+    takes_prefixes: bool = False

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from profiler.pull.clients.catalogue import ALL
-from profiler.pull.clients.interface import Client
+from profiler.pull.clients.interface import CHOSEN_BY_AWS, Client
 
 _AWS_VERSION = re.compile(r"aws-cli/([0-9]+)\.")
 #: The AWS CLI's own name for the rule by which it chooses: by the instance type, from 2.37 on.
@@ -36,7 +36,7 @@ def survey() -> tuple[Surveyed, ...]:
 def _look_for(client: Client) -> Surveyed:
     version = client.version()
     transfer_client = client.transfer_client
-    if client.name.startswith("aws-"):
+    if transfer_client == CHOSEN_BY_AWS:
         transfer_client = transfer_client_of_aws(version or "", _preferred())
     return Surveyed(client.name, client.what, version, transfer_client, client.install)
 
