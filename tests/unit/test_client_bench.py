@@ -421,7 +421,7 @@ def test_what_was_measured_is_printed_however_it_ended(
     except SystemExit as ended:
         code = ended.code
     assert code == exit_code
-    assert "rows-64x1MiB: no change" in capsys.readouterr().out
+    assert "rows-64x1MiB: nothing is recommended" in capsys.readouterr().out
     document = json.loads((tmp_path / "out.json").read_text())
     assert document["complete"] is (ended_by is None)
 
