@@ -116,12 +116,14 @@ def _source(arguments: argparse.Namespace) -> Iterator[tuple[S3Access, Location,
         access = S3Access(arguments.endpoint_url, sign_requests=is_signed)
         yield access, parse_location(arguments.source), arguments.workers
         return
+    from profiler.client_bench.sources import check_space
     from profiler.workloads.catalogue import find_workload
     from profiler.workloads.serving import BUCKET, served
 
     if arguments.endpoint_url is not None:
         raise UsageError("--workload has a server of its own", "leave --endpoint-url out")
     workload = find_workload(arguments.source)
+    check_space([workload], arguments.destination)
     with served(workload) as server:
         access = S3Access(server.endpoint_url, sign_requests=False)
         yield access, Location(BUCKET, ""), arguments.workers or workload.workers

@@ -78,11 +78,7 @@ class WorkloadSource:
     def opened(self) -> Iterator[PullBench]:
         """See Source. Raises PullError, too, when TMPDIR cannot take the objects."""
         workers = self.conditions.workers or self.workload.workers
-        with contextlib.ExitStack() as stack:
-            try:
-                server = stack.enter_context(served(self.workload))
-            except OSError as error:
-                raise explain_local(error, "the workload's objects cannot be made") from error
+        with served(self.workload) as server:
             access = S3Access(server.endpoint_url, sign_requests=False)
             bucket = BucketSource(
                 access, Location(BUCKET, ""), replace(self.conditions, workers=workers)

@@ -15,16 +15,15 @@ from contracts.text import printable
 from profiler.beneath import directory_beneath, open_file_beneath
 from profiler.pull.destination import Staging
 from profiler.pull.program_directory import FILES
-from profiler.pull.results import Failure
+from profiler.pull.results import Failure, PullResult
 from profiler.pull.source import RemoteObject
-from profiler.pull.worker import PrefixJob
+from profiler.pull.worker import Outcome, PrefixJob
 
-_BLOCK_BYTES = 512  # of st_blocks, whatever the file system's are
 _NOT_FETCHED = "the client did not fetch it"
 
 
 def one_job_of(staging: Staging) -> PrefixJob:
-    """All objects of the staging's plan as one job."""
+    """All objects of the staging's plan as one job, and with them those that are there already."""
     plan = staging.plan
     prefix, objects = plan.location.prefix, plan.objects
     is_one_object = len(objects) == 1 and objects[0].key == prefix
@@ -33,21 +32,20 @@ def one_job_of(staging: Staging) -> PrefixJob:
     return PrefixJob(
         number=0,
         bucket=plan.location.bucket,
-        remote=RemoteObject(prefix, "", plan.bytes, ""),
+        remote=RemoteObject(prefix, "", plan.bytes + plan.kept_bytes, ""),
         root_path=staging.root_path,
         part_name=staging.directory_name,
         is_one_object=is_one_object,
     )
 
 
-def collect(
-    staging: Staging, directory: str, incomplete: str
-) -> tuple[tuple[int, ...], tuple[Failure, ...]]:
-    """Make part files of what a program fetched: the numbers of the objects that are there.
+def collect(staging: Staging, outcome: Outcome, started_ns: int) -> PullResult:
+    """Make part files of what a program fetched, as `outcome` tells; it started at `started_ns`.
 
-    The others are failures, with `incomplete` as the reason. Nothing is taken for a file of the
-    program's that is no regular file, or lies behind a symlink.
+    What is not there is a failure. Nothing is taken for a file of the program's that is no regular
+    file, or lies behind a symlink.
     """
+    directory, incomplete = outcome.job.part_name, outcome.incomplete
     arrived: list[int] = []
     failures: list[Failure] = []
     for number, remote in enumerate(staging.plan.objects):
@@ -56,7 +54,16 @@ def collect(
             arrived.append(number)
         except OSError:
             failures.append(Failure(printable(remote.key), incomplete or _NOT_FETCHED))
-    return tuple(arrived), tuple(failures)
+    sizes_bytes = tuple(staging.plan.objects[number].size_bytes for number in arrived)
+    return PullResult(
+        started_monotonic_ns=started_ns,
+        return_seconds=(outcome.finished_ns - started_ns) / 1e9,
+        bytes=sum(sizes_bytes),
+        arrived=tuple(arrived),
+        failures=tuple(failures),
+        sizes_bytes=sizes_bytes,
+        incomplete=incomplete,
+    )
 
 
 def _take(staging: Staging, directory: str, number: int, *, is_whole: bool) -> None:
@@ -79,10 +86,11 @@ def _take(staging: Staging, directory: str, number: int, *, is_whole: bool) -> N
 def _check_has_no_holes(descriptor: int) -> None:
     """Raise OSError where not all is written: the size alone would not tell.
 
-    Programs that fetch parts at a time set the size with the first one that is not the first.
+    Programs that fetch parts at a time set the size before, and some have blocks allocated: what
+    nobody wrote into them is a hole as well (lseek(2)).
     """
-    found = os.fstat(descriptor)
-    if found.st_blocks * _BLOCK_BYTES < found.st_size:
+    size_bytes = os.fstat(descriptor).st_size
+    if size_bytes and os.lseek(descriptor, 0, os.SEEK_HOLE) < size_bytes:
         raise OSError(errno.ENODATA, "a file with holes")
 
 

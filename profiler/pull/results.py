@@ -67,6 +67,7 @@ class PullResult:
     None when one was replaced, and `host_busy_share` (0 to 1) the part of all CPUs' time that
     was not idle, None for a program. `ended_by` is what kept the rest from being asked for
     (credentials that expired, a network that went): these objects are among the failures.
+    `incomplete` is why a program did not fetch all: what it left may have its size and be damaged.
     """
 
     started_monotonic_ns: int
@@ -80,6 +81,7 @@ class PullResult:
     ended_by: Explanation | None = None
     sizes_bytes: tuple[int, ...] = ()
     host_busy_share: float | None = None
+    incomplete: str = ""
 
     @property
     def objects(self) -> int:

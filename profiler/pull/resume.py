@@ -28,7 +28,7 @@ class Resumed:
     @property
     def kept_bytes(self) -> int:
         """The size of what the destination has."""
-        return sum(remote.size_bytes for remote in self.kept)
+        return self.missing.kept_bytes
 
 
 def find_missing(
@@ -44,7 +44,9 @@ def find_missing(
             return Resumed(plan, ())
         same = set(pool.same_as_published(Staging(plan, root_fd), numbers, on_progress))
     left = tuple(each for number, each in enumerate(plan.objects) if number not in same)
-    return Resumed(replace(plan, objects=left), tuple(plan.objects[each] for each in sorted(same)))
+    kept = tuple(plan.objects[each] for each in sorted(same))
+    kept_bytes = sum(remote.size_bytes for remote in kept)
+    return Resumed(replace(plan, objects=left, kept_bytes=kept_bytes), kept)
 
 
 def _of_equal_size(root_fd: int, plan: Plan) -> list[int]:

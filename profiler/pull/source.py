@@ -57,12 +57,14 @@ class RemoteObject:
 class Plan:
     """All objects of one pull; every relative path is known to stay below the destination.
 
-    `refused` are those that cannot be files there, each with the reason.
+    `refused` are those that cannot be files there, each with the reason. `kept_bytes` is the size
+    of those that need not be pulled, since the destination has them.
     """
 
     location: Location
     objects: tuple[RemoteObject, ...]
     refused: tuple[Failure, ...] = ()
+    kept_bytes: int = 0
 
     @property
     def bytes(self) -> int:

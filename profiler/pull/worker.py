@@ -89,6 +89,7 @@ class VerifyJob(Job):
 
     `from_device` reads it from the device, not from what the page cache still has of it. `answer`
     is what S3 said with the bytes; without it S3 is asked, unless `unasked` tells why it cannot be.
+    `doubted` is why the size alone proves nothing; empty where it does.
     """
 
     with_checksum: bool
@@ -96,6 +97,7 @@ class VerifyJob(Job):
     from_device: bool = False
     answer: Answer | None = None
     unasked: Explanation | None = None
+    doubted: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,9 +174,8 @@ def run_worker(
     except Exception as error:  # whatever it is, the parent tells it
         connection.send(explain(error))
         return
-    takes_prefixes = isinstance(client, PrefixClient)
-    threads = 1 if isinstance(client, PrefixClient) else client.objects_at_once
-    connection.send(Ready(threads + threads // _AHEAD_PER, takes_prefixes))
+    threads = client.objects_at_once
+    connection.send(Ready(threads + threads // _AHEAD_PER, isinstance(client, PrefixClient)))
     counter, sending = Counter(counters, number), threading.Lock()
     if isinstance(client, ObservedClient):
         client.observe(counter.add_request, counter.add_read)
@@ -237,6 +238,8 @@ def _verify(job: VerifyJob, client: AnyClient, counter: Counter) -> Outcome:
         method, problem = _verify_file(directory_fd, job, head, part_bytes)
         if job.unasked is not None and job.with_checksum:
             problem = _without_s3(job, method, problem, job.unasked)
+        if job.doubted and method == SIZE_ONLY and not problem:
+            problem = f"it is not verified: {job.doubted}"
         if str(head.get("ETag", remote.etag)).strip('"') != remote.etag:
             problem = "the object was replaced while it was pulled"  # also when it came whole
         if not problem and job.publish:

@@ -100,7 +100,7 @@ class WorkerPool:
         takes longer than `stop_after_s`: no worker writes any more then.
         """
         self.start()
-        if self._processes.ready.takes_prefixes:
+        if self._processes.ready.takes_prefixes and staging.plan.objects:
             return self._run_at_once(staging, on_progress, stop_after_s)
         numbers = range(len(staging.plan.objects))
         jobs = [DownloadJob(**_job_fields(staging, number)) for number in numbers]
@@ -141,16 +141,7 @@ class WorkerPool:
         (outcome,) = self._distribute([job], on_progress, stop_after_s).outcomes
         if outcome.problem is not None:
             raise outcome.problem.as_error()
-        arrived, failures = collect(staging, job.part_name, outcome.incomplete)
-        sizes_bytes = tuple(staging.plan.objects[number].size_bytes for number in arrived)
-        return PullResult(
-            started_monotonic_ns=started_ns,
-            return_seconds=(outcome.finished_ns - started_ns) / 1e9,
-            bytes=sum(sizes_bytes),
-            arrived=arrived,
-            failures=failures,
-            sizes_bytes=sizes_bytes,
-        )
+        return collect(staging, outcome, started_ns)
 
     def verify(
         self,
@@ -164,13 +155,17 @@ class WorkerPool:
     ) -> Verification:
         """Verify what arrived, in parallel; with `publish` each good file gets its final name.
 
-        Without `with_checksum` only sizes are compared, with those of the listing; `from_device`
-        reads the files back from the device. Where S3 answers no more, what it said with the
-        bytes and in the listing must do. Raises PullError for a destination that fails and a
-        dead worker.
+        Without `with_checksum` only sizes are compared, with those of the listing, unless a program
+        has failed; `from_device` reads the files back from the device. Where S3 answers no more,
+        what it said with the bytes and in the listing must do. Raises PullError for a destination
+        that fails and a dead worker.
         """
         self.start()
-        wanted: dict[str, Any] = {"with_checksum": with_checksum, "from_device": from_device}
+        wanted: dict[str, Any] = {
+            "with_checksum": with_checksum or bool(result.incomplete),
+            "from_device": from_device,
+            "doubted": result.incomplete,
+        }
         fields = [_job_fields(staging, number) for number in result.arrived]
         for each in fields:
             each["answer"] = result.answers.get(each["number"])

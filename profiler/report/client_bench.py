@@ -132,8 +132,9 @@ def conditions(comparison: Comparison) -> list[str]:
         f"program's start is in it, that of worker processes ({_start_text(comparison)}) is not.",
         "A program is one process, whatever the workers. CPU time is of the client's processes "
         "together, listing and handing out included; peak RSS of workers and programs (sampled "
-        "every 100 ms, shared pages counted for each); stalled is the share of the writing threads' "
-        "time that they slept for dirty throttling. Ratios are medians of pairs, with 95 % intervals.",
+        "every 100 ms, shared pages counted for each); stalled is the share of the writing "
+        "threads' time that they slept for dirty throttling. Ratios are medians of pairs, with "
+        "95 % intervals.",
     ]
     versions = context["clients"]
     if isinstance(versions, dict):

@@ -116,7 +116,7 @@ def conclusion(tuning: Tuning) -> list[str]:
     made = counted(len(tuning.trials), "trial")
     lines = [f"The search ended after {made}: {tuning.ended}."]
     if tuning.recheck is not None:
-        lines.append(_rechecked(tuning.recheck))
+        lines.append(_rechecked(tuning.recheck, is_whole=tuning.has_verdict))
     if tuning.ended_by is not None:
         return [*lines, f"{INTERRUPTED}: nothing is recommended."]
     if tuning.problem:
@@ -130,10 +130,11 @@ def conclusion(tuning: Tuning) -> list[str]:
     return [*lines, f"Recommended: {client}--transfer {tuning.recommended}"]
 
 
-def _rechecked(checked: Recheck) -> str:
+def _rechecked(checked: Recheck, *, is_whole: bool) -> str:
     interval, pairs = checked.interval, counted(len(checked.best), "pair")
     if len(checked.best) < checked.wanted:
-        pairs += f" of the {checked.wanted} wanted, for more there was no time"
+        pairs += f" of the {checked.wanted} wanted"
+        pairs += ", for more there was no time" if is_whole else ""
     high = "unknown" if interval.high == float("inf") else f"{interval.high:.2f}"
     return (
         f"Rechecked in {pairs}: the best takes {interval.estimate:.2f} of the time that boto3's "

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from profiler.lab.s3_server import S3Server
+from profiler.pull.errors import explain_local
 from profiler.workloads.catalogue import Workload
 from profiler.workloads.folder import temporary_folder
 
@@ -25,17 +26,22 @@ _BLOCK_BYTES = 1 << 20
 def served(workload: Workload) -> Iterator[S3Server]:
     """The server with the workload in the bucket BUCKET, from a folder in TMPDIR of its own.
 
-    What a killed run left there is removed first. Raises OSError when the folder cannot take it,
+    What a killed run left there is removed first. Raises PullError when the folder cannot take it,
     WritewiseError when the server does not start.
     """
-    with temporary_folder() as folder:
-        make_objects(folder, workload)
-        with S3Server(
-            folder / "buckets",
-            first_byte_latency_s=workload.first_byte_latency_ns / 1e9,
-            rate_bytes_per_s=float(workload.rate_bytes_per_s),
-        ) as server:
-            yield server
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(temporary_folder())
+            make_objects(folder, workload)
+        except OSError as error:
+            raise explain_local(error, "the workload's objects cannot be made") from error
+        yield stack.enter_context(
+            S3Server(
+                folder / "buckets",
+                first_byte_latency_s=workload.first_byte_latency_ns / 1e9,
+                rate_bytes_per_s=float(workload.rate_bytes_per_s),
+            )
+        )
 
 
 def make_objects(folder: Path, workload: Workload) -> None:

@@ -16,11 +16,13 @@ from profiler.lab.s3_server import S3Server
 from profiler.measured_pull import PullMeasurement, Verify, measure_pull
 from profiler.pull import distribution
 from profiler.pull.access import S3Access
+from profiler.pull.clients.interface import Answer
 from profiler.pull.clients.mountpoint import MountpointClient
 from profiler.pull.clients.program import ProgramClient
 from profiler.pull.clients.programs import S5cmdClient
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
+from profiler.pull.resume import find_missing
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
 from profiler.pull.workers import WorkerPool
@@ -123,6 +125,69 @@ def test_a_program_that_hangs_is_ended_and_what_came_is_kept(
     assert (destination / "a").read_bytes() == CONTENT["a"]
     assert [path.name for path in destination.iterdir()] == ["a"]
     assert is_gone(pid_file)
+
+
+def pull_again(server: S3Server, destination: Path) -> PullMeasurement:
+    access, place = S3Access(server.endpoint_url), Destination(destination)
+    with WorkerPool(access, TransferSettings(), 1, S5cmdClient) as pool:
+        missing = find_missing(pool, list_plan(access, Location(BUCKET, "")), place).missing
+        return measure_pull(pool, missing, place, None, durable=False)
+
+
+def test_a_second_pull_starts_no_program_where_nothing_is_missing(
+    server: S3Server, program: Path, destination: Path, tmp_path: Path
+) -> None:
+    for key, content in CONTENT.items():
+        (destination / key).write_bytes(content)
+    write(program, f"touch {tmp_path}/started")
+    measured = pull_again(server, destination)
+    assert measured.failures == () and measured.result.objects == 0
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_program_that_fetches_what_is_there_too_is_not_taken_for_one_that_hangs(
+    server: S3Server,
+    program: Path,
+    destination: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(distribution, "_MAX_SILENCE_S", 0.7)
+    (destination / "a").write_bytes(CONTENT["a"])
+    one_by_one = 'for c in t h e " " f i r s t; do printf "$c" >> "$place/a"; sleep 0.2; done'
+    write(program, 'printf "the second" > "$place/b"', one_by_one, f"touch {tmp_path}/ended")
+    measured = pull_again(server, destination)
+    assert measured.failures == () and measured.result.objects == 1
+    assert (tmp_path / "ended").exists()
+
+
+def test_blocks_that_are_allocated_and_not_written_are_holes(
+    server: S3Server, program: Path, destination: Path
+) -> None:
+    write(program, 'printf "the first" > "$place/a"', 'fallocate -l 10 "$place/b"', "exit 1")
+    measured = pull(server, destination, verify=Verify.SIZE)
+    assert [each.key for each in measured.failures] == ["b"]
+    assert [path.name for path in destination.iterdir()] == ["a"]
+
+
+class Unproved(S5cmdClient):
+    """Of a bucket that tells no checksum, as with a KMS key."""
+
+    def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
+        return {"ContentLength": len(CONTENT[key])}
+
+
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_what_only_its_size_speaks_for_is_not_taken_from_a_program_that_failed(
+    server: S3Server, program: Path, destination: Path, exit_code: int
+) -> None:
+    both = ['printf "the first" > "$place/a"', 'printf "THE SECOND" > "$place/b"']
+    write(program, *both, f"exit {exit_code}")
+    measured = pull(server, destination, Unproved)
+    reason = "it is not verified: s5cmd failed (exit 1)"
+    failures = [(each.key, each.reason) for each in measured.failures]
+    assert failures == ([("a", reason), ("b", reason)] if exit_code else [])
+    assert len(list(destination.iterdir())) == (0 if exit_code else 2)
 
 
 def test_ctrl_c_ends_what_a_program_has_started_too(

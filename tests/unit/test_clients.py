@@ -14,7 +14,7 @@ from contracts.errors import RequirementError, UsageError
 from profiler.pull.access import S3Access
 from profiler.pull.clients import program
 from profiler.pull.clients.catalogue import ALL, DEFAULT, NAMES, by_name, usable
-from profiler.pull.clients.interface import Client, PrefixClient, PrefixSource
+from profiler.pull.clients.interface import Client, PrefixSource
 from profiler.pull.clients.mountpoint import CachedMountpointClient, MountpointClient
 from profiler.pull.clients.obstore_parts import ObstoreClient
 from profiler.pull.clients.program import ProgramClient, program_version
@@ -285,7 +285,7 @@ def test_what_a_program_prints_is_shown_without_credentials(
 @pytest.mark.parametrize("client", ALL, ids=NAMES)
 def test_the_catalogue_knows_the_kind_of_each_client(client: Client) -> None:
     made = cast(type, client.make)
-    assert client.takes_prefixes == issubclass(made, PrefixClient)
+    assert client.takes_prefixes == hasattr(made, "download_all")
     assert client.takes_prefixes != hasattr(made, "download")
 
 
@@ -300,8 +300,12 @@ def test_errors_of_other_libraries_get_the_meaning_of_s3s_own() -> None:
     for error, said in (
         (exceptions.GenericError(quoted), "the session token has expired"),
         (FileNotFoundError("Object at location k not found"), "the object no longer exists"),
+        (
+            exceptions.GenericError("HttpError {\n kind: Connect,\n source: reqwest::Error"),
+            "the endpoint http://localhost:9 does not answer",
+        ),
     ):
-        with pytest.raises(Exception) as raised, obstore_parts._explained():
+        with pytest.raises(Exception) as raised, obstore_parts.explained("http://localhost:9"):
             raise error
         assert explain(raised.value).message == said
     slow = AwsCrtError(14346, "AWS_ERROR_S3_SLOW_DOWN", "Response code indicates throttling")

@@ -59,6 +59,10 @@ class ObservedClient(Protocol):
 class PrefixClient(Protocol):
     """Fetches all objects below a prefix at once, as programs do."""
 
+    @property
+    def objects_at_once(self) -> int:
+        """How many of what arrived are verified at a time; at least 1."""
+
     def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
         """Fetch what `source` names into `directory`, which is new; each object under its key.
 

@@ -26,6 +26,8 @@ _CODES = {
 }
 #: All others quote S3's answer, whose code is the only thing that is taken from it.
 _QUOTED_CODE = re.compile(r"<Code>([A-Za-z.]{1,60})</Code>")
+#: In the error's text where no connection came about.
+_UNREACHABLE = "kind: Connect,"
 
 
 class ObstoreClient:
@@ -85,7 +87,7 @@ class ObstoreClient:
         if part is not None:
             options["range"] = part
         position, end = part or (0, remote.size_bytes)
-        with _explained():
+        with explained(self._client.meta.endpoint_url):
             body = store.get(remote.key, options=options)
             for block in body.stream(min_chunk_size=self._settings.io_chunksize):
                 view = memoryview(block)
@@ -126,9 +128,9 @@ def _write_at(descriptor: int, block: memoryview, position: int) -> None:
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """obstore's exceptions with a code of S3's as botocore's ClientError with this code."""
-    from botocore.exceptions import ClientError
+def explained(endpoint_url: str) -> Iterator[None]:
+    """obstore's exceptions as botocore's: with S3's code, or for a server that is not reached."""
+    from botocore.exceptions import ClientError, EndpointConnectionError
     from obstore.exceptions import BaseError
 
     try:
@@ -136,6 +138,8 @@ def _explained() -> Iterator[None]:
     except (BaseError, FileNotFoundError) as error:
         quoted = _QUOTED_CODE.search(str(error))
         code = quoted.group(1) if quoted else _CODES.get(type(error).__name__)
+        if code is None and _UNREACHABLE in str(error):
+            raise EndpointConnectionError(endpoint_url=endpoint_url) from None
         if code is None:
             raise
         raise ClientError({"Error": {"Code": code}}, "GetObject") from None
