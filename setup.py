@@ -26,7 +26,7 @@ setup(
     # BCC is missing here on purpose: `bcc` on PyPI is another project. Ours comes from the
     # distribution (tools/setup), and the virtual environment sees it by system site packages.
     install_requires=[
-        "awscrt>=0.20",  # CRC-32C and CRC-64/NVME, the checksums that S3 gives, in C
+        "awscrt>=0.20",  # the checksums that S3 gives, in C; the client crt
         "boto3>=1.34",
         "plotext>=6.1,<7",  # the plot of the trade-off; imported late
         "psutil>=5.9",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -117,7 +118,8 @@ def _tell_files(
     if left_out:
         print(f"left out: {', '.join(left_out)} (`tools/setup tune` installs what writes them)")
     if tuning.recommended is not None:
-        words = f"--client {tuning.recommended_client} --transfer {shown}/transfer.json"
+        file = shlex.quote(f"{shown}/transfer.json")
+        words = f"--client {tuning.recommended_client} --transfer {file}"
         print(f"pull with it:  writewise pull {words} …")
 
 

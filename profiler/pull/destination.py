@@ -94,8 +94,10 @@ class Staging:
             try:
                 os.mkdir(names[-1], 0o777, dir_fd=parent_fd)
                 self.made_directories.append(names)
+                return
             except FileExistsError:
-                _check_is_directory(parent_fd, names)
+                pass
+            _check_is_directory(parent_fd, names)
 
     def discard(self) -> None:
         """Remove what this run left unpublished: part files, and directories that are empty."""

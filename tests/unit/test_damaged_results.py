@@ -96,7 +96,7 @@ def mutate(document, path, mutation):
 def changed(old, action, value):
     """What comes in the place of an old value."""
     if action == "put":
-        return value
+        return copy.deepcopy(value)  # of a list that is put twice, one could get into itself
     if action == "scale" and isinstance(old, (int, float)) and abs(old) < 2**64:
         return type(old)(old * value)
     if isinstance(old, list):
