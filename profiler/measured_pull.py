@@ -78,15 +78,20 @@ class PullMeasurement:
 
         None without a session, or when nothing was pulled.
         """
-        if self.snapshot is None or not self.return_seconds:
-            return None
-        threads = writing_threads(
-            self.snapshot.writers, self.writers_at_most, self.worker_count, self.result.sizes_bytes
-        )
-        return self.snapshot.stall.total_ns / (self.return_seconds * 1e9 * threads)
+        return stalled_share(self.snapshot, self.result, self.worker_count, self.writers_at_most)
 
 
-def writing_threads(
+def stalled_share(
+    snapshot: ProfileSnapshot | None, result: PullResult, workers: int, writers_at_most: int | None
+) -> float | None:
+    """See `PullMeasurement.stalled_share`."""
+    if snapshot is None or not result.return_seconds:
+        return None
+    threads = _writing_threads(snapshot.writers, writers_at_most, workers, result.sizes_bytes)
+    return snapshot.stall.total_ns / (result.return_seconds * 1e9 * threads)
+
+
+def _writing_threads(
     seen: int, at_most: int | None, workers: int, sizes_bytes: Sequence[int]
 ) -> float:
     """How many threads write at a time, for a byte on average, where `seen` did in all.

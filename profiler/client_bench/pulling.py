@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from profiler.client_bench.results import Sample, ServerShape
-from profiler.measured_pull import writing_threads
+from profiler.measured_pull import stalled_share
 from profiler.pull.access import S3Access
 from profiler.pull.clients.interface import Client
 from profiler.pull.destination import Destination, Staging
@@ -101,7 +101,7 @@ class PullBench:
             before = _Spent.now()
             result = pool.run(staging)
             own_cpu_s = listing.cpu_s + (_Spent.now() - before).cpu_s
-        stalled_share, usage = self._stalled_share(pool, result), sampler.take()
+        snapshot, usage = self.session.snapshot() if self.session else None, sampler.take()
         server_s = self._server_cpu_seconds()
         return Sample(
             round=0,
@@ -112,7 +112,7 @@ class PullBench:
             peak_rss_bytes=usage.rss_bytes,
             start_seconds=start_s,
             server_cpu_seconds=None if server_s is None else server_s - (server_before_s or 0.0),
-            stalled_share=stalled_share,
+            stalled_share=stalled_share(snapshot, result, len(pool.pids), pool.writers_at_most),
         ), result
 
     def _follow(self, pool: WorkerPool) -> None:
@@ -120,15 +120,6 @@ class PullBench:
             for pid in pool.pids:
                 self.session.track(pid)
             self.session.reset()
-
-    def _stalled_share(self, pool: WorkerPool, result: PullResult) -> float | None:
-        if self.session is None or not result.return_seconds:
-            return None
-        seen = self.session.snapshot()
-        threads = writing_threads(
-            seen.writers, pool.writers_at_most, len(pool.pids), result.sizes_bytes
-        )
-        return seen.stall.total_ns / (result.return_seconds * 1e9 * threads)
 
     def _server_cpu_seconds(self) -> float | None:
         if self.server_pid is None:

@@ -91,12 +91,10 @@ class Staging:
 
     def _make_directory(self, names: tuple[str, ...]) -> None:
         with directory_beneath(self.root_fd, names[:-1]) as parent_fd:
-            try:
+            with contextlib.suppress(FileExistsError):
                 os.mkdir(names[-1], 0o777, dir_fd=parent_fd)
                 self.made_directories.append(names)
                 return
-            except FileExistsError:
-                pass
             _check_is_directory(parent_fd, names)
 
     def discard(self) -> None:

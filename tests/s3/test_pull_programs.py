@@ -50,6 +50,13 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.fixture
+def silence_s(monkeypatch: pytest.MonkeyPatch) -> float:
+    """After so long without a byte a program is ended."""
+    monkeypatch.setattr(distribution, "_MAX_SILENCE_S", 1.0)
+    return 1.0
+
+
 def write(program: Path, *lines: str) -> None:
     program.write_text("\n".join(["#!/bin/sh", "for place; do :; done", *lines]))
 
@@ -58,15 +65,17 @@ def pull(
     server: S3Server,
     destination: Path,
     client: type[ProgramClient] = S5cmdClient,
+    *,
+    again: bool = False,
     **options: object,
 ) -> PullMeasurement:
-    access = S3Access(server.endpoint_url)
+    access, place = S3Access(server.endpoint_url), Destination(destination)
     plan = list_plan(access, Location(BUCKET, ""))
     with WorkerPool(access, TransferSettings(), 1, client) as pool:
         return measure_pull(
             pool,
-            plan,
-            Destination(destination),
+            find_missing(pool, plan, place).missing if again else plan,
+            place,
             None,
             durable=False,
             **options,  # type: ignore[arg-type]
@@ -104,13 +113,8 @@ CHILD = "sleep 60 & echo $! > {pid_file}.new; mv {pid_file}.new {pid_file}; wait
 
 
 def test_a_program_that_hangs_is_ended_and_what_came_is_kept(
-    server: S3Server,
-    program: Path,
-    destination: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    server: S3Server, program: Path, destination: Path, tmp_path: Path, silence_s: float
 ) -> None:
-    monkeypatch.setattr(distribution, "_MAX_SILENCE_S", 1.0)
     pid_file = tmp_path / "pid"
     write(
         program,
@@ -120,18 +124,11 @@ def test_a_program_that_hangs_is_ended_and_what_came_is_kept(
     )
     measured = pull(server, destination, verify=Verify.SIZE)
     assert [(each.key, each.reason) for each in measured.failures] == [
-        ("b", "the client was ended: nothing arrived for 1 s")
+        ("b", f"the client was ended: nothing arrived for {silence_s:.0f} s")
     ]
     assert (destination / "a").read_bytes() == CONTENT["a"]
     assert [path.name for path in destination.iterdir()] == ["a"]
     assert is_gone(pid_file)
-
-
-def pull_again(server: S3Server, destination: Path) -> PullMeasurement:
-    access, place = S3Access(server.endpoint_url), Destination(destination)
-    with WorkerPool(access, TransferSettings(), 1, S5cmdClient) as pool:
-        missing = find_missing(pool, list_plan(access, Location(BUCKET, "")), place).missing
-        return measure_pull(pool, missing, place, None, durable=False)
 
 
 def test_a_second_pull_starts_no_program_where_nothing_is_missing(
@@ -140,23 +137,21 @@ def test_a_second_pull_starts_no_program_where_nothing_is_missing(
     for key, content in CONTENT.items():
         (destination / key).write_bytes(content)
     write(program, f"touch {tmp_path}/started")
-    measured = pull_again(server, destination)
+    measured = pull(server, destination, again=True)
     assert measured.failures == () and measured.result.objects == 0
     assert not (tmp_path / "started").exists()
 
 
 def test_a_program_that_fetches_what_is_there_too_is_not_taken_for_one_that_hangs(
-    server: S3Server,
-    program: Path,
-    destination: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    server: S3Server, program: Path, destination: Path, tmp_path: Path, silence_s: float
 ) -> None:
-    monkeypatch.setattr(distribution, "_MAX_SILENCE_S", 0.7)
     (destination / "a").write_bytes(CONTENT["a"])
-    one_by_one = 'for c in t h e " " f i r s t; do printf "$c" >> "$place/a"; sleep 0.2; done'
+    pause_s = silence_s / 4  # nine of them are more
+    one_by_one = (
+        f'for c in t h e " " f i r s t; do printf "$c" >> "$place/a"; sleep {pause_s}; done'
+    )
     write(program, 'printf "the second" > "$place/b"', one_by_one, f"touch {tmp_path}/ended")
-    measured = pull_again(server, destination)
+    measured = pull(server, destination, again=True)
     assert measured.failures == () and measured.result.objects == 1
     assert (tmp_path / "ended").exists()
 

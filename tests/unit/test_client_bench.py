@@ -288,6 +288,7 @@ class SpinningPool:
     """A pool without workers whose run takes CPU time of this thread."""
 
     pids: tuple[int, ...] = ()
+    writers_at_most = None
 
     def run(self, staging: object) -> PullResult:
         end_s = time.thread_time() + 0.05
