@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import enum
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from profiler.pull.destination import Destination
 from profiler.pull.durability import sync_file_system
 from profiler.pull.errors import explain_local
-from profiler.pull.object_sizes import small_byte_share
 from profiler.pull.results import Failure, Progress, PullResult, Verification
 from profiler.pull.source import Plan
 from profiler.pull.workers import WorkerPool
@@ -87,21 +86,17 @@ def stalled_share(
     """See `PullMeasurement.stalled_share`."""
     if snapshot is None or not result.return_seconds:
         return None
-    threads = _writing_threads(snapshot.writers, writers_at_most, workers, result.sizes_bytes)
+    threads = _writing_threads(snapshot.writers, writers_at_most, workers, result.objects)
     return snapshot.stall.total_ns / (result.return_seconds * 1e9 * threads)
 
 
-def _writing_threads(
-    seen: int, at_most: int | None, workers: int, sizes_bytes: Sequence[int]
-) -> float:
-    """How many threads write at a time, for a byte on average, where `seen` did in all.
+def _writing_threads(seen: int, at_most: int | None, workers: int, objects: int) -> int:
+    """How many threads could write at a time, where `seen` did in all.
 
-    s3transfer writes large objects with one thread for each of the `workers`; a client may write
-    each small one in a thread of its own. Threads that came one after the other count as one:
-    `at_most` so many write at once; None says nothing. `sizes_bytes` has one for each object.
+    The kernel lets one write into a file at a time, so there are no more than `objects`. Threads
+    that came one after the other count as one: `at_most` so many write at once; None says nothing.
     """
-    more = max(0, min(seen, at_most or seen) - workers)
-    return workers + more * small_byte_share(sizes_bytes)
+    return max(workers, min(seen, at_most or seen, objects))
 
 
 def measure_pull(

@@ -19,6 +19,8 @@ from contracts.writing import remove
 from profiler.lab import lab
 from profiler.measured_pull import Phase
 from profiler.pull.access import S3Access
+from profiler.pull.clients.catalogue import DEFAULT
+from profiler.pull.clients.interface import Client
 from profiler.pull.destination import Destination
 from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
@@ -59,6 +61,7 @@ class StudyRequest:
     transfer: TransferSettings
     contract: Contract
     output: Path
+    client: Client = DEFAULT
     space: Space = field(default_factory=Space)
     budget: Budget = field(default_factory=Budget)
     limits: Limits = field(default_factory=Limits)
@@ -219,6 +222,7 @@ def _context(request: StudyRequest, system: System, mount: Mount, plan: Plan) ->
             o for o in mount.all_options if o != "rw" and not is_tunable(o, mount.fstype)
         ],
         "workers": request.workers or os.cpu_count(),
+        "client": request.client.name,
         "transfer": str(request.transfer),
         "contract": request.contract.source,
         "max_at_risk_bytes": request.limits.max_at_risk_bytes,
@@ -282,7 +286,7 @@ def _deleting(destination: Path, host: Host) -> Callable[[], AbstractContextMana
 def _bench(
     request: StudyRequest, host: Host, destination: Path, study: Study, view: View
 ) -> Iterator[PullBench]:
-    trial_workers = TrialWorkers(request.access, request.transfer, request.workers)
+    trial_workers = TrialWorkers(request.access, request.transfer, request.workers, request.client)
     with trial_workers as workers, Instruments() as instruments:
         pool = workers.fresh(study.sweep_plan.present)
         session, limits = instruments.attach(request.contract)

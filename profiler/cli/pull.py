@@ -77,14 +77,14 @@ def _pull(arguments: argparse.Namespace, contract: Contract) -> tuple[Resumed, P
     from profiler.pull.clients.catalogue import usable
     from profiler.pull.destination import Destination
     from profiler.pull.resume import Resumed, find_missing
-    from profiler.pull.settings import parse_settings
+    from profiler.pull.settings import settings_for
     from profiler.pull.source import list_plan
     from profiler.pull.workers import WorkerPool
     from profiler.report.progress import shown_progress
     from profiler.session import ProfileSession
 
-    client, destination = usable(arguments.client), Destination(arguments.destination)
-    settings = parse_settings(arguments.transfer, client.name)
+    settings, client_name = settings_for(arguments.transfer, arguments.client)
+    client, destination = usable(client_name), Destination(arguments.destination)
     with contextlib.ExitStack() as stack:
         with destination.open():
             pass  # what is wrong with it is said before anything is asked of S3, or made

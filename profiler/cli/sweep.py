@@ -11,13 +11,17 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contracts.errors import UsageError
+from contracts.text import quoted
 from profiler.cli.advise import group_lines_here
 from profiler.cli.common import add_access_arguments, add_recovery_argument, terminable
 from profiler.cli.limit_arguments import add_limit_arguments, limits_from
-from profiler.cli.space_arguments import add_space_arguments, space_of
+from profiler.cli.space_arguments import TRANSFER, add_space_arguments, space_of
 
 if TYPE_CHECKING:
     from contracts.model import Contract
+    from profiler.pull.clients.interface import Client
+    from profiler.space import Space
     from profiler.study import StudyRequest
 
 NAME = "sweep"
@@ -44,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_limit_arguments(parser)
     add_access_arguments(parser)
     parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
+    parser.add_argument("--client", metavar="NAME", help="one of those that `clients` lists")
     parser.add_argument("--contract", metavar="FILE", help="default: the case study's contract")
     parser.add_argument(
         "--output", metavar="FILE", type=Path, default=DEFAULT_OUTPUT, help=str(DEFAULT_OUTPUT)
@@ -89,22 +94,39 @@ def _install_recovery() -> None:
 
 def _request(arguments: argparse.Namespace, contract: Contract) -> StudyRequest:
     from profiler.pull.access import S3Access
-    from profiler.pull.clients.catalogue import DEFAULT
-    from profiler.pull.settings import parse_settings
+    from profiler.pull.settings import settings_for
     from profiler.pull.source import parse_location
     from profiler.study import StudyRequest
     from sysctl.budget import Budget
 
+    space = space_of(arguments)
+    transfer, client_name = settings_for(arguments.transfer, arguments.client)
     return StudyRequest(
         location=parse_location(arguments.source),
         destination=arguments.destination,
         access=S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request),
-        transfer=parse_settings(arguments.transfer, DEFAULT.name),
+        transfer=transfer,
         contract=contract,
         output=arguments.output,
-        space=space_of(arguments),
+        client=_client(client_name, space),
+        space=space,
         budget=arguments.budget or Budget(),
         limits=limits_from(arguments),
         workers=arguments.workers,
         resume=arguments.resume,
     )
+
+
+def _client(name: str | None, space: Space) -> Client:
+    """Which client pulls. Raises UsageError where it does not heed the settings to be varied."""
+    from profiler.pull.clients.catalogue import usable
+    from sysctl.knobs.transfer import TRANSFER_CLIENT
+
+    if not space.transfer:
+        return usable(name)
+    if name is not None and name != TRANSFER_CLIENT:
+        raise UsageError(
+            f"--space transfer varies the settings of {TRANSFER_CLIENT}, not of {quoted(name)}",
+            f"leave --client out, or sweep without {TRANSFER} in --space",
+        )
+    return usable(TRANSFER_CLIENT)

@@ -119,20 +119,19 @@ def _tell_files(
         print(f"left out: {', '.join(left_out)} (`tools/setup tune` installs what writes them)")
     if tuning.recommended is not None:
         file = shlex.quote(f"{shown}/transfer.json")
-        words = f"--client {tuning.recommended_client} --transfer {file}"
-        print(f"pull with it:  writewise pull {words} …")
+        print(f"pull with it:  writewise pull --transfer {file} …")
 
 
 def _bench(arguments: argparse.Namespace) -> TransferBench:
     from profiler.pull.access import S3Access
-    from profiler.pull.clients.catalogue import DEFAULT
     from profiler.pull.destination import Destination
-    from profiler.pull.settings import parse_settings
+    from profiler.pull.settings import settings_for
     from profiler.pull.source import list_plan, parse_location
     from profiler.tune.bench import TransferBench
+    from sysctl.knobs.transfer import TRANSFER_CLIENT
 
     location = parse_location(arguments.source)
-    base = parse_settings(arguments.transfer, DEFAULT.name)
+    base, _ = settings_for(arguments.transfer, TRANSFER_CLIENT)
     access = S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request)
     destination = Destination(arguments.destination)
     with destination.open():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from profiler.pull.settings import TransferSettings
 from sysctl.host.mount_table import mount_of
+from sysctl.host.page_reporting import reported_block_bytes
 from sysctl.host.sysctls import read_meminfo_bytes, read_thresholds, read_writeback
 from sysctl.host.system import System
 
@@ -37,6 +38,7 @@ def context_of(
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "memory_bytes": read_meminfo_bytes(host, "MemTotal"),
+        "reported_block_bytes": reported_block_bytes(host),
         "python": platform.python_version(),
         "file_system": mount_of(host.mounts(), os.path.realpath(destination)).fstype,
         "dirty_threshold_bytes": read_thresholds(host).dirty_bytes,

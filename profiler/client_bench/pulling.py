@@ -36,7 +36,7 @@ from profiler.session import ProfileSession
 
 
 @dataclass(frozen=True)
-class PullBench:
+class ClientBench:
     """Implements `profiler.client_bench.run.Bench`.
 
     `server_pid` is the process whose children serve with `shape`, None when S3 is not on this

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from contracts.text import printable
 from contracts.units import format_size
-from profiler.client_bench.pulling import PullBench
+from profiler.client_bench.pulling import ClientBench
 from profiler.client_bench.results import ServerShape
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
@@ -48,10 +48,10 @@ class BucketSource:
         return printable(str(self.location))
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[PullBench]:
+    def opened(self) -> Iterator[ClientBench]:
         """See Source."""
         given = self.conditions
-        yield PullBench(
+        yield ClientBench(
             access=self.access,
             location=self.location,
             plan=list_plan(self.access, self.location),
@@ -75,7 +75,7 @@ class WorkloadSource:
         return self.workload.name
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[PullBench]:
+    def opened(self) -> Iterator[ClientBench]:
         """See Source. Raises PullError, too, when TMPDIR cannot take the objects."""
         workers = self.conditions.workers or self.workload.workers
         with served(self.workload) as server:

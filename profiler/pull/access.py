@@ -66,6 +66,8 @@ class S3Access:
             signature_version=None if self.sign_requests else UNSIGNED,
         )
         session = get_session()
+        parsing = session.get_component("response_parser_factory")
+        parsing.set_parser_defaults(timestamp_parser=str)  # nobody reads the dates
         _check_ca_bundle(session.get_config_variable("ca_bundle"))
         boto3_session = boto3.session.Session(botocore_session=session)
         client = boto3_session.client("s3", endpoint_url=self.endpoint_url, config=config)

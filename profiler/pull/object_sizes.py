@@ -42,10 +42,3 @@ def small_request_share(sizes_bytes: Sequence[int], requests: int) -> float:
     ranges = sum(-(-size_bytes // SMALL_BYTES) for size_bytes in large)
     small = len(sizes_bytes) - len(large)
     return 1 - min(ranges, max(0, requests - small)) / requests if small and requests else 0.0
-
-
-def small_byte_share(sizes_bytes: Sequence[int]) -> float:
-    """The share (0 to 1) of all bytes that are in objects below SMALL_BYTES."""
-    total_bytes = sum(sizes_bytes)
-    small_bytes = sum(size for size in sizes_bytes if size < SMALL_BYTES)
-    return small_bytes / total_bytes if total_bytes else 0.0

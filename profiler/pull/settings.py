@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from boto3.s3.transfer import TransferConfig
 
 MIB = 2**20
+_MAX_OBJECTS_AT_ONCE = 64  # a thread each
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,15 @@ class TransferSettings:
             preferred_transfer_client="classic",
         )
 
+    @property
+    def objects_at_once(self) -> int:
+        """How many objects a worker has under way: more than it has threads that fetch parts.
+
+        A connection of a small object waits more than it reads, and none is to idle while the
+        next object is handed out.
+        """
+        return min(2 * self.max_concurrency, _MAX_OBJECTS_AT_ONCE) if self.use_threads else 1
+
     def __str__(self) -> str:
         """What `parse_settings` reads back; the last two only where they are not boto3's."""
         shown = {name: value for name, value in asdict(self).items() if self._is_shown(name)}
@@ -85,17 +95,24 @@ _FILE = FileKind(
 )
 
 
-def parse_settings(text: str, client: str | None = None) -> TransferSettings:
+def parse_settings(text: str) -> TransferSettings:
     """`max_concurrency=20,io_chunksize=1MiB`, or the name of a `.json` file → settings.
 
     What is not named keeps its default. Sizes take a unit; a bare number is bytes, as in boto3.
-    `client` is the name of the one that is to pull with them. Raises UsageError with every mistake,
-    and for a file whose settings were found for another client.
+    Raises UsageError with every mistake.
+    """
+    return settings_for(text, None)[0]
+
+
+def settings_for(text: str, client: str | None) -> tuple[TransferSettings, str | None]:
+    """The same, and the name of the client that pulls with them: `client`, else the file's.
+
+    None where neither names one. Raises UsageError, also where they name two.
     """
     if text.endswith(".json"):
         return _read_file(text, client)
     pairs = [item.strip().partition("=") for item in text.split(",") if item]
-    return _settings(((name, value) for name, _, value in pairs), "--transfer")
+    return _settings(((name, value) for name, _, value in pairs), "--transfer"), client
 
 
 def transfer_document(settings: TransferSettings) -> dict[str, object]:
@@ -103,7 +120,7 @@ def transfer_document(settings: TransferSettings) -> dict[str, object]:
     return {"settings": asdict(settings)}
 
 
-def _read_file(path: str, client: str | None) -> TransferSettings:
+def _read_file(path: str, client: str | None) -> tuple[TransferSettings, str | None]:
     try:
         document = json.loads(_FILE.read_text(path), object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
@@ -111,9 +128,9 @@ def _read_file(path: str, client: str | None) -> TransferSettings:
     given = document.get("settings") if isinstance(document, dict) else None
     if not isinstance(given, dict):
         raise UsageError(f"{printable(path)} has no object `settings`", _FILE.hint)
-    _require_client(document.get("client"), client, path)
+    client = _one_client(document.get("client"), client, path)
     pairs = ((name, json.dumps(value).strip('"')) for name, value in given.items())
-    return _settings(pairs, printable(path))
+    return _settings(pairs, printable(path)), client
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -126,14 +143,16 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _require_client(tuned: object, client: str | None, path: str) -> None:
+def _one_client(found_for: object, client: str | None, path: str) -> str | None:
     """What is fast with one client may be slow with another, which may not even heed it."""
-    if None in (tuned, client) or tuned == client:
-        return
-    name = quoted(str(tuned))
+    if found_for is None or found_for == client:
+        return client
+    if client is None:
+        return str(found_for)
+    name = quoted(str(found_for))
     raise UsageError(
         f"{printable(path)} has settings that were found for the client {name}, not for {client}",
-        f"pull with --client {name}, or give the settings as NAME=VALUE,…",
+        f"pull with the client {name}, or give the settings as NAME=VALUE,…",
     )
 
 

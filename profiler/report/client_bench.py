@@ -141,6 +141,12 @@ def conditions(comparison: Comparison) -> list[str]:
         lines.append("Clients: " + "; ".join(f"{each} {versions[each]}" for each in versions) + ".")
     if context["file_system"] in IN_MEMORY:
         lines.append("The destination is in memory: nothing there waits for write-back or a disk.")
+    if context["reported_block_bytes"]:
+        lines.append(
+            "The hypervisor takes back free memory (free page reporting, from blocks of "
+            f"{_size_of(context, 'reported_block_bytes')} on): a write into memory that was free "
+            "waits for it, as CPU time of the kernel, and most with large folios."
+        )
     if context["no_stalls"]:
         lines.append(f"Stalls are not seen: {context['no_stalls']}.")
     return [printable(line) for line in lines]

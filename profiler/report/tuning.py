@@ -13,7 +13,7 @@ from contracts.text import printable
 from contracts.units import counted, format_rate, format_seconds, format_size
 from profiler.tune import results
 from profiler.tune.recheck import Recheck
-from profiler.tune.space import SIZES, Point, Value, client_at
+from profiler.tune.space import SIZES, Point, Value
 from profiler.tune.trial import Trial
 from profiler.tune.tuner import Tuner, Tuning
 
@@ -125,9 +125,8 @@ def conclusion(tuning: Tuning) -> list[str]:
         return [*lines, f"No change: {_NOISY}"]
     if tuning.recommended is None:
         return [*lines, f"No change: what holds the defaults back is {tuning.limit}."]
-    is_other = tuning.recommended_client != client_at(tuning.default.point)
-    client = f"--client {tuning.recommended_client} " if is_other else ""
-    return [*lines, f"Recommended: {client}--transfer {tuning.recommended}"]
+    words = f"--client {tuning.recommended_client} --transfer {tuning.recommended}"
+    return [*lines, f"Recommended: {words}"]
 
 
 def _rechecked(checked: Recheck, *, is_whole: bool) -> str:

@@ -13,6 +13,8 @@ from typing import Any
 
 from contracts.units import counted, format_size
 from profiler.pull.access import S3Access
+from profiler.pull.clients.catalogue import DEFAULT
+from profiler.pull.clients.interface import Client
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Plan
 from profiler.pull.workers import WorkerPool
@@ -85,6 +87,7 @@ class TrialWorkers:
     access: S3Access
     base: TransferSettings
     count: int | None = None
+    client: Client = DEFAULT
     _pool: WorkerPool | None = field(default=None, init=False)
 
     def __enter__(self) -> TrialWorkers:
@@ -100,7 +103,7 @@ class TrialWorkers:
         """
         self._close()
         settings = settings_with(self.base, setting.transfer)
-        self._pool = WorkerPool(self.access, settings, self.count)
+        self._pool = WorkerPool(self.access, settings, self.count, self.client.make)
         self._pool.start()
         return self._pool
 

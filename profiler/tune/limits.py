@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.units import counted, format_rate
-from profiler.pull.clients.direct import objects_at_once
 from profiler.pull.settings import TransferSettings
 from profiler.tune.space import client_at, settings_at
 from profiler.tune.trial import Trial
@@ -30,22 +29,16 @@ class Load:
 
 
 def connections(settings: TransferSettings, load: Load) -> int:
-    """By how many connections the default client fetches small or large objects at once.
-
-    The larger of both numbers: of many objects those of one kind take most of the time.
-    """
-    is_small = {size: size < settings.multipart_threshold for size in load.objects}
-    small = sum(count for size, count in load.objects.items() if is_small[size])
+    """By how many connections s3transfer's manager fetches these objects at once."""
+    if not settings.use_threads:
+        return max(1, min(sum(load.objects.values()), load.workers))
     parts = {
-        size: -(-size // settings.multipart_chunksize) if settings.use_threads else 1
+        size: 1 if size < settings.multipart_threshold else -(-size // settings.multipart_chunksize)
         for size in load.objects
-        if not is_small[size]
     }
-    objects = objects_at_once(settings) * load.workers
-    threads = (settings.max_concurrency if settings.use_threads else 1) * load.workers
-    large = sum(parts[size] * load.objects[size] for size in parts)
-    at_once = objects * max(parts.values(), default=0)
-    return max(1, min(small, objects), min(large, threads, at_once))
+    requests = sum(parts[size] * count for size, count in load.objects.items())
+    at_once = settings.objects_at_once * max(parts.values(), default=0)
+    return max(1, min(requests, load.workers * min(settings.max_concurrency, at_once)))
 
 
 def name_limit(default: Trial, trials: Sequence[Trial], base: TransferSettings, load: Load) -> str:

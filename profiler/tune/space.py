@@ -16,6 +16,7 @@ from contracts.errors import UsageError
 from contracts.text import quoted
 from profiler.pull.clients import catalogue
 from profiler.pull.settings import TransferSettings
+from sysctl.knobs.transfer import TRANSFER_CLIENT
 
 #: One setting's value: a count, a size in bytes, a switch (a bool is an int) or a client's name.
 Value = Union[int, str]
@@ -64,7 +65,7 @@ DEFAULT_NAMES = tuple(axis.name for axis in POST_AXES)
 
 
 def client_axis(names: Sequence[str]) -> Choice:
-    """Which client pulls, as a category: those named, and first of all the default one.
+    """Which client pulls, as a category: those named, and first of all boto3's manager.
 
     Raises UsageError for a name of none, or of one that cannot be used on this host.
     """
@@ -72,12 +73,12 @@ def client_axis(names: Sequence[str]) -> Choice:
         client = catalogue.by_name(name)
         if client.version() is None:
             raise UsageError(f"the client {name} is not installed", client.install)
-    return Choice(CLIENT, tuple(dict.fromkeys((catalogue.DEFAULT.name, *names))))
+    return Choice(CLIENT, tuple(dict.fromkeys((TRANSFER_CLIENT, *names))))
 
 
 def client_at(point: Point) -> str:
-    """The name of the client that pulls at a point: the default one where it is not searched."""
-    return str(point.get(CLIENT, catalogue.DEFAULT.name))
+    """The name of the client that pulls at a point: boto3's manager where it is not searched."""
+    return str(point.get(CLIENT, TRANSFER_CLIENT))
 
 
 def axes_named(names: Sequence[str]) -> tuple[Axis, ...]:
@@ -118,7 +119,7 @@ def point_of(settings: TransferSettings, axes: Sequence[Axis]) -> dict[str, Valu
 
 def _on(axis: Axis, settings: TransferSettings) -> Value:
     if axis.name == CLIENT:
-        return catalogue.DEFAULT.name
+        return TRANSFER_CLIENT
     value: Value = getattr(settings, axis.name)
     return value
 

@@ -13,7 +13,7 @@ from sysctl.host.mount_table import Mount, mount_at
 from sysctl.host.mounts import missing_words, needs_fresh_mount, present_words
 from sysctl.host.sysctls import dirtyable_bytes, read_writeback
 from sysctl.host.system import HostError, System
-from sysctl.knobs.transfer import transfer_text
+from sysctl.knobs.transfer import transfer_words
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 from sysctl.recommendation import DiskAdvice, MountAdvice, RecommendedChange
 from sysctl.setting import invalid_reason, replace_values
@@ -105,7 +105,7 @@ def _transfer_notes(change: RecommendedChange) -> tuple[str, ...]:
     """The other half of what was measured is not the host's."""
     if not change.transfer:
         return ()
-    words = transfer_text(change.transfer)
+    words = transfer_words(change.transfer)
     return (f"measured together with settings of the pull, which are not applied here: {words}",)
 
 

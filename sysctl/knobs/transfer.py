@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from contracts.text import quoted
 from contracts.units import exact_size
 
+#: The pull client whose settings these are, with which they are measured: one TransferManager.
+TRANSFER_CLIENT = "transfer-manager"
+
 _KIB, _MIB, _GIB = 2**10, 2**20, 2**30
 
 
@@ -99,6 +102,11 @@ TRANSFER_KNOBS: tuple[TransferKnob, ...] = (
     ),
 )
 TRANSFER_BY_NAME = {knob.name: knob for knob in TRANSFER_KNOBS}
+
+
+def transfer_words(values: Mapping[str, int]) -> str:
+    """`--client transfer-manager --transfer max_concurrency=20`: to pull as it was measured."""
+    return f"--client {TRANSFER_CLIENT} --transfer {transfer_text(values)}"
 
 
 def transfer_text(values: Mapping[str, int]) -> str:

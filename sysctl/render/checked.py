@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contracts.text import is_unprintable, quoted
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
 from sysctl.knobs.mount import is_kernel_option, may_be_recommended
-from sysctl.knobs.transfer import transfer_problems, transfer_text
+from sysctl.knobs.transfer import transfer_problems, transfer_words
 from sysctl.knobs.vm import BY_NAME
 from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice
 from sysctl.render.snippet import InexpressibleError
@@ -74,9 +74,9 @@ def _joined(words: Iterable[str]) -> str:
     return ",".join(dict.fromkeys(words)) or "defaults"
 
 
-def transfer_words(values: Mapping[str, int]) -> str:
-    """Settings of the pull as `--transfer` takes them: `max_concurrency=20,io_chunksize=1MiB`."""
-    return transfer_text(known_transfer(values))
+def shown_transfer(values: Mapping[str, int]) -> str:
+    """Settings of the pull as `pull` takes them. Raises InexpressibleError."""
+    return transfer_words(known_transfer(values))
 
 
 def known_transfer(values: Mapping[str, int]) -> Mapping[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from contracts.units import counted, format_seconds, format_size
 from sysctl.recommendation import Measured, RecommendedChange
-from sysctl.render.checked import transfer_words
+from sysctl.render.checked import shown_transfer
 
 
 def comment(lines: Iterable[str]) -> str:
@@ -58,7 +58,7 @@ def _joint_lines(change: RecommendedChange) -> list[str]:
         return []
     return [
         "Measured with both halves, the settings of the host and those of the pull:",
-        f"  --transfer {transfer_words(change.transfer)}",
+        f"  {shown_transfer(change.transfer)}",
         "Either of them alone may gain less.",
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from sysctl.knobs.transfer import TRANSFER_BY_NAME, TRANSFER_KNOBS
+from sysctl.knobs.transfer import TRANSFER_BY_NAME, TRANSFER_CLIENT, TRANSFER_KNOBS
 from sysctl.recommendation import RecommendedChange
 from sysctl.render.checked import known_transfer
 from sysctl.render.comments import comment, evidence_lines, one_line
@@ -25,7 +25,11 @@ def render_json(change: RecommendedChange) -> tuple[Snippet, ...]:
     if not change.transfer:
         return ()
     about = _head(change, f"writewise pull --transfer {JSON_NAME} …")
-    document = {"about": [one_line(line) for line in about], "settings": _all(change.transfer)}
+    document = {
+        "about": [one_line(line) for line in about],
+        "settings": _all(change.transfer),
+        "client": TRANSFER_CLIENT,
+    }
     return (Snippet(JSON_NAME, json.dumps(document, indent=1, ensure_ascii=False) + "\n"),)
 
 

@@ -4,11 +4,13 @@
 `.venv-awscli` first: Markdown on standard output. The destination is in /var/tmp or TMPDIR,
 whichever is not in memory. Client and server share the host's cores: read ratios. It takes
 long and writes hundreds of GiB; run as root on a quiet host (else it sees no stalls):
-`python -m tests.bench.bench_clients [ROUNDS [WORKLOAD…]]`.
+`python -m tests.bench.bench_clients [--keep-free-memory] [ROUNDS [WORKLOAD…]]`. The option keeps a
+hypervisor from taking back what memory is free (`tests/bench/page_reporting.py`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -17,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from profiler.cli.common import terminable
 from profiler.cli.main import main as writewise
 from profiler.client_bench.context import IN_MEMORY
 from profiler.pull.clients.survey import survey
@@ -24,8 +27,10 @@ from profiler.workloads.catalogue import shipped_workloads
 from sysctl.host.mount_table import mount_of
 from sysctl.host.system import System
 from tests.bench.figures import Estimate, print_goal, rounds_wanted
+from tests.bench.page_reporting import paused
 
 ROUNDS = 4
+KEEP = "--keep-free-memory"
 REPOSITORY = Path(__file__).parents[2]
 DEFAULT, LOOP = "direct", "boto3"
 #: The plain loop takes minutes for each pull of it, and the row of 1000x1MiB says the same of it.
@@ -96,6 +101,15 @@ def print_goals(row: dict[str, Any]) -> None:
 
 def main() -> None:
     prepare_environment()
+    with contextlib.ExitStack() as stack:
+        if KEEP in sys.argv:
+            sys.argv.remove(KEEP)
+            stack.enter_context(paused(System()))
+            stack.enter_context(terminable())
+        run()
+
+
+def run() -> None:
     wanted = sys.argv[2:] or [workload.name for workload in shipped_workloads()]
     clients = [each.name for each in survey() if each.version is not None]
     without_loop = [name for name in clients if name != LOOP]

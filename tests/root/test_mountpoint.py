@@ -52,6 +52,12 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
 def put(tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "programs"
     folder.mkdir(exist_ok=True)
@@ -74,7 +80,7 @@ def mounts() -> str:
     [("mount-s3", ""), ("mount-s3-cache", r"--cache /proc/\d+/fd/\d+/cache ")],
 )
 def test_the_prefix_is_mounted_copied_and_gone(
-    server: S3Server, log: Path, tmp_path: Path, name: str, options: str
+    server: S3Server, log: Path, tmp_path: Path, state: Path, name: str, options: str
 ) -> None:
     destination, before = tmp_path / "destination", mounts()
     destination.mkdir()
@@ -88,7 +94,7 @@ def test_the_prefix_is_mounted_copied_and_gone(
     assert mounts() == before
     told = log.read_text().strip()
     place = Path(told.rpartition(" ")[2])
-    assert place.parent == Path("/run") and not place.exists()
+    assert place == state / "mount" and list(place.iterdir()) == []
     wanted = (
         "--read-only --foreground --prefix=in/ "
         f"--endpoint-url {server.endpoint_url} --force-path-style --region us-east-1 "
@@ -121,7 +127,7 @@ def test_a_program_that_fails_is_told_by_its_last_line(
 
 
 def test_a_killed_worker_leaves_no_mount_and_no_program(
-    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: S3Server, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is mounted has a FIFO: the worker waits for its bytes, and is killed meanwhile."""
     (tmp_path / "source").mkdir()
@@ -150,5 +156,6 @@ def test_a_killed_worker_leaves_no_mount_and_no_program(
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert not Path(f"/proc/{pid}").exists()
+    assert [path.name for path in state.rglob("*")] == ["mount"], "one for all, and empty"
     assert list(destination.iterdir()) == []
     assert mounts() == before

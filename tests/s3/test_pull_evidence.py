@@ -13,8 +13,9 @@ from profiler.lab.s3_faults import Fault
 from profiler.lab.s3_server import S3Server
 from profiler.measured_pull import measure_pull
 from profiler.pull.access import S3Access
-from profiler.pull.clients import direct
-from profiler.pull.clients.direct import DirectClient, write_all
+from profiler.pull.clients import ranged_get
+from profiler.pull.clients.direct import DirectClient
+from profiler.pull.clients.ranged_get import write_at
 from profiler.pull.destination import Destination
 from profiler.pull.evidence import Limit, PullEvidence, gather
 from profiler.pull.settings import TransferSettings
@@ -72,11 +73,11 @@ def test_the_time_that_blocks_wait_until_they_are_written_is_told_apart(
 ) -> None:
     """A destination that takes 20 ms for each of four blocks, without probes or root."""
 
-    def write_slowly(descriptor: int, block: bytes) -> None:
+    def write_slowly(descriptor: int, block: bytes, position: int) -> None:
         time.sleep(0.02)
-        write_all(descriptor, block)
+        write_at(descriptor, block, position)
 
-    monkeypatch.setattr(direct, "write_all", write_slowly)
+    monkeypatch.setattr(ranged_get, "write_at", write_slowly)
     (root / BUCKET / "key").write_bytes(os.urandom(MIB))
     requests: list[tuple[int, int, int]] = []
     reads: list[tuple[int, int]] = []

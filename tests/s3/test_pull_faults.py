@@ -39,7 +39,7 @@ def pull(url: str, destination: Path, plan: Plan | None = None) -> PullMeasureme
 
 def grow(root: Path) -> bytes:
     """Make the object so large that it is fetched in ranges, which carry no checksum."""
-    content = SMALL * 4
+    content = SMALL * 6
     (root / BUCKET / "small").write_bytes(content)
     return content
 

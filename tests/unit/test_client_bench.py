@@ -20,7 +20,7 @@ from profiler.cli import bench_clients
 from profiler.cli.common import measuring_alone
 from profiler.cli.main import build_parser, main
 from profiler.client_bench.context import context_of
-from profiler.client_bench.pulling import PullBench, _Spent
+from profiler.client_bench.pulling import ClientBench, _Spent
 from profiler.client_bench.results import Cell, Comparison, Row, Sample, ServerShape, order_of
 from profiler.client_bench.run import DEFAULT_PULLS, compare
 from profiler.client_bench.sources import check_space
@@ -48,6 +48,7 @@ CONTEXT = {
     "dirty_threshold_bytes": 50 * MIB,
     "clients": {"direct": "boto3 1.2", "s5cmd": "v2 | \x1b[31m"},
     "no_stalls": "",
+    "reported_block_bytes": None,
 }
 
 
@@ -299,7 +300,7 @@ class SpinningPool:
 
 def test_what_this_process_takes_for_a_pull_is_the_clients_cpu_time() -> None:
     location = Location("b", "")
-    bench = PullBench(None, location, Plan(location, ()), Destination("/"), TransferSettings())
+    bench = ClientBench(None, location, Plan(location, ()), Destination("/"), TransferSettings())
     found, _ = bench._measure(SpinningPool(), None, _Spent(seconds=2.0, cpu_s=3.0), 0.0)
     assert found.seconds == 3.0
     assert 3.05 <= found.cpu_seconds < 3.2

@@ -7,7 +7,7 @@ import pytest
 
 from contracts.errors import UsageError
 from profiler.cli.main import main
-from profiler.pull.settings import TransferSettings, parse_settings, transfer_document
+from profiler.pull.settings import TransferSettings, parse_settings, settings_for, transfer_document
 
 
 def test_the_defaults_are_boto3s() -> None:
@@ -107,15 +107,52 @@ def test_a_bad_file_is_told_by_its_name(tmp_path: Path, text: str, problem: str)
 def test_settings_that_were_found_for_another_client_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "transfer.json"
     path.write_text(json.dumps({"settings": {"max_concurrency": 40}, "client": "obstore"}))
-    for of_any in (None, "obstore"):
-        assert parse_settings(str(path), of_any) == TransferSettings(40)
+    assert parse_settings(str(path)) == TransferSettings(40)
+    for given in (None, "obstore"):
+        assert settings_for(str(path), given) == (TransferSettings(40), "obstore")
     with pytest.raises(UsageError, match="found for the client 'obstore', not for direct") as error:
-        parse_settings(str(path), "direct")
-    assert "pull with --client 'obstore'" in error.value.hint
+        settings_for(str(path), "direct")
+    assert "pull with the client 'obstore'" in error.value.hint
 
 
-@pytest.mark.parametrize("command", ["pull", "sweep", "transfer tune"])
-def test_every_pull_says_which_client_the_file_is_for(
+def test_settings_of_no_client_are_for_the_one_that_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "transfer.json"
+    path.write_text('{"settings": {}}')
+    for text in ("", str(path)):
+        assert settings_for(text, "crt") == (TransferSettings(), "crt")
+        assert settings_for(text, None) == (TransferSettings(), None)
+
+
+@pytest.mark.parametrize("command", ["pull", "sweep"])
+def test_a_pull_takes_the_client_of_the_file(
+    tmp_path: Path,
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("profiler.requirements.require", lambda *names: None)
+    path = tmp_path / "transfer.json"
+    path.write_text('{"settings": {}, "client": "speedy\\u001b"}')
+    assert main(f"{command} s3://bucket/key {tmp_path} --transfer {path}".split()) == 2
+    assert "'speedy\\x1b' is no pull client" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["pull --client direct", "sweep --client direct"])
+def test_two_names_of_a_client_are_refused(
+    tmp_path: Path,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("profiler.requirements.require", lambda *names: None)
+    path = tmp_path / "transfer.json"
+    path.write_text('{"settings": {}, "client": "boto3"}')
+    assert main(f"{words} s3://bucket/key {tmp_path} --transfer {path}".split()) == 2
+    assert "found for the client 'boto3', not for direct" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["transfer tune", "sweep --space transfer"])
+def test_what_varies_the_settings_pulls_with_the_client_whose_they_are(
     tmp_path: Path,
     command: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -126,4 +163,6 @@ def test_every_pull_says_which_client_the_file_is_for(
     path.write_text(json.dumps({"settings": {}, "client": "obstore"}))
     words = f"{command} s3://bucket/key {tmp_path} --transfer {path}"
     assert main(words.split()) == 2
-    assert "found for the client 'obstore', not for direct" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "transfer-manager" in told
+    assert "'obstore'" in told

@@ -45,15 +45,15 @@ def test_the_stalled_share_is_of_all_workers_time() -> None:
     assert MEASURED.stalled_share == 1 / (2 * 2)
 
 
-def test_a_client_that_writes_small_objects_in_many_threads_has_so_much_more_time() -> None:
-    """One large object leaves the stall to s3transfer's one writing thread of each worker."""
+def test_a_client_that_writes_in_many_threads_has_so_much_more_time() -> None:
+    """One thread writes into a file at a time, and those that came one after the other are one."""
     assert MEASURED.snapshot is not None
     of_many = replace(MEASURED, snapshot=replace(MEASURED.snapshot, writers=40), writers_at_most=20)
-    small = replace(of_many, result=replace(MEASURED.result, sizes_bytes=(MIB,) * 3))
-    assert small.stalled_share == 1 / (2 * 20)
-    large = replace(of_many, result=replace(MEASURED.result, sizes_bytes=(300 * MIB,)))
-    assert large.stalled_share == 1 / (2 * 2)
-    one_each = replace(small, writers_at_most=2)
+    many_files = replace(of_many, result=replace(MEASURED.result, arrived=tuple(range(100))))
+    assert many_files.stalled_share == 1 / (2 * 20)
+    three_files = replace(of_many, result=replace(MEASURED.result, arrived=(0, 1, 2)))
+    assert three_files.stalled_share == 1 / (2 * 3)
+    one_each = replace(many_files, writers_at_most=2)
     assert one_each.stalled_share == 1 / (2 * 2)
 
 

@@ -23,7 +23,7 @@ BY_PATH = {
     "profiler/lab/s3_server.py: _write_port_file": "a new temporary directory, 0700",
     "profiler/lab/s3_objects.py: _write_random": "a file system in memory, root's own",
     "profiler/pull/clients/obstore_parts.py: download": "a part file, below a descriptor; O_EXCL",
-    "profiler/pull/clients/direct.py: download": "a part file, below a descriptor; O_EXCL",
+    "profiler/pull/clients/direct.py: _made": "a part file, below a descriptor; O_EXCL",
     "profiler/pull/clients/mountpoint.py: _copy_file": "a new directory, 0700; O_EXCL",
     "profiler/workloads/serving.py: _write": "a new temporary directory, 0700",
     "profiler/workloads/serving.py: _make_shards": "a new temporary directory, 0700",

@@ -9,6 +9,7 @@ import pytest
 
 from contracts.errors import UsageError
 from profiler.pull.clients import catalogue
+from profiler.pull.clients.transfer_manager import TransferManagerClient
 from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
 from profiler.report.tuning import conclusion, plan_text
@@ -31,6 +32,7 @@ from profiler.tune.space import (
 )
 from profiler.tune.trial import NotTriedError, State, Trial
 from profiler.tune.tuner import first_points
+from sysctl.knobs.transfer import TRANSFER_CLIENT
 from tests.unit.tunes import BYTES, LOAD, FakeBench, Listed, tuner
 
 MIB = 2**20
@@ -116,7 +118,8 @@ def test_what_waits_in_memory_is_bounded_by_the_object() -> None:
 
 def test_the_client_is_a_category_with_the_default_first() -> None:
     axis = client_axis(("boto3",))
-    default = catalogue.DEFAULT.name
+    default = TRANSFER_CLIENT
+    assert catalogue.by_name(default).make is TransferManagerClient
     assert axis.values == (default, "boto3")
     point = point_of(TransferSettings(), (*POST_AXES, axis))
     assert point == {**DEFAULT, "client": default}
@@ -381,7 +384,7 @@ def test_a_worker_that_uses_its_core_up_holds_the_defaults_back() -> None:
         (TransferSettings(), {8 * MIB: 3}, 2, 3),
         (TransferSettings(200), {8 * MIB: 1000}, 2, 128),
         (TransferSettings(), {8 * MIB - 1: 1}, 1, 1),
-        (TransferSettings(), {8 * MIB - 1: 1000}, 2, 40),
+        (TransferSettings(), {8 * MIB - 1: 1000}, 2, 20),
         (TransferSettings(200), {MIB: 1000}, 2, 128),
         (TransferSettings(use_threads=False), {MIB: 1000}, 2, 2),
         (TransferSettings(use_threads=False), {BYTES: 4}, 2, 2),

@@ -11,6 +11,14 @@ from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
 
+def error_of(code: str) -> Exception:
+    """botocore's exception for S3's `code`, for what another library, or no answer, told."""
+    from botocore.exceptions import ClientError
+
+    error: Exception = ClientError({"Error": {"Code": code}}, "GetObject")
+    return error
+
+
 def head_object(client: Any, bucket: str, key: str, part: int | None = None) -> Answer:
     """HeadObject's answer, with the checksum; of one `part` if wanted. Raises botocore's."""
     which: dict[str, Any] = {} if part is None else {"PartNumber": part}

@@ -39,7 +39,7 @@ _AWS_INSTALL = "apt-get install awscli, or the installer of AWS's for version 2"
 ALL: tuple[Client, ...] = (
     Client(
         "direct",
-        "GetObject for small objects, one s3transfer manager for large ones",
+        "GetObject by threads that each write what they read",
         DirectClient,
         _BOTO3,
         _SETUP,

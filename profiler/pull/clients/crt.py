@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from profiler.pull.access import S3Access
-from profiler.pull.clients.boto3_files import head_object
+from profiler.pull.clients.boto3_files import error_of, head_object
 from profiler.pull.clients.interface import Answer, OnBytes
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
@@ -56,14 +56,14 @@ class CrtClient:
 
 def explained(error: Exception, endpoint_url: str) -> Exception:
     """One of the runtime's own as botocore's of the same meaning; others as they are."""
-    from botocore.exceptions import ClientError, EndpointConnectionError
+    from botocore.exceptions import EndpointConnectionError
 
     name = getattr(error, "name", "")
     if name.startswith(_UNREACHABLE):
         unreachable: Exception = EndpointConnectionError(endpoint_url=endpoint_url)
         return unreachable
     code = _CODES.get(name)
-    return ClientError({"Error": {"Code": code}}, "GetObject") if code else error
+    return error_of(code) if code else error
 
 
 def _make_manager(client: Any, access: S3Access, settings: TransferSettings) -> Any:

@@ -1,92 +1,83 @@
-"""GetObject for each small object, one transfer manager for the large ones: the default.
+"""GetObject by threads of our own, each of which writes what it reads to its place: the default.
 
-Below `multipart_threshold` a transfer manager adds tasks, queues and threads to what is one
-request. Both ways share the connections.
+s3transfer hands what its threads read to one thread that writes, through a queue. Here an object
+of one part is one request, in a thread of its own; the parts of larger ones are fetched by other
+threads, `PartThreads`. All share the connections.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
+from collections.abc import Iterator
 
 from profiler.pull.access import S3Access
+from profiler.pull.clients.boto3_files import head_object
 from profiler.pull.clients.interface import Answer, OnBytes
-from profiler.pull.clients.transfer_manager import KEPT_FIELDS, TransferManagerClient
+from profiler.pull.clients.part_threads import Check, PartThreads
+from profiler.pull.clients.ranged_get import Target, get, kept
+from profiler.pull.request_times import OnRead, OnRequest, observe_requests
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
-_ATTEMPTS = 5  # as s3transfer's num_download_attempts
-#: Small objects at once for each unit of concurrency: their connections wait more than they read,
-#: and a part's thread of s3transfer's is idle meanwhile.
-_SMALL_PER_THREAD = 2
-_MAX_OBJECTS_AT_ONCE = 64  # a thread each
 
-
-def objects_at_once(settings: TransferSettings) -> int:
-    """How many small objects a worker fetches at once, each by a thread and a connection."""
-    threads = settings.max_concurrency * _SMALL_PER_THREAD if settings.use_threads else 1
-    return min(threads, _MAX_OBJECTS_AT_ONCE)
-
-
-class DirectClient(TransferManagerClient):
-    """Twice as many objects at once as `max_concurrency`, each small one in its own thread."""
-
-    connections_per_thread = _SMALL_PER_THREAD
+class DirectClient:
+    """Objects of one part: twice `max_concurrency` at a time; of others `max_concurrency` parts."""
 
     def __init__(self, access: S3Access, settings: TransferSettings) -> None:
-        super().__init__(access, settings)
-        config = settings.to_transfer_config()
-        self._threshold_bytes, self._block_bytes = config.multipart_threshold, config.io_chunksize
-        self.objects_at_once = objects_at_once(settings)
+        threads = settings.max_concurrency if settings.use_threads else 0
+        self.objects_at_once = settings.objects_at_once
+        self._client = access.make_client(self.objects_at_once + threads)
+        self._threads = PartThreads(threads) if threads else None
+        self._settings = settings
 
     def download(
         self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes
     ) -> Answer | None:
         """See PullClient. Raises botocore's and s3transfer's exceptions, and OSError."""
-        if remote.size_bytes >= self._threshold_bytes:
-            return super().download(bucket, remote, path, on_bytes)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(path, flags, 0o666)
-        try:
-            return self._download(bucket, remote, descriptor, on_bytes)
-        finally:
-            os.close(descriptor)
+        parts = parts_of(remote.size_bytes, self._settings)
+        with _made(path) as descriptor:
+            target = Target(bucket, remote, descriptor, self._settings.io_chunksize)
 
-    def _download(
-        self, bucket: str, remote: RemoteObject, descriptor: int, on_bytes: OnBytes
-    ) -> Answer:
-        """botocore tries requests again; a body that breaks off is asked for again here."""
-        from s3transfer.exceptions import RetriesExceededError
-        from s3transfer.utils import S3_RETRYABLE_DOWNLOAD_ERRORS
+            def fetch(part: range, check: Check) -> Answer:
+                def tell(amount: int) -> None:
+                    check()
+                    on_bytes(amount)
 
-        last: Exception | None = None
-        for _ in range(_ATTEMPTS):
-            try:
-                return self._get(bucket, remote, descriptor, on_bytes)
-            except S3_RETRYABLE_DOWNLOAD_ERRORS as error:
-                last = error
-                on_bytes(-os.lseek(descriptor, 0, os.SEEK_CUR))
-        raise RetriesExceededError(last)
+                return get(self._client, target, part, tell)
 
-    def _get(self, bucket: str, remote: RemoteObject, descriptor: int, on_bytes: OnBytes) -> Answer:
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        answer: dict[str, Any] = self._client.get_object(
-            Bucket=bucket, Key=remote.key, IfMatch=f'"{remote.etag}"', ChecksumMode="ENABLED"
-        )
-        with contextlib.closing(answer["Body"]) as body:
-            while block := body.read(self._block_bytes):
-                write_all(descriptor, block)
-                on_bytes(len(block))
-        return {
-            name: value
-            for name, value in answer.items()
-            if name in KEPT_FIELDS or name.startswith("Checksum")
-        }
+            if self._threads is not None and len(parts) > 1:
+                self._threads.run(parts, fetch)
+                return None
+            answers = [get(self._client, target, part, on_bytes) for part in parts]
+        return kept(answers[0]) if len(parts) == 1 else None
+
+    def observe(self, on_request: OnRequest, on_read: OnRead) -> None:
+        """Tell the times of every request from here on."""
+        observe_requests(self._client, on_request, on_read)
+
+    def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
+        """See PullClient."""
+        return head_object(self._client, bucket, key, part)
 
 
-def write_all(descriptor: int, block: bytes) -> None:
-    """Write all of it: a write is short where the volume is almost full. Raises OSError."""
-    view = memoryview(block)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def parts_of(size_bytes: int, settings: TransferSettings) -> list[range]:
+    """The parts in which an object is fetched, each at least `multipart_chunksize` where possible.
+
+    What is over is shared out among them: a short part costs a request like a long one. So they
+    are shorter than twice that, and an object of less is one part, whose answer has its checksum.
+    """
+    is_small = size_bytes < settings.multipart_threshold
+    count = 1 if is_small else max(1, size_bytes // settings.multipart_chunksize)
+    ends = [size_bytes * number // count for number in range(count + 1)]
+    return [range(start, end) for start, end in zip(ends, ends[1:])]
+
+
+@contextlib.contextmanager
+def _made(path: str) -> Iterator[int]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -19,17 +19,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
 from profiler.processes import keep_mounts_to_itself
-from profiler.pull.clients.direct import write_all
 from profiler.pull.clients.interface import OnBytes, PrefixSource
 from profiler.pull.clients.program import ProgramClient, reason, require_program
+from profiler.pull.clients.ranged_get import write_at
 from profiler.pull.errors import PullError
 from profiler.pull.program_directory import CACHE
 
 _LOOK_S = 0.02
 _MOUNT_TIMEOUT_S = 30.0
 _UNMOUNT_TIMEOUT_S = 0.5  # a worker that is told to stop has 0.8 s
-#: Where none but root can rename what is in it.
-_MOUNT_DIRECTORY = "/run"
 
 
 class MountpointClient(ProgramClient):
@@ -61,7 +59,8 @@ class MountpointClient(ProgramClient):
     @contextlib.contextmanager
     def _mounted(self, arguments: Sequence[str], on_bytes: OnBytes) -> Iterator[str]:
         """A path to the mount, which is gone after the block."""
-        with tempfile.TemporaryFile() as output, _place_to_mount_at() as place:
+        place = _place_to_mount_at()
+        with tempfile.TemporaryFile() as output:
             process = self._start_apart([*arguments, place], output)
             try:
                 mounted = f"/proc/{process.pid}/root{place}"
@@ -126,14 +125,14 @@ def _cache_beside(directory: str) -> str:
     return f"{os.path.dirname(directory)}/{CACHE}"  # noqa: PTH120 - text
 
 
-@contextlib.contextmanager
-def _place_to_mount_at() -> Iterator[str]:
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="writewise-mount-", dir=_MOUNT_DIRECTORY)
-    except PermissionError:
-        raise _needs_root() from None
-    with folder as place:
-        yield place
+def _place_to_mount_at() -> str:
+    """A directory of root's own, the same for all: each program sees its own mount there alone."""
+    from sysctl.host.host import state_directory
+    from sysctl.host.journal import private_directory
+
+    if os.geteuid() != 0:
+        raise _needs_root()
+    return str(private_directory(private_directory(state_directory()) / "mount"))
 
 
 def _needs_root() -> PullError:
@@ -184,8 +183,10 @@ def _copy_file(source: str, target: str, block_bytes: int, on_bytes: OnBytes) ->
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         writing = os.open(target, flags, 0o666)
         try:
+            position = 0
             while block := os.read(reading, block_bytes):
-                write_all(writing, block)
+                write_at(writing, block, position)
+                position += len(block)
                 on_bytes(len(block))
         except BaseException:
             os.unlink(target)  # noqa: PTH108 - text

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from profiler.pull.access import S3Access
-from profiler.pull.clients.boto3_files import head_object
+from profiler.pull.clients.boto3_files import error_of, head_object
 from profiler.pull.clients.interface import Answer, OnBytes
+from profiler.pull.clients.ranged_get import write_at
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
@@ -91,7 +92,7 @@ class ObstoreClient:
             body = store.get(remote.key, options=options)
             for block in body.stream(min_chunk_size=self._settings.io_chunksize):
                 view = memoryview(block)
-                _write_at(descriptor, view, position)
+                write_at(descriptor, view, position)
                 position += len(view)
                 on_bytes(len(view))
         if position != end:
@@ -121,16 +122,10 @@ class ObstoreClient:
         return head_object(self._client, bucket, key, part)
 
 
-def _write_at(descriptor: int, block: memoryview, position: int) -> None:
-    while block:
-        written = os.pwrite(descriptor, block, position)
-        block, position = block[written:], position + written
-
-
 @contextlib.contextmanager
 def explained(endpoint_url: str) -> Iterator[None]:
     """obstore's exceptions as botocore's: with S3's code, or for a server that is not reached."""
-    from botocore.exceptions import ClientError, EndpointConnectionError
+    from botocore.exceptions import EndpointConnectionError
     from obstore.exceptions import BaseError
 
     try:
@@ -142,4 +137,4 @@ def explained(endpoint_url: str) -> Iterator[None]:
             raise EndpointConnectionError(endpoint_url=endpoint_url) from None
         if code is None:
             raise
-        raise ClientError({"Error": {"Code": code}}, "GetObject") from None
+        raise error_of(code) from None

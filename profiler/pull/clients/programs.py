@@ -86,7 +86,7 @@ class RcloneClient(ProgramClient):
         """See ProgramClient."""
         concurrency = str(self.settings.max_concurrency)
         options = ["--config", "/dev/null", "--transfers", concurrency, "--log-level", "ERROR"]
-        options += ["--retries", "1", "--low-level-retries", _RETRIES]
+        options += ["--retries", "1", "--low-level-retries", _RETRIES, "--contimeout", "10s"]
         if _CA_BUNDLE in os.environ:
             options += ["--ca-cert", os.environ[_CA_BUNDLE]]
         address = f"pull:{source.bucket}/{source.prefix}"

@@ -12,34 +12,22 @@ from typing import Any
 from profiler.pull.access import S3Access
 from profiler.pull.clients.boto3_files import head_object
 from profiler.pull.clients.interface import Answer, OnBytes
+from profiler.pull.clients.ranged_get import kept
 from profiler.pull.request_times import OnRead, OnRequest, observe_requests
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
-#: Objects that wait ready for each connection, so that none idles while the parent hands out.
-_OBJECTS_PER_CONNECTION = 2
-_MAX_OBJECTS_AT_ONCE = 64  # a thread each
-#: Of an answer, beside its checksums: what a verification reads.
-KEPT_FIELDS = ("ContentLength", "ETag", "ServerSideEncryption", "SSECustomerAlgorithm")
-
 
 class TransferManagerClient:
-    """s3transfer's classic manager, kept for the life of the worker.
-
-    The pool of connections is `connections_per_thread` times as large as `max_concurrency`.
-    """
-
-    connections_per_thread = 1
+    """s3transfer's classic manager, kept for the life of the worker."""
 
     def __init__(self, access: S3Access, settings: TransferSettings) -> None:
         from boto3.s3.transfer import create_transfer_manager
 
-        self._client = access.make_client(settings.max_concurrency * self.connections_per_thread)
+        self._client = access.make_client(settings.max_concurrency)
         self._manager = create_transfer_manager(self._client, settings.to_transfer_config())
         self._answers = _Answers(self._client)
-        self.objects_at_once = min(
-            _OBJECTS_PER_CONNECTION * settings.max_concurrency, _MAX_OBJECTS_AT_ONCE
-        )
+        self.objects_at_once = settings.objects_at_once
 
     def download(
         self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes
@@ -82,11 +70,7 @@ class _Answers:
         self, http_response: Any, parsed: dict[str, Any], context: dict[str, Any], **_: Any
     ) -> None:
         if http_response.status_code == 200:
-            self._by_key[context["writewise_key"]] = {
-                name: value
-                for name, value in parsed.items()
-                if name in KEPT_FIELDS or name.startswith("Checksum")
-            }
+            self._by_key[context["writewise_key"]] = kept(parsed)
 
 
 def _subscriber(remote: RemoteObject, on_bytes: OnBytes) -> Any:

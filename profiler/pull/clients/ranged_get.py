@@ -1,0 +1,101 @@
+"""GetObject of an object, or of a range of it, into its place in an open file.
+
+botocore tries requests again; a body that breaks off is resumed here where it broke off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from profiler.pull.clients.boto3_files import error_of
+from profiler.pull.clients.interface import Answer, OnBytes
+from profiler.pull.source import RemoteObject
+
+_ATTEMPTS = 5  # as s3transfer's num_download_attempts
+#: Of an answer, beside its checksums: what a verification reads.
+KEPT_FIELDS = ("ContentLength", "ETag", "ServerSideEncryption", "SSECustomerAlgorithm")
+
+
+@dataclass(frozen=True)
+class Target:
+    """An object on its way into the file of `descriptor`, written in blocks of `block_bytes`."""
+
+    bucket: str
+    remote: RemoteObject
+    descriptor: int
+    block_bytes: int
+
+
+def kept(answer: Answer) -> Answer:
+    """Of an answer what a verification reads."""
+    return {
+        name: value
+        for name, value in answer.items()
+        if name in KEPT_FIELDS or name.startswith("Checksum")
+    }
+
+
+def get(client: Any, target: Target, part: range, on_bytes: OnBytes) -> Answer:
+    """Fetch the bytes `part` of the object: what S3 said with them, of the first answer.
+
+    The ETag of the listing goes with each request (If-Match). Raises botocore's exceptions,
+    s3transfer's RetriesExceededError when a body has broken off too often, and OSError.
+    """
+    from s3transfer.exceptions import RetriesExceededError
+    from s3transfer.utils import S3_RETRYABLE_DOWNLOAD_ERRORS
+
+    first: Answer | None = None
+    position, last = part.start, None
+    for _ in range(_ATTEMPTS):
+        asked = _arguments(target, range(position, part.stop))
+        try:
+            answer = client.get_object(**asked)
+            _check_length(answer, part.stop - position, asked)
+            first = first or answer
+            with contextlib.closing(answer["Body"]) as body:
+                while block := body.read(target.block_bytes):
+                    write_at(target.descriptor, block, position)
+                    position += len(block)
+                    on_bytes(len(block))
+            return first
+        except S3_RETRYABLE_DOWNLOAD_ERRORS as error:
+            last = error
+            if first is not None and position == part.stop:
+                return first
+    raise RetriesExceededError(last)
+
+
+def _arguments(target: Target, part: range) -> dict[str, Any]:
+    """Without a range for the whole object: its answer has the checksum of the whole."""
+    remote = target.remote
+    arguments: dict[str, Any] = {
+        "Bucket": target.bucket,
+        "Key": remote.key,
+        "IfMatch": f'"{remote.etag}"',
+        "ChecksumMode": "ENABLED",
+    }
+    if len(part) < remote.size_bytes:
+        arguments["Range"] = f"bytes={part.start}-{part.stop - 1}"
+    return arguments
+
+
+def _check_length(answer: Answer, wanted_bytes: int, asked: dict[str, Any]) -> None:
+    """What is longer would be written over the next part, or beyond the end."""
+    from botocore.parsers import ResponseParserError
+
+    if answer["ContentLength"] == wanted_bytes:
+        return
+    if "Range" in asked:
+        raise ResponseParserError("the answer is of another range than was asked for")
+    raise error_of("PreconditionFailed")
+
+
+def write_at(descriptor: int, block: bytes | memoryview, position: int) -> None:
+    """Write all of it: a write is short where the volume is almost full. Raises OSError."""
+    view = memoryview(block)
+    while view:
+        written = os.pwrite(descriptor, view, position)
+        view, position = view[written:], position + written

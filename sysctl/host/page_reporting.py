@@ -1,0 +1,41 @@
+"""Whether a hypervisor takes back what memory is free: free page reporting of virtio's balloon.
+
+A page that was free for a while is no longer the virtual machine's. The next write into it waits
+until the hypervisor has given another one: within the kernel's copy into the page cache, where it
+looks like CPU time. Small blocks are not reported, so large folios meet this more than small ones.
+Source: Linux, mm/page_reporting.c, include/uapi/linux/virtio_balloon.h.
+"""
+
+from __future__ import annotations
+
+import os
+
+from sysctl.host.system import System
+
+#: Blocks of 2 to the power of this many pages and more are reported.
+ORDER_FILE = "/sys/module/page_reporting/parameters/page_reporting_order"
+_DEVICES = "/sys/bus/virtio/devices"
+_BALLOON = "0x0005"
+_REPORTING_BIT = 5  # VIRTIO_BALLOON_F_REPORTING
+_LARGEST_ORDER = 10  # of blocks that the kernel keeps
+
+
+def reported_block_bytes(system: System) -> int | None:
+    """From which size on free blocks are taken back, in bytes; None where none are.
+
+    Raises HostError.
+    """
+    if not system.exists(_DEVICES) or not system.exists(ORDER_FILE):
+        return None
+    order = int(system.read(ORDER_FILE))
+    names = [each.name for each in system.path(_DEVICES).iterdir()]
+    if order > _LARGEST_ORDER or not any(_reports(system, name) for name in names):
+        return None
+    return os.sysconf("SC_PAGE_SIZE") << order
+
+
+def _reports(system: System, device: str) -> bool:
+    folder = f"{_DEVICES}/{device}"
+    if system.read(f"{folder}/device") != _BALLOON:
+        return False
+    return system.read(f"{folder}/features")[_REPORTING_BIT : _REPORTING_BIT + 1] == "1"

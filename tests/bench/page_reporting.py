@@ -1,0 +1,41 @@
+"""Free memory stays with this virtual machine while a benchmark runs, as on EC2.
+
+`sysctl/host/page_reporting.py` says what it costs where it does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from sysctl.host.page_reporting import ORDER_FILE
+from sysctl.host.system import HostError, System
+
+_NO_BLOCK_IS_SO_LARGE = "11"
+#: Ends only when the benchmark has, whatever ended that, and sets the parameter back.
+_RESTORE = "import sys; sys.stdin.read(); open(sys.argv[1], 'w').write(sys.argv[2])"
+
+
+@contextlib.contextmanager
+def paused(system: System) -> Iterator[None]:
+    """No free page is reported meanwhile; also a killed benchmark's change is taken back.
+
+    Raises SystemExit where the kernel does not take it.
+    """
+    try:
+        before = system.read(ORDER_FILE)
+        restore = subprocess.Popen(
+            [sys.executable, "-c", _RESTORE, str(system.path(ORDER_FILE)), before],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (HostError, OSError) as error:
+        raise SystemExit(f"free page reporting cannot be paused: {error}") from None
+    with restore:  # closes its end of the pipe, and waits
+        try:
+            system.write(ORDER_FILE, _NO_BLOCK_IS_SO_LARGE)
+        except HostError as error:
+            raise SystemExit(f"free page reporting cannot be paused: {error}") from None
+        yield

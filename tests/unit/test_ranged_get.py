@@ -1,0 +1,160 @@
+"""GetObject into a place in a file, against a client whose answers are made up."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ResponseStreamingError
+from botocore.parsers import ResponseParserError
+from s3transfer.exceptions import RetriesExceededError
+
+from profiler.pull.clients.direct import parts_of
+from profiler.pull.clients.ranged_get import Target, get, kept
+from profiler.pull.settings import TransferSettings
+from profiler.pull.source import RemoteObject
+
+MIB = 2**20
+CONTENT = bytes(range(256)) * 8
+
+
+class Body(io.BytesIO):
+    """Breaks off with `error` after its bytes."""
+
+    def __init__(self, content: bytes, error: Exception | None) -> None:
+        super().__init__(content)
+        self.error = error
+
+    def read(self, size: int | None = -1) -> bytes:
+        block = super().read(size)
+        if not block and self.error is not None:
+            raise self.error
+        return block
+
+
+class FakeS3:
+    """Each request gets what it asks for, up to `breaks_after` bytes, the last one all of it."""
+
+    def __init__(self, *breaks_after: int, heeds_range: bool = True, longer: int = 0) -> None:
+        self.breaks_after = list(breaks_after)
+        self.heeds_range, self.longer = heeds_range, longer
+        self.asked: list[dict[str, Any]] = []
+
+    def get_object(self, **asked: Any) -> dict[str, Any]:
+        self.asked.append(asked)
+        content = CONTENT
+        if "Range" in asked and self.heeds_range:
+            start, last = asked["Range"].removeprefix("bytes=").split("-")
+            content = CONTENT[int(start) : int(last) + 1]
+        content += bytes(self.longer)
+        error = ResponseStreamingError(error="broken") if self.breaks_after else None
+        sent = content[: self.breaks_after.pop(0)] if error else content
+        number = str(len(self.asked))
+        return {"ContentLength": len(content), "Body": Body(sent, error), "ETag": number}
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[Target]:
+    descriptor = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    yield Target("bucket", RemoteObject("a/key", "key", len(CONTENT), "tag"), descriptor, 100)
+    os.close(descriptor)
+
+
+def written(target: Target) -> bytes:
+    return os.pread(target.descriptor, 10**6, 0)
+
+
+def test_a_whole_object_is_asked_for_without_a_range(target: Target) -> None:
+    s3, told = FakeS3(), []
+    answer = get(s3, target, range(len(CONTENT)), told.append)
+    assert written(target) == CONTENT
+    assert s3.asked == [
+        {"Bucket": "bucket", "Key": "a/key", "IfMatch": '"tag"', "ChecksumMode": "ENABLED"}
+    ]
+    assert sum(told) == len(CONTENT)
+    assert max(told) == target.block_bytes
+    assert kept(answer) == {"ContentLength": len(CONTENT), "ETag": "1"}
+
+
+def test_a_part_is_written_to_its_place_alone(target: Target) -> None:
+    get(FakeS3(), target, range(500, 700), lambda amount: None)
+    assert written(target) == bytes(500) + CONTENT[500:700]
+
+
+def test_a_body_that_breaks_off_is_resumed_where_it_did(target: Target) -> None:
+    s3, told = FakeS3(150, 0, 20), []
+    answer = get(s3, target, range(len(CONTENT)), told.append)
+    assert written(target) == CONTENT
+    assert [request.get("Range") for request in s3.asked] == [
+        None,
+        *["bytes=150-2047"] * 2,
+        "bytes=170-2047",
+    ]
+    assert all(request["IfMatch"] == '"tag"' for request in s3.asked)
+    assert sum(told) == len(CONTENT)  # nothing came twice
+    assert answer["ETag"] == "1"  # a range's answer has no checksum of the whole
+
+
+def test_what_breaks_off_behind_its_last_byte_has_arrived(target: Target) -> None:
+    s3 = FakeS3(len(CONTENT))
+    get(s3, target, range(len(CONTENT)), lambda amount: None)
+    assert len(s3.asked) == 1
+    assert written(target) == CONTENT
+
+
+def test_a_body_that_always_breaks_off_is_given_up(target: Target) -> None:
+    s3 = FakeS3(*[10] * 100)
+    with pytest.raises(RetriesExceededError) as error:
+        get(s3, target, range(len(CONTENT)), lambda amount: None)
+    assert "broken" in str(error.value.last_exception)
+    assert len(s3.asked) == 5
+
+
+def test_a_server_that_ignores_the_range_writes_nothing(target: Target) -> None:
+    with pytest.raises(ResponseParserError, match="another range"):
+        get(FakeS3(heeds_range=False), target, range(500, 700), lambda amount: None)
+    assert written(target) == b""
+
+
+def test_an_object_of_another_length_is_not_the_one_that_was_listed(target: Target) -> None:
+    with pytest.raises(ClientError, match="PreconditionFailed"):
+        get(FakeS3(longer=1), target, range(len(CONTENT)), lambda amount: None)
+    assert written(target) == b""
+
+
+def test_who_is_told_of_bytes_may_end_it(target: Target) -> None:
+    def stop(amount: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        get(FakeS3(), target, range(len(CONTENT)), stop)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "lengths"),
+    [
+        (0, [0]),
+        (1, [1]),
+        (8 * MIB, [8 * MIB]),
+        (16 * MIB - 1, [16 * MIB - 1]),
+        (16 * MIB, [8 * MIB] * 2),
+        (25 * MIB, [8 * MIB + MIB // 3, 8 * MIB + MIB // 3, 8 * MIB + MIB // 3 + 1]),
+    ],
+)
+def test_parts_are_of_the_chunk_size_or_less_than_twice_that(
+    size_bytes: int, lengths: list[int]
+) -> None:
+    parts = parts_of(size_bytes, TransferSettings())
+    assert [len(part) for part in parts] == lengths
+    assert [part.start for part in parts[1:]] == [part.stop for part in parts[:-1]]
+    assert (parts[0].start, parts[-1].stop) == (0, size_bytes)
+
+
+def test_below_the_threshold_an_object_is_one_part() -> None:
+    settings = TransferSettings(multipart_threshold=100 * MIB)
+    assert len(parts_of(100 * MIB - 1, settings)) == 1
+    assert len(parts_of(100 * MIB, settings)) == 12
