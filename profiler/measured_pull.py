@@ -95,8 +95,9 @@ def _writing_threads(seen: int, at_most: int | None, workers: int, objects: int)
 
     The kernel lets one write into a file at a time, so there are no more than `objects`. Threads
     that came one after the other count as one: `at_most` so many write at once; None says nothing.
+    A worker has one at least.
     """
-    return max(workers, min(seen, at_most or seen, objects))
+    return max(1, min(max(workers, min(seen, at_most or seen)), objects))
 
 
 def measure_pull(

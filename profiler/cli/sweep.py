@@ -127,6 +127,6 @@ def _client(name: str | None, space: Space) -> Client:
     if name is not None and name != TRANSFER_CLIENT:
         raise UsageError(
             f"--space transfer varies the settings of {TRANSFER_CLIENT}, not of {quoted(name)}",
-            f"leave --client out, or sweep without {TRANSFER} in --space",
+            f"give --transfer as NAME=VALUE,…, no --client, or no {TRANSFER} in --space",
         )
     return usable(TRANSFER_CLIENT)

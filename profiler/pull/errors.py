@@ -124,7 +124,7 @@ _CODES_IN_DOUBT = ("400",)
 
 def explain(error: BaseException, bucket: str = "") -> Explanation:
     """What `error` means for a pull from `bucket`."""
-    if isinstance(error, PullError):
+    if isinstance(error, WritewiseError):
         return Explanation(error.message, error.hint)
     for cause in _chain(error):
         if isinstance(cause, botocore.ClientError):

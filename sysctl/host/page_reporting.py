@@ -29,7 +29,7 @@ def reported_block_bytes(system: System) -> int | None:
         return None
     order = int(system.read(ORDER_FILE))
     names = [each.name for each in system.path(_DEVICES).iterdir()]
-    if order > _LARGEST_ORDER or not any(_reports(system, name) for name in names):
+    if not 0 <= order <= _LARGEST_ORDER or not any(_reports(system, name) for name in names):
         return None
     return os.sysconf("SC_PAGE_SIZE") << order
 

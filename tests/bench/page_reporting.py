@@ -26,6 +26,8 @@ def paused(system: System) -> Iterator[None]:
     """
     try:
         before = system.read(ORDER_FILE)
+        if before == _NO_BLOCK_IS_SO_LARGE:
+            raise SystemExit("free page reporting is paused already, by another benchmark")
         restore = subprocess.Popen(
             [sys.executable, "-c", _RESTORE, str(system.path(ORDER_FILE)), before],
             stdin=subprocess.PIPE,

@@ -447,7 +447,7 @@ def test_the_clients_asked_for_come_once_and_with_their_versions(
     clients, versions = bench_clients._clients([DEFAULT.name, DEFAULT.name])
     assert [each.name for each in clients] == [DEFAULT.name] == list(versions)
     assert versions[DEFAULT.name].startswith("boto3 ")
-    assert versions[DEFAULT.name].endswith(" (classic)")
+    assert versions[DEFAULT.name].endswith(" (own)")
 
 
 def test_what_a_killed_run_left_is_not_measured_as_the_hosts_own(

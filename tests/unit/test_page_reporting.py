@@ -38,6 +38,7 @@ def host(root: Path, order: int | None, *devices: tuple[str, str]) -> System:
         (5, [("0x0001", "1" * 16), BALLOON], 32 * PAGE_BYTES),
         (0, [BALLOON], PAGE_BYTES),
         (11, [BALLOON], None),
+        (-1, [BALLOON], None),
         (5, [("0x0005", "0110000000000000")], None),
         (5, [("0x0005", "")], None),
         (5, [("0x0002", "1" * 16)], None),
@@ -75,6 +76,15 @@ def test_a_benchmark_that_is_killed_leaves_it_as_it_was(tmp_path: Path) -> None:
     end_s = time.monotonic() + 10
     while system.read(ORDER_FILE) != "5" and time.monotonic() < end_s:
         time.sleep(0.01)
+    assert system.read(ORDER_FILE) == "5"
+
+
+def test_a_second_benchmark_beside_it_is_refused(tmp_path: Path) -> None:
+    system = host(tmp_path, 5, BALLOON)
+    with paused(system):
+        with pytest.raises(SystemExit, match="paused already"), paused(system):
+            pass
+        assert reported_block_bytes(system) is None
     assert system.read(ORDER_FILE) == "5"
 
 

@@ -37,24 +37,27 @@ class Body(io.BytesIO):
 
 
 class FakeS3:
-    """Each request gets what it asks for, up to `breaks_after` bytes, the last one all of it."""
+    """Each request gets what it asks for, up to `breaks_after` bytes, the last one all of it.
 
-    def __init__(self, *breaks_after: int, heeds_range: bool = True, longer: int = 0) -> None:
-        self.breaks_after = list(breaks_after)
-        self.heeds_range, self.longer = heeds_range, longer
+    An answer has `told` in place of what is true; without `error` a body just ends.
+    """
+
+    def __init__(self, *breaks_after: int, error: str = "broken", **told: object) -> None:
+        self.breaks_after, self.error, self.told = list(breaks_after), error, told
         self.asked: list[dict[str, Any]] = []
 
     def get_object(self, **asked: Any) -> dict[str, Any]:
         self.asked.append(asked)
-        content = CONTENT
-        if "Range" in asked and self.heeds_range:
+        content, answer = CONTENT, {"ETag": '"tag"', "ChecksumCRC32": str(len(self.asked))}
+        if "Range" in asked:
             start, last = asked["Range"].removeprefix("bytes=").split("-")
             content = CONTENT[int(start) : int(last) + 1]
-        content += bytes(self.longer)
-        error = ResponseStreamingError(error="broken") if self.breaks_after else None
-        sent = content[: self.breaks_after.pop(0)] if error else content
-        number = str(len(self.asked))
-        return {"ContentLength": len(content), "Body": Body(sent, error), "ETag": number}
+            answer["ContentRange"] = f"bytes {start}-{last}/{len(CONTENT)}"
+        is_short = bool(self.breaks_after)
+        error = ResponseStreamingError(error=self.error) if is_short and self.error else None
+        sent = content[: self.breaks_after.pop(0)] if is_short else content
+        body = Body(sent, error)
+        return {**answer, "ContentLength": len(content), "Body": body, **self.told}
 
 
 @pytest.fixture
@@ -77,7 +80,11 @@ def test_a_whole_object_is_asked_for_without_a_range(target: Target) -> None:
     ]
     assert sum(told) == len(CONTENT)
     assert max(told) == target.block_bytes
-    assert kept(answer) == {"ContentLength": len(CONTENT), "ETag": "1"}
+    assert kept(answer) == {
+        "ContentLength": len(CONTENT),
+        "ETag": '"tag"',
+        "ChecksumCRC32": "1",
+    }
 
 
 def test_a_part_is_written_to_its_place_alone(target: Target) -> None:
@@ -85,8 +92,9 @@ def test_a_part_is_written_to_its_place_alone(target: Target) -> None:
     assert written(target) == bytes(500) + CONTENT[500:700]
 
 
-def test_a_body_that_breaks_off_is_resumed_where_it_did(target: Target) -> None:
-    s3, told = FakeS3(150, 0, 20), []
+@pytest.mark.parametrize("error", ["broken", ""])
+def test_a_body_that_breaks_off_is_resumed_where_it_did(target: Target, error: str) -> None:
+    s3, told = FakeS3(150, 0, 20, error=error), []
     answer = get(s3, target, range(len(CONTENT)), told.append)
     assert written(target) == CONTENT
     assert [request.get("Range") for request in s3.asked] == [
@@ -96,7 +104,7 @@ def test_a_body_that_breaks_off_is_resumed_where_it_did(target: Target) -> None:
     ]
     assert all(request["IfMatch"] == '"tag"' for request in s3.asked)
     assert sum(told) == len(CONTENT)  # nothing came twice
-    assert answer["ETag"] == "1"  # a range's answer has no checksum of the whole
+    assert answer["ChecksumCRC32"] == "1"  # a range's answer has no checksum of the whole
 
 
 def test_what_breaks_off_behind_its_last_byte_has_arrived(target: Target) -> None:
@@ -114,15 +122,29 @@ def test_a_body_that_always_breaks_off_is_given_up(target: Target) -> None:
     assert len(s3.asked) == 5
 
 
-def test_a_server_that_ignores_the_range_writes_nothing(target: Target) -> None:
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"ContentRange": None, "ContentLength": len(CONTENT)},
+        {"ContentRange": None},
+        {"ContentRange": "bytes 501-700/2048"},
+        {"ContentRange": "bytes 500-699/2047"},
+        {"ContentLength": 199},
+    ],
+)
+def test_nothing_is_written_of_another_range(target: Target, told: dict[str, object]) -> None:
     with pytest.raises(ResponseParserError, match="another range"):
-        get(FakeS3(heeds_range=False), target, range(500, 700), lambda amount: None)
+        get(FakeS3(**told), target, range(500, 700), lambda amount: None)
     assert written(target) == b""
 
 
-def test_an_object_of_another_length_is_not_the_one_that_was_listed(target: Target) -> None:
-    with pytest.raises(ClientError, match="PreconditionFailed"):
-        get(FakeS3(longer=1), target, range(len(CONTENT)), lambda amount: None)
+@pytest.mark.parametrize("told", [{"ContentLength": 2049}, {"ETag": '"other"'}])
+@pytest.mark.parametrize("part", [range(len(CONTENT)), range(500, 700)])
+def test_nothing_is_written_of_an_object_that_is_not_the_one_listed(
+    target: Target, told: dict[str, object], part: range
+) -> None:
+    with pytest.raises((ClientError, ResponseParserError)):
+        get(FakeS3(**told), target, part, lambda amount: None)
     assert written(target) == b""
 
 

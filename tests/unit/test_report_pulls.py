@@ -53,6 +53,8 @@ def test_a_client_that_writes_in_many_threads_has_so_much_more_time() -> None:
     assert many_files.stalled_share == 1 / (2 * 20)
     three_files = replace(of_many, result=replace(MEASURED.result, arrived=(0, 1, 2)))
     assert three_files.stalled_share == 1 / (2 * 3)
+    one_file = replace(of_many, result=replace(MEASURED.result, arrived=(0,)))
+    assert one_file.stalled_share == 1 / (2 * 1)
     one_each = replace(many_files, writers_at_most=2)
     assert one_each.stalled_share == 1 / (2 * 2)
 

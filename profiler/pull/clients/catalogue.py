@@ -41,9 +41,8 @@ ALL: tuple[Client, ...] = (
         "direct",
         "GetObject by threads that each write what they read",
         DirectClient,
-        _BOTO3,
+        functools.partial(_packages, "boto3"),
         _SETUP,
-        "classic",
     ),
     Client(
         "transfer-manager",

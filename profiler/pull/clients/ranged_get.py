@@ -44,22 +44,24 @@ def get(client: Any, target: Target, part: range, on_bytes: OnBytes) -> Answer:
     The ETag of the listing goes with each request (If-Match). Raises botocore's exceptions,
     s3transfer's RetriesExceededError when a body has broken off too often, and OSError.
     """
+    from botocore.exceptions import IncompleteReadError
     from s3transfer.exceptions import RetriesExceededError
     from s3transfer.utils import S3_RETRYABLE_DOWNLOAD_ERRORS
 
     first: Answer | None = None
     position, last = part.start, None
     for _ in range(_ATTEMPTS):
-        asked = _arguments(target, range(position, part.stop))
         try:
-            answer = client.get_object(**asked)
-            _check_length(answer, part.stop - position, asked)
+            answer = client.get_object(**_arguments(target, range(position, part.stop)))
+            _check(answer, target.remote, range(position, part.stop))
             first = first or answer
             with contextlib.closing(answer["Body"]) as body:
                 while block := body.read(target.block_bytes):
                     write_at(target.descriptor, block, position)
                     position += len(block)
                     on_bytes(len(block))
+            if position < part.stop:
+                raise IncompleteReadError(actual_bytes=position, expected_bytes=part.stop)
             return first
         except S3_RETRYABLE_DOWNLOAD_ERRORS as error:
             last = error
@@ -82,15 +84,19 @@ def _arguments(target: Target, part: range) -> dict[str, Any]:
     return arguments
 
 
-def _check_length(answer: Answer, wanted_bytes: int, asked: dict[str, Any]) -> None:
-    """What is longer would be written over the next part, or beyond the end."""
+def _check(answer: Answer, remote: RemoteObject, part: range) -> None:
+    """Other bytes than those asked for would be written over those of another part."""
     from botocore.parsers import ResponseParserError
 
-    if answer["ContentLength"] == wanted_bytes:
-        return
-    if "Range" in asked:
-        raise ResponseParserError("the answer is of another range than was asked for")
-    raise error_of("PreconditionFailed")
+    etag, length = answer.get("ETag", remote.etag), answer["ContentLength"]
+    if len(part) < remote.size_bytes:
+        wanted = f"bytes {part.start}-{part.stop - 1}/{remote.size_bytes}"
+        if answer.get("ContentRange") != wanted or length != len(part):
+            raise ResponseParserError("the answer is of another range than was asked for")
+    elif length != remote.size_bytes:
+        raise error_of("PreconditionFailed")
+    if etag.strip('"') != remote.etag:  # a server that does not heed If-Match
+        raise error_of("PreconditionFailed")
 
 
 def write_at(descriptor: int, block: bytes | memoryview, position: int) -> None:
