@@ -79,6 +79,15 @@ class PullMeasurement:
         """
         return stalled_share(self.snapshot, self.result, self.worker_count, self.writers_at_most)
 
+    @property
+    def writing_threads(self) -> int | None:
+        """How many threads could write at a time, as far as they did; None without a session."""
+        if self.snapshot is None:
+            return None
+        return _writing_threads(
+            self.snapshot.writers, self.writers_at_most, self.worker_count, self.result.objects
+        )
+
 
 def stalled_share(
     snapshot: ProfileSnapshot | None, result: PullResult, workers: int, writers_at_most: int | None

@@ -138,6 +138,7 @@ class PullBench:
             limit_bytes=settled.limit_bytes,
             bytes=measured.result.bytes,
             objects=measured.result.objects,
+            writers=measured.writing_threads or 0,
             dirtyable_bytes=dirtyable,
             others_dirtied_bytes=max(0, dirtied - whole_pages_bytes(self.plan)),
             device_read_bytes=self._read_bytes(why),

@@ -1,8 +1,8 @@
 """What the evidence says where a change of settings does not help, or not enough: the honest cases.
 
 Each is a pure function from measured figures to a sentence, or None where the case is another one.
-The shares are of the time that the pull's workers had: run time × workers, since boto3 writes with
-one thread per worker.
+The shares are of the time that the pull's writers had: run time × threads that could write at a
+time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from contracts.units import counted, format_rate, format_seconds, format_size
 from sysctl.choice import MIN_GAIN
-from sysctl.evidence import NEGLIGIBLE_SHARE, Comparison, Side, noise_floor_of, workers_of
+from sysctl.evidence import NEGLIGIBLE_SHARE, Comparison, Side, noise_floor_of, writers_of
 from sysctl.explain import LARGEST_SHARE, share, share_text
 from sysctl.knobs_tried import changed_transfer
 from sysctl.price import model_of
@@ -103,12 +103,12 @@ def _kept_up(present: Side) -> str:
 
 
 def longer_wait(results: Results, present: Side) -> Finding | None:
-    """The longest other wait in write calls, if it is a tenth of the workers' time or more.
+    """The longest other wait in write calls, if it is a tenth of the writers' time or more.
 
     And no shorter than the wait in dirty throttling.
     """
     seen = present.observation
-    available_s = seen.return_s * workers_of(results)
+    available_s = seen.return_s * writers_of(results, seen)
     waits = {cause: seen.split_s.get(cause, 0.0) / available_s for cause in _OTHER_WAITS}
     cause = max(waits, key=lambda name: waits[name])
     throttled = seen.split_s.get(_THROTTLING, 0.0) / available_s

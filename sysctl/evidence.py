@@ -154,6 +154,11 @@ def _verdict(interval: Interval | None, floor: float) -> Verdict:
     return Verdict.FASTER if interval.estimate < 1 else Verdict.SLOWER
 
 
+def writers_of(results: Results, run: Observation) -> int:
+    """How many threads could write at a time in a run; at least 1."""
+    return max(1, min(run.writers or workers_of(results), run.objects))
+
+
 def workers_of(results: Results) -> int:
     """How many workers pulled; 1 where the results do not say it in a number."""
     workers = results.context.get("workers")

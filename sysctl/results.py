@@ -60,8 +60,9 @@ class TracePoint:
 class Observation:
     """What one pull showed. Times in s, sizes in bytes.
 
-    `stall_share` is the part of the workers' time that they slept in dirty throttling; `durable_s`
-    is None when the files were deleted before they reached the device. `thresholds`, `limit_bytes`
+    `stall_share` is the part of the writing threads' time that they slept in dirty throttling, and
+    `writers` how many of these there were at a time (0: one for each worker); `durable_s` is None
+    when the files were deleted before they reached the device. `thresholds`, `limit_bytes`
     and `dirtyable_bytes` are as the pull began. `write_p50_ns`, `write_p99_ns` and `split_s` (the
     time in write calls by cause, `profiler.why.causes.Cause`) are of the contract's writes.
     `others_dirtied_bytes` is what was dirtied meanwhile and was not of this pull,
@@ -78,6 +79,7 @@ class Observation:
     limit_bytes: int
     bytes: int
     objects: int
+    writers: int = 0
     dirtyable_bytes: int = 0
     others_dirtied_bytes: int = 0
     device_read_bytes: int | None = None
@@ -310,6 +312,7 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
         limit_bytes=_whole(data["limit_bytes"]),
         bytes=_whole(data["bytes"]),
         objects=_whole(data["objects"]),
+        writers=_whole(data.get("writers", 0)),
         dirtyable_bytes=_whole(data["dirtyable_bytes"]),
         others_dirtied_bytes=_whole(data["others_dirtied_bytes"]),
         device_read_bytes=None if read_bytes is None else _whole(read_bytes),

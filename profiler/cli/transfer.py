@@ -120,6 +120,19 @@ def _tell_files(
     if tuning.recommended is not None:
         file = shlex.quote(f"{shown}/transfer.json")
         print(f"pull with it:  writewise pull --transfer {file} …")
+        _tell_default_client(tuning)
+
+
+def _tell_default_client(tuning: Tuning) -> None:
+    """That a pull without these settings is by another client, where that was not measured."""
+    from profiler.pull.clients.catalogue import DEFAULT
+    from profiler.tune.space import client_at
+
+    if all(client_at(trial.point) != DEFAULT.name for trial in tuning.trials):
+        print(
+            f"not measured: {DEFAULT.name}, the default client; to compare both:  writewise "
+            f"bench-clients --clients {DEFAULT.name},{tuning.recommended_client} …"
+        )
 
 
 def _bench(arguments: argparse.Namespace) -> TransferBench:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from contracts.errors import UsageError
 from contracts.units import format_rate
-from sysctl.evidence import workers_of
+from sysctl.evidence import workers_of, writers_of
 from sysctl.knobs.vm import BY_NAME, DIRTY_PAIR
 from sysctl.prediction.model import Model
 from sysctl.prediction.simulation import Burst, simulate
@@ -45,7 +45,7 @@ def fit(results: Results) -> Model:
     _check_present(present)
     for run in runs:
         _check_run(run)
-    bursts = [_burst(run, workers_of(results)) for run in runs]
+    bursts = [_burst(run, workers_of(results), writers_of(results, run)) for run in runs]
     device_bytes_per_s = _device_bytes_per_s(runs, bursts)
     parts = [_rate_limit_part(run, each, device_bytes_per_s) for run, each in zip(runs, bursts)]
     known = [part for part in parts[1:] or parts if part]  # the first is of a fresh volume
@@ -96,17 +96,17 @@ def _plausible(bytes_per_s: float, what: str) -> float:
     return bytes_per_s
 
 
-def _burst(run: Observation, workers: int) -> Burst:
+def _burst(run: Observation, workers: int, writers: int) -> Burst:
     """The burst that a run was, as far as waits for the device do not decide."""
-    writers = max(1, min(workers, run.objects))
+    last_objects = max(1, min(workers, run.objects))
     rate, flushed, start_s = _source(run)
     return Burst(
         size_bytes=run.bytes,
         start_s=min(start_s, run.return_s),
         source_bytes_per_s=_plausible(rate, "a source"),
         flushed_bytes_per_s=_plausible(flushed, "a source"),
-        # Each writer is anywhere in its last object when the first of them has nothing to do.
-        tail_bytes=(writers - 1) / 2 * run.bytes / max(1, run.objects),
+        # Each worker is anywhere in its last object when the first of them has nothing to do.
+        tail_bytes=(last_objects - 1) / 2 * run.bytes / max(1, run.objects),
         writers=writers,
         rate_limit_part=1 / writers,
     )

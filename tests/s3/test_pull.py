@@ -11,8 +11,10 @@ import pytest
 from contracts.errors import WritewiseError
 from profiler.measured_pull import PullMeasurement, Verify, measure_pull
 from profiler.pull.access import S3Access
+from profiler.pull.clients.catalogue import by_name
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
+from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, UnsafeKeysError, list_plan, parse_location
 from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests
@@ -143,6 +145,19 @@ class PullTests(ServedTests):
         assert list_plan(S3Access(endpoint, sign_requests=False), location).bytes == 16
         with pytest.raises(PullError, match="no AWS credentials were found"):
             list_plan(S3Access(endpoint), location)
+
+
+@pytest.mark.parametrize("client", ["direct", "transfer-manager"])
+def test_without_threads_an_object_in_parts_arrives(client: str, destination: Path) -> None:
+    name = "images/a.bin"
+    with LabBackend({name: CONTENT[name]}).serve() as url:
+        plan = list_plan(S3Access(url), Location(BUCKET, ""))
+        settings = TransferSettings(use_threads=False, max_concurrency=1, multipart_chunksize=MIB)
+        with WorkerPool(S3Access(url), settings, 1, by_name(client).make) as pool:
+            measured = measure_pull(pool, plan, Destination(destination), None)
+    assert measured.failures == ()
+    assert contents(destination) == {name: CONTENT[name]}
+    assert measured.result.requests.count == (20 if client == "direct" else 21)
 
 
 class TestPullFromTheLab(PullTests):

@@ -61,6 +61,13 @@ def test_small_files_on_a_volume_of_few_operations_wait_for_the_device_not_for_w
     assert "operations (IOPS)" in recommendation.verdict
 
 
+@pytest.mark.parametrize(("writers", "waited"), [(0, "62%"), (4, "31%"), (2, "62%")])
+def test_waits_are_shares_of_the_time_of_all_threads_that_could_write(writers, waited):
+    split_s = {"waiting for the device": 24.8, "other sleeping": 0.0, "dirty throttling": 0.04}
+    study = Study(stall_share=0.001, writers=writers, split_s=split_s)
+    assert f"writers waited {waited} of their time for the device" in advise(study.results).verdict
+
+
 def test_small_files_whose_time_is_not_in_write_calls_are_told_too():
     study = Study(stall_share=0.0, bytes=4000 * 16 * 1024, objects=4000, peak_dirty_bytes=MIB)
     assert "operations (IOPS)" in advise(study.results).verdict

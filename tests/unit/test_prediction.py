@@ -185,6 +185,15 @@ def test_the_fit_finds_the_rates_of_a_made_up_host():
     assert model.burst.tail_bytes == pytest.approx(25 * MB)
 
 
+def test_the_fit_has_the_writers_that_were_seen():
+    made = results()
+    for trial in made.trials:
+        object.__setattr__(trial, "observation", replace(trial.observation, writers=20))
+    burst = fit(made).burst
+    assert burst.writers == 20
+    assert burst.tail_bytes == pytest.approx(25 * MB)  # what the workers' last objects are
+
+
 @pytest.mark.parametrize("pair", [(10, 2), (20, 10), (30, 20), (40, 5), (60, 10), (80, 40)])
 def test_settings_that_were_not_measured_are_predicted(pair):
     values = setting(*pair).values

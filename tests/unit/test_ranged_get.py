@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +154,32 @@ def test_who_is_told_of_bytes_may_end_it(target: Target) -> None:
     def stop(amount: int) -> None:
         raise KeyboardInterrupt
 
+    s3 = FakeS3()
     with pytest.raises(KeyboardInterrupt):
-        get(FakeS3(), target, range(len(CONTENT)), stop)
+        get(s3, target, range(len(CONTENT)), stop)
+    assert s3.asked == []
+    with pytest.raises(ZeroDivisionError):
+        get(s3, target, range(len(CONTENT)), lambda amount: 1 // (100 - amount))
+    assert written(target) == CONTENT[:100]
+
+
+def test_one_thread_at_a_time_writes_into_a_file(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_work, most, whole = [], [], len(CONTENT)
+
+    def write(descriptor: int, block: bytes, position: int) -> None:
+        at_work.append(position)
+        time.sleep(0.001)
+        most.append(len(at_work))
+        at_work.remove(position)
+
+    monkeypatch.setattr("profiler.pull.clients.ranged_get.write_at", write)
+    parts = [range(start, start + whole // 4) for start in range(0, whole, whole // 4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda part: get(FakeS3(), target, part, lambda amount: None), parts))
+    assert len(most) == 4 * 6
+    assert set(most) == {1}
 
 
 @pytest.mark.parametrize(

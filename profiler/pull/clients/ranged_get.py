@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import Any
 
 from profiler.pull.clients.boto3_files import error_of
@@ -21,12 +22,17 @@ KEPT_FIELDS = ("ContentLength", "ETag", "ServerSideEncryption", "SSECustomerAlgo
 
 @dataclass(frozen=True)
 class Target:
-    """An object on its way into the file of `descriptor`, written in blocks of `block_bytes`."""
+    """An object on its way into the file of `descriptor`, written in blocks of `block_bytes`.
+
+    By one thread at a time, who is `writing`: the kernel would make the others wait within their
+    write calls, whose times are what a pull is judged by.
+    """
 
     bucket: str
     remote: RemoteObject
     descriptor: int
     block_bytes: int
+    writing: threading.Lock = field(default_factory=threading.Lock)
 
 
 def kept(answer: Answer) -> Answer:
@@ -51,13 +57,15 @@ def get(client: Any, target: Target, part: range, on_bytes: OnBytes) -> Answer:
     first: Answer | None = None
     position, last = part.start, None
     for _ in range(_ATTEMPTS):
+        on_bytes(0)  # raises where nobody wants the part any more
         try:
             answer = client.get_object(**_arguments(target, range(position, part.stop)))
             _check(answer, target.remote, range(position, part.stop))
             first = first or answer
             with contextlib.closing(answer["Body"]) as body:
                 while block := body.read(target.block_bytes):
-                    write_at(target.descriptor, block, position)
+                    with target.writing:
+                        write_at(target.descriptor, block, position)
                     position += len(block)
                     on_bytes(len(block))
             if position < part.stop:
