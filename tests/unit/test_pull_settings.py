@@ -123,46 +123,27 @@ def test_settings_of_no_client_are_for_the_one_that_is_given(tmp_path: Path) -> 
         assert settings_for(text, None) == (TransferSettings(), None)
 
 
-@pytest.mark.parametrize("command", ["pull", "sweep"])
-def test_a_pull_takes_the_client_of_the_file(
-    tmp_path: Path,
-    command: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr("profiler.requirements.require", lambda *names: None)
-    path = tmp_path / "transfer.json"
-    path.write_text('{"settings": {}, "client": "speedy\\u001b"}')
-    assert main(f"{command} s3://bucket/key {tmp_path} --transfer {path}".split()) == 2
-    assert "'speedy\\x1b' is no pull client" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("words", ["pull --client direct", "sweep --client direct"])
-def test_two_names_of_a_client_are_refused(
+@pytest.mark.parametrize(
+    ("words", "client", "problem"),
+    [
+        ("pull", "speedy\x1b", r"'speedy\x1b' is no pull client"),
+        ("sweep", "speedy\x1b", r"'speedy\x1b' is no pull client"),
+        ("pull --client direct", "boto3", "found for the client 'boto3', not for direct"),
+        ("sweep --client direct", "boto3", "found for the client 'boto3', not for direct"),
+        ("transfer tune", "obstore", "found for the client 'obstore', not for transfer-manager"),
+        ("sweep --space transfer", "obstore", "settings of transfer-manager, not of 'obstore'"),
+    ],
+)
+def test_a_pull_takes_the_client_of_the_file_or_refuses_it(
     tmp_path: Path,
     words: str,
+    client: str,
+    problem: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("profiler.requirements.require", lambda *names: None)
     path = tmp_path / "transfer.json"
-    path.write_text('{"settings": {}, "client": "boto3"}')
+    path.write_text(json.dumps({"settings": {}, "client": client}))
     assert main(f"{words} s3://bucket/key {tmp_path} --transfer {path}".split()) == 2
-    assert "found for the client 'boto3', not for direct" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["transfer tune", "sweep --space transfer"])
-def test_what_varies_the_settings_pulls_with_the_client_whose_they_are(
-    tmp_path: Path,
-    command: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr("profiler.requirements.require", lambda *names: None)
-    path = tmp_path / "transfer.json"
-    path.write_text(json.dumps({"settings": {}, "client": "obstore"}))
-    words = f"{command} s3://bucket/key {tmp_path} --transfer {path}"
-    assert main(words.split()) == 2
-    told = capsys.readouterr().err
-    assert "transfer-manager" in told
-    assert "'obstore'" in told
+    assert problem in capsys.readouterr().err
