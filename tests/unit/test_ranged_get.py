@@ -140,7 +140,9 @@ def test_nothing_is_written_of_another_range(target: Target, told: dict[str, obj
     assert written(target) == b""
 
 
-@pytest.mark.parametrize("told", [{"ContentLength": 2049}, {"ETag": '"other"'}])
+@pytest.mark.parametrize(
+    "told", [{"ContentLength": 2049}, {"ContentLength": None}, {"ETag": '"other"'}]
+)
 @pytest.mark.parametrize("part", [range(len(CONTENT)), range(500, 700)])
 def test_nothing_is_written_of_an_object_that_is_not_the_one_listed(
     target: Target, told: dict[str, object], part: range

@@ -96,7 +96,7 @@ def _check(answer: Answer, remote: RemoteObject, part: range) -> None:
     """Other bytes than those asked for would be written over those of another part."""
     from botocore.parsers import ResponseParserError
 
-    etag, length = answer.get("ETag", remote.etag), answer["ContentLength"]
+    etag, length = answer.get("ETag", remote.etag), answer.get("ContentLength")
     if len(part) < remote.size_bytes:
         wanted = f"bytes {part.start}-{part.stop - 1}/{remote.size_bytes}"
         if answer.get("ContentRange") != wanted or length != len(part):
