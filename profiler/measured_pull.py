@@ -50,7 +50,7 @@ class PullMeasurement:
     `durable_seconds` is from the start of the pull until syncfs had returned, None when that was
     not asked for. `snapshot` covers the pull alone (not sync nor verification), None without a
     session; `why` is what an explanation of its writes takes, `writers_at_most` how many threads
-    could write at once, None when that is not known.
+    could write at once, None when a program wrote.
     """
 
     result: PullResult
@@ -102,11 +102,12 @@ def stalled_share(
 def _writing_threads(seen: int, at_most: int | None, workers: int, objects: int) -> int:
     """How many threads could write at a time, where `seen` did in all.
 
-    The kernel lets one write into a file at a time, so there are no more than `objects`. Threads
-    that came one after the other count as one: `at_most` so many write at once; None says nothing.
-    A worker has one at least.
+    Each of the `workers` has one at least, also where none of its writes is of a rule. Threads that
+    came one after the other count as one: `at_most` so many write at once, None for a program,
+    which one worker alone runs. One at a time writes into a file: no more than `objects` do.
     """
-    return max(1, min(max(workers, min(seen, at_most or seen)), objects))
+    at_once = max(1, seen) if at_most is None else max(workers, min(seen, at_most))
+    return max(1, min(at_once, objects))
 
 
 def measure_pull(

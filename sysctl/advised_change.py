@@ -110,7 +110,7 @@ def _evidence(recommendation: Recommendation, best: Side) -> Evidence:
         name: _sentence(context.get(key) or "")
         for name, key in {"measured_at": "started_at", "version": "version"}.items()
     }
-    names = ("host", "instance", "kernel", "source", "destination", "fstype")
+    names = ("host", "instance", "kernel", "source", "destination", "fstype", "client")
     return Evidence(
         verdict=_sentence(recommendation.verdict),
         ratio=interval.estimate,

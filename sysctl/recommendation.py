@@ -94,7 +94,8 @@ class Evidence:
     """What was measured, when, where, and what it says; `ratio_*` is of the times to return.
 
     `ratio_high` is None where a single pair bounds nothing. `at_risk_bytes` was in memory only at
-    most, `ceiling_bytes` is what a larger pull may have there.
+    most, `ceiling_bytes` is what a larger pull may have there. `client` pulled; empty where the
+    results do not say it.
     """
 
     verdict: str
@@ -118,6 +119,7 @@ class Evidence:
     ceiling_bytes: int
     present: Measured
     recommended: Measured
+    client: str = ""
 
 
 @dataclass(frozen=True)

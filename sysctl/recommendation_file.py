@@ -95,6 +95,10 @@ class _Fields:
         """Bounded text of one line that is safe to print."""
         return self.take(name, _is_text(MAX_SENTENCE), "a printable text of one line", "")
 
+    def later_sentence(self, name: str) -> str:
+        """The same; empty in files of before there was such a field."""
+        return self.sentence(name) if name in self._data else ""
+
     def folder(self, name: str) -> str:
         """An absolute path without `..`."""
         return self.take(name, _is_folder, "an absolute path", "/")
@@ -325,6 +329,7 @@ def _evidence(fields: _Fields) -> Evidence:
         ratio_high=fields.optional("ratio_high"),
         present=_measured(fields.child("present")),
         recommended=_measured(fields.child("recommended")),
+        client=fields.later_sentence("client"),
         **texts,
         **wholes,
     )

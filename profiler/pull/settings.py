@@ -105,7 +105,7 @@ def parse_settings(text: str) -> TransferSettings:
 
 
 def settings_for(text: str, client: str | None) -> tuple[TransferSettings, str | None]:
-    """The same, and the name of the client that pulls with them: `client`, else the file's.
+    """Settings as `parse_settings`, and the client that pulls with them: `client`, else the file's.
 
     None where neither names one. Raises UsageError, also where they name two.
     """

@@ -149,10 +149,11 @@ def _measured_line(recommendation: Recommendation) -> str:
     context, seen = recommendation.results.context, recommendation.present.observation
     memory = format_size(dirtyable_bytes_of(recommendation.results))
     instance = f"{context['instance']}, " if context.get("instance") else ""
+    client = f" by the client {context['client']}" if context.get("client") else ""
     return (
         f"Measured: {counted(seen.objects, 'object')}, {format_size(seen.bytes)}, from "
         f"{context.get('source', '?')} to {context.get('destination', '?')} "
-        f"({context.get('fstype', '?')}), on {context.get('host', '?')} ({instance}Linux "
+        f"({context.get('fstype', '?')}){client}, on {context.get('host', '?')} ({instance}Linux "
         f"{context.get('kernel', '?')}, {memory} of dirtyable memory), "
         f"{context.get('started_at', '?')}."
     )

@@ -41,7 +41,7 @@ def evidence_lines(change: RecommendedChange) -> list[str]:
         f"{format_size(evidence.available_bytes)} of memory available):",
         f"{counted(evidence.objects, 'object')}, {format_size(evidence.bytes)} "
         f"from {evidence.source or '?'}",
-        f"to {evidence.destination or '?'} ({evidence.fstype or '?'}).",
+        f"to {evidence.destination or '?'} ({evidence.fstype or '?'}){_by(evidence.client)}.",
         f"  present      {_side(evidence.present)}",
         f"  recommended  {_side(evidence.recommended)}",
         f"{evidence.verdict}.",
@@ -50,6 +50,10 @@ def evidence_lines(change: RecommendedChange) -> list[str]:
         "most",
         f"(with a larger pull up to {format_size(evidence.ceiling_bytes)}); a power loss takes it.",
     ]
+
+
+def _by(client: str) -> str:
+    return f", pulled by the client {client}" if client else ""
 
 
 def _joint_lines(change: RecommendedChange) -> list[str]:

@@ -41,3 +41,5 @@ def paused(system: System) -> Iterator[None]:
         except HostError as error:
             raise SystemExit(f"free page reporting cannot be paused: {error}") from None
         yield
+    if system.read(ORDER_FILE) != before:
+        raise SystemExit(f"free page reporting is still paused: write {before} to {ORDER_FILE}")

@@ -29,7 +29,7 @@ from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests
 
 CONTENT = {
-    "in/large": os.urandom(20 * MIB + 17),  # three ranges of 8 MiB
+    "in/large": os.urandom(20 * MIB + 17),  # ranges of 8 MiB and more
     "in/deep/er/threshold": os.urandom(8 * MIB),
     "in/deep/c d+e%20é.txt": b"a name that must be encoded",
     "in/empty": b"",

@@ -81,7 +81,7 @@ LASTING = {
     "corrupt": Fault("corrupt", after_bytes=1000),
     "wrong-checksum": Fault("wrong-checksum"),
 }
-#: What a client gets over by asking again; `large` comes in three ranges.
+#: What a client gets over by asking again; `large` comes in ranges.
 PASSING = {
     "slow-down": Fault("refuse", times=2, status=503, code="SlowDown"),
     "internal-error": Fault("refuse", times=2, status=500, code="InternalError"),

@@ -20,7 +20,7 @@ from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests
 
 CONTENT = {
-    "images/a.bin": os.urandom(20 * MIB + 17),  # three ranges of 8 MiB
+    "images/a.bin": os.urandom(20 * MIB + 17),  # ranges of 8 MiB and more
     "images/deep/er/b.bin": os.urandom(8 * MIB),  # exactly the threshold
     "images/deep/c d+e%20é.txt": b"a name that must be encoded",
     "images/empty": b"",

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import UsageError
+from profiler.pull.access import S3Access
+from profiler.pull.clients.catalogue import by_name
 from profiler.pull.settings import TransferSettings, parse_settings
 from profiler.pull.source import Location, Plan, RemoteObject
 from profiler.space import GRID_VALUES, Space, always_tried
-from profiler.tune.joint import combinations, present_transfer, swept_values
+from profiler.tune.joint import TrialWorkers, combinations, present_transfer, swept_values
 from sysctl.advise import advise
 from sysctl.advised_change import change_of
 from sysctl.apply.source import read_change
@@ -25,6 +27,7 @@ from sysctl.results import CANDIDATE, Results, TracePoint, load
 from sysctl.search.grid import Grid, build_grid
 from sysctl.search.staged import StagedSearch
 from sysctl.search.strategies import NAMES, make_strategy
+from sysctl.setting import Setting
 from sysctl.sweep import SweepPlan, run_sweep
 from sysctl.writeback import effective_thresholds
 from tests.unit.sweeps import CONTEXT, GIB, PRESENT, MadeUpBench
@@ -257,3 +260,22 @@ def test_the_knobs_are_the_settings_that_a_pull_takes(knob):
 
 def test_every_setting_of_a_pull_is_a_knob():
     assert {knob.name for knob in TRANSFER_KNOBS} == set(asdict(BASE))
+
+
+def test_a_trial_s_workers_pull_with_the_client_of_the_sweep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[object] = []
+
+    class Pool:
+        def __init__(self, access, settings, count, make_client) -> None:
+            made.append((settings.max_concurrency, make_client))
+
+        def start(self) -> None: ...
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("profiler.tune.joint.WorkerPool", Pool)
+    client = by_name("boto3")
+    with TrialWorkers(S3Access(), TransferSettings(), 1, client) as workers:
+        workers.fresh(Setting((), transfer=(("max_concurrency", 7),)))
+    assert made == [(7, client.make)]

@@ -28,6 +28,7 @@ MEASURED = PullMeasurement(
     verification=Verification({"MD5": 1, "size only": 1}, (Failure("[bold]bad", "differs"),), 0.1),
     snapshot=ProfileSnapshot((STATS,), Losses(), 0, StallStats(3, 2, 10**9), 2 * 10**9),
     worker_count=2,
+    writers_at_most=20,
 )
 
 
@@ -48,7 +49,7 @@ def test_the_stalled_share_is_of_all_workers_time() -> None:
 def test_a_client_that_writes_in_many_threads_has_so_much_more_time() -> None:
     """One thread writes into a file at a time, and those that came one after the other are one."""
     assert MEASURED.snapshot is not None
-    of_many = replace(MEASURED, snapshot=replace(MEASURED.snapshot, writers=40), writers_at_most=20)
+    of_many = replace(MEASURED, snapshot=replace(MEASURED.snapshot, writers=40))
     many_files = replace(of_many, result=replace(MEASURED.result, arrived=tuple(range(100))))
     assert many_files.stalled_share == 1 / (2 * 20)
     three_files = replace(of_many, result=replace(MEASURED.result, arrived=(0, 1, 2)))
@@ -57,6 +58,17 @@ def test_a_client_that_writes_in_many_threads_has_so_much_more_time() -> None:
     assert one_file.stalled_share == 1 / (2 * 1)
     one_each = replace(many_files, writers_at_most=2)
     assert one_each.stalled_share == 1 / (2 * 2)
+    assert one_each.writing_threads == 2
+
+
+def test_a_program_s_threads_are_those_that_were_seen_whatever_the_workers() -> None:
+    program = replace(MEASURED, worker_count=96, writers_at_most=None)
+    assert program.writing_threads == 1
+    assert MEASURED.snapshot is not None
+    for writers, threads in ((1, 1), (2, 2), (50, 3)):
+        seen = replace(program, snapshot=replace(MEASURED.snapshot, writers=writers))
+        assert seen.writing_threads == threads
+    assert replace(program, snapshot=None).writing_threads is None
 
 
 def test_sizes_and_limit_of_a_pull() -> None:
