@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from profiler.pull.clients.boto3_files import error_of
+from profiler.pull.clients.answers import error_of
 from profiler.pull.clients.direct import DirectClient
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject

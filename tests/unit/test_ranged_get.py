@@ -15,8 +15,9 @@ from botocore.exceptions import ClientError, ResponseStreamingError
 from botocore.parsers import ResponseParserError
 from s3transfer.exceptions import RetriesExceededError
 
+from profiler.pull.clients.answers import kept
 from profiler.pull.clients.direct import parts_of
-from profiler.pull.clients.ranged_get import Target, get, kept
+from profiler.pull.clients.ranged_get import Target, get
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from profiler.pull.access import S3Access
+from profiler.pull.clients.answers import head_object
 from profiler.pull.clients.interface import Answer, OnBytes
 from profiler.pull.request_times import OnRead, OnRequest, observe_requests
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
-
-
-def error_of(code: str) -> Exception:
-    """botocore's exception for S3's `code`, for what another library, or no answer, told."""
-    from botocore.exceptions import ClientError
-
-    error: Exception = ClientError({"Error": {"Code": code}}, "GetObject")
-    return error
-
-
-def head_object(client: Any, bucket: str, key: str, part: int | None = None) -> Answer:
-    """HeadObject's answer, with the checksum; of one `part` if wanted. Raises botocore's."""
-    which: dict[str, Any] = {} if part is None else {"PartNumber": part}
-    answer: Answer = client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED", **which)
-    return answer
 
 
 class Boto3Client:

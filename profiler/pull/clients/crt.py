@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from profiler.pull.access import S3Access
-from profiler.pull.clients.boto3_files import error_of, head_object
+from profiler.pull.clients.answers import error_of, head_object
 from profiler.pull.clients.interface import Answer, OnBytes
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from profiler.pull.access import S3Access
-from profiler.pull.clients.boto3_files import error_of, head_object
+from profiler.pull.clients.answers import error_of, head_object
 from profiler.pull.clients.interface import Answer, OnBytes
 from profiler.pull.clients.ranged_get import write_at
 from profiler.pull.settings import TransferSettings

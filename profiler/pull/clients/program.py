@@ -20,7 +20,7 @@ from contracts.text import printable
 from contracts.trust import UntrustedError, path_of, walk
 from profiler.processes import die_with_parent
 from profiler.pull.access import S3Access
-from profiler.pull.clients.boto3_files import head_object
+from profiler.pull.clients.answers import head_object
 from profiler.pull.clients.interface import Answer, OnBytes, PrefixSource
 from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings

@@ -11,13 +11,11 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from profiler.pull.clients.boto3_files import error_of
+from profiler.pull.clients.answers import error_of
 from profiler.pull.clients.interface import Answer, OnBytes
 from profiler.pull.source import RemoteObject
 
 _ATTEMPTS = 5  # as s3transfer's num_download_attempts
-#: Of an answer, beside its checksums: what a verification reads.
-KEPT_FIELDS = ("ContentLength", "ETag", "ServerSideEncryption", "SSECustomerAlgorithm")
 
 
 @dataclass(frozen=True)
@@ -33,15 +31,6 @@ class Target:
     descriptor: int
     block_bytes: int
     writing: threading.Lock = field(default_factory=threading.Lock)
-
-
-def kept(answer: Answer) -> Answer:
-    """Of an answer what a verification reads."""
-    return {
-        name: value
-        for name, value in answer.items()
-        if name in KEPT_FIELDS or name.startswith("Checksum")
-    }
 
 
 def get(client: Any, target: Target, part: range, on_bytes: OnBytes) -> Answer:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from profiler.pull.access import S3Access
-from profiler.pull.clients.boto3_files import head_object
+from profiler.pull.clients.answers import head_object, kept
 from profiler.pull.clients.interface import Answer, OnBytes
-from profiler.pull.clients.ranged_get import kept
 from profiler.pull.request_times import OnRead, OnRequest, observe_requests
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
