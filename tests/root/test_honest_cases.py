@@ -83,13 +83,16 @@ def test_a_burst_far_larger_than_memory_names_the_volume_it_needs(tmp_path):
     said, document = advised(output, tmp_path)
     assert document["case"] == "burst beyond memory"
     assert "No change recommended: the burst of 2.00 GiB is beyond this host's memory" in said
-    needed = re.search(
-        r"What would help: a volume that writes ([\d.]+) MiB/s, ([\d.]+) times", said
-    )
-    device = re.search(r"the device writes ([\d.]+) MiB/s", said)
-    assert float(device[1]) == pytest.approx(200, rel=0.1)
-    assert float(needed[1]) > 1.2 * float(device[1])
-    assert float(needed[2]) == pytest.approx(float(needed[1]) / float(device[1]), rel=0.05)
+    rate = r"([\d.]+) ([MG]iB)/s"
+    needed = re.search(rf"What would help: a volume that writes {rate}, ([\d.]+) times", said)
+    device = re.search(rf"the device writes {rate}", said)
+    assert bytes_of(device) == pytest.approx(200 * MIB, rel=0.1)
+    assert bytes_of(needed) > 1.2 * bytes_of(device)
+    assert float(needed[3]) == pytest.approx(bytes_of(needed) / bytes_of(device), rel=0.05)
+
+
+def bytes_of(rate: re.Match[str]) -> float:
+    return float(rate[1]) * {"MiB": MIB, "GiB": 1024 * MIB}[rate[2]]
 
 
 def test_small_files_on_a_volume_of_few_operations_are_no_matter_of_thresholds(tmp_path):
