@@ -4,8 +4,9 @@
 `.venv-awscli` first: Markdown on standard output. The destination is in /var/tmp or TMPDIR,
 whichever is not in memory. Client and server share the host's cores: read ratios. It takes
 long and writes hundreds of GiB; run as root on a quiet host (else it sees no stalls):
-`python -m tests.bench.bench_clients [--keep-free-memory] [ROUNDS [WORKLOAD…]]`. The option keeps a
-hypervisor from taking back what memory is free (`tests/bench/page_reporting.py`).
+`python -m tests.bench.bench_clients [--keep-free-memory] [ROUNDS [WORKLOAD…]]`. The option,
+or `make bench KEEP_FREE_MEMORY=1`, keeps a hypervisor from taking back what memory is free
+(`tests/bench/page_reporting.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tests.bench.figures import Estimate, print_goal, rounds_wanted
 from tests.bench.page_reporting import paused
 
 ROUNDS = 4
-KEEP = "--keep-free-memory"
+KEEP, KEEP_VARIABLE = "--keep-free-memory", "KEEP_FREE_MEMORY"
 REPOSITORY = Path(__file__).parents[2]
 DEFAULT, LOOP = "direct", "boto3"
 #: The plain loop takes minutes for each pull of it, and the row of 1000x1MiB says the same of it.
@@ -101,9 +102,10 @@ def print_goals(row: dict[str, Any]) -> None:
 
 def main() -> None:
     prepare_environment()
+    keeps_free_memory = KEEP in sys.argv or KEEP_VARIABLE in os.environ
+    sys.argv = [word for word in sys.argv if word != KEEP]
     with contextlib.ExitStack() as stack:
-        if KEEP in sys.argv:
-            sys.argv.remove(KEEP)
+        if keeps_free_memory:
             stack.enter_context(paused(System()))
             stack.enter_context(terminable())
         run()
