@@ -91,7 +91,7 @@ def test_writes_to_a_logical_volume_are_counted_once(tmp_path: Path) -> None:
     with logical_volume() as device, formatted(device, tmp_path / "volume") as target:
         document = profiled(target, requests)
         [figure] = [line for line in document["why"]["figures"] if " requests, " in line]
-    assert f"wrote {requests * 4}.0 KiB" in figure
+    assert f"wrote {requests * 4} KiB in {requests} requests" in figure
 
 
 def test_a_sweep_onto_a_logical_volume(source: lab.Lab, tmp_path: Path) -> None:

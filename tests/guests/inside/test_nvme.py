@@ -49,7 +49,7 @@ def test_its_requests_are_counted(target: Path) -> None:
     document = json.loads(done.stdout)
     assert document["findings"][1]["value"] >= requests
     [figure] = [line for line in document["why"]["figures"] if line.startswith("nvme0n1: ")]
-    assert f"wrote {requests * size // 1024}.0 KiB" in figure
+    assert f"wrote {requests * size // 1024} KiB in {requests} requests" in figure
 
 
 def test_a_sweep_with_knobs_of_the_disk_leaves_it_as_it_was(
