@@ -52,6 +52,8 @@ setup(
             "pytest>=8.4,<9",
             "pytest-xdist>=3.8,<4",  # for the tests that share nothing of the host
             "scipy>=1.13,<2",  # what our own statistics are compared with
+            "pip>=22.3",  # `pip --python`; with setuptools it builds and installs the wheel
+            "setuptools>=70.1,<83",
         ],
         "check": [
             "clang-format>=23.1,<23.2",
