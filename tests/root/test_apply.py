@@ -22,7 +22,7 @@ from sysctl.host.changes import MountOriginal
 from sysctl.host.devices import disk_of
 from sysctl.host.host import WRITER, Host, state_directory
 from sysctl.host.mount_table import mount_at
-from sysctl.host.sysctls import read_writeback, write_writeback
+from sysctl.host.sysctls import dirtyable_bytes, read_writeback, write_writeback
 from sysctl.recommendation import SysctlAdvice
 from tests.root.labs import SYSTEM, command, guarded, start, volume, writewise
 from tests.unit.studies import Study, ratio
@@ -42,7 +42,8 @@ def recommendation(tmp_path):
     change = change_of(advise(Study().tried(ratio(60), 3.6).results))
     advices = tuple(SysctlAdvice(name, value, 0, "as measured") for name, value in WANTED.items())
     path = tmp_path / "recommendation.json"
-    path.write_text(json.dumps(replace(change, sysctls=advices).to_json()))
+    evidence = replace(change.evidence, dirtyable_bytes=dirtyable_bytes(SYSTEM))
+    path.write_text(json.dumps(replace(change, sysctls=advices, evidence=evidence).to_json()))
     path.chmod(0o600)
     originals = read_writeback(SYSTEM)
     with guarded(tmp_path):
