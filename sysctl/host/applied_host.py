@@ -67,13 +67,18 @@ class AppliedHost(Host):
         """
         present = sysctls.read_writeback(self.system)
         is_change = any(present.get(name) != value for name, value in values.items())
-        if is_change or for_boots or stands_for:
+        if is_change or for_boots or (stands_for and not self._stand_for(values, stands_for)):
             memory_bytes = sysctls.read_meminfo_bytes(self.system, "MemTotal")
             change = AppliedSysctls(
                 *(present, dict(values), self._at()), dict(stands_for or {}), memory_bytes
             )
             self._record(change)
             sysctls.write_writeback(self.system, values)
+
+    def _stand_for(self, values: Mapping[str, int], stands_for: Mapping[str, int]) -> bool:
+        """Whether the last journaled sysctls say that already."""
+        last = [each for each in self.applied() if isinstance(each, AppliedSysctls)][-1:]
+        return any((each.values, each.stands_for) == (values, stands_for) for each in last)
 
     def apply_knobs(self, disk: devices.Disk, values: Mapping[str, str]) -> None:
         """Set knobs of a disk to stay. Raises HostError when one is refused or did not take."""

@@ -278,6 +278,14 @@ def test_a_journal_of_an_earlier_version_is_still_read(system, recommendation, c
     assert main.main(["rollback"]) == 0 and system.values()["dirty_ratio"] == 20
 
 
+def test_applying_it_again_writes_nothing_into_the_journal(system, recommendation):
+    apply(recommendation)
+    before = (state_directory() / "applied.journal").read_text()
+    apply(recommendation)
+    after = (state_directory() / "applied.journal").read_text()
+    assert after.count('"change"') == before.count('"change"')
+
+
 def test_a_rollback_brings_the_ratio_back(system, recommendation):
     before = system.state()
     apply(recommendation, "--persist")
