@@ -12,6 +12,7 @@ from profiler.lab import lab
 from sysctl.advise import advise
 from sysctl.advised_change import change_of
 from sysctl.host.mount_table import mount_at
+from sysctl.host.sysctls import dirtyable_bytes
 from tests.root.labs import SYSTEM, endpoint_arguments, writewise
 from tests.unit.studies import Study, ratio
 
@@ -73,8 +74,9 @@ def recommended_knobs(
 
 
 def recommended_sysctls(values: Mapping[str, int], folder: Path) -> Path:
-    """Write a recommendation of these sysctls alone."""
+    """Write a recommendation of these sysctls alone, measured with this host's memory."""
     document = change_of(advise(Study().tried(ratio(60), 3.6).results)).to_json()
+    document["evidence"]["dirtyable_bytes"] = dirtyable_bytes(SYSTEM)
     document["sysctls"] = [
         {"name": name, "value": value, "present": 0, "reason": "why"}
         for name, value in values.items()
