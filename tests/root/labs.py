@@ -53,9 +53,15 @@ def host_state() -> dict[str, object]:
 
 
 def caps() -> list[str]:
-    """The lines of the root group's throttle files (v1); none on a host with v2 alone."""
-    files = sorted(Path("/sys/fs/cgroup/blkio").glob("blkio.throttle.*_device"))
-    return [f"{file.name} {line}" for file in files for line in file.read_text().splitlines()]
+    """The lines of the throttle files (v1) and of `io.max` (v2), of the root group and below it."""
+    top = Path("/sys/fs/cgroup")
+    names = ("blkio/blkio.throttle.*_device", "blkio/*/blkio.throttle.*_device", "*/io.max")
+    files = sorted(file for name in names for file in top.glob(name))
+    return [
+        f"{file.relative_to(top)} {line}"
+        for file in files
+        for line in file.read_text().splitlines()
+    ]
 
 
 def processes() -> list[str]:

@@ -5,7 +5,6 @@ Each refusal is real: the kernel, or a mount namespace of the test's own, makes 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -14,12 +13,12 @@ import resource
 import struct
 import subprocess
 import sys
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.root import groups
 from tests.root.mount_namespaces import (
     DEBUGFS_MOUNTED,
     TRACEFS_MOUNTED,
@@ -163,28 +162,10 @@ def test_a_limit_of_address_space(tmp_path: Path, limit_mib: int) -> None:
     assert "ulimit -v" in said
 
 
-@contextlib.contextmanager
-def memory_group(limit_bytes: int) -> Iterator[Path]:
-    """A control group of the test's own with a limit of memory; version 1 or 2."""
-    v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
-    parent, limit = (v1, "memory.limit_in_bytes") if v1.is_dir() else (v2, "memory.max")
-    group = parent / f"writewise-test-{uuid.uuid4().hex[:8]}"
-    group.mkdir()
-    try:
-        if not (group / limit).exists():
-            pytest.skip(f"{parent} has no memory controller; mount one, or delegate it there")
-        (group / limit).write_text(str(limit_bytes))
-        yield group
-    finally:
-        group.rmdir()
-
-
 @pytest.mark.parametrize("limit_mib", [48, 64])
 def test_a_control_group_without_memory_for_the_compiler(tmp_path: Path, limit_mib: int) -> None:
     """The kernel kills the compiler, and Writewise lives to tell it."""
-    with memory_group(limit_mib * MIB) as group:
-        said = profile(
-            tmp_path, before=lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
-        )
+    with groups.limited(limit_mib * MIB) as (group, _):
+        said = profile(tmp_path, wrapper=groups.inside(group))
     assert "not enough memory to load the probes" in said
     assert "raise the limit" in said
