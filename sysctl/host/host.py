@@ -257,7 +257,8 @@ class Host:
         properties = [word for name in asked for word in (name, "b", "true")]
         self.system.run(
             [
-                *("busctl", "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1"),
+                "busctl",
+                *("call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1"),
                 *("org.freedesktop.systemd1.Manager", "StartTransientUnit", "ssa(sv)a(sa(sv))"),
                 *(unit, "fail", str(len(asked)), *properties, "0"),
             ]

@@ -25,6 +25,11 @@ def is_emulated() -> bool:
     return "TCG" in Path("/proc/cpuinfo").read_text()
 
 
+#: How many times longer programs may take here. Limits of time and amounts of work scale by it;
+#: lower limits of time do not: nothing is faster on an emulated CPU.
+SLOWNESS = 20 if is_emulated() else 1
+
+
 def needs_real_cpus(claim: str) -> None:
     """Skip what is a claim about time where CPUs are emulated."""
     if is_emulated():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.root.hosts import SLOWNESS
 from tests.root.mount_namespaces import apart
 
 ROOT = Path(__file__).parents[2]
@@ -63,5 +64,5 @@ def test_a_volume_can_be_unmounted_and_detached(
 ) -> None:
     words = [sys.executable, "-c", starting + SCRIPT, tmp_path]
     command = [*apart("", propagation=propagation), *map(str, words)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120 * SLOWNESS)
     assert (done.stdout, done.stderr) == ("free\n", "")

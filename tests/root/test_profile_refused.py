@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.root import groups
+from tests.root.hosts import SLOWNESS
 from tests.root.mount_namespaces import (
     DEBUGFS_MOUNTED,
     TRACEFS_MOUNTED,
@@ -46,7 +47,7 @@ def profile(
     mark = tmp_path / "mark"
     command = [*map(str, wrapper), *WRITEWISE, "--", "touch", str(mark)]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, preexec_fn=before
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60 * SLOWNESS, preexec_fn=before
     )
     assert done.returncode == expected, done.stderr
     assert "Traceback" not in done.stderr
