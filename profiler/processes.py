@@ -1,4 +1,4 @@
-"""Processes that leave nothing: they end with the one that started them, and so do their mounts."""
+"""Processes that leave nothing: they end with the one that started them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import signal
 
 PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
-_CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
-_MS_REC, _MS_PRIVATE = 1 << 14, 1 << 18  # include/uapi/linux/mount.h
 
 
 def die_with_parent(parent_pid: int, signal_number: int = signal.SIGKILL) -> None:
@@ -23,17 +21,3 @@ def die_with_parent(parent_pid: int, signal_number: int = signal.SIGKILL) -> Non
         raise OSError(error, os.strerror(error))
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), signal_number)
-
-
-def keep_mounts_to_itself() -> None:
-    """Have what this process mounts be seen by its children alone, and end with them.
-
-    Raises OSError: EPERM without CAP_SYS_ADMIN.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if (
-        libc.unshare(_CLONE_NEWNS) != 0
-        or libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None) != 0
-    ):
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))

@@ -54,6 +54,7 @@ class PullBench:
     """Implements `sysctl.sweep.Bench` by real pulls. `say` tells what a trial is doing.
 
     `deleting` is entered while a trial's files are deleted (`profiler/lab/lab.py`, uncapped).
+    `cap_problem` returns why the volume is not capped as it was meant to be, else None.
     `disk` holds the destination; None where it is not on one disk, whose knobs could be set.
     The first pull that waits for the device is read back whole; after that sizes are checked, as
     reading all of it takes as long as a pull. `fresh_pool` makes each trial's workers where the
@@ -71,6 +72,7 @@ class PullBench:
     say: Callable[[str], None]
     on_phase: OnPhase
     deleting: Callable[[], AbstractContextManager[None]] = nullcontext
+    cap_problem: Callable[[], str | None] = lambda: None
     disk: Disk | None = None
     fresh_pool: Callable[[Setting], WorkerPool] | None = None
     _is_verified: bool = field(default=False, init=False)
@@ -124,6 +126,7 @@ class PullBench:
                 thresholds = read_thresholds(self.host.system)
                 dirtyable = dirtyable_bytes(self.host.system)
                 dirtied_before = read_dirtied_bytes(self.host.system)
+                _require_cap(self.cap_problem())
                 self.say("pulling")
                 measured = self._pull(folder, durable, stop_after_s)
                 dirtied = read_dirtied_bytes(self.host.system) - dirtied_before
@@ -159,11 +162,20 @@ class PullBench:
             raise HostError(f"{self.destination} takes no files: {error.message}", hint) from None
 
     def _pull(self, folder: Path, durable: bool, stop_after_s: float | None) -> PullMeasurement:
+        lost: str | None = None
+
+        @contextmanager
+        def deleting() -> Iterator[None]:
+            nonlocal lost
+            lost = self.cap_problem()
+            with nullcontext() if lost else self.deleting():
+                yield
+
         try:
             measured = measure_pull(
                 self.pool,
                 self.plan,
-                Destination(folder, self.deleting),
+                Destination(folder, deleting),
                 self.session,
                 durable=durable,
                 keep=False,
@@ -173,6 +185,7 @@ class PullBench:
             )
         except PullStoppedError as stopped:
             raise StoppedEarly from stopped
+        _require_cap(lost)
         self._is_verified |= durable and not measured.failures
         if measured.failures:
             first = measured.failures[0]
@@ -226,6 +239,11 @@ def trace_of(timeline: Timeline | None, names: set[str]) -> tuple[TracePoint, ..
         )
         for sample in timeline.samples[::step]
     )
+
+
+def _require_cap(problem: str | None) -> None:
+    if problem:
+        raise HostError(problem, "take the lab down and up again")
 
 
 def whole_pages_bytes(plan: Plan) -> int:

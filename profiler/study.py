@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -17,6 +17,7 @@ from contracts.model import Contract
 from contracts.units import counted
 from contracts.writing import remove
 from profiler.lab import lab
+from profiler.lab.cap import join
 from profiler.measured_pull import Phase
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import DEFAULT
@@ -32,7 +33,7 @@ from sysctl.budget import Budget
 from sysctl.host.devices import Disk, disk_of, steady_values
 from sysctl.host.disk_identity import disk_identity
 from sysctl.host.host import Host
-from sysctl.host.mount_table import Mount, is_below, mount_of
+from sysctl.host.mount_table import Mount, mount_of
 from sysctl.host.mounts import present_words
 from sysctl.host.sysctls import dirtyable_bytes, read_available_bytes, read_writeback
 from sysctl.host.system import HostError, System
@@ -276,16 +277,13 @@ def _not_reached(request: StudyRequest, study: Study) -> list[LeftOut]:
     return items
 
 
-def _deleting(destination: Path, host: Host) -> Callable[[], AbstractContextManager[None]]:
-    """On the lab's own volume: without its cap, so that a trial is reset in a moment."""
-    present = lab.status() if is_below(str(destination), str(lab.folder())) else None
-    return partial(lab.uncapped, present, host) if present else nullcontext
-
-
 @contextmanager
 def _bench(
     request: StudyRequest, host: Host, destination: Path, study: Study, view: View
 ) -> Iterator[PullBench]:
+    present = lab.at(destination)
+    if present is not None:  # its cap holds for the members of a group, and their children
+        join(present.cap.group, host.system)
     trial_workers = TrialWorkers(request.access, request.transfer, request.workers, request.client)
     with trial_workers as workers, Instruments() as instruments:
         pool = workers.fresh(study.sweep_plan.present)
@@ -301,7 +299,8 @@ def _bench(
             limits=limits,
             say=view.doing,
             on_phase=view.phase,
-            deleting=_deleting(destination, host),
+            deleting=partial(lab.uncapped, present, host) if present else nullcontext,
+            cap_problem=partial(lab.cap_problem, present) if present else lambda: None,
             disk=study.disk,
             fresh_pool=workers.fresh if request.space.transfer else None,
         )

@@ -10,6 +10,7 @@ It is *invalid*, with its reason kept and printed, when
 - a sysctl, a mount option or a knob of the disk does not read back as it was set, or is another
   one after the pull than before it;
 - an object failed;
+- the cap of the lab's volume was lost before its files were deleted;
 - the memory that may be dirty differs by more than `MAX_MEMORY_CHANGE` from the median of the three
   runs before it, valid or not: one run that is out of line does not count, and where the memory has
   changed for good the third attempt does;

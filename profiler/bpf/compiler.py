@@ -9,8 +9,10 @@ The descriptor is a socket that keeps messages apart, each a JSON object. One co
 compile. Several go: descriptors by name (`give`), and at the end `done`, or `failed`, in which case
 everything is detached again. What the compiler and the kernel's verifier say goes to stderr.
 
-Where tracefs is not mounted it is, in a mount namespace that ends with this process: nobody else
-ever sees the mount, and none is left behind however the process dies.
+It mounts in a mount namespace that ends with this process: tracefs where that is not mounted, and
+a short list of symbols. Nobody else ever sees these mounts, and none is left behind however the
+process dies. The copies of others' mounts in that namespace are unmounted at once: a volume that
+somebody unmounts meanwhile would stay busy until this process ends.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import select
 import socket
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +42,9 @@ DESCRIPTORS_PER_MESSAGE = 200
 _CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8  # include/uapi/linux/mount.h
 _MS_BIND, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
+_MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8  # include/linux/fs.h
+#: Mounts at and below these stay in a namespace of ours, and hold no volumes.
+_SYSTEM_TREES = ("/dev", "/etc", "/proc", "/sys")
 
 
 class FailureError(Exception):
@@ -83,16 +90,56 @@ def compile_and_attach(bcc: Any, request: Mapping[str, Any]) -> Any:
     return bpf
 
 
-def part_from_mounts_of_others() -> FailureError | None:
-    """See to it that what is mounted from here on nobody else sees, and ends with this process.
+def keep_mounts_to_itself(needed: Iterable[str]) -> None:
+    """Give this process a mount namespace of its own, which ends with it and with its children.
 
-    Returns why not: a container that forbids it, or a root that is no mount point, as in a chroot.
+    Only the mounts that `needed` paths lie on stay in it, and those of `_SYSTEM_TREES`. Raises
+    OSError: EPERM in a container that forbids it, EINVAL where the root is no mount point (chroot).
     """
+    paths = {os.path.realpath(path) for path in needed}
+    system_call("unshare", _CLONE_NEWNS)
+    system_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    while sum(_is_detached(target) for target in reversed(_not_needed(paths))):
+        pass  # what these had covered comes to light
+
+
+def _not_needed(paths: Iterable[str]) -> list[str]:
+    """Mount points on the way to none of the paths, in the order of the mount table."""
+    table = Path("/proc/self/mountinfo").read_bytes()
+    escaped = (line.split()[4] for line in table.splitlines())
+    targets = [os.fsdecode(re.sub(rb"\\([0-7]{3})", _unescaped, each)) for each in escaped]
+    return [
+        target
+        for target in targets
+        if not any(_is_below(path, target) for path in paths)
+        and not any(_is_below(target, tree) for tree in _SYSTEM_TREES)
+    ]
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    return bytes([int(found[1], 8)])
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _is_detached(target: str) -> bool:
+    """Unmount it from the namespace; False where another mount covers it."""
     try:
-        system_call("unshare", _CLONE_NEWNS)
-        system_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
-    except FailureError as failure:
-        return failure
+        system_call("umount2", os.fsencode(target), _MNT_DETACH | _UMOUNT_NOFOLLOW)
+    except OSError:
+        return False
+    return True
+
+
+def part_from_mounts_of_others() -> FailureError | None:
+    """See to it that what is mounted from here on nobody else sees; returns why not."""
+    needed = (sys.prefix, sys.base_prefix, *sys.path, str(HEADERS_FOLDER), tempfile.gettempdir())
+    try:
+        keep_mounts_to_itself(needed)
+    except OSError as error:
+        return FailureError("tracefs", str(error.strerror))
     return None
 
 
@@ -103,7 +150,7 @@ def shorten_kallsyms() -> None:
     check_bpf_probe_read_kernel). Uncovered, it only takes longer.
     """
     short = os.fsencode(HEADERS_FOLDER / "kallsyms")
-    with contextlib.suppress(FailureError):
+    with contextlib.suppress(OSError):
         system_call("mount", short, b"/proc/kallsyms", None, _MS_BIND, None)
 
 
@@ -117,14 +164,21 @@ def see_tracefs(failure: FailureError | None) -> None:
     if failure is not None:
         raise failure
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-    system_call("mount", b"tracefs", os.fsencode(TRACEFS), b"tracefs", flags, None)
+    try:
+        system_call("mount", b"tracefs", os.fsencode(TRACEFS), b"tracefs", flags, None)
+    except OSError as error:
+        raise FailureError("tracefs", str(error.strerror)) from None
 
 
 def system_call(name: str, *arguments: object) -> None:
-    """Call the C library's function of that name, which returns 0 or sets errno."""
+    """Call the C library's function of that name, which returns 0 or sets errno.
+
+    Raises OSError, whose text names the function.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
-        raise FailureError("tracefs", f"{name}() says {os.strerror(ctypes.get_errno())}")
+        error = ctypes.get_errno()
+        raise OSError(error, f"{name}() says {os.strerror(error)}")
 
 
 def functions_here(request: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -181,11 +235,11 @@ def by_text(descriptors: Mapping[bytes, Any]) -> dict[str, Any]:
 def serve(connection: socket.socket) -> Any:
     """The BCC module that was asked for."""
     try:
+        bcc = bcc_class()  # while the request is still being made
         failure = part_from_mounts_of_others()
         see_tracefs(failure)
         if failure is None:
             shorten_kallsyms()
-        bcc = bcc_class()  # while the request is still being made
         warm_up(bcc, connection)
     finally:
         request = connection.recv(REQUEST_BYTES)  # unread, it would undo the answer (ECONNRESET)

@@ -71,16 +71,13 @@ def _heading(console: Console, text: str) -> None:
 def _sweep(present: Lab, console: Console, folder: Path) -> Results:
     from contracts.loading import load_contract
     from contracts.writing import make_directories, remove
-    from profiler.lab import cap
     from profiler.pull.access import S3Access
     from profiler.pull.settings import TransferSettings
     from profiler.pull.source import parse_location
     from profiler.report.sweep_view import shown_sweep
     from profiler.study import StudyRequest, run_study
     from sysctl.budget import Budget
-    from sysctl.host.system import System
 
-    cap.join(present.cap.group, System())
     make_directories(folder)
     output = folder / "results.json"
     remove(output)

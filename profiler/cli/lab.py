@@ -76,7 +76,10 @@ def _status() -> int:
         print("lab: down")
         return 1
     _print(present)
-    return 0
+    problem = lab.cap_problem(present)
+    if problem:
+        print(f"warning: {problem}\n  → writewise lab down, then writewise lab up")
+    return 1 if problem else 0
 
 
 def _print(made: Lab) -> None:

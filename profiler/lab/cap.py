@@ -3,6 +3,9 @@
 v1: the *root* group's throttle files cap buffered write-back too. v2: only a group of its own can
 be capped, and only what processes inside it dirty is charged to it: the processes under test must
 join the group. Kernel: Documentation/admin-guide/cgroup-v1/blkio-controller.rst and cgroup-v2.rst.
+
+With systemd the group is a slice that asks for the `io` controller. At a daemon-reload systemd
+disables each controller that none of its units asks for, and the limits of all groups go with it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from sysctl.host.system import HostError, System
 
 _V1_KINDS = ("write_bps", "read_bps", "write_iops", "read_iops")
 _V2_GROUP = "writewise-lab"
+#: sd_booted(3): there where systemd is the init of this host.
+_BOOTED = "/run/systemd/system"
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,15 @@ class Cap:
         """Journal and set it."""
         for path, setting, clearing in self.lines:
             host.cap_device(path, setting, clearing)
+
+    def lost(self, system: System) -> str | None:
+        """Return what of it is no longer in force; None while all of it is. Raises HostError."""
+        for path, setting, _ in self.lines:
+            if not system.exists(path):
+                return f"{path} is gone"
+            if setting not in system.read(path).splitlines():
+                return f"{path} has no longer the line {setting!r}"
+        return None
 
     def lift(self, host: Host, backing_file: Path) -> None:
         """Clear it until `host` takes that back; `backing_file` is the device's."""
@@ -72,13 +86,21 @@ def _v1(folder: str, device: str, rate_bytes_per_s: int, iops: int) -> Cap:
 
 
 def _v2(host: Host, folder: str, device: str, rate_bytes_per_s: int, iops: int) -> Cap:
-    group = f"{folder}/{_V2_GROUP}"
-    for controller in ("io", "memory"):  # write-back is charged to a group only with both
-        host.enable_controller(folder, controller)
-    host.make_cgroup(Path(group))
+    group = _make_group(host, folder, device)
     setting = f"rbps={rate_bytes_per_s} wbps={rate_bytes_per_s} riops={iops} wiops={iops}"
     clearing = "rbps=max wbps=max riops=max wiops=max"
     return Cap(((f"{group}/io.max", f"{device} {setting}", f"{device} {clearing}"),), group)
+
+
+def _make_group(host: Host, folder: str, device: str) -> str:
+    """Make a group with `io` and `memory`: without both, write-back is charged to no group."""
+    if host.system.exists(_BOOTED):
+        unit = f"writewise_lab_{device.replace(':', '_')}.slice"
+        return host.start_slice(unit, f"{folder}/{unit}", ("io", "memory"))
+    for controller in ("io", "memory"):
+        host.enable_controller(folder, controller)
+    host.make_cgroup(Path(f"{folder}/{_V2_GROUP}"))
+    return f"{folder}/{_V2_GROUP}"
 
 
 def join(group: str | None, system: System) -> None:

@@ -24,7 +24,8 @@ from typing import IO, Any, cast
 from contracts.environment import for_programs
 from contracts.errors import UsageError, WritewiseError
 from profiler.lab.cap import Cap, plan_cap
-from sysctl.host.host import Host, state_directory
+from sysctl.host.host import WRITER, Host, state_directory
+from sysctl.host.mount_table import is_below
 from sysctl.host.probe import make_file_system
 from sysctl.host.sysctls import read_available_bytes
 from sysctl.host.system import HostError, System, host_errors
@@ -138,6 +139,22 @@ def status() -> Lab | None:
     if _is_abandoned(lab, System()):
         raise HostError("the lab was left half made, or by a run that ended", "writewise lab down")
     return lab
+
+
+def at(destination: Path) -> Lab | None:
+    """Return the lab that is up if `destination` is on its volume. Raises HostError."""
+    return status() if is_below(str(destination), str(folder())) else None
+
+
+def cap_problem(lab: Lab) -> str | None:
+    """Return why the volume's cap does not hold; None while it does. Raises HostError.
+
+    A sweep lifts the cap for moments (`uncapped`), which is no problem.
+    """
+    lost = lab.cap.lost(System())
+    if lost is None or Host(state_directory(), WRITER).is_cap_lifted():
+        return None
+    return f"the cap of the lab's volume is lost: {lost}"
 
 
 def _is_abandoned(lab: Lab | None, system: System) -> bool:

@@ -29,7 +29,7 @@ _SETTINGS: tuple[tuple[str, ...], ...] = (
 )
 #: A line of our own file in /etc/sysctl.d (`sysctl/render/sysctl_d.py`).
 _ASSIGNMENT = re.compile(r"^(vm\.[a-z_]+) = ([0-9]+)$", re.MULTILINE)
-_TRANSIENT = "/run/systemd/transient"
+TRANSIENT_UNITS = "/run/systemd/transient"
 
 
 def _words(values: Mapping[str, object]) -> str:
@@ -276,12 +276,12 @@ class TrialPeriod:
 
     def undo(self, system: System) -> None:
         """Stop the timer, if it is there: it is a transient one, and gone once it has elapsed."""
-        if system.exists(f"{_TRANSIENT}/{self.unit}.timer"):
+        if system.exists(f"{TRANSIENT_UNITS}/{self.unit}.timer"):
             system.run(["systemctl", "stop", f"{self.unit}.timer"])
 
     def restoring(self, system: System) -> str:
         """What `undo` would do now, in words; empty when that is nothing."""
-        is_there = system.exists(f"{_TRANSIENT}/{self.unit}.timer")
+        is_there = system.exists(f"{TRANSIENT_UNITS}/{self.unit}.timer")
         return f"no trial period until {self.ends_at}" if is_there else ""
 
     def left_alone(self, system: System) -> list[str]:

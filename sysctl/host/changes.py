@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Union
 
 from sysctl.host import devices, mounts
 from sysctl.host.applied import (
+    TRANSIENT_UNITS,
     AppliedKnobs,
     AppliedMount,
     AppliedSysctls,
@@ -233,13 +234,36 @@ class NewGroup:
         """Move its processes to its parent and remove it."""
         if not system.exists(self.path):
             return
-        for pid in system.read(f"{self.path}/cgroup.procs").split():
-            system.write(f"{Path(self.path).parent}/cgroup.procs", pid)
+        _move_to_parent(system, self.path)
         with host_errors(f"remove the control group {self.path}"):
             system.path(self.path).rmdir()
 
     def __str__(self) -> str:
         return f"no control group {Path(self.path).name}"
+
+
+@dataclass(frozen=True)
+class NewSlice:
+    """A transient slice of systemd's that was not there before, and its control group (v2)."""
+
+    kind: ClassVar[str] = "new-slice"
+    unit: str
+    path: str
+
+    def undo(self, system: System) -> None:
+        """Move its processes to its parent and stop it: systemd then removes the group."""
+        if system.exists(self.path):
+            _move_to_parent(system, self.path)
+        if system.exists(f"{TRANSIENT_UNITS}/{self.unit}"):
+            system.run(["systemctl", "stop", self.unit])
+
+    def __str__(self) -> str:
+        return f"no control group {self.unit}"
+
+
+def _move_to_parent(system: System, group: str) -> None:
+    for pid in system.read(f"{group}/cgroup.procs").split():
+        system.write(f"{Path(group).parent}/cgroup.procs", pid)
 
 
 @dataclass(frozen=True)
@@ -308,6 +332,7 @@ Change = Union[
     DeviceCap,
     LiftedCap,
     NewGroup,
+    NewSlice,
     GroupController,
     ChildProcess,
 ]
@@ -323,6 +348,7 @@ KINDS: tuple[type[Change], ...] = (
     DeviceCap,
     LiftedCap,
     NewGroup,
+    NewSlice,
     GroupController,
     ChildProcess,
 )

@@ -35,6 +35,7 @@ from sysctl.host.changes import (
     NewGroup,
     NewMount,
     NewPath,
+    NewSlice,
     SysctlOriginal,
     WritebackOriginals,
     from_json,
@@ -54,6 +55,10 @@ STATE_DIRECTORY = Path("/var/lib/writewise")
 WRITER = "sweep"
 #: The journal of what `writewise apply` changed.
 APPLIED = "applied"
+#: What a controller is called in systemd.resource-control(5).
+_ACCOUNTING = {"io": "IO", "memory": "Memory"}
+#: systemd starts a slice a moment after it was asked to.
+_SLICE_LOOKS, _SLICE_LOOK_S = 100, 0.05
 
 
 def state_directory() -> Path:
@@ -225,6 +230,10 @@ class Host:
         self._record(LiftedCap(path, setting_line, str(backing_file)))
         self.system.write(path, clearing_line)
 
+    def is_cap_lifted(self) -> bool:
+        """Whether a cap is cleared for the moment."""
+        return self._is_recorded(kind=LiftedCap.kind)
+
     def enable_controller(self, folder: str, controller: str) -> None:
         """Let the groups below a cgroup v2 folder have a controller, where they have not yet."""
         path = f"{folder}/cgroup.subtree_control"
@@ -236,7 +245,32 @@ class Host:
         """A new, empty control group."""
         self._record(NewGroup(str(path)))
         with host_errors(f"make the control group {path}"):
-            path.mkdir(exist_ok=True)
+            self.system.path(str(path)).mkdir(exist_ok=True)
+
+    def start_slice(self, unit: str, path: str, controllers: Sequence[str]) -> str:
+        """Have systemd make a slice that accounts by `controllers`; returns `path`, its group.
+
+        systemd then keeps these controllers enabled for it, over daemon-reload and daemon-reexec.
+        """
+        self._record(NewSlice(unit, path))
+        asked = [f"{_ACCOUNTING[controller]}Accounting" for controller in controllers]
+        properties = [word for name in asked for word in (name, "b", "true")]
+        self.system.run(
+            [
+                "busctl",
+                *("call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1"),
+                *("org.freedesktop.systemd1.Manager", "StartTransientUnit", "ssa(sv)a(sa(sv))"),
+                *(unit, "fail", str(len(asked)), *properties, "0"),
+            ]
+        )
+        enabled: list[str] = []
+        for _ in range(_SLICE_LOOKS):
+            if self.system.exists(f"{path}/cgroup.controllers"):
+                enabled = self.system.read(f"{path}/cgroup.controllers").split()
+            if set(controllers) <= set(enabled):
+                return path
+            self.system.sleep(_SLICE_LOOK_S)
+        raise HostError(f"systemd enables only {' '.join(enabled) or 'nothing'} for {path}")
 
     def adopt_process(self, pid: int) -> int:
         """Journal a process of ours that is to go on, so that `restore` ends it.

@@ -20,6 +20,7 @@ from sysctl.host.mount_table import Mount
 from sysctl.host.probe import make_file_system
 from sysctl.host.sysctls import read_sysctl, read_writeback
 from sysctl.host.system import System
+from tests.root.hosts import SLOWNESS
 
 SYSTEM = System()
 MIB = 2**20
@@ -53,9 +54,15 @@ def host_state() -> dict[str, object]:
 
 
 def caps() -> list[str]:
-    """The lines of the root group's throttle files (v1); none on a host with v2 alone."""
-    files = sorted(Path("/sys/fs/cgroup/blkio").glob("blkio.throttle.*_device"))
-    return [f"{file.name} {line}" for file in files for line in file.read_text().splitlines()]
+    """The lines of the throttle files (v1) and of `io.max` (v2), of the root group and below it."""
+    top = Path("/sys/fs/cgroup")
+    names = ("blkio/blkio.throttle.*_device", "blkio/*/blkio.throttle.*_device", "*/io.max")
+    files = sorted(file for name in names for file in top.glob(name))
+    return [
+        f"{file.relative_to(top)} {line}"
+        for file in files
+        for line in file.read_text().splitlines()
+    ]
 
 
 def processes() -> list[str]:
@@ -101,7 +108,7 @@ def take_all_back() -> None:
 
 def wait_until(is_true: object, seconds: float) -> bool:
     """Whether `is_true()` came true in time; for what the kernel ends a moment later."""
-    deadline_s = time.monotonic() + seconds
+    deadline_s = time.monotonic() + seconds * SLOWNESS
     while not is_true():  # type: ignore[operator]
         if time.monotonic() > deadline_s:
             return False
@@ -115,7 +122,7 @@ def command(*arguments: object) -> list[str]:
 
 def writewise(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
-    options.setdefault("timeout", 60)
+    options.setdefault("timeout", 60 * SLOWNESS)
     return subprocess.run(command(*arguments), capture_output=True, text=True, **options)  # type: ignore[call-overload, no-any-return]
 
 
@@ -127,10 +134,13 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 
 def kill_after(seconds: float, *arguments: object) -> bool:
-    """Start the command, SIGKILL it after a while; whether it was still running."""
+    """Start the command, SIGKILL it after a while; whether it was still running.
+
+    The while is longer where CPUs are emulated.
+    """
     with start(*arguments) as process:
         try:
-            process.communicate(timeout=seconds)
+            process.communicate(timeout=seconds * SLOWNESS)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.communicate()

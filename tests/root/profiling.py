@@ -10,6 +10,7 @@ from pathlib import Path
 
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from profiler.session import ProfileSession
+from tests.root.hosts import SLOWNESS
 
 WRITER = Path(__file__).with_name("writer.py")
 
@@ -35,7 +36,7 @@ def run(session: ProfileSession, *command: object) -> str:
     """Run a command in the session's scope; its standard output."""
     with session.tracking_new():
         process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
-    output = process.communicate(timeout=60)[0]
+    output = process.communicate(timeout=60 * SLOWNESS)[0]
     assert process.returncode == 0
     return output
 

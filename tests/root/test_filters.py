@@ -19,14 +19,13 @@ from profiler.bpf.cgroups import LEVELS_MAX
 from profiler.bpf.filter import SOURCE, ScopeFilter
 from profiler.bpf.probe import Probe
 from profiler.session import ProfileSession
-from sysctl.host.mount_table import parse_mountinfo
-from tests.root.profiling import contract, run
+from tests.root import groups
+from tests.root.profiling import contract, mounted, run
 
 #: No process has it (include/linux/threads.h, PID_MAX_LIMIT is 4194304), and no other test asks.
 ASKED_PID = 0x7E57_F117
 PR_SET_NAME = 15  # include/uapi/linux/prctl.h
 LIBC = ctypes.CDLL(None)
-HIERARCHIES = ("memory", "pids", "blkio", "cgroup2")
 
 CALLER = """
 import ctypes, sys
@@ -90,29 +89,50 @@ def filtered(scope_filter: ScopeFilter) -> Iterator[Count]:
         yield Count(module)
 
 
-def mounted(hierarchy: str) -> Path:
-    """Where a controller of version 1 (or `cgroup2`) is mounted."""
-    for mount in parse_mountinfo(Path("/proc/self/mountinfo").read_text()):
-        if mount.fstype == hierarchy or (
-            mount.fstype == "cgroup" and hierarchy in mount.super_options
-        ):
-            return Path(mount.target)
-    pytest.skip(f"needs the cgroup hierarchy {hierarchy}: mount it")
+@pytest.fixture(params=["version 1", "version 2"])
+def top(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """Where a hierarchy of control groups is mounted."""
+    with VERSIONS[request.param](tmp_path) as place:
+        yield place
+
+
+@contextlib.contextmanager
+def version_1(folder: Path) -> Iterator[Path]:
+    """One that the host has, else `freezer`, which version 2 never holds (it has one of its own).
+
+    A hierarchy without groups goes with its mount.
+    """
+    there = groups.tops()
+    found = next((there[name] for name in ("pids", "memory", "blkio") if name in there), None)
+    if found:
+        yield found
+        return
+    with mounted(folder / "freezer", "-t", "cgroup", "-o", "freezer", "none") as place:
+        yield place
+
+
+@contextlib.contextmanager
+def version_2(folder: Path) -> Iterator[Path]:
+    """The host's, else the same one mounted for the test."""
+    found = groups.tops().get("cgroup2")
+    if found:
+        yield found
+        return
+    with mounted(folder / "cgroup2", "-t", "cgroup2", "none") as place:
+        yield place
+
+
+VERSIONS = {"version 1": version_1, "version 2": version_2}
 
 
 @contextlib.contextmanager
 def new_groups(top: Path, depth: int) -> Iterator[list[Path]]:
     """Groups one below the other, removed afterwards whatever happens."""
-    made: list[Path] = []
-    try:
-        for level in range(depth):
-            group = made[-1] / f"{level}" if made else top / f"writewise-test-{os.getpid()}"
-            group.mkdir()
-            made.append(group)
+    with contextlib.ExitStack() as stack:
+        made: list[Path] = []
+        for _ in range(depth):
+            made.append(stack.enter_context(groups.new(made[-1] if made else top)))
         yield made
-    finally:
-        for group in reversed(made):
-            group.rmdir()
 
 
 @pytest.fixture
@@ -187,11 +207,10 @@ class TestComm:
                 assert count.passed(of=6) == passed
 
 
-@pytest.mark.parametrize("hierarchy", HIERARCHIES)
 class TestCgroup:
-    def test_inside_below_and_outside(self, hierarchy: str, callers: tuple[Caller, Caller]) -> None:
+    def test_inside_below_and_outside(self, top: Path, callers: tuple[Caller, Caller]) -> None:
         inside, outside = callers
-        with new_groups(mounted(hierarchy), 3) as (above, group, below):
+        with new_groups(top, 3) as (above, group, below):
             try:
                 with filtered(ScopeFilter(cgroup=str(group))) as count:
                     for place, passed in ((above, 0), (group, 11), (below, 11), (above, 0)):
@@ -202,8 +221,8 @@ class TestCgroup:
             finally:
                 inside.end()
 
-    def test_a_sibling_is_outside(self, hierarchy: str, callers: tuple[Caller, Caller]) -> None:
-        with new_groups(mounted(hierarchy), 2) as (above, group):
+    def test_a_sibling_is_outside(self, top: Path, callers: tuple[Caller, Caller]) -> None:
+        with new_groups(top, 2) as (above, group):
             sibling = above / "sibling"
             sibling.mkdir()
             try:
@@ -215,18 +234,14 @@ class TestCgroup:
                 callers[0].end()
                 sibling.rmdir()
 
-    def test_everybody_is_below_the_root(
-        self, hierarchy: str, callers: tuple[Caller, Caller]
-    ) -> None:
-        with filtered(ScopeFilter(cgroup=str(mounted(hierarchy)))) as count:
+    def test_everybody_is_below_the_root(self, top: Path, callers: tuple[Caller, Caller]) -> None:
+        with filtered(ScopeFilter(cgroup=str(top))) as count:
             callers[0].call(8)
             assert count.passed(of=8) == 8
 
-    def test_both_filters_must_be_passed(
-        self, hierarchy: str, callers: tuple[Caller, Caller]
-    ) -> None:
+    def test_both_filters_must_be_passed(self, top: Path, callers: tuple[Caller, Caller]) -> None:
         inside, outside = callers
-        with new_groups(mounted(hierarchy), 1) as (group,):
+        with new_groups(top, 1) as (group,):
             try:
                 inside.enter(group)
                 with filtered(ScopeFilter(comm="writer", cgroup=str(group))) as count:
@@ -242,8 +257,15 @@ class TestCgroup:
                 inside.end()
 
 
-def test_groups_of_other_hierarchies_do_not_matter(callers: tuple[Caller, Caller]) -> None:
-    with new_groups(mounted("pids"), 1) as (group,), new_groups(mounted("cgroup2"), 1) as (other,):
+def test_groups_of_other_hierarchies_do_not_matter(
+    callers: tuple[Caller, Caller], tmp_path: Path
+) -> None:
+    with (
+        version_1(tmp_path) as one,
+        version_2(tmp_path) as two,
+        new_groups(one, 1) as (group,),
+        new_groups(two, 1) as (other,),
+    ):
         try:
             callers[0].enter(other)
             with filtered(ScopeFilter(cgroup=str(group))) as count:
@@ -257,13 +279,13 @@ def test_groups_of_other_hierarchies_do_not_matter(callers: tuple[Caller, Caller
             callers[0].end()
 
 
-@pytest.mark.parametrize("hierarchy", ["pids", "cgroup2"])
-def test_how_far_below_a_group_counts(hierarchy: str, callers: tuple[Caller, Caller]) -> None:
+def test_how_far_below_a_group_counts(top: Path, callers: tuple[Caller, Caller]) -> None:
     """Of version 1 down to a bound, of version 2 however deep."""
-    with new_groups(mounted(hierarchy), LEVELS_MAX + 1) as groups:
+    is_version_2 = (top / "cgroup.controllers").exists()
+    with new_groups(top, LEVELS_MAX + 1) as groups:
         try:
             with filtered(ScopeFilter(cgroup=str(groups[0]))) as count:
-                for below, passed in ((LEVELS_MAX - 1, 2), (LEVELS_MAX, 2 * (hierarchy != "pids"))):
+                for below, passed in ((LEVELS_MAX - 1, 2), (LEVELS_MAX, 2 * is_version_2)):
                     callers[0].enter(groups[below])
                     callers[0].call(2)
                     assert count.passed(of=2) == passed, below
@@ -271,20 +293,14 @@ def test_how_far_below_a_group_counts(hierarchy: str, callers: tuple[Caller, Cal
             callers[0].end()
 
 
-def in_group(group: Path) -> list[str]:
-    """What starts a command in a group."""
-    return ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group)]
-
-
 def to(directory: Path, writes: int) -> list[str]:
     """dd's arguments for so many writes of a byte."""
     return ["if=/dev/zero", f"of={directory}/file", "bs=1", f"count={writes}", "status=none"]
 
 
-@pytest.mark.parametrize("hierarchy", ["pids", "cgroup2"])
 @pytest.mark.parametrize("host_wide", [False, True], ids=["tree", "host-wide"])
 def test_a_session_counts_what_passes_all_filters(
-    hierarchy: str, host_wide: bool, tmp_path: Path
+    top: Path, host_wide: bool, tmp_path: Path
 ) -> None:
     """Process tree or host, a path, a name and a group: only writes that have all of them."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
@@ -292,16 +308,16 @@ def test_a_session_counts_what_passes_all_filters(
     outside.mkdir()
     renamed = tmp_path / "dd2"
     renamed.symlink_to(shutil.which("dd") or "")
-    with new_groups(mounted(hierarchy), 2) as (group, below):
+    with new_groups(top, 2) as (group, below):
         scope_filter = ScopeFilter(comm="dd", cgroup=str(group))
         rules = contract(inside)
         with ProfileSession(rules, host_wide=host_wide, scope_filter=scope_filter) as session:
             for place in (group, below):
-                run(session, *in_group(place), "dd", *to(inside, 10))
-                run(session, *in_group(place), "dd", *to(outside, 1000))
-                run(session, *in_group(place), renamed, *to(inside, 1000))
-            run(session, *in_group(mounted(hierarchy)), "dd", *to(inside, 1000))
-            not_of_the_tree = [*in_group(group), "dd", *to(inside, 300)]
+                run(session, *groups.inside(place), "dd", *to(inside, 10))
+                run(session, *groups.inside(place), "dd", *to(outside, 1000))
+                run(session, *groups.inside(place), renamed, *to(inside, 1000))
+            run(session, *groups.inside(top), "dd", *to(inside, 1000))
+            not_of_the_tree = [*groups.inside(group), "dd", *to(inside, 300)]
             subprocess.run(not_of_the_tree, check=True)
             snapshot = session.snapshot()
     expected = 2 * 10 + (300 if host_wide else 0)

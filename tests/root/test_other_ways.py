@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
+from profiler.bpf.btf import Btf
 from profiler.session import ProfileSession, ProfileSnapshot
 from tests.root import load
+from tests.root.hosts import cannot_run_here
 from tests.root.profiling import run
 
 REQUESTS, SIZE_BYTES = 50, 1000
@@ -63,7 +65,18 @@ def seen(program: Path, way: str, call_type: CallType, below: Path) -> ProfileSn
     file.write_bytes(bytes(SIZE_BYTES))
     with ProfileSession(rules) as session:
         run(session, program, way, file, REQUESTS, SIZE_BYTES)
-        return session.snapshot()
+        snapshot, sees_uring = session.snapshot(), session.sees_uring
+    if way != "aio" and not sees_uring:
+        assert [stats.count for stats in snapshot.stats] == [0, 0, 0]
+        cannot_run_here("its kernel does not report requests to io_uring (before Linux 6.3)")
+    return snapshot
+
+
+def test_requests_are_seen_where_the_kernel_reports_them(tmp_path: Path) -> None:
+    """The tracepoint of that name came with Linux 6.3."""
+    here = Btf.of_kernel().has_structure("trace_event_raw_io_uring_submit_req")
+    with ProfileSession(count(CallType.WRITE, tmp_path)) as session:
+        assert session.sees_uring == here
 
 
 @pytest.mark.parametrize("way", ["plain", "vector", "splice", "polled"])

@@ -19,6 +19,7 @@ from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from profiler.bpf.probes.path_calls import SYSTEM_CALLS
 from profiler.session import ProfileSession
 from tests.root import load
+from tests.root.hosts import SLOWNESS
 from tests.root.profiling import mounted
 
 AT_FDCWD = -100
@@ -74,7 +75,7 @@ def call_all(
             stdout=subprocess.PIPE,
             text=True,
         )
-    output = process.communicate(timeout=30)[0]
+    output = process.communicate(timeout=30 * SLOWNESS)[0]
     assert process.returncode == 0
     lines = (line.split() for line in output.splitlines())
     return {call_type: (int(good), int(bad)) for call_type, good, bad in lines}

@@ -5,7 +5,6 @@ Each refusal is real: the kernel, or a mount namespace of the test's own, makes 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -14,11 +13,19 @@ import resource
 import struct
 import subprocess
 import sys
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.root import groups
+from tests.root.hosts import SLOWNESS
+from tests.root.mount_namespaces import (
+    DEBUGFS_MOUNTED,
+    TRACEFS_MOUNTED,
+    TRACEFS_UNMOUNTED,
+    apart,
+)
 
 ROOT = Path(__file__).parents[2]
 WRITEWISE = [sys.executable, "-m", "profiler.cli.main", "profile"]
@@ -40,7 +47,7 @@ def profile(
     mark = tmp_path / "mark"
     command = [*map(str, wrapper), *WRITEWISE, "--", "touch", str(mark)]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, preexec_fn=before
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60 * SLOWNESS, preexec_fn=before
     )
     assert done.returncode == expected, done.stderr
     assert "Traceback" not in done.stderr
@@ -52,37 +59,30 @@ def profile(
     return done.stderr
 
 
-def mounts(script: str, *arguments: object) -> list[object]:
-    """Run in a mount namespace of its own in which the shell's `script` has changed mounts."""
-    return ["unshare", "-m", "sh", "-ec", f'{script}; shift {len(arguments)}; exec "$@"', "-",
-            *arguments]  # fmt: skip
-
-
-def test_tracefs_that_is_not_mounted_is_no_hindrance(tmp_path: Path) -> None:
-    unmount = (
-        "for fs in debug/tracing debug tracing; do umount -l /sys/kernel/$fs || :; done 2>/dev/null"
-    )
-    assert "Lost: nothing" in profile(tmp_path, wrapper=mounts(unmount), expected=0)
+@pytest.mark.parametrize("mount", [TRACEFS_UNMOUNTED, TRACEFS_MOUNTED, DEBUGFS_MOUNTED])
+def test_tracefs_mounted_or_not_is_no_hindrance(tmp_path: Path, mount: str) -> None:
+    assert "Lost: nothing" in profile(tmp_path, wrapper=apart(mount), expected=0)
 
 
 def test_a_kernel_without_tracefs(tmp_path: Path) -> None:
     filesystems = tmp_path / "filesystems"
     filesystems.write_text("nodev\ttmpfs\n\text4\n")
-    said = profile(tmp_path, wrapper=mounts('mount --bind "$1" /proc/filesystems', filesystems))
+    said = profile(tmp_path, wrapper=apart('mount --bind "$1" /proc/filesystems', filesystems))
     assert "the kernel has no tracefs" in said
     assert "CONFIG_FTRACE_SYSCALLS" in said
 
 
 def test_a_tracepoint_that_is_missing(tmp_path: Path) -> None:
     """A kernel built without the scheduler's, say: a folder takes the place of tracefs."""
-    script = "mount -t tmpfs none /sys/kernel/tracing; mkdir -p /sys/kernel/tracing/events/$1"
-    said = profile(tmp_path, wrapper=mounts(script, "syscalls/sys_enter_write"))
+    tracing = "/sys/kernel/tracing"
+    script = f"{TRACEFS_UNMOUNTED}\nmount -t tmpfs none {tracing}; mkdir -p {tracing}/events/$1"
+    said = profile(tmp_path, wrapper=apart(script, "syscalls/sys_enter_write"))
     assert "this kernel has no tracepoint " in said
     assert "CONFIG_FTRACE_SYSCALLS" in said
 
 
 def test_a_kernel_without_btf(tmp_path: Path) -> None:
-    said = profile(tmp_path, wrapper=mounts("mount -t tmpfs none /sys/kernel/btf"))
+    said = profile(tmp_path, wrapper=apart("mount -t tmpfs none /sys/kernel/btf"))
     assert "the kernel's type information (BTF) is missing" in said
     assert "CONFIG_DEBUG_INFO_BTF" in said
 
@@ -91,7 +91,7 @@ def test_a_kernel_without_btf(tmp_path: Path) -> None:
 def test_btf_that_is_cut_short(tmp_path: Path, kept_bytes: int) -> None:
     cut = tmp_path / "btf"
     cut.write_bytes(Path("/sys/kernel/btf/vmlinux").read_bytes()[:kept_bytes])
-    said = profile(tmp_path, wrapper=mounts('mount --bind "$1" /sys/kernel/btf/vmlinux', cut))
+    said = profile(tmp_path, wrapper=apart('mount --bind "$1" /sys/kernel/btf/vmlinux', cut))
     assert "the kernel's BTF is cut short" in said
     assert "CONFIG_DEBUG_INFO_BTF" in said
 
@@ -126,13 +126,33 @@ def refuse(*names: str) -> None:
     [
         ("bpf", "the kernel refuses BPF programs (bpf(): Operation not permitted)", "seccomp"),
         ("perf_event_open", "does not let this process load BPF programs", "outside a container"),
-        ("unshare", "tracefs cannot be reached: unshare() says", "outside a container"),
     ],
 )
 def test_a_container_that_refuses(tmp_path: Path, refused: str, sentence: str, remedy: str) -> None:
     said = profile(tmp_path, before=lambda: refuse(refused))
     assert sentence in said
     assert remedy in said
+
+
+#: Has this module's filter answer unshare() in the namespace that `unshare` has made already.
+REFUSE_UNSHARE = (
+    "import os, sys; from tests.root.test_profile_refused import refuse; refuse('unshare'); "
+    "os.execvp(sys.argv[1], sys.argv[1:])"
+)
+
+
+@pytest.mark.parametrize(
+    ("mount", "expected", "said"),
+    [
+        (TRACEFS_UNMOUNTED, 3, "tracefs cannot be reached: unshare() says"),
+        (TRACEFS_MOUNTED, 0, "Lost: nothing"),
+    ],
+)
+def test_a_container_that_refuses_mount_namespaces(
+    tmp_path: Path, mount: str, expected: int, said: str
+) -> None:
+    wrapper = [*apart(mount), sys.executable, "-c", REFUSE_UNSHARE]
+    assert said in profile(tmp_path, wrapper=wrapper, expected=expected)
 
 
 @pytest.mark.parametrize("limit_mib", [100, 150, 200])
@@ -143,28 +163,10 @@ def test_a_limit_of_address_space(tmp_path: Path, limit_mib: int) -> None:
     assert "ulimit -v" in said
 
 
-@contextlib.contextmanager
-def memory_group(limit_bytes: int) -> Iterator[Path]:
-    """A control group of the test's own with a limit of memory; version 1 or 2."""
-    v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
-    parent, limit = (v1, "memory.limit_in_bytes") if v1.is_dir() else (v2, "memory.max")
-    group = parent / f"writewise-test-{uuid.uuid4().hex[:8]}"
-    group.mkdir()
-    try:
-        if not (group / limit).exists():
-            pytest.skip(f"{parent} has no memory controller; mount one, or delegate it there")
-        (group / limit).write_text(str(limit_bytes))
-        yield group
-    finally:
-        group.rmdir()
-
-
 @pytest.mark.parametrize("limit_mib", [48, 64])
 def test_a_control_group_without_memory_for_the_compiler(tmp_path: Path, limit_mib: int) -> None:
     """The kernel kills the compiler, and Writewise lives to tell it."""
-    with memory_group(limit_mib * MIB) as group:
-        said = profile(
-            tmp_path, before=lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
-        )
+    with groups.limited(limit_mib * MIB) as (group, _):
+        said = profile(tmp_path, wrapper=groups.inside(group))
     assert "not enough memory to load the probes" in said
     assert "raise the limit" in said

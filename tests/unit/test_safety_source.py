@@ -9,7 +9,7 @@ from tests.unit.source_rules import ROOT, findings, modules, programs, writing_o
 #: What is started by a name, on the PATH that `contracts.environment.safe_path` leaves.
 PROGRAMS = {
     *("mount", "umount", "losetup", "blkid", "mkfs.xfs", "mkfs.ext4"),
-    *("systemd-run", "systemctl", "udevadm", "sysctl"),
+    *("systemd-run", "systemctl", "busctl", "udevadm", "sysctl"),
 }
 #: Opens for writing by a path, and why nobody else can be there first.
 BY_PATH = {

@@ -14,17 +14,20 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
-from profiler.processes import keep_mounts_to_itself
+from profiler.bpf.compiler import keep_mounts_to_itself
 from profiler.pull.clients.interface import OnBytes, PrefixSource
 from profiler.pull.clients.program import ProgramClient, reason, require_program
 from profiler.pull.clients.ranged_get import write_at
 from profiler.pull.errors import PullError
 from profiler.pull.program_directory import CACHE
 
+#: Libraries and certificates, and what /etc has links to. Of other mounts that the program cannot
+#: see, none stays busy through it.
+_NEEDED = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share", "/run", "/var/lib")
 _LOOK_S = 0.02
 _MOUNT_TIMEOUT_S = 30.0
 _UNMOUNT_TIMEOUT_S = 0.5  # a worker that is told to stop has 0.8 s
@@ -77,8 +80,9 @@ class MountpointClient(ProgramClient):
         return f"{self.program} runs, or has ended well, and has mounted nothing"
 
     def _start_apart(self, arguments: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+        needed = (*_NEEDED, arguments[0], arguments[-1], *_paths_in(self.all_environment()))
         try:
-            return self.start(arguments, output, keep_mounts_to_itself)
+            return self.start(arguments, output, lambda: keep_mounts_to_itself(needed))
         except subprocess.SubprocessError:
             raise _needs_root() from None
 
@@ -123,6 +127,15 @@ class CachedMountpointClient(MountpointClient):
 
 def _cache_beside(directory: str) -> str:
     return f"{os.path.dirname(directory)}/{CACHE}"  # noqa: PTH120 - text
+
+
+def _paths_in(environment: Mapping[str, str]) -> Iterator[str]:
+    """Paths that the environment names, temporary files, and where credentials are below HOME."""
+    yield tempfile.gettempdir()
+    for value in environment.values():
+        yield from (path for path in value.split(os.pathsep) if path.startswith("/"))
+    home = environment.get("HOME", "/root")
+    yield from (f"{home}/.aws/{name}" for name in ("config", "credentials"))
 
 
 def _place_to_mount_at() -> str:

@@ -1,0 +1,93 @@
+"""Control groups of the tests' own, in the hierarchies that this host has: version 1 or 2."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sysctl.host.mount_table import parse_mountinfo
+
+#: The controller's name in version 2 by that in version 1.
+_IN_VERSION_2 = {"blkio": "io"}
+
+
+def tops() -> dict[str, Path]:
+    """Where hierarchies are mounted, by controller of version 1, and as `cgroup2`."""
+    found: dict[str, Path] = {}
+    for mount in parse_mountinfo(Path("/proc/self/mountinfo").read_text()):
+        names = {"cgroup2": ["cgroup2"], "cgroup": mount.super_options}.get(mount.fstype, [])
+        for name in names:
+            found.setdefault(name, Path(mount.target))
+    return found
+
+
+@contextlib.contextmanager
+def group(controller: str) -> Iterator[tuple[Path, int]]:
+    """A new group that has the controller (its name in version 1), and the hierarchy's version."""
+    there = tops()
+    if controller in there:
+        with new(there[controller]) as made:
+            yield made, 1
+        return
+    name = _IN_VERSION_2.get(controller, controller)
+    top = there.get("cgroup2")
+    if top is None or name not in (top / "cgroup.controllers").read_text().split():
+        pytest.skip(f"needs a control group with {controller} or {name}: mount one")
+    with enabled(top, name), new(top) as made:
+        yield made, 2
+
+
+@contextlib.contextmanager
+def new(parent: Path) -> Iterator[Path]:
+    """A group in which no process may be left at the end."""
+    made = parent / f"writewise-test-{uuid.uuid4().hex[:8]}"
+    made.mkdir()
+    try:
+        yield made
+    finally:
+        made.rmdir()
+
+
+@contextlib.contextmanager
+def enabled(top: Path, controller: str) -> Iterator[None]:
+    """The controller for the groups right below `top` (version 2), and as before at the end."""
+    control = top / "cgroup.subtree_control"
+    is_enabled = controller in control.read_text().split()
+    if not is_enabled:
+        control.write_text(f"+{controller}")
+    try:
+        yield
+    finally:
+        if not is_enabled:
+            control.write_text(f"-{controller}")
+
+
+@contextlib.contextmanager
+def limited(memory_bytes: int) -> Iterator[tuple[Path, int]]:
+    """A group with a limit of memory, and its version."""
+    with group("memory") as (made, version):
+        file = "memory.limit_in_bytes" if version == 1 else "memory.max"
+        (made / file).write_text(str(memory_bytes))
+        yield made, version
+
+
+@contextlib.contextmanager
+def capped(device: int, write_bytes_per_s: int) -> Iterator[Path]:
+    """A group that may write so much to a device (`st_dev`)."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with group("blkio") as (made, version):
+        if version == 1:
+            (made / "blkio.throttle.write_bps_device").write_text(f"{number} {write_bytes_per_s}")
+        else:
+            (made / "io.max").write_text(f"{number} wbps={write_bytes_per_s}")
+        yield made
+
+
+def inside(made: Path) -> list[str]:
+    """What starts a command in a group."""
+    return ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(made)]

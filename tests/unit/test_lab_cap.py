@@ -1,0 +1,146 @@
+"""The lab's cap: which control group has it on which host, and how its loss is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from profiler.lab.cap import Cap, plan_cap
+from sysctl.host.changes import NewSlice
+from sysctl.host.host import Host
+from sysctl.host.system import HostError, System
+
+V1 = "31 1 0:27 / /cg/blkio rw - cgroup cgroup rw,blkio\n"
+V2 = "30 1 0:26 / /cg rw - cgroup2 cgroup2 rw\n"
+UNIT = "writewise_lab_7_3.slice"
+LIMITS = "rbps=1000 wbps=1000 riops=30 wiops=30"
+
+
+class FakeSystem(System):
+    """A host of files; its systemd makes the slices that it is asked for, and stops them."""
+
+    def __init__(self, root: Path, mounts: str, *, booted: bool = False) -> None:
+        super().__init__(root, run=self.answer)
+        self.commands: list[list[str]] = []
+        self.enables = "io memory"
+        self.put("/proc/self/mountinfo", mounts)
+        self.put("/proc/sys/kernel/random/boot_id", "a boot")
+        self.put("/cg/cgroup.controllers", "cpu io memory")
+        self.put("/cg/cgroup.subtree_control", "memory")
+        self.put("/cg/cgroup.procs", "")
+        if booted:
+            self.path("/run/systemd/system").mkdir(parents=True)
+
+    def put(self, absolute: str, text: str) -> None:
+        self.path(absolute).parent.mkdir(parents=True, exist_ok=True)
+        self.path(absolute).write_text(text)
+
+    def write(self, absolute: str, text: str) -> None:
+        if absolute.endswith("cgroup.subtree_control"):  # the kernel takes `+io` and `-io`
+            enabled = {*self.read(absolute).split()} ^ {text[1:]}
+            self.put(absolute, " ".join(sorted(enabled)))
+        else:
+            super().write(absolute, text)
+
+    def answer(self, argv: list[str]) -> str:
+        self.commands.append(argv)
+        if argv[0] == "busctl":
+            self.put(f"/cg/{UNIT}/cgroup.controllers", self.enables)
+            self.put(f"/cg/{UNIT}/cgroup.procs", "12\n13\n")
+            self.put(f"/run/systemd/transient/{UNIT}", "")
+        return ""
+
+    def sleep(self, seconds: float) -> None:
+        pass
+
+
+def make(folder: Path, mounts: str, *, booted: bool = False) -> tuple[FakeSystem, Host]:
+    system = FakeSystem(folder / "root", mounts, booted=booted)
+    return system, Host(folder / "state", "lab", system)
+
+
+def test_with_systemd_a_slice_of_its_own_asks_for_the_controllers(tmp_path: Path) -> None:
+    system, host = make(tmp_path, V2, booted=True)
+    cap = plan_cap(host, "7:3", 1000, 30)
+    assert cap.group == f"/cg/{UNIT}"
+    assert cap.lines[0][:2] == (f"/cg/{UNIT}/io.max", f"7:3 {LIMITS}")
+    (command,) = system.commands
+    assert command[5:] == [
+        *("StartTransientUnit", "ssa(sv)a(sa(sv))", UNIT, "fail", "2"),
+        *("IOAccounting", "b", "true", "MemoryAccounting", "b", "true", "0"),
+    ]
+    assert system.read("/cg/cgroup.subtree_control") == "memory", "it is systemd's to write"
+
+
+def test_a_slice_is_journaled_before_it_is_made_and_stopped_by_a_restore(tmp_path: Path) -> None:
+    system, host = make(tmp_path, V2, booted=True)
+    journaled: list[bool] = []
+    answer = system.answer
+    system.run = lambda argv: (journaled.append(host.has_pending()), answer(list(argv)))[1]
+    plan_cap(host, "7:3", 1000, 30)
+    moved: list[str] = []
+    system.write = lambda path, text: moved.append(f"{path} {text}")  # type: ignore[method-assign]
+    assert Host(tmp_path / "state", "lab", system).restore() == [f"no control group {UNIT}"]
+    assert journaled[0]
+    assert moved == ["/cg/cgroup.procs 12", "/cg/cgroup.procs 13"]
+    assert system.commands[-1] == ["systemctl", "stop", UNIT]
+
+
+def test_a_slice_that_was_never_made_is_no_matter(tmp_path: Path) -> None:
+    system, _ = make(tmp_path, V2, booted=True)
+    NewSlice(UNIT, f"/cg/{UNIT}").undo(system)
+    assert system.commands == []
+
+
+def test_a_slice_without_its_controller_is_an_error_and_taken_back(tmp_path: Path) -> None:
+    system, host = make(tmp_path, V2, booted=True)
+    system.enables = "memory"
+    with pytest.raises(HostError, match=f"systemd enables only memory for /cg/{UNIT}"):
+        plan_cap(host, "7:3", 1000, 30)
+    host.restore()
+    assert system.commands[-1] == ["systemctl", "stop", UNIT]
+
+
+def test_without_systemd_the_controllers_are_enabled_and_disabled_again(tmp_path: Path) -> None:
+    system, host = make(tmp_path, V2)
+    cap = plan_cap(host, "7:3", 1000, 30)
+    assert cap.group == "/cg/writewise-lab"
+    assert system.commands == []
+    assert system.read("/cg/cgroup.subtree_control") == "io memory"
+    system.path(cap.group).rmdir()
+    host.restore()
+    assert system.read("/cg/cgroup.subtree_control") == "memory"
+
+
+@pytest.mark.parametrize("booted", [False, True])
+def test_version_1_is_the_root_groups_whatever_starts_the_host(
+    tmp_path: Path, booted: bool
+) -> None:
+    system, host = make(tmp_path, V1 + V2, booted=booted)
+    system.put("/cg/blkio/blkio.throttle.write_bps_device", "")
+    cap = plan_cap(host, "7:3", 1000, 30)
+    assert cap.group is None
+    assert cap.lines[0] == ("/cg/blkio/blkio.throttle.write_bps_device", "7:3 1000", "7:3 0")
+    assert system.commands == []
+
+
+class TestLost:
+    CAP = Cap((("/cg/g/io.max", f"7:3 {LIMITS}", "7:3 cleared"),), "/cg/g")
+
+    def of(self, folder: Path, limits: str | None) -> str | None:
+        system = FakeSystem(folder, V2)
+        if limits is not None:
+            system.put("/cg/g/io.max", limits)
+        return self.CAP.lost(system)
+
+    def test_not_while_its_line_is_there(self, tmp_path: Path) -> None:
+        assert self.of(tmp_path, f"8:0 rbps=1\n7:3 {LIMITS}\n") is None
+
+    def test_with_the_controller(self, tmp_path: Path) -> None:
+        assert self.of(tmp_path, None) == "/cg/g/io.max is gone"
+
+    @pytest.mark.parametrize("limits", ["", f"8:0 {LIMITS}", "7:3 rbps=1000 wbps=max"])
+    def test_by_a_write(self, limits: str, tmp_path: Path) -> None:
+        said = f"/cg/g/io.max has no longer the line '7:3 {LIMITS}'"
+        assert self.of(tmp_path, limits) == said
