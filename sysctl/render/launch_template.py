@@ -9,7 +9,7 @@ for a dynamic reference (two braces).
 from __future__ import annotations
 
 from sysctl.recommendation import RecommendedChange
-from sysctl.render.cloud_init import MAGIC, checked_size, cloud_config
+from sysctl.render.cloud_init import MAGIC, checked_size, cloud_config, source_lines
 from sysctl.render.comments import comment
 from sysctl.render.installed import header, mount_left_out
 from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
@@ -41,7 +41,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     }
     head = [
         *header(f"{TITLE}a launch template for an ECS or AWS Batch node.", change, USE),
-        *([] if "mounts" in document else mount_left_out(change)),
+        *(source_lines(change) if "mounts" in document else mount_left_out(change)),
         "Or take the resource out of the template and replace the nodes.",
     ]
     return (Snippet(FILE_NAME, comment(head) + "\n" + dump({"Resources": {RESOURCE: resource}})),)
