@@ -32,6 +32,7 @@ from profiler.tune.joint import TrialWorkers, combinations, present_transfer
 from sysctl.budget import Budget
 from sysctl.host.devices import Disk, disk_of, steady_values
 from sysctl.host.disk_identity import disk_identity
+from sysctl.host.fstab import fstab_line
 from sysctl.host.host import Host
 from sysctl.host.mount_table import Mount, mount_of
 from sysctl.host.mounts import present_words
@@ -46,7 +47,7 @@ from sysctl.sweep import Step, SweepPlan, remaining, run_sweep
 
 LOCK_NAME = "sweep"
 #: What of the circumstances may differ where a sweep is resumed; of memory each trial is the judge.
-_MAY_DIFFER = ("started_at", "version", "available_bytes", "dirtyable_bytes")
+_MAY_DIFFER = ("started_at", "version", "available_bytes", "dirtyable_bytes", "fstab")
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ def _resumed(path: Path, space: Mapping[str, Any], context: Mapping[str, Any]) -
 def _context(request: StudyRequest, system: System, mount: Mount, plan: Plan) -> dict[str, Any]:
     from importlib.metadata import version
 
+    line = fstab_line(system, mount.target)
     return {
         "started_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "version": version("writewise"),
@@ -217,6 +219,7 @@ def _context(request: StudyRequest, system: System, mount: Mount, plan: Plan) ->
         "device": mount.source,
         "fstype": mount.fstype,
         "mount_target": mount.target,
+        "fstab": asdict(line) if line else None,
         "mount_options": list(mount.all_options),
         "mount_words": list(present_words(mount)),
         "mount_policy": [

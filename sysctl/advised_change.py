@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from contracts.text import printable
 from sysctl.advise import Recommendation
@@ -15,6 +17,7 @@ from sysctl.recommendation import (
     MAX_SENTENCE,
     DiskAdvice,
     Evidence,
+    FstabLine,
     KnobAdvice,
     Measured,
     MountAdvice,
@@ -63,7 +66,13 @@ def _mount(recommendation: Recommendation, best: Side) -> MountAdvice | None:
         present=tuple(context["mount_words"]),
         policy=tuple(context["mount_policy"]),
         reason=_sentence("; ".join(whys)),
+        fstab=_fstab_line(context.get("fstab")),
     )
+
+
+def _fstab_line(found: Mapping[str, Any] | None) -> FstabLine | None:
+    """The line that the sweep found, as `sysctl.results` has checked it."""
+    return FstabLine(**{**found, "options": tuple(found["options"])}) if found else None
 
 
 def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:

@@ -56,10 +56,25 @@ class DiskAdvice:
 
 
 @dataclass(frozen=True)
+class FstabLine:
+    """A line of the user's fstab, without its mount point, which names `source` as he does.
+
+    `options` are the words of the fourth field; `dump` and `check` are the last two fields.
+    """
+
+    source: str
+    fstype: str
+    options: tuple[str, ...]
+    dump: int = 0
+    check: int = 0
+
+
+@dataclass(frozen=True)
 class MountAdvice:
     """Mount options for what is mounted on `target`.
 
     `value` and `present` are the tunable words, `policy` those that stay as they are (`nosuid`).
+    `fstab` is the line of the host that was measured; None without one, and where it is not known.
     """
 
     target: str
@@ -69,6 +84,7 @@ class MountAdvice:
     present: tuple[str, ...]
     policy: tuple[str, ...]
     reason: str
+    fstab: FstabLine | None = None
 
 
 @dataclass(frozen=True)

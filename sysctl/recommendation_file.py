@@ -15,7 +15,7 @@ from contracts.errors import InvalidFileError, UsageError
 from contracts.text import is_unprintable, printable, quoted
 from sysctl.forms import BYTES, RATIO
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
-from sysctl.knobs.mount import is_kernel_option, may_be_recommended
+from sysctl.knobs.mount import is_kernel_option, may_be_kept_in_fstab, may_be_recommended
 from sysctl.knobs.transfer import transfer_problems
 from sysctl.knobs.vm import BY_NAME
 from sysctl.recommendation import (
@@ -25,6 +25,7 @@ from sysctl.recommendation import (
     MAX_SENTENCE,
     DiskAdvice,
     Evidence,
+    FstabLine,
     KnobAdvice,
     Measured,
     MountAdvice,
@@ -266,6 +267,7 @@ def _sysctl(fields: _Fields) -> SysctlAdvice:
 
 def _mount(fields: _Fields) -> MountAdvice:
     is_type = {"xfs", "ext4"}.__contains__
+    fstab = fields.optional_child("fstab")  # None in files of before there was such a field
     advice = MountAdvice(
         target=fields.folder("target"),
         device=fields.volume("device"),
@@ -276,8 +278,21 @@ def _mount(fields: _Fields) -> MountAdvice:
         present=fields.words("present", is_kernel_option),
         policy=fields.words("policy", is_kernel_option),
         reason=fields.sentence("reason"),
+        fstab=_fstab_line(fstab) if fstab else None,
     )
     return _ended(fields, advice)
+
+
+def _fstab_line(fields: _Fields) -> FstabLine:
+    is_type = {"xfs", "ext4", "auto"}.__contains__
+    line = FstabLine(
+        source=fields.volume("source"),
+        fstype=fields.take("fstype", lambda v: isinstance(v, str) and is_type(v), "a type", ""),
+        options=fields.words("options", may_be_kept_in_fstab),
+        dump=fields.whole("dump", 9),
+        check=fields.whole("check", 9),
+    )
+    return _ended(fields, line)
 
 
 def _disk(fields: _Fields) -> DiskAdvice:

@@ -275,10 +275,24 @@ def _context(data: Mapping[str, Any]) -> dict[str, Any]:
         if context.get(key) is not None:
             context[key] = check(context[key])
     context["fstype"] = str(context["fstype"])
+    if context.get("fstab") is not None:
+        context["fstab"] = _fstab_line(context["fstab"])
     if "present_device" in context:
         device = context["present_device"].items()
         context["present_device"] = {str(name): str(value) for name, value in device}
     return context
+
+
+def _fstab_line(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the user's fstab line (`sysctl.recommendation.FstabLine`)."""
+    options = data["options"]
+    if not isinstance(options, list) or not all(isinstance(word, str) for word in options):
+        raise TypeError("fstab.options is no list of words")
+    return {
+        **{name: str(data[name]) for name in ("source", "fstype")},
+        "options": options,
+        **{name: _whole(data[name]) for name in ("dump", "check")},
+    }
 
 
 def _trial_from_json(data: Mapping[str, Any]) -> Trial:

@@ -8,6 +8,7 @@ package is needed and none can fail to match. The format is that of
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,10 @@ _FIXED_WORDS = {1: 1, 3: 3, 14: 1, 17: 1}
 _MEMBER_WORDS = {_STRUCT: 3, _UNION: 3, _ENUM: 2, 13: 2, 15: 3, 19: 3}
 _KINDS = 32
 _HINT = "Writewise needs a kernel built with CONFIG_DEBUG_INFO_BTF, as every current one of EC2 is"
+#: The oldest kernel on which the probes were seen to work. No version is compared: what a kernel
+#: lacks is found in its BTF.
+OLDEST_KERNEL = "Linux 6.1"
+TOO_OLD = f"Writewise's probes need {OLDEST_KERNEL} or later: boot such a kernel"
 
 
 class Btf:
@@ -48,6 +53,7 @@ class Btf:
         self._words = memoryview(types).cast("I")
         self._names = names
         self._positions = _type_positions(self._words)
+        self._found: dict[tuple[int, str], int] = {}
 
     @classmethod
     def of_kernel(cls, path: Path = VMLINUX) -> Btf:
@@ -75,7 +81,7 @@ class Btf:
             found = self._member(position, member)
             if found is None:
                 path = ".".join((structure, *members[: depth + 1]))
-                raise RequirementError(f"this kernel has no member {path}", _HINT)
+                raise RequirementError(f"this kernel has no member {path}", TOO_OLD)
             bits, type_id = found
             total_bits += bits
             position = self._resolved(type_id)
@@ -101,13 +107,18 @@ class Btf:
 
     def _definition(self, kind: int, name: str) -> int:
         """Position of the definition of `struct name` or `enum name`, the one with members."""
+        if (kind, name) not in self._found:
+            self._found[kind, name] = self._sought(kind, name)
+        return self._found[kind, name]
+
+    def _sought(self, kind: int, name: str) -> int:
         name_offset = self._names.find(b"\0" + name.encode() + b"\0") + 1
         words = self._words
         if name_offset:
             for position in self._positions:
                 if words[position] == name_offset and words[position + 1] >> 24 & 31 == kind:
                     return position
-        raise RequirementError(f"this kernel's BTF has no {_NOUNS[kind]} {name}", _HINT)
+        raise RequirementError(f"this kernel's BTF has no {_NOUNS[kind]} {name}", TOO_OLD)
 
     def _member(self, position: int, name: str) -> tuple[int, int] | None:
         """Bit offset and type id of a member, looked for in anonymous members too."""
@@ -140,6 +151,12 @@ class Btf:
 
     def _name(self, offset: int) -> str:
         return self._names[offset : self._names.index(b"\0", offset)].decode()
+
+
+@functools.lru_cache(maxsize=1)
+def parsed_btf(path: Path = VMLINUX) -> Btf:
+    """`Btf.of_kernel`, parsed once until `parsed_btf.cache_clear()`: it takes 10 MiB."""
+    return Btf.of_kernel(path)
 
 
 def _type_positions(words: memoryview[int]) -> list[int]:

@@ -25,13 +25,14 @@ from typing import IO, Any, Literal
 from contracts.environment import for_programs
 from contracts.errors import RequirementError, WritewiseError
 from profiler.bpf import compiler, maps
-from profiler.bpf.btf import Btf
+from profiler.bpf.btf import parsed_btf
 from profiler.bpf.descriptors import (
     close,
     close_attachments,
     descriptors_left,
     too_many_open_files,
 )
+from profiler.bpf.layouts import is_supported, offsets
 from profiler.bpf.probe import PROBES_FOLDER, Probe
 from sysctl.host.signals import signals_held_back
 
@@ -77,10 +78,11 @@ def load(
     """
     with contextlib.ExitStack() as on_failure, descriptors_left(), signals_held_back():
         with compiler or Compiler() as process:  # it starts while we look up the offsets
-            btf = Btf.of_kernel() if any(probe.members for probe in probes) else None
-            here = [probe for probe in probes if _is_supported(probe, btf)]
+            btf = parsed_btf() if any(probe.members for probe in probes) else None
+            parsed_btf.cache_clear()
+            here = [probe for probe in probes if is_supported(probe, btf)]
             flags = (*_COMPILER_FLAGS, *(_OPTIMISED_ONCE if simple else ()))
-            process.ask(_request(here, {**numbers, **_offsets(here, btf)}, flags))
+            process.ask(_request(here, {**numbers, **offsets(here, btf)}, flags))
             module = on_failure.enter_context(Module())
             process.meanwhile()
             for kind, names, descriptors in process.answers():
@@ -259,19 +261,6 @@ def _request(
         "functions": functions,
         "optional": sorted({name for probe in probes for name in probe.optional}),
     }
-
-
-def _is_supported(probe: Probe, btf: Btf | None) -> bool:
-    return not probe.structure or (btf is not None and btf.has_structure(probe.structure))
-
-
-def _offsets(probes: Sequence[Probe], btf: Btf | None) -> dict[str, int]:
-    members = {macro: path for probe in probes for macro, path in probe.members.items()}
-    return {macro: _offset(btf, macro, path) for macro, path in members.items()} if btf else {}
-
-
-def _offset(btf: Btf, macro: str, path: tuple[str, ...]) -> int:
-    return btf.offset_bits(*path) % 8 if macro.startswith("BIT_") else btf.offset_bytes(*path)
 
 
 def _load_error(reason: str, chatter: str, exit_code: int = 0) -> WritewiseError:

@@ -81,7 +81,9 @@ def _write_and_tell(recommendation: Recommendation, arguments: argparse.Namespac
     removed = remove_earlier(folder, change)
     if arguments.json:
         return
-    left_out = rendered.left_out if rendered and arguments.format else ()
+    left_out: tuple[str, ...] = ()
+    if rendered:
+        left_out = rendered.left_out if arguments.format else rendered.inexpressible
     for verb, told in (("wrote", written), ("not written:", left_out), ("removed", removed)):
         print("".join(f"{verb} {printable(str(each))}\n" for each in told), end="")
     if removed:

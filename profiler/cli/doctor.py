@@ -25,11 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check everything, print it, and return 0, or 3 when something is missing."""
+    """Check everything, print it, and return 0, or 3 when something is missing or needs root."""
     from profiler import requirements
 
     host = requirements.Host()
-    findings = {requirement.name: requirement.check(host) for requirement in requirements.ALL}
+    findings = {requirement.name: requirement.found_on(host) for requirement in requirements.ALL}
     if arguments.json:
         print(json.dumps(_as_json(findings), indent=2))
     else:
@@ -40,12 +40,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _missing_by_command(findings: dict[str, Finding]) -> dict[str, list[str]]:
-    """For each command, in the order of `writewise --help`: the requirements that it lacks."""
+    """For each command, in the order of `writewise --help`: the requirements that it lacks.
+
+    What only root can check is not among them: a command that needs it lacks root too.
+    """
     from profiler.cli import commands  # which imports this module
     from profiler.requirements import NEEDED_BY
 
     return {
-        command.NAME: [name for name in NEEDED_BY[command.NAME] if not findings[name].ok]
+        command.NAME: [
+            name
+            for name in NEEDED_BY[command.NAME]
+            if not findings[name].ok and not findings[name].needs_root
+        ]
         for command in commands.ALL
     }
 
@@ -69,11 +76,21 @@ def _as_json(findings: dict[str, Finding]) -> dict[str, object]:
 
 def _print(findings: dict[str, Finding], console: Console) -> None:
     console.print(_requirements_table(findings))
-    for finding in findings.values():
-        if not finding.ok:  # unwrapped, below the table: a remedy is there to be copied
-            console.print(f"\n{finding.problem}\n  → {finding.remedy}", soft_wrap=True)
+    for problem, remedy in _problems(findings):
+        # unwrapped, below the table: a remedy is there to be copied
+        console.print(f"\n{problem}\n  → {remedy}", soft_wrap=True)
     console.print()
     console.print(_commands_table(_missing_by_command(findings)))
+
+
+def _problems(findings: dict[str, Finding]) -> list[tuple[str, str]]:
+    """Sentence and remedy of what is missing; what only root can check is named in one sentence."""
+    found = [(f.problem, f.remedy) for f in findings.values() if not f.ok and not f.needs_root]
+    hidden = [name for name, finding in findings.items() if finding.needs_root]
+    if hidden:
+        remedy = next(f.remedy for f in findings.values() if f.needs_root)
+        found.append((f"only root can check: {', '.join(hidden)}", remedy))
+    return found
 
 
 def _requirements_table(findings: dict[str, Finding]) -> Table:
@@ -82,7 +99,7 @@ def _requirements_table(findings: dict[str, Finding]) -> Table:
     table = Table("requirement", "status", box=None, pad_edge=False)
     table.add_column("found", overflow="fold")
     for name, finding in findings.items():
-        status = "ok" if finding.ok else "missing"
+        status = "ok" if finding.ok else "needs root" if finding.needs_root else "missing"
         style = None if finding.ok else "bold red"
         table.add_row(name, status, finding.found, style=style)
     return table
@@ -93,5 +110,5 @@ def _commands_table(missing: dict[str, list[str]]) -> Table:
 
     table = Table("command", "", box=None, pad_edge=False)
     for name, lacking in missing.items():
-        table.add_row(name, f"not, for want of {', '.join(lacking)}" if lacking else "ready")
+        table.add_row(name, f"missing: {', '.join(lacking)}" if lacking else "ready")
     return table

@@ -39,8 +39,9 @@ class Fault:
 
     `times` is how many requests it meets, None is all. `status` and `code` are those of a refusal;
     `after_bytes` of the body are right before it begins, and `pause_s` lies between the bytes of a
-    trickle. LIST is the method of listings, whose key is their prefix; they can be refused only,
-    and `*` is GET, HEAD and LIST. Raises ValueError for a kind that there is not.
+    trickle. A refusal names `region` as the bucket's, None is the server's own. LIST is the method
+    of listings, whose key is their prefix; they can be refused only, and `*` is GET, HEAD and LIST.
+    Raises ValueError for a kind that there is not.
     """
 
     kind: str
@@ -51,11 +52,18 @@ class Fault:
     code: str = "SlowDown"
     after_bytes: int = 0
     pause_s: float = 0.1
+    region: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what would never do anything."""
         if self.kind not in KINDS:
             raise ValueError(f"{self.kind!r} is no fault; there are {', '.join(KINDS)}")
+
+    @property
+    def refusal(self) -> S3Error:
+        """The answer of a `refuse`."""
+        headers = {"x-amz-bucket-region": self.region} if self.region else {}
+        return S3Error(self.status, self.code, headers)
 
     def meets(self, method: str, key: str) -> bool:
         """Whether a request is one of those that it is for."""
@@ -91,7 +99,7 @@ class FaultyHandler(S3Handler):
         self._fault = self.plan.take(self.command, key)
         try:
             if self._fault and self._fault.kind == "refuse":
-                raise S3Error(self._fault.status, self._fault.code)
+                raise self._fault.refusal
             super()._send_object(bucket, key)
         finally:
             self._fault = None
@@ -99,7 +107,7 @@ class FaultyHandler(S3Handler):
     def _send_listing(self, bucket: str, parameters: dict[str, str]) -> None:
         fault = self.plan.take("LIST", parameters.get("prefix", ""))
         if fault and fault.kind == "refuse":
-            raise S3Error(fault.status, fault.code)
+            raise fault.refusal
         super()._send_listing(bucket, parameters)
 
     def send_header(self, keyword: str, value: str) -> None:

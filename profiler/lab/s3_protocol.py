@@ -204,9 +204,8 @@ class S3Handler(BaseHTTPRequestHandler):
         body = f'<?xml version="1.0" encoding="UTF-8"?>\n{document}' if document else ""
         content = body.encode("utf-8", "replace")
         self.send_response(status)
-        for name, value in (headers or {}).items():
+        for name, value in {"x-amz-bucket-region": REGION, **(headers or {})}.items():
             self.send_header(name, value)
-        self.send_header("x-amz-bucket-region", REGION)
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(content)))
         if self.close_connection:

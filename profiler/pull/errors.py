@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -59,6 +60,7 @@ NOT_S3 = Explanation(
 )
 
 _CREDENTIALS = "check the credentials that boto3 finds (environment, ~/.aws, instance profile)"
+_SET_REGION = "set AWS_DEFAULT_REGION, or the profile's region"
 _RETRY = "pull again; what has arrived complete is replaced only by a complete copy"
 
 #: S3's error codes → sentence with {bucket}, hint. A HEAD has no body: its codes are numbers.
@@ -74,7 +76,7 @@ _BY_CODE = {
     "SignatureDoesNotMatch": ("the secret key does not fit the access key", _CREDENTIALS),
     "PermanentRedirect": (
         "bucket {bucket} is in another region",
-        "set AWS_REGION, or the profile's region, to the bucket's",
+        f"{_SET_REGION}, to the bucket's",
     ),
     "RequestTimeTooSkewed": ("this host's clock is wrong", "set the clock; S3 allows 15 minutes"),
     "SlowDown": (
@@ -113,6 +115,8 @@ _OBJECT_CODES = {
     "InvalidObjectState": "the object is archived (Glacier) and must be restored first",
     "InvalidRequest": "S3 refuses the request, as for an object with a customer's key (SSE-C)",
 }
+#: A region's name, such as us-gov-east-1.
+_REGION = re.compile(r"[a-z]{2,8}(-[a-z]{1,16}){1,3}-[0-9]{1,2}")
 #: Codes of KMS's own (DisabledException, NotFoundException, …) come through S3 with this prefix.
 _KMS = "KMS."
 _KMS_HINT = "look at the key in KMS: its state, and whether these credentials may decrypt with it"
@@ -192,7 +196,7 @@ def _explain_code(error: botocore.ClientError, bucket: str) -> Explanation:
         return Explanation(f"its KMS key cannot be used ({printable(code)[:60]})", _KMS_HINT, True)
     known = _SAME_AS.get(code, code)
     if known in _BY_CODE:
-        message, hint = _BY_CODE[known]
+        message, hint = _with_region(known, *_BY_CODE[known], _bucket_region(error))
         is_of_one, is_in_doubt = known in _CODES_OF_ONE_OBJECT, known in _CODES_IN_DOUBT
         return Explanation(message.format(bucket=bucket), hint, is_of_one, is_in_doubt=is_in_doubt)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", "?")
@@ -201,6 +205,29 @@ def _explain_code(error: botocore.ClientError, bucket: str) -> Explanation:
         "look this code up in the S3 API reference, and check bucket, region and endpoint",
         is_in_doubt=True,
     )
+
+
+def _with_region(code: str, message: str, hint: str, region: str) -> tuple[str, str]:
+    """Message and hint with the bucket's region, where the answer names it and it may matter.
+
+    S3 answers a HEAD that is signed for another region by 400 too, without a code.
+    """
+    if region and code == "PermanentRedirect":
+        hint = f"set AWS_DEFAULT_REGION={region}, or the profile's region to {region}"
+        return f"{message}: {region}", hint
+    if region and code == "400":
+        return message, f"{hint}; the bucket's region is {region}: set AWS_DEFAULT_REGION={region}"
+    return message, hint
+
+
+def _bucket_region(error: botocore.ClientError) -> str:
+    """The region that S3's answer names for the bucket; empty if it names none.
+
+    Also empty if it is not a plausible name: the hint shows it to be typed.
+    """
+    headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    named = headers.get("x-amz-bucket-region") or error.response.get("Error", {}).get("Region")
+    return str(named) if _REGION.fullmatch(str(named or "")) else ""
 
 
 _OS_HINTS = {
@@ -254,8 +281,8 @@ _BY_KIND: tuple[tuple[type[BaseException], str, str], ...] = (
         "mend that file; AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name others than those in "
         "~/.aws",
     ),
-    (botocore.NoRegionError, "no AWS region is set", "set AWS_REGION, or the profile's region"),
-    (botocore.InvalidRegionError, "the AWS region is not valid", "check AWS_REGION"),
+    (botocore.NoRegionError, "no AWS region is set", _SET_REGION),
+    (botocore.InvalidRegionError, "the AWS region is not valid", "check AWS_DEFAULT_REGION"),
     (botocore.ProxyConnectionError, "the proxy {detail} does not answer", "check HTTPS_PROXY"),
     (botocore.SSLError, "the TLS connection to {detail} failed", _NETWORK),
     (botocore.EndpointConnectionError, "the endpoint {detail} does not answer", _NETWORK),

@@ -81,10 +81,10 @@ def _print_mount(mount: MountDifference, console: Console, *, remounts: bool) ->
     _print(console, f"\nmount {mount.target}: {present} → {new}", "bold")
     _print(console, f"  {mount.reason}")
     if remounts:
-        _print(console, "  by a remount; for the next boot write it into /etc/fstab:")
+        _print(console, "  by a remount; for the next boot, in /etc/fstab:")
     else:
         how = "a fresh mount" if mount.takes_fresh_mount else "a remount, which --mounts does"
-        _print(console, f"  not changed here: it takes {how}. The options in /etc/fstab:")
+        _print(console, f"  not changed here: it takes {how}. In /etc/fstab:")
     _print(console, f"  {mount.fstab}")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from contracts.errors import RequirementError
 from profiler.requirements import checks
-from profiler.requirements.checks import Finding
+from profiler.requirements.checks import Finding, unchecked
 from profiler.requirements.host import Host
 
 __all__ = ["ALL", "NEEDED_BY", "Finding", "Host", "Requirement", "require"]
@@ -23,6 +23,13 @@ class Requirement:
     name: str
     purpose: str
     check: Callable[[Host], Finding]
+
+    def found_on(self, host: Host) -> Finding:
+        """What the check finds; where it may not look, that it takes root."""
+        try:
+            return self.check(host)
+        except PermissionError as error:
+            return unchecked(f"{error.filename}: {error.strerror}")
 
 
 #: In the order in which a person would put things right.
@@ -74,6 +81,6 @@ def require(*names: str, host: Host | None = None) -> None:
     """Check the named requirements in turn; raises RequirementError for the first one missing."""
     by_name = {requirement.name: requirement for requirement in ALL}
     for name in names:
-        finding = by_name[name].check(host or Host())
+        finding = by_name[name].found_on(host or Host())
         if not finding.ok:
             raise RequirementError(finding.problem, finding.remedy)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from contracts import units
+from contracts.errors import RequirementError
 from profiler.requirements.host import Host
 from profiler.requirements.remedies import install, reinstall
 
@@ -30,16 +31,25 @@ PRIVILEGED = "in a container, start it with --privileged; better, run on the hos
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found; `problem` (one sentence) and `remedy` are empty when all is well."""
+    """What a check found; `problem` (one sentence) and `remedy` are empty when all is well.
+
+    With `needs_root` the check itself was refused, so the requirement may be met or not.
+    """
 
     found: str
     problem: str = ""
     remedy: str = ""
+    needs_root: bool = False
 
     @property
     def ok(self) -> bool:
         """Whether the requirement is met."""
         return not self.problem
+
+
+def unchecked(found: str) -> Finding:
+    """Finding of a check that this user may not make."""
+    return Finding(found, "only root can check this", AS_ROOT, needs_root=True)
 
 
 def python(host: Host) -> Finding:
@@ -79,7 +89,7 @@ def pid_namespace(host: Host) -> Finding:
 
 
 def btf(host: Host) -> Finding:
-    """The kernel's type information, from which the probes take structure offsets."""
+    """The kernel's type information, and in it every structure member that the probes read."""
     try:
         with host.path(BTF_FILE).open("rb") as file:
             magic = file.read(2)
@@ -87,10 +97,26 @@ def btf(host: Host) -> Finding:
         found = error.strerror or "unreadable"
     else:
         if magic in BTF_MAGICS:
-            return Finding(BTF_FILE)
+            return _layouts(host)
         found = "no BTF inside"
     remedy = "boot a kernel built with CONFIG_DEBUG_INFO_BTF, as your distribution's own is"
     return Finding(f"{BTF_FILE}: {found}", "the kernel's type information (BTF) is missing", remedy)
+
+
+def _layouts(host: Host) -> Finding:
+    """The members of the kernel's structures that the probes read; no version is compared."""
+    from profiler.bpf.btf import TOO_OLD, parsed_btf
+    from profiler.bpf.layouts import missing_members
+    from profiler.bpf.probes import ALL
+
+    try:
+        missing = ", ".join(missing_members(ALL, parsed_btf(host.path(BTF_FILE))))
+    except RequirementError as error:
+        return Finding(BTF_FILE, error.message, error.hint)
+    if not missing:
+        return Finding(BTF_FILE)
+    problem = f"this kernel has no {missing}, which the probes read"
+    return Finding(f"{BTF_FILE}: no {missing}", problem, TOO_OLD)
 
 
 def bcc(host: Host) -> Finding:
@@ -129,6 +155,8 @@ def bpf(host: Host) -> Finding:
     if not number:
         return Finding("bpf() takes programs")
     found = f"bpf(): {os.strerror(number)}"
+    if number in (errno.EPERM, errno.EACCES) and not host.is_root:
+        return unchecked(found)
     return Finding(found, f"the kernel refuses BPF programs ({found})", _bpf_remedy(host, number))
 
 
@@ -137,8 +165,6 @@ def _bpf_remedy(host: Host, number: int) -> str:
         return "boot a kernel built with CONFIG_BPF_SYSCALL for x86_64 or aarch64"
     if "[confidentiality]" in host.text("/sys/kernel/security/lockdown"):
         return "boot without lockdown=confidentiality: it forbids BPF to read kernel memory"
-    if not host.is_root:
-        return AS_ROOT
     if host.fields("/proc/self/status", ":").get("Seccomp") == "2":
         return f"a seccomp filter is on (a container's?); {PRIVILEGED}"
     return PRIVILEGED
@@ -150,9 +176,9 @@ def tracefs(host: Host) -> Finding:
         remedy = "boot a kernel built with CONFIG_FTRACE_SYSCALLS, as your distribution's own is"
         return Finding("not built in", "the kernel has no tracefs, so no tracepoints", remedy)
     for mount in TRACEFS_MOUNTS:
-        if host.path(f"{mount}/events/syscalls/sys_enter_write").is_dir():
+        if host.exists(f"{mount}/events/syscalls/sys_enter_write"):
             return Finding(mount)
-        if host.path(f"{mount}/events/header_page").exists():
+        if host.exists(f"{mount}/events/header_page"):
             remedy = "boot a kernel built with CONFIG_FTRACE_SYSCALLS"
             return Finding(mount, "the kernel has no tracepoints of system calls", remedy)
     return Finding("built in; mounted privately for each run")
@@ -187,7 +213,7 @@ def tools(*names: str) -> Callable[[Host], Finding]:
 
 def _missing_tool(host: Host, name: str) -> Finding:
     for folder in ("/usr/sbin", "/sbin"):
-        if host.path(f"{folder}/{name}").exists():
+        if host.exists(f"{folder}/{name}"):
             problem = f"{name} is in {folder}, which is not on PATH"
             return Finding(f"{folder}/{name}", problem, f"export PATH=$PATH:{folder}")
     return Finding("not installed", f"{name} is missing", install(host, name))
@@ -196,7 +222,7 @@ def _missing_tool(host: Host, name: str) -> Finding:
 def loop(host: Host) -> Finding:
     """Loop devices, on which the lab's volume lives."""
     control = "/dev/loop-control"
-    if not host.path(control).exists():
+    if not host.exists(control):
         return Finding(f"no {control}", "the kernel has no loop devices", "modprobe loop")
     return tools("losetup", "mount")(host)
 
@@ -206,7 +232,7 @@ def blkio(host: Host) -> Finding:
     for line in host.text("/proc/self/mounts").splitlines():
         _source, target, kind, *_rest = line.split()
         v1_file = f"{target}/blkio.throttle.write_bps_device"
-        if kind == "cgroup" and host.path(v1_file).exists():
+        if kind == "cgroup" and host.exists(v1_file):
             return Finding(v1_file)
         controllers = f"{target}/cgroup.controllers"
         if kind == "cgroup2" and "io" in host.text(controllers).split():
@@ -219,7 +245,7 @@ def blkio(host: Host) -> Finding:
 def huge_pages(host: Host) -> Finding:
     """Huge pages, of which the lab's memory ballast is made."""
     path = "/proc/sys/vm/nr_hugepages"
-    if host.path(path).exists():
+    if host.exists(path):
         return Finding(path)
     remedy = "boot a kernel built with CONFIG_HUGETLBFS, as your distribution's own is"
     return Finding(f"no {path}", "the kernel has no huge pages", remedy)

@@ -118,6 +118,16 @@ class Host:
         """Where `absolute` is on this host."""
         return self.root / absolute.lstrip("/")
 
+    def exists(self, absolute: str) -> bool:
+        """Whether it is there. Raises PermissionError where this user may not look."""
+        try:
+            self.path(absolute).stat()
+        except PermissionError:
+            raise
+        except OSError:
+            return False
+        return True
+
     def text(self, absolute: str) -> str:
         """Text of a file; empty when it is missing or unreadable."""
         try:

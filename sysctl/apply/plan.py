@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from contracts.units import format_size
@@ -11,6 +11,7 @@ from sysctl.apply.amount import Fitted, fit
 from sysctl.apply.other_setters import Setter, other_setters
 from sysctl.apply.sysctl_files import contradicting, unreadable
 from sysctl.host.devices import Disk, disk_of, is_same, lacking, present_values
+from sysctl.host.fstab import fstab_line
 from sysctl.host.mount_table import Mount, mount_at
 from sysctl.host.mounts import missing_words, needs_fresh_mount, present_words
 from sysctl.host.sysctls import read_writeback
@@ -18,6 +19,9 @@ from sysctl.host.system import HostError, System
 from sysctl.knobs.transfer import transfer_words
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 from sysctl.recommendation import DiskAdvice, MountAdvice, RecommendedChange
+from sysctl.render.checked import fstab_options, mount_options
+from sysctl.render.fstab import fstab_text
+from sysctl.render.snippet import InexpressibleError
 from sysctl.setting import invalid_reason, replace_values
 from sysctl.writeback import Thresholds, effective_thresholds
 
@@ -45,7 +49,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class MountDifference:
-    """How `target` is mounted, and should be; `fstab` are the options for its line there.
+    """How `target` is mounted, and should be; `fstab` is the new line there, or what to add to it.
 
     `takes_fresh_mount` tells that a remount would not do.
     """
@@ -263,8 +267,17 @@ def _mount(system: System, advice: MountAdvice) -> MountDifference:
         target=advice.target,
         present=present_words(mount),
         new=advice.value,
-        fstab=",".join((*advice.policy, *advice.value)) or "defaults",
+        fstab=_fstab_text(system, advice),
         reason=advice.reason,
         is_change=bool(missing_words(system, advice.target, advice.value)),
         takes_fresh_mount=needs_fresh_mount(mount, advice.value, mount.all_options),
     )
+
+
+def _fstab_text(system: System, advice: MountAdvice) -> str:
+    """This host's own line of fstab with the new options; without one the options alone."""
+    here = replace(advice, fstab=fstab_line(system, advice.target))
+    try:
+        return fstab_text(here, fstab_options(here))
+    except InexpressibleError:
+        return f"{mount_options(advice)} (no single line for {advice.target} is there to be shown)"

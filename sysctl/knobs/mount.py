@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -261,6 +262,40 @@ def may_be_recommended(word: str) -> bool:
     decides who may do what on the volume.
     """
     return is_kernel_option(word) and word.partition("=")[0] not in _POLICY
+
+
+_FSTAB_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/=+@-]{0,127}")
+#: Words that make, choose or expose something: nobody but the administrator writes them into fstab.
+_ADMINISTRATORS = frozenset(
+    (
+        *("remount", "bind", "rbind", "move", "loop", "offset", "sizelimit", "encryption"),
+        *("suid", "dev", "helper", "uhelper", "x-systemd.makefs"),
+    )
+)
+
+
+def may_be_kept_in_fstab(word: str) -> bool:
+    """Whether an option of a user's fstab line may be written again into one: `nofail`, `x-…`.
+
+    What formats, hides or exposes a volume is not: the text may come from others.
+    """
+    name = word.partition("=")[0]
+    is_harmless = name not in _ADMINISTRATORS and not name.startswith("verity.")
+    return is_harmless and _FSTAB_WORD.fullmatch(word) is not None
+
+
+def changed_options(own: Sequence[str], words: Sequence[str], fstype: str) -> tuple[str, ...]:
+    """The options of a user's fstab line with `words` in place of those that a sweep may change.
+
+    What no kernel reads (`nofail`, `x-systemd.device-timeout=5s`) and policy stay as they are.
+    """
+    kept = (word for word in own if not is_tunable(word, fstype) or _is_for_fstab(word, fstype))
+    return tuple(dict.fromkeys([*kept, *words]))
+
+
+def _is_for_fstab(word: str, fstype: str) -> bool:
+    option = find(word, fstype)
+    return option is not None and option.takes is Takes.NOTHING
 
 
 def split_options(text: str) -> tuple[str, ...]:

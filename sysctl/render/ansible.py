@@ -1,46 +1,74 @@
-"""A recommendation as Ansible tasks (collection ansible.posix), to be included in a play as root.
+"""A recommendation as Ansible tasks (collection ansible.posix) for a play as root, and their undo.
 
 Ansible takes every text for a Jinja template; what is not known to be none is marked `!unsafe`.
+
+A node's fstab is edited in one place: the options of the line for the mount point, where they are
+those of the host that was measured. The module for mounts would write the whole line anew, and its
+`state: absent` unmounts the volume, deletes the line and removes the mount point.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
-from contracts.text import quoted
-from sysctl.recommendation import MountAdvice, RecommendedChange
+from sysctl.host import fstab
+from sysctl.knobs.catalogue import DEVICE_BY_NAME
+from sysctl.recommendation import DiskAdvice, MountAdvice, RecommendedChange
 from sysctl.render import sysctl_d, udev
-from sysctl.render.checked import filesystem, mount_options, printable_text, sysctl_lines
-from sysctl.render.comments import comment
-from sysctl.render.installed import InstalledFile, header, installed_files
-from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
+from sysctl.render.checked import fstab_line, fstab_options, sysctl_lines
+from sysctl.render.comments import comment, evidence_lines
+from sysctl.render.installed import InstalledFile, header, installed_files, mount_left_out
+from sysctl.render.snippet import STEM, TITLE, Snippet
 from sysctl.render.yaml_text import Command, Unsafe, dump
 
 FILE_NAME = f"{STEM}.ansible.yaml"
+UNDO_NAME = f"{STEM}.ansible-undo.yaml"
+_INCLUDE = "in a play with become: true, ansible.builtin.include_tasks:"
+_MOUNT_AFRESH = (
+    "The task for fstab changes the options alone, of a line with the options that your fstab had;",
+    "any other line stays as it is. Mount afresh, or restart, for it to take effect.",
+)
 USE = (
-    f"To use:   in a play with become: true, ansible.builtin.include_tasks: {FILE_NAME}",
+    f"To use:   {_INCLUDE} {FILE_NAME}",
     "          The collection: ansible-galaxy collection install ansible.posix",
 )
+Task = dict[str, Any]
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The tasks. Raises InexpressibleError."""
-    tasks = [*_sysctl_tasks(change), *_udev_tasks(change)]
-    if change.mount:
-        tasks.append(_mount_task(change.mount))
+    """The tasks, and those that undo them. Raises InexpressibleError."""
+    mount = change.mount if change.mount and change.mount.fstab else None
+    tasks = [*_sysctl_tasks(change), *_udev_tasks(change), *_fstab_tasks(mount)]
     if not tasks:
+        if change.mount:
+            fstab_line(change.mount)  # says why not
         return ()
+    told = _MOUNT_AFRESH if mount else mount_left_out(change)
+    title = f"{TITLE}tasks for Ansible (ansible.builtin, ansible.posix)."
+    head = [*header(title, change, USE), f"  or by the tasks of {UNDO_NAME}.", "", *told]
+    return (
+        Snippet(FILE_NAME, comment(head) + "\n" + dump(tasks)),
+        Snippet(UNDO_NAME, _undo_text(change, mount)),
+    )
+
+
+def _undo_text(change: RecommendedChange, mount: MountAdvice | None) -> str:
     head = [
-        *header(f"{TITLE}tasks for Ansible (ansible.builtin, ansible.posix).", change, USE),
-        "  or with the same tasks and state: absent, before the values are written back.",
+        f"{TITLE}tasks for Ansible that undo those of {FILE_NAME}.",
+        *evidence_lines(change),
         "",
-        "The mount's task changes fstab only: mount afresh, or restart, for it to take effect. Add",
-        "to its opts what only your fstab has, such as nofail.",
+        f"To undo:  {_INCLUDE} {UNDO_NAME}",
+        "They take out the files, and write back the values that the host had that was measured,",
+        "on nodes that have the files. Nothing is unmounted.",
+        *(_MOUNT_AFRESH if mount else ()),
     ]
-    return (Snippet(FILE_NAME, comment(head) + "\n" + dump(tasks)),)
+    tasks = [*_undo_sysctl_tasks(change), *_undo_udev_tasks(change), *_fstab_tasks(mount, True)]
+    return comment(head) + "\n" + dump(tasks)
 
 
-def _sysctl_tasks(change: RecommendedChange) -> list[dict[str, Any]]:
+def _sysctl_tasks(change: RecommendedChange) -> list[Task]:
     if not change.changes_sysctls:
         return []
     values = change.sysctl_values
@@ -59,7 +87,7 @@ def _sysctl_tasks(change: RecommendedChange) -> list[dict[str, Any]]:
     ]
 
 
-def _udev_tasks(change: RecommendedChange) -> list[dict[str, Any]]:
+def _udev_tasks(change: RecommendedChange) -> list[Task]:
     return [
         task
         for file in installed_files(change)
@@ -68,37 +96,93 @@ def _udev_tasks(change: RecommendedChange) -> list[dict[str, Any]]:
     ]
 
 
-def _tasks_of(file: InstalledFile) -> list[dict[str, Any]]:
+def _tasks_of(file: InstalledFile) -> list[Task]:
     """Copied whole, and taken in force if that changed it."""
     copied = {"dest": file.path, "content": file.text, "owner": "root", "mode": "0644"}
     reloaded = [
-        {
-            "name": f"Writewise - {' '.join(command[:2])}",
-            "ansible.builtin.command": {"argv": Command(command)},
-            "changed_when": True,
-            "when": "writewise_rules is changed",
-        }
+        _command(f"Writewise - {' '.join(command[:2])}", Command(command), "writewise_rules")
         for command in file.commands
     ]
     task = {"name": "Writewise - udev rules", "ansible.builtin.copy": copied}
     return [{**task, "register": "writewise_rules"}, *reloaded]
 
 
-def _mount_task(mount: MountAdvice) -> dict[str, Any]:
-    for path in (mount.device, mount.target):
-        printable_text(path, "device or mount point")
-        if not path.startswith("/"):
-            raise InexpressibleError(f"{quoted(path)} is no path")
-    return {
-        "name": "Writewise - mount options in fstab",
-        "ansible.posix.mount": {
-            "path": _literal(mount.target),
-            "src": _literal(mount.device),
-            "fstype": filesystem(mount),
-            "opts": mount_options(mount),
-            "state": "present",
-        },
+def _fstab_tasks(mount: MountAdvice | None, is_undo: bool = False) -> list[Task]:
+    """The options of the node's own line, where they are those that the other side knows."""
+    if mount is None:
+        return []
+    old, new = ",".join(fstab_line(mount).options), fstab_options(mount)
+    if is_undo:
+        old, new = new, old
+    fields = (r"[^#\s]\S*", re.escape(fstab.escaped(mount.target)), r"\S+")
+    before = r"[ \t]+".join((*fields, ""))
+    edited = {
+        "path": fstab.PATH,
+        "regexp": _literal(rf"^([ \t]*{before}){re.escape(old)}(?=[ \t]|$)"),
+        "replace": rf"\g<1>{new}",
     }
+    return [{"name": "Writewise - mount options in fstab", "ansible.builtin.replace": edited}]
+
+
+def _undo_sysctl_tasks(change: RecommendedChange) -> list[Task]:
+    """The file taken out; where it was there, the former values in force."""
+    if not change.changes_sysctls:
+        return []
+    values = change.undo_values
+    sysctl_lines(values)
+    task: Task = {"name": "Writewise - no sysctl.d file", **_absent(sysctl_d.PATH)}
+    if not values:
+        return [task]
+    words = Command(["sysctl", "-w", *(f"{name}={value}" for name, value in values.items())])
+    name = "Writewise - the former values"
+    return [{**task, "register": "writewise_sysctls"}, _command(name, words, "writewise_sysctls")]
+
+
+def _undo_udev_tasks(change: RecommendedChange) -> list[Task]:
+    """The former values by rules for the same disk, which are taken in force and then taken out."""
+    if not any(file.path == udev.PATH for file in installed_files(change)):
+        return []
+    found = {"path": udev.PATH}
+    stat = {"name": "Writewise - udev rules?", "ansible.builtin.stat": found}
+    is_there = "writewise_rules.stat.exists"
+    rules = udev.rules(_former(change.disk)) if change.disk else []
+    copied = {"dest": udev.PATH, "content": "".join(f"{rule}\n" for rule in rules)}
+    reload, trigger = udev.RELOAD
+    settle = ("udevadm", "settle", "--timeout=30")
+    return [
+        {**stat, "register": "writewise_rules"},
+        {
+            "name": "Writewise - rules with the former values",
+            "ansible.builtin.copy": {**copied, "owner": "root", "mode": "0644"},
+            "when": is_there,
+        },
+        *(
+            {**_command(f"Writewise - {' '.join(words[:2])}", Command(words), ""), "when": is_there}
+            for words in (reload, trigger, settle)
+        ),
+        {"name": "Writewise - no udev rules", **_absent(udev.PATH), "when": is_there},
+        {**_command("Writewise - udevadm control", Command(reload), ""), "when": is_there},
+    ]
+
+
+def _former(disk: DiskAdvice) -> DiskAdvice:
+    """The disk with the values that its knobs had, as far as they are known and can be set."""
+    knobs = (
+        replace(knob, value=knob.present)
+        for knob in disk.knobs
+        if knob.name in DEVICE_BY_NAME and not DEVICE_BY_NAME[knob.name].refusal(knob.present)
+    )
+    return replace(disk, knobs=tuple(knobs))
+
+
+def _absent(path: str) -> Task:
+    return {"ansible.builtin.file": {"path": path, "state": "absent"}}
+
+
+def _command(name: str, words: Command, registered: str) -> Task:
+    """A command, which runs only where the task `registered` changed something."""
+    task = {"name": name, "ansible.builtin.command": {"argv": words}, "changed_when": True}
+    return {**task, "when": f"{registered} is changed"} if registered else task
 
 
 def _literal(text: str) -> str:

@@ -11,12 +11,18 @@ from collections.abc import Callable, Iterable, Mapping
 
 from contracts.text import is_unprintable, quoted
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
-from sysctl.knobs.mount import is_kernel_option, may_be_recommended
+from sysctl.knobs.mount import (
+    changed_options,
+    is_kernel_option,
+    may_be_kept_in_fstab,
+    may_be_recommended,
+)
 from sysctl.knobs.transfer import transfer_problems, transfer_words
 from sysctl.knobs.vm import BY_NAME
-from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice
+from sysctl.recommendation import DiskAdvice, FstabLine, KnobAdvice, MountAdvice
 from sysctl.render.snippet import InexpressibleError
 
+_NAMED = ("UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=")
 _FILESYSTEM = re.compile(r"[a-z0-9_.-]{1,32}")
 
 
@@ -56,6 +62,30 @@ def mount_options(mount: MountAdvice) -> str:
     """The policy that stays, then the options recommended: `nosuid,noatime`."""
     policy = _options(mount.policy, is_kernel_option)
     return _joined([*policy, *_options(mount.value, may_be_recommended)])
+
+
+def fstab_line(mount: MountAdvice) -> FstabLine:
+    """The user's line, checked: its source, its type and each of its words."""
+    line = mount.fstab
+    if line is None:
+        raise InexpressibleError(
+            f"the fstab of the host that was measured had no line for {quoted(mount.target)}; "
+            f"add {mount_options(mount)} where that volume is mounted"
+        )
+    for path, begins in ((line.source, ("/", *_NAMED)), (mount.target, "/")):
+        printable_text(path, "device or mount point", escaped="\t\n")
+        if not path.startswith(begins):  # `#` would make it a comment
+            raise InexpressibleError(f"{quoted(path)} is no device or mount point for fstab")
+    if not _FILESYSTEM.fullmatch(line.fstype):
+        raise InexpressibleError(f"{quoted(line.fstype)} is no type of file system")
+    _options(line.options, may_be_kept_in_fstab)
+    return line
+
+
+def fstab_options(mount: MountAdvice) -> str:
+    """The fourth field of the user's line with what is recommended: `nofail,nosuid,noatime`."""
+    mount_options(mount)
+    return _joined(changed_options(fstab_line(mount).options, mount.value, mount.fstype))
 
 
 def old_mount_options(mount: MountAdvice) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sysctl.recommendation import RecommendedChange
-from sysctl.render.checked import filesystem, mount_options
+from sysctl.render.checked import fstab_line, fstab_options
 from sysctl.render.comments import comment
 from sysctl.render.installed import header, installed_files, is_plain, mount_left_out
 from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
@@ -36,9 +36,22 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         return ()
     head = [
         *header(f"{TITLE}user data for cloud-init.", change, USE),
-        *([] if "mounts" in document else mount_left_out(change)),
+        *(source_lines(change) if "mounts" in document else mount_left_out(change)),
     ]
     return (Snippet(FILE_NAME, checked_size(MAGIC + comment(head) + "\n" + dump(document))),)
+
+
+def source_lines(change: RecommendedChange) -> list[str]:
+    """For the comments: that the volume's name may be one that no other node knows."""
+    line = change.mount.fstab if change.mount else None
+    if line is None or not line.source.startswith(("UUID=", "PARTUUID=")):
+        return []
+    return [
+        "",
+        f"{line.source} is what your fstab names, and another file system has another one: nodes",
+        "whose volume does not come from the same snapshot start without it (nofail). Write the",
+        "name that they have, such as LABEL=….",
+    ]
 
 
 def checked_size(user_data: str) -> str:
@@ -66,7 +79,8 @@ def cloud_config(change: RecommendedChange) -> dict[str, Any]:
         document["runcmd"] = [Command(command) for file in files for command in file.commands]
     mount = change.mount
     if mount and is_plain(mount):
-        options = f"{mount_options(mount)},{_NO_FAIL}"
-        fields = (mount.device, mount.target, filesystem(mount), options, "0", "0")
+        line = fstab_line(mount)
+        options = ",".join(dict.fromkeys([*fstab_options(mount).split(","), _NO_FAIL]))
+        fields = (line.source, mount.target, line.fstype, options, str(line.dump), str(line.check))
         document["mounts"] = [Command(fields)]
     return document

@@ -45,12 +45,12 @@ class Format:
 FORMATS: tuple[Format, ...] = (
     Format("sysctl.d", sysctl_d.render, sysctl_d.FILE_NAMES),
     Format("fstab", fstab.render, (fstab.FILE_NAME,)),
-    Format("systemd", systemd_mount.render, (systemd_mount.FILE_NAMES,)),
+    Format("systemd", systemd_mount.render, (systemd_mount.FILE_NAME, "*.mount")),
     Format("udev", udev.render, (udev.FILE_NAME,)),
     Format("cloud-init", cloud_init.render, (cloud_init.FILE_NAME,), cloud_init.BEGINS),
     Format("ssm", ssm.render, (ssm.FILE_NAME,), ssm.BEGINS),
     Format("launch-template", launch_template.render, (launch_template.FILE_NAME,)),
-    Format("ansible", ansible.render, (ansible.FILE_NAME,)),
+    Format("ansible", ansible.render, (ansible.FILE_NAME, ansible.UNDO_NAME)),
     Format("transfer", transfer.render_json, (transfer.JSON_NAME,), transfer.JSON_BEGINS),
     Format("transfer-config", transfer.render_python, (transfer.PYTHON_NAME,)),
 )
@@ -74,10 +74,14 @@ def formats_named(text: str) -> tuple[Format, ...]:
 
 @dataclass(frozen=True)
 class Rendered:
-    """The files to write; `left_out` says of each format that gave none why, in a sentence."""
+    """The files to write; `left_out` says of each format that gave none why, in a sentence.
+
+    `inexpressible` are those of them of which the recommendation has something to write.
+    """
 
     snippets: tuple[Snippet, ...]
     left_out: tuple[str, ...]
+    inexpressible: tuple[str, ...] = ()
 
 
 def render_all(change: RecommendedChange, formats: Iterable[Format]) -> Rendered:
@@ -87,15 +91,16 @@ def render_all(change: RecommendedChange, formats: Iterable[Format]) -> Rendered
     """
     snippets = [*_required(change)]
     left_out: list[str] = []
+    inexpressible: list[str] = []
     for each in formats:
         try:
             made = each.render(change)
         except InexpressibleError as error:
-            left_out.append(f"{each.name}: {error.message}")
+            inexpressible.append(f"{each.name}: {error.message}")
         else:
             snippets += made
             left_out += [] if made else [f"{each.name}: nothing changes that it could say"]
-    return Rendered(tuple(snippets), tuple(left_out))
+    return Rendered(tuple(snippets), (*inexpressible, *left_out), tuple(inexpressible))
 
 
 def _required(change: RecommendedChange) -> tuple[Snippet, ...]:

@@ -1,22 +1,18 @@
-"""A recommendation as a line for /etc/fstab (fstab(5)), with its undo in comments."""
+"""A recommendation as the user's line of /etc/fstab (fstab(5)), with other options alone.
+
+The line is that of the host that was measured: its name of the volume (`UUID=`), its type, its last
+two fields and every option that was not part of the sweep. Without one there is nothing to write.
+"""
 
 from __future__ import annotations
 
-from contracts.text import quoted
+from sysctl.host.fstab import escaped
 from sysctl.recommendation import MountAdvice, RecommendedChange
-from sysctl.render.checked import (
-    filesystem,
-    mount_options,
-    old_mount_options,
-    printable_text,
-)
+from sysctl.render.checked import fstab_line, fstab_options
 from sysctl.render.comments import comment, evidence_lines
-from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
+from sysctl.render.snippet import STEM, TITLE, Snippet
 
 FILE_NAME = f"{STEM}.fstab"
-#: What util-linux, glibc and systemd all read back.
-_ESCAPES = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}
-_NAMED = ("UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=")
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
@@ -24,6 +20,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     mount = change.mount
     if mount is None:
         return ()
+    new = fstab_text(mount, fstab_options(mount))
     head = [
         f"{TITLE}the options (4th field) for this volume in /etc/fstab.",
         mount.reason,
@@ -31,22 +28,15 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         *evidence_lines(change),
         "",
         f"To use:   put the line in place of that of {mount.target}, and mount afresh.",
-        f"To undo:  write the old options back, {old_mount_options(mount)}, and mount afresh.",
-        "Keep what only your line knows: UUID= in place of a device name, which may change between",
-        "boots, and options such as nofail, which the mount table does not have.",
+        "To undo:  put the old line back, and mount afresh:",
+        f"  {fstab_text(mount, ','.join(fstab_line(mount).options))}",
+        "All but the options is as in your fstab. For another host take the options alone.",
     ]
-    return (Snippet(FILE_NAME, comment(head) + _line(mount)),)
+    return (Snippet(FILE_NAME, comment(head) + new + "\n"),)
 
 
-def _line(mount: MountAdvice) -> str:
-    if not mount.device.startswith(("/", *_NAMED)):  # `#` would make it a comment
-        raise InexpressibleError(f"{quoted(mount.device)} is no device that fstab could name")
-    if not mount.target.startswith("/"):
-        raise InexpressibleError(f"{quoted(mount.target)} is no mount point")
-    fields = (mount.device, mount.target, filesystem(mount), mount_options(mount))
-    return " ".join(_field(field) for field in fields) + " 0 0\n"
-
-
-def _field(text: str) -> str:
-    printable_text(text, "device or mount point", escaped="\t\n")
-    return "".join(_ESCAPES.get(character, character) for character in text)
+def fstab_text(mount: MountAdvice, options: str) -> str:
+    """The user's line with `options` as its fourth field. Raises InexpressibleError."""
+    line = fstab_line(mount)
+    fields = (line.source, mount.target, line.fstype, options)
+    return " ".join([*map(escaped, fields), str(line.dump), str(line.check)])

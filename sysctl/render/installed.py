@@ -18,6 +18,9 @@ from sysctl.render.comments import evidence_lines
 _HEAD = "# Written by writewise; its evidence is in what installed it."
 #: Paths that mean the same in every file and to every program that the nodes' set-up goes through.
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@:+-]{0,255}")
+_PLAIN_SOURCE = re.compile(
+    rf"{_PLAIN_PATH.pattern}|(UUID|LABEL|PARTUUID|PARTLABEL)=[A-Za-z0-9_.:-]{{1,255}}"
+)
 
 
 @dataclass(frozen=True)
@@ -79,16 +82,21 @@ def _undo_lines(change: RecommendedChange) -> list[str]:
 
 
 def is_plain(mount: MountAdvice) -> bool:
-    """Whether device and mount point need no escaping in any format."""
-    return all(_PLAIN_PATH.fullmatch(path) for path in (mount.device, mount.target))
+    """Whether the user's fstab has the volume, and no format needs to escape it or its place."""
+    if mount.fstab is None or not _PLAIN_PATH.fullmatch(mount.target):
+        return False
+    return _PLAIN_SOURCE.fullmatch(mount.fstab.source) is not None
 
 
 def mount_left_out(change: RecommendedChange) -> list[str]:
     """For the comments: that the mount options are not part of this snippet; empty if none are."""
-    if change.mount is None:
+    mount = change.mount
+    if mount is None:
         return []
+    why = [f"The host that was measured had no line for {mount.target} alone in its fstab."]
     return [
         "",
-        f"NOT in here: the mount options {mount_options(change.mount)} for {change.mount.target};",
+        f"NOT in here: the mount options {mount_options(mount)} for {mount.target};",
         "they belong in the fstab of the image, or where the volume is mounted.",
+        *(why if mount.fstab is None else []),
     ]

@@ -1,14 +1,15 @@
 """A recommendation as a CloudFormation fragment: a launch template for ECS and AWS Batch nodes.
 
-Its user data is a MIME archive with one `#cloud-config` part, since AWS Batch and ECS merge their
-own parts into it and AWS Batch takes no other form. No shell text, no `Fn::Sub`, and nothing in it
-that CloudFormation would take for a dynamic reference (two braces).
+Its user data is a MIME archive with one `#cloud-config` part: AWS Batch merges its own parts into
+it and takes no other form. ECS merges nothing: the user adds the part that joins a node to its
+cluster. The text has no shell commands, no `Fn::Sub`, and nothing that CloudFormation would take
+for a dynamic reference (two braces).
 """
 
 from __future__ import annotations
 
 from sysctl.recommendation import RecommendedChange
-from sysctl.render.cloud_init import MAGIC, checked_size, cloud_config
+from sysctl.render.cloud_init import MAGIC, checked_size, cloud_config, source_lines
 from sysctl.render.comments import comment
 from sysctl.render.installed import header, mount_left_out
 from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
@@ -18,7 +19,8 @@ FILE_NAME = f"{STEM}.launch-template.yaml"
 RESOURCE = "WritewiseLaunchTemplate"
 USE = (
     "To use:   take the resource into your template, beside what your nodes need (image,",
-    f"          volumes, instance profile), and refer to {RESOURCE} in the",
+    "          volumes, instance profile; for ECS the user data that names the cluster, as another",
+    f"          part of the archive), and refer to {RESOURCE} in the",
     "          Auto Scaling group or the compute environment. Nodes have it from their next start.",
 )
 _BOUNDARY = "==WRITEWISE=="
@@ -39,7 +41,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     }
     head = [
         *header(f"{TITLE}a launch template for an ECS or AWS Batch node.", change, USE),
-        *([] if "mounts" in document else mount_left_out(change)),
+        *(source_lines(change) if "mounts" in document else mount_left_out(change)),
         "Or take the resource out of the template and replace the nodes.",
     ]
     return (Snippet(FILE_NAME, comment(head) + "\n" + dump({"Resources": {RESOURCE: resource}})),)

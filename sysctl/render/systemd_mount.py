@@ -1,8 +1,10 @@
-"""A recommendation as a systemd mount unit (systemd.mount(5)), which takes precedence over fstab.
+"""A recommendation as a drop-in for the mount unit that systemd makes of the user's fstab line.
 
-The unit must be named after its mount point (systemd.unit(5), "String escaping for inclusion in
-unit names"). Values are taken as they are, but for `%`, blanks around them and a backslash at the
-end of a line (`config_parse()` in src/shared/conf-parser.c, as of systemd 252).
+A drop-in changes the options alone: the unit keeps its source (`UUID=`), its dependencies
+(`nofail`, `x-systemd.*`) and its check. It must be in a directory named after the mount point
+(systemd.unit(5), "String escaping for inclusion in unit names"). No option that is written has a
+`%`, a blank or a backslash, which systemd would not take as it is (`config_parse()` in
+src/shared/conf-parser.c, as of systemd 252).
 """
 
 from __future__ import annotations
@@ -11,40 +13,40 @@ import re
 
 from contracts.text import quoted
 from sysctl.recommendation import MountAdvice, RecommendedChange
-from sysctl.render.checked import filesystem, mount_options, old_mount_options, printable_text
+from sysctl.render.checked import fstab_line, fstab_options, printable_text
 from sysctl.render.comments import comment, evidence_lines
-from sysctl.render.snippet import TITLE, InexpressibleError, Snippet
+from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
 
 FOLDER = "/etc/systemd/system"
 _SUFFIX = ".mount"
-#: Named after the mount point.
-FILE_NAMES = f"*{_SUFFIX}"
-#: UNIT_NAME_MAX in src/basic/unit-name.h, which counts the terminating zero.
-_MAX_NAME_BYTES = 255
+FILE_NAME = f"{STEM}{_SUFFIX}.conf"
+#: UNIT_NAME_MAX in src/basic/unit-name.h, which counts the terminating zero; `.d` is added.
+_MAX_NAME_BYTES = 253
 _UNESCAPED = re.compile(rb"[A-Za-z0-9:_.]")
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The unit; nothing where no mount options are to be changed. Raises InexpressibleError."""
+    """The drop-in; nothing where no mount options are to be changed. Raises InexpressibleError."""
     mount = change.mount
     if mount is None:
         return ()
     name = unit_name(mount.target)
+    body = _drop_in(mount)
+    path = f"{FOLDER}/{name}.d/{STEM}.conf"
     head = [
-        f"{TITLE}a mount unit with the options recommended for this volume.",
+        f"{TITLE}a drop-in with the options recommended for this volume.",
         mount.reason,
         "",
         *evidence_lines(change),
         "",
-        f"To use:   install -m 0644 '{name}' {FOLDER}/ && systemctl daemon-reload,",
-        f"          then systemctl enable '{name}' and mount afresh by systemctl restart of it.",
-        "          It takes precedence over a line in fstab.",
-        f"To undo:  systemctl disable '{name}'; rm {FOLDER}/'{name}';",
-        "          systemctl daemon-reload, and mount afresh;",
-        f"          the options were {old_mount_options(mount)}.",
-        "A device name may change between boots: prefer a name in /dev/disk/by-uuid.",
+        f"To use:   install -D -m 0644 {FILE_NAME} '{path}' &&",
+        f"          systemctl daemon-reload, and mount afresh by systemctl restart '{name}'.",
+        f"          It replaces the options of the line for {mount.target} in fstab, which stays.",
+        f"To undo:  rm '{path}' && systemctl daemon-reload,",
+        "          and mount afresh: the options are then again those of fstab,",
+        f"          {','.join(fstab_line(mount).options)}.",
     ]
-    return (Snippet(name, comment(head) + _unit(mount)),)
+    return (Snippet(FILE_NAME, comment(head) + body),)
 
 
 def unit_name(mount_point: str) -> str:
@@ -74,24 +76,5 @@ def _escaped(byte: int) -> str:
     return chr(byte) if _UNESCAPED.match(bytes([byte])) else f"\\x{byte:02x}"
 
 
-def _unit(mount: MountAdvice) -> str:
-    if not mount.device.startswith("/"):
-        raise InexpressibleError(
-            f"{quoted(mount.device)} is no device that a mount unit could name"
-        )
-    options = mount_options(mount)
-    target = "remote-fs" if "_netdev" in options.split(",") else "local-fs"
-    return (
-        "\n[Unit]\nDescription=Volume with the mount options that writewise recommends\n"
-        f"\n[Mount]\nWhat={_value(mount.device)}\nWhere={_value(mount.target)}\n"
-        f"Type={filesystem(mount)}\nOptions={_value(options)}\n"
-        f"\n[Install]\nWantedBy={target}.target\n"
-    )
-
-
-def _value(text: str) -> str:
-    """`text` with its specifiers escaped, if a line can hold it."""
-    printable_text(text, "device or mount point")
-    if text != text.strip() or text.endswith("\\"):
-        raise InexpressibleError(f"a line of a unit cannot end as {quoted(text)} does")
-    return text.replace("%", "%%")
+def _drop_in(mount: MountAdvice) -> str:
+    return f"\n[Mount]\nOptions={fstab_options(mount)}\n"

@@ -14,9 +14,10 @@ import pytest
 from profiler import requirements
 from profiler.requirements.host import load_bpf_program
 
+WRITEWISE = (sys.executable, "-m", "profiler.cli.main")
 REPOSITORY = Path(__file__).parents[2]
 VENV = REPOSITORY / ".venv"
-DOCTOR = (sys.executable, "-m", "profiler.cli.main", "doctor", "--json")
+DOCTOR = (*WRITEWISE, "doctor", "--json")
 TRY_BPF = (
     sys.executable,
     "-c",
@@ -76,3 +77,70 @@ def test_doctor_names_what_such_a_root_lacks() -> None:
         "root is needed with all its capabilities, and CAP_SYS_ADMIN is missing"
     )
     assert problems["bpf"] == "the kernel refuses BPF programs (bpf(): Operation not permitted)"
+
+
+def in_mount_namespace(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a shell script whose mounts nobody else sees; `arguments` are its $1, $2 and so on."""
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-euc", script, "sh", *map(str, arguments)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+#: The interpreter is opened and the modules are found as root: a clone may be in /root.
+AS_NOBODY = """
+import os, sys
+from profiler import requirements
+from profiler.cli import doctor, main
+import profiler.bpf.layouts, profiler.bpf.probes, profiler.report.console, rich.table
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+sys.exit(main.main(["doctor", "--json"]))
+"""
+
+
+@pytest.mark.parametrize("mounting", ["", "mount -t tracefs none /sys/kernel/tracing; "])
+def test_doctor_checks_all_for_an_ordinary_user(mounting: str) -> None:
+    script = f'{mounting}exec "$1" -c "$2"'
+    result = in_mount_namespace(script, sys.executable, AS_NOBODY)
+    assert (result.returncode, result.stderr) == (3, "")
+    found = {item["name"]: item for item in json.loads(result.stdout)["requirements"]}
+    assert list(found) == [each.name for each in requirements.ALL]
+    assert found["root"]["problem"] == "root is needed, and this runs with effective uid 65534"
+    assert found["bpf"]["needs_root"]
+    if mounting:
+        assert found["tracefs"]["needs_root"]
+    assert found["btf"]["ok"] and found["blkio"]["ok"]
+
+
+def btf_without(folder: Path, member: str) -> Path:
+    """This kernel's BTF with every member of a name under another one, as in an older kernel."""
+    image = Path("/sys/kernel/btf/vmlinux").read_bytes()
+    path = folder / "vmlinux"
+    path.write_bytes(image.replace(f"\0{member}\0".encode(), b"\0" + b"z" * len(member) + b"\0"))
+    return path
+
+
+ON_OLDER = 'mount --bind "$1" /sys/kernel/btf/vmlinux; shift; exec "$@"'
+
+
+@pytest.mark.parametrize(
+    "command", [("doctor",), ("profile", "--", "true"), ("pull", "s3://b/p", "/tmp")]
+)
+def test_a_kernel_without_a_member_is_refused_by_its_name(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    result = in_mount_namespace(ON_OLDER, btf_without(tmp_path, "disk"), *WRITEWISE, *command)
+    assert result.returncode == 3
+    said = result.stdout + result.stderr
+    assert "request_queue.disk" in said and "Linux 6.1" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", ["status", "rollback"])
+def test_what_loads_no_probes_runs_on_it(tmp_path: Path, command: str) -> None:
+    result = in_mount_namespace(ON_OLDER, btf_without(tmp_path, "disk"), *WRITEWISE, command)
+    assert result.returncode == 0, result.stderr

@@ -9,13 +9,16 @@ import time
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
+from profiler.lab.s3_faults import Fault
 from profiler.lab.s3_protocol import S3Handler
+from profiler.lab.s3_server import S3Server
 from profiler.measured_pull import PullMeasurement, measure_pull
 from profiler.pull import access
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
-from profiler.pull.errors import PullError
+from profiler.pull.errors import PullError, explain
 from profiler.pull.source import Location, Plan, list_plan
 from tests.s3 import faults
 from tests.s3.conftest import BUCKET, pool_for
@@ -116,6 +119,42 @@ def test_a_refused_listing_is_one_sentence(
         list_plan(S3Access(url), Location(BUCKET, ""))
     assert "test-secret-key" not in refused.value.message + refused.value.hint
     refused.match(message)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (301, "PermanentRedirect"),
+        (400, "AuthorizationHeaderMalformed"),
+        (400, "IllegalLocationConstraintException"),
+    ],
+)
+def test_the_region_that_s3_names_is_in_the_hint(root: Path, status: int, code: str) -> None:
+    refusal = Fault("refuse", "*", "LIST", status=status, code=code, region="eu-central-1")
+    with (
+        S3Server(
+            root, first_byte_latency_s=None, rate_bytes_per_s=None, faults=[refusal]
+        ) as server,
+        pytest.raises(PullError) as refused,
+    ):
+        list_plan(S3Access(server.endpoint_url), Location(BUCKET, ""))
+    assert refused.value.message == "bucket test-bucket is in another region: eu-central-1"
+    assert "AWS_DEFAULT_REGION=eu-central-1" in refused.value.hint
+
+
+def test_a_head_refused_by_400_names_the_region_as_a_second_cause(root: Path) -> None:
+    refusal = Fault("refuse", "small", "HEAD", status=400, region="eu-central-1")
+    with (
+        S3Server(
+            root, first_byte_latency_s=None, rate_bytes_per_s=None, faults=[refusal]
+        ) as server,
+        pytest.raises(ClientError) as refused,
+    ):
+        S3Access(server.endpoint_url).make_client().head_object(Bucket=BUCKET, Key="small")
+    found = explain(refused.value, BUCKET)
+    assert "HTTP 400" in found.message
+    assert found.hint.startswith("get fresh credentials")
+    assert "AWS_DEFAULT_REGION=eu-central-1" in found.hint
 
 
 def test_an_object_that_is_denied_fails_alone(root: Path, destination: Path) -> None:

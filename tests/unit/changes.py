@@ -9,13 +9,20 @@ from hypothesis import strategies as st
 from contracts.text import is_unprintable
 from sysctl.advise import advise
 from sysctl.advised_change import change_of
-from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice
+from sysctl.recommendation import DiskAdvice, FstabLine, KnobAdvice, MountAdvice
 from tests.unit.sweeps import sweep
 
 EVERYTHING = replace(
     change_of(advise(sweep())),
     mount=MountAdvice(
-        "/data", "/dev/nvme1n1", "xfs", ("noatime",), ("relatime",), ("nosuid",), "fewer writes"
+        *("/data", "/dev/nvme1n1", "xfs", ("noatime",), ("relatime",), ("nosuid",), "fewer writes"),
+        FstabLine(
+            "UUID=6f3e1f0a-7a39-4c9e-9a9c-0d6f1a2b3c4d",
+            "xfs",
+            ("nosuid", "relatime", "nofail", "x-systemd.device-timeout=5s"),
+            0,
+            2,
+        ),
     ),
     disk=DiskAdvice(
         "/data",
@@ -68,9 +75,16 @@ def told_by_others(draw):
 
 
 def mounted(target="/data", device="/dev/nvme1n1", words=("noatime",), **rest):
-    """`EVERYTHING` with another mount."""
-    mount = replace(EVERYTHING.mount, target=target, device=device, value=tuple(words), **rest)
-    return replace(EVERYTHING, mount=mount)
+    """`EVERYTHING` with another mount, whose line in fstab names the device."""
+    line = FstabLine(device, "xfs", ("nosuid",))
+    changed = {"target": target, "device": device, "value": tuple(words), "fstab": line, **rest}
+    return replace(EVERYTHING, mount=replace(EVERYTHING.mount, **changed))
+
+
+def listed(options, words=("noatime",), source="UUID=1234-ABCD", dump=0, check=2, **rest):
+    """The same, with the options of its line in fstab."""
+    line = FstabLine(source, "xfs", tuple(options.split(",")), dump, check)
+    return mounted(words=words, fstab=line, **rest)
 
 
 def text_of(renderer, change, at=0):

@@ -23,6 +23,13 @@ CONTEXT = {
     "mount_words": [],
     "mount_options": ["rw", "nosuid", "relatime"],
     "mount_policy": ["nosuid"],
+    "fstab": {
+        "source": "LABEL=data",
+        "fstype": "xfs",
+        "options": ["nosuid", "nofail"],
+        "dump": 0,
+        "check": 2,
+    },
     "fstype": "xfs",
     "host": "node-1",
     "kernel": "6.18.0",

@@ -9,51 +9,20 @@ import pytest
 
 from contracts.errors import RequirementError
 from profiler.bpf.btf import Btf
-
-INT, POINTER, ARRAY, STRUCT, UNION, ENUM = 1, 2, 3, 4, 5, 6
-FORWARD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNCTION, PROTOTYPE = 7, 8, 9, 10, 11, 12, 13
-VARIABLE, SECTION, FLOAT, DECL_TAG, TYPE_TAG, ENUM64 = 14, 15, 16, 17, 18, 19
-#: Kind, number of members → words that follow the first three (Documentation/bpf/btf.rst).
-EVERY_OTHER_KIND = (
-    *((INT, 0, 1), (POINTER, 0, 0), (ARRAY, 0, 3), (ENUM, 3, 6), (FORWARD, 0, 0)),
-    *((TYPEDEF, 0, 0), (VOLATILE, 0, 0), (CONST, 0, 0), (RESTRICT, 0, 0), (FUNCTION, 0, 0)),
-    *((PROTOTYPE, 2, 4), (VARIABLE, 0, 1), (SECTION, 2, 6), (FLOAT, 0, 0)),
-    *((DECL_TAG, 0, 1), (TYPE_TAG, 0, 0), (ENUM64, 2, 6)),
+from profiler.bpf.layouts import missing_members
+from profiler.bpf.probes import ALL
+from tests.unit.btf_images import (
+    CONST,
+    ENUM,
+    EVERY_OTHER_KIND,
+    FORWARD,
+    INT,
+    STRUCT,
+    TYPEDEF,
+    UNION,
+    Image,
+    image_of,
 )
-
-
-class Image:
-    """Builds a BTF image; each method returns the new type's id."""
-
-    def __init__(self) -> None:
-        self.names, self.types, self.count = b"\0", b"", 0
-
-    def name(self, text: str) -> int:
-        if not text:
-            return 0
-        offset = len(self.names)
-        self.names += text.encode() + b"\0"
-        return offset
-
-    def add(
-        self, kind: int, name: str = "", refers_to: int = 0, members: int = 0, words: tuple = ()
-    ) -> int:
-        self.types += struct.pack("<III", self.name(name), kind << 24 | members, refers_to)
-        self.types += struct.pack(f"<{len(words)}I", *words)
-        self.count += 1
-        return self.count
-
-    def structure(self, name: str, *members: tuple[str, int, int], kind: int = STRUCT) -> int:
-        """Members are name, type id, offset in bytes."""
-        words = [word for member in members for word in self._member(*member)]
-        return self.add(kind, name, 64, len(members), tuple(words))
-
-    def _member(self, name: str, type_id: int, offset_bytes: int) -> tuple[int, int, int]:
-        return self.name(name), type_id, offset_bytes * 8
-
-    def bytes(self) -> bytes:
-        lengths = (0, len(self.types), len(self.types), len(self.names))
-        return struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, *lengths) + self.types + self.names
 
 
 def kernel_like() -> Image:
@@ -140,3 +109,28 @@ def test_another_byte_order() -> None:
 def test_no_btf_at_all(tmp_path: Path) -> None:
     with pytest.raises(RequirementError, match="No such file"):
         Btf.of_kernel(tmp_path / "vmlinux")
+
+
+NEEDED = tuple(dict.fromkeys(path for probe in ALL for path in probe.members.values()))
+
+
+def test_a_kernel_with_every_member_lacks_nothing() -> None:
+    assert missing_members(ALL, Btf(image_of(NEEDED))) == []
+
+
+@pytest.mark.parametrize("gone", NEEDED, ids=".".join)
+def test_each_member_that_a_kernel_lacks_is_named(gone: tuple[str, ...]) -> None:
+    structures = {(probe.structure,) for probe in ALL if probe.structure}
+    image = image_of([*structures, *(path for path in NEEDED if path != gone)])
+    assert missing_members(ALL, Btf(image)) == [".".join(gone)]
+
+
+def test_a_probe_that_is_left_out_needs_no_member() -> None:
+    without_uring = image_of(path for path in NEEDED if path[0] != "io_kiocb")
+    assert missing_members(ALL, Btf(without_uring)) == []
+
+
+def test_the_remedy_names_the_oldest_kernel() -> None:
+    with pytest.raises(RequirementError, match=r"no member request_queue\.disk") as refused:
+        Btf(image_of([("request_queue", "queuedata")])).offset_bytes("request_queue", "disk")
+    assert "Linux 6.1" in refused.value.hint

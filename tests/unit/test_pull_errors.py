@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+import boto3.session
 import pytest
 from boto3.exceptions import RetriesExceededError
 from botocore import exceptions
@@ -137,3 +138,31 @@ def test_an_error_that_is_its_own_cause_is_explained() -> None:
     error = RuntimeError("of a runtime in C")
     error.__cause__ = error
     assert explain(error).message == "the pull failed (RuntimeError)"
+
+
+def answer_naming(region: str) -> exceptions.ClientError:
+    error = client_error("PermanentRedirect", 301)
+    error.response["ResponseMetadata"]["HTTPHeaders"] = {"x-amz-bucket-region": region}
+    return error
+
+
+def test_the_body_names_the_region_where_no_header_does() -> None:
+    error = client_error("AuthorizationHeaderMalformed")
+    error.response["Error"]["Region"] = "us-gov-east-1"
+    assert "AWS_DEFAULT_REGION=us-gov-east-1" in explain(error, "bk").hint
+
+
+@pytest.mark.parametrize("region", ["", "x;reboot", "eu-west-1 $(id)", "\x1b[2J", "a" * 99 + "-1"])
+def test_a_region_that_is_no_plausible_name_is_not_shown(region: str) -> None:
+    found = explain(answer_naming(region), "bk")
+    assert found.message == "bucket bk is in another region"
+    assert found.hint == "set AWS_DEFAULT_REGION, or the profile's region, to the bucket's"
+
+
+def test_the_variable_is_the_one_that_boto3_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    hint = explain(exceptions.NoRegionError()).hint
+    variable = hint.split()[1].rstrip(",")
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "eu-central-1")
+    assert boto3.session.Session().region_name == "eu-central-1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 from dataclasses import replace
 
@@ -29,7 +30,7 @@ from sysctl.render.formats import DEFAULT, EVERY_FILE, FORMATS, formats_named, r
 from sysctl.render.installed import InstalledFile
 from sysctl.render.snippet import InexpressibleError
 from tests.unit import snippet_readers as readers
-from tests.unit.changes import EVERYTHING, SYSCTLS, mounted, text_of
+from tests.unit.changes import EVERYTHING, SYSCTLS, listed, mounted, text_of
 from tests.unit.sweeps import GIB, sweep
 
 ONLY_SYSCTLS = replace(EVERYTHING, mount=None, disk=None, transfer={})
@@ -49,7 +50,7 @@ def test_every_snippet_carries_its_evidence_and_its_undo_and_is_deterministic(ea
         assert "node-1" in text and "6.18.0" in text and "2026-11-21T10:00:00+00:00" in text
         assert "3.20 GiB" in text and "a power loss takes it" in text
         assert "To undo" in text
-        assert "90-writewise" in snippet.file_name or snippet.file_name.endswith(".mount")
+        assert "90-writewise" in snippet.file_name
     assert each.render(EVERYTHING) == each.render(replace(EVERYTHING))
 
 
@@ -154,9 +155,9 @@ def test_of_a_recommendation_that_apply_would_refuse_nothing_is_rendered(change,
 
 @pytest.mark.parametrize("words", [["nosuid", "nodev", "noexec", "noquota", "errors=remount-ro"]])
 def test_policy_of_the_volume_stays(words):
-    change = mounted(policy=tuple(words))
+    change = listed(",".join(words), policy=tuple(words))
     assert parse_recommendation(render_all(change, ()).snippets[0].text, "x") == change
-    assert f" {','.join(words)},noatime 0 0" in text_of(fstab, change)
+    assert f" {','.join(words)},noatime 0 2" in text_of(fstab, change)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_a_word_for_a_program_is_no_mount_option(renderer, word):
 def test_what_decides_who_may_do_what_is_not_recommended(word):
     with pytest.raises(InexpressibleError, match="is no mount option"):
         fstab.render(mounted(words=[word]))
-    assert word in text_of(fstab, mounted(policy=(word,)))
+    assert word in text_of(fstab, listed(word, policy=(word,)))
 
 
 def test_the_sysctl_file_holds_the_settings_and_the_undo():
@@ -205,10 +206,86 @@ def test_without_a_change_there_is_nothing_to_render():
     assert change_of(advise(sweep(lambda setting, run: 10.0))) is None
 
 
-def test_the_fstab_line_keeps_the_policy():
+UUID = "UUID=6f3e1f0a-7a39-4c9e-9a9c-0d6f1a2b3c4d"
+OLD, NEW = (
+    f"nosuid,{words}"
+    for words in (
+        "relatime,nofail,x-systemd.device-timeout=5s",
+        "nofail,x-systemd.device-timeout=5s,noatime",
+    )
+)
+
+
+def test_the_fstab_line_is_the_users_with_other_options_alone():
     text = text_of(fstab, EVERYTHING)
-    assert text.splitlines()[-1] == "/dev/nvme1n1 /data xfs nosuid,noatime 0 0"
-    assert "write the old options back, nosuid,relatime" in text
+    assert text.splitlines()[-1] == f"{UUID} /data xfs {NEW} 0 2"
+    assert f"#   {UUID} /data xfs {OLD} 0 2\n" in text
+
+
+@pytest.mark.parametrize(
+    ("own", "words", "new"),
+    [
+        ("defaults", ["noatime"], "defaults,noatime"),
+        ("defaults,nofail,noauto,_netdev", ["noatime"], "defaults,nofail,noauto,_netdev,noatime"),
+        ("noatime,logbsize=32k,nofail", ["noatime", "logbsize=256k"], None),
+        ("relatime,lazytime,x-systemd.requires=a@b.service", [], "x-systemd.requires=a@b.service"),
+        ("user,exec,errors=remount-ro", ["lazytime"], "user,exec,errors=remount-ro,lazytime"),
+        ("relatime", [], "defaults"),
+    ],
+)
+def test_only_what_was_recommended_changes_in_the_users_options(own, words, new):
+    [fields] = readers.fstab(text_of(fstab, listed(own, words=words, dump=1)))
+    assert fields == [
+        *("UUID=1234-ABCD", "/data", "xfs"),
+        *(new or "nofail,noatime,logbsize=256k", "1", "2"),
+    ]
+
+
+@pytest.mark.parametrize("renderer", [fstab, systemd_mount])
+def test_without_a_line_in_fstab_none_is_made_up(renderer):
+    unknown = replace(ONLY_MOUNT, mount=replace(EVERYTHING.mount, fstab=None))
+    with pytest.raises(InexpressibleError, match="had no line for '/data'; add nosuid,noatime"):
+        renderer.render(unknown)
+    with pytest.raises(InexpressibleError, match="had no line for '/data'"):
+        ansible.render(unknown)
+    assert cloud_init.render(unknown) == ()
+    rendered = render_all(unknown, DEFAULT)
+    assert [line.partition(":")[0] for line in rendered.inexpressible] == ["fstab"]
+
+
+def test_without_a_line_in_fstab_the_rest_is_written_and_that_is_told():
+    change = replace(EVERYTHING, mount=replace(EVERYTHING.mount, fstab=None))
+    for renderer in (cloud_init, launch_template, ansible):
+        text = text_of(renderer, change)
+        assert "NOT in here: the mount options nosuid,noatime for /data" in text
+        assert "had no line for /data alone in its fstab" in text
+        assert "fstab\n" not in text.replace("#", "") and "mounts:" not in text
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("suid", "dev", "helper=evil", "uhelper=x", "loop", "offset=1", "x-systemd.makefs"),
+        *(
+            "verity.hashdevice=/dev/x",
+            "remount",
+            "bind",
+            "a b",
+            "a\nb",
+            "a#b",
+            'a"b',
+            "{{x}}",
+            "$x",
+        ),
+    ],
+)
+def test_what_may_not_come_from_others_is_not_written_into_fstab(word):
+    change = listed(f"nofail,{word}")
+    for renderer in (fstab, systemd_mount, cloud_init, launch_template, ansible):
+        with pytest.raises(InexpressibleError, match="is no mount option"):
+            renderer.render(change)
+    with pytest.raises(UsageError, match=r"mount\.fstab\.options: is not a list of"):
+        render_all(change, FORMATS)
 
 
 def test_a_mount_point_with_blanks_is_escaped_for_fstab():
@@ -216,20 +293,13 @@ def test_a_mount_point_with_blanks_is_escaped_for_fstab():
     assert line.split(" ")[1] == "/my\\040data\\012none\\040/etc"
 
 
-def test_the_unit_is_named_after_its_mount_point():
+def test_the_drop_in_is_for_the_unit_of_its_mount_point_and_changes_the_options_alone():
     [snippet] = systemd_mount.render(mounted(target="/mnt/my data-1/50%"))
-    assert snippet.file_name == r"mnt-my\x20data\x2d1-50\x25.mount"
-    values = readers.unit(snippet.text)
-    assert values["Mount", "Where"] == "/mnt/my data-1/50%"
-    assert values["Mount", "What"] == "/dev/nvme1n1"
-    assert values["Mount", "Type"] == "xfs"
-    assert values["Mount", "Options"] == "nosuid,noatime"
-    assert values["Install", "WantedBy"] == "local-fs.target"
-
-
-def test_a_network_volume_is_wanted_by_the_target_of_those():
-    text = text_of(systemd_mount, mounted(words=("_netdev", "noatime")))
-    assert readers.unit(text)["Install", "WantedBy"] == "remote-fs.target"
+    assert snippet.file_name == "90-writewise.mount.conf"
+    path = r"/etc/systemd/system/mnt-my\x20data\x2d1-50\x25.mount.d/90-writewise.conf"
+    assert f"install -D -m 0644 90-writewise.mount.conf '{path}'" in snippet.text
+    assert f"rm '{path}'" in snippet.text
+    assert readers.unit(snippet.text) == {("Mount", "Options"): "nosuid,noatime"}
 
 
 @pytest.mark.parametrize(
@@ -240,8 +310,6 @@ def test_a_network_volume_is_wanted_by_the_target_of_those():
         ("//data", "no normalized absolute path"),
         ("/data/../etc", "no normalized absolute path"),
         ("/data/", "no normalized absolute path"),
-        ("/data ", "a line of a unit cannot end as"),
-        ("/data\\", "a line of a unit cannot end as"),
         ("/data\t", "cannot be written"),
         ("/" + "ä" * 100, "too long for a unit's name"),
     ],
@@ -381,8 +449,15 @@ def test_user_data_installs_the_files_and_takes_them_in_force_without_a_shell():
         ["udevadm", "control", "--reload"],
         ["udevadm", "trigger", "--action=change", "--subsystem-match=block"],
     ]
-    mount = ["/dev/nvme1n1", "/data", "xfs", "nosuid,noatime,nofail", "0", "0"]
-    assert document["mounts"] == [mount]
+    assert document["mounts"] == [[UUID, "/data", "xfs", NEW, "0", "2"]]
+    assert f"{UUID} is what your fstab names" in text_of(cloud_init, EVERYTHING)
+
+
+def test_a_node_starts_without_the_volume_though_the_users_line_does_not_say_so():
+    document = yaml.safe_load(text_of(cloud_init, listed("defaults", source="LABEL=data")))
+    assert document["mounts"] == [
+        ["LABEL=data", "/data", "xfs", "defaults,noatime,nofail", "0", "2"]
+    ]
 
 
 def test_a_mount_point_that_cloud_init_would_not_escape_is_left_out_and_told():
@@ -419,13 +494,44 @@ def test_tasks_for_ansible():
     assert readers.udev(rules["content"]) == readers.udev(text_of(udev, EVERYTHING))
     commands = [task["ansible.builtin.command"]["argv"] for task in tasks[-2:]]
     assert commands == [list(command) for command in udev.RELOAD]
-    assert mount["ansible.posix.mount"] == {
-        "path": "/data",
-        "src": "/dev/nvme1n1",
-        "fstype": "xfs",
-        "opts": "nosuid,noatime",
-        "state": "present",
-    }
+    assert edited(mount, f"{UUID}\t/data  xfs {OLD}\t0 2\n") == f"{UUID}\t/data  xfs {NEW}\t0 2\n"
+
+
+def edited(task, text):
+    """What Ansible's module makes of an fstab (`re.MULTILINE`, as of ansible-core 2.14)."""
+    change = task["ansible.builtin.replace"]
+    assert change["path"] == "/etc/fstab"
+    return re.sub(change["regexp"], change["replace"], text, flags=re.MULTILINE)
+
+
+def test_the_undo_for_ansible_gives_back_what_was_there_and_unmounts_nothing():
+    do, undo = (readers.ansible(snippet.text) for snippet in ansible.render(EVERYTHING))
+    assert not any("mount" in module for task in (*do, *undo) for module in task if "." in module)
+    others = (
+        f"# {UUID} /data xfs {OLD} 0 2\n/dev/sda1 / ext4 {OLD} 0 1\nLABEL=x /data2 xfs {OLD} 0 0\n"
+        f"LABEL=y /data xfs {OLD},ro 0 0\nLABEL=y /data xfs ro,{OLD} 0 0\n"
+    )
+    before = f"{others}LABEL=of-this-node /data xfs {OLD}\n"
+    after = edited(do[-1], before)
+    assert after == f"{others}LABEL=of-this-node /data xfs {NEW}\n"
+    assert edited(undo[-1], after) == before
+    files = [task["ansible.builtin.file"] for task in undo if "ansible.builtin.file" in task]
+    assert [(file["path"], file["state"]) for file in files] == [
+        ("/etc/sysctl.d/90-writewise.conf", "absent"),
+        ("/etc/udev/rules.d/90-writewise.rules", "absent"),
+    ]
+    commands = [
+        task["ansible.builtin.command"]["argv"]
+        for task in undo
+        if "ansible.builtin.command" in task
+    ]
+    assert commands[0] == [
+        *("sysctl", "-w", "vm.dirty_ratio=20", "vm.dirty_background_ratio=10"),
+    ]
+    [rules] = [task["ansible.builtin.copy"] for task in undo if "ansible.builtin.copy" in task]
+    values = [rule[-1][2] for rule in readers.udev(rules["content"])]
+    assert values == ["mq-deadline", "256", "0"]
+    assert all("when" in task for task in undo if "ansible.builtin.command" in task)
 
 
 def test_the_help_names_every_format():

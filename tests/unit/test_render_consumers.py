@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sysctl.render import cloud_init, fstab, launch_template, ssm, sysctl_d, systemd_mount, udev
+from sysctl.render.fstab import fstab_text
 from sysctl.render.installed import installed_files
 from sysctl.render.snippet import InexpressibleError
 from tests.unit import snippet_readers as readers
-from tests.unit.changes import EVERYTHING, SYSCTLS, mounted, paths, text_of
+from tests.unit.changes import EVERYTHING, SYSCTLS, listed, mounted, paths, text_of
 
 #: Written from the documentation of cloud-init's modules of these names.
 CLOUD_CONFIG = {
@@ -154,21 +155,27 @@ def test_units_are_named_as_systemd_names_them(names):
         assert done.stdout.split() == list(named.values())
 
 
-#: systemd compares `Where=` with the unit's name, so that it has read the very path.
+GENERATOR = "/usr/lib/systemd/system-generators/systemd-fstab-generator"
+
+
 @pytest.mark.parametrize(
-    "target", ["/data", "/my data", '/a"b', "/50%h", "/a\\x20b", "/$(id)", "/#x", "/é", "/.a-b"]
+    "target", ["/data", "/my data", '/a"b', "/50%h", "/a\\x20b", "/$(id)", "/é", "/.a-b"]
 )
-def test_systemd_accepts_the_unit_under_its_name(target, tmp_path):
-    [snippet] = systemd_mount.render(mounted(target=target))
-    (tmp_path / snippet.file_name).write_text(snippet.text)
-    done = run("systemd-analyze", "verify", tmp_path / snippet.file_name)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_systemd_refuses_the_unit_under_another_name(tmp_path):
-    (tmp_path / "other.mount").write_text(text_of(systemd_mount, EVERYTHING))
-    done = run("systemd-analyze", "verify", tmp_path / "other.mount")
-    assert "Where= setting doesn't match unit name" in done.stderr
+def test_systemd_takes_the_drop_in_for_the_unit_that_it_makes_of_fstab(target, tmp_path):
+    change = listed("nosuid,relatime,nofail,x-systemd.requires=a@b.service", target=target)
+    [snippet] = systemd_mount.render(change)
+    (tmp_path / "fstab").write_text(fstab_text(change.mount, ",".join(change.mount.fstab.options)))
+    environment = {**os.environ, "SYSTEMD_FSTAB": str(tmp_path / "fstab")}
+    subprocess.run([GENERATOR, *[tmp_path] * 3], check=True, env=environment)
+    unit = tmp_path / systemd_mount.unit_name(target)
+    assert "\nWhat=/dev/disk/by-uuid/1234-ABCD\n" in unit.read_text()
+    folder = tmp_path / f"{unit.name}.d"
+    folder.mkdir()
+    (folder / "90-writewise.conf").write_text(snippet.text)
+    done = run("systemd-analyze", "verify", unit)
+    assert "90-writewise" not in done.stderr
+    options = readers.unit(snippet.text)["Mount", "Options"]
+    assert options == "nosuid,nofail,x-systemd.requires=a@b.service,noatime"
 
 
 def has_udevadm_verify():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 
 import pytest
 import yaml
@@ -15,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contracts.text import is_unprintable
+from sysctl.host.fstab import escaped
+from sysctl.recommendation import FstabLine
 from sysctl.render import (
     ansible,
     cloud_init,
@@ -91,30 +94,25 @@ def test_an_fstab_line_reads_back_to_the_mount(target, device):
 
 @given(target=paths, device=st.one_of(paths, nasty))
 @quickly
-def test_a_unit_reads_back_to_the_mount(target, device):
+def test_a_drop_in_reads_back_to_the_options(target, device):
     text = rendered(systemd_mount, mounted(target=target, device=device))
     if text is None:
         return
-    values = readers.unit(text)
-    assert values.pop(("Unit", "Description"))
-    assert values == {
-        ("Mount", "What"): device,
-        ("Mount", "Where"): target,
-        ("Mount", "Type"): "xfs",
-        ("Mount", "Options"): "nosuid,noatime",
-        ("Install", "WantedBy"): "local-fs.target",
-    }
+    assert readers.unit(text) == {("Mount", "Options"): "nosuid,noatime"}
 
 
 @given(target=paths, device=paths)
 @quickly
-def test_tasks_read_back_to_the_mount(target, device):
+def test_tasks_edit_the_line_of_the_mount_alone(target, device):
     text = rendered(ansible, mounted(target=target, device=device))
     if text is None:
         return
-    [*_, task] = readers.ansible(text)
-    mount = task["ansible.posix.mount"]
-    assert (mount["path"], mount["src"]) == (target, device)
+    change = readers.ansible(text)[-1]["ansible.builtin.replace"]
+    line = "{} {} xfs nosuid 0 0\n".format(*map(escaped, (device, target)))
+    edited = re.sub(change["regexp"], change["replace"], line * 2, flags=re.MULTILINE)
+    assert edited == line.replace("nosuid 0 0", "nosuid,noatime 0 0") * 2
+    other = "{} {}x xfs nosuid 0 0\n".format(*map(escaped, (device, target)))
+    assert re.sub(change["regexp"], change["replace"], other, flags=re.MULTILINE) == other
 
 
 @given(target=paths, device=st.one_of(paths, nasty))
@@ -128,6 +126,23 @@ def test_user_data_has_the_mount_as_it_is_or_not_at_all(target, device):
             # as cloud-init writes them, without any escaping
             assert readers.fstab("\t".join(row)) == [row]
         assert document == {k: v for k, v in EXPECTED[renderer].items() if k != "mounts"}
+
+
+@given(
+    words=st.lists(st.one_of(visible, nasty, st.sampled_from(["nofail", "x-a=/b"])), max_size=3),
+    source=st.one_of(paths, nasty),
+)
+@quickly
+def test_a_users_fstab_line_reads_back_or_nothing_is_written(words, source):
+    change = mounted(fstab=FstabLine(source, "xfs", tuple(words)))
+    text = rendered(fstab, change)
+    if text is not None:
+        [fields] = readers.fstab(text)
+        kept = [word for word in words if word != "relatime"]
+        assert fields[0] == source and fields[3].split(",") == list(
+            dict.fromkeys([*kept, "noatime"])
+        )
+        assert "suid" not in fields[3].split(",")
 
 
 @given(words=st.lists(st.one_of(visible, st.sampled_from(["noatime", "x=1"])), max_size=3))

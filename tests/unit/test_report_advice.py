@@ -271,10 +271,10 @@ def test_files_of_an_earlier_advice_do_not_stay_beside_those_of_another(tmp_path
 def test_other_formats_go_with_another_advice_and_stay_with_the_same(tmp_path):
     results = Study().tried(ratio(80), 4.0).results
     everywhere = advised(tmp_path, results, "--format=all")
-    assert len(everywhere) == 7
+    assert len(everywhere) == 8
     assert advised(tmp_path, results, "--format=ansible") == everywhere
     other = Study().tried(ratio(60), 4.0).results
-    names = ["90-writewise.ansible.yaml", "recommendation.json"]
+    names = ["90-writewise.ansible-undo.yaml", "90-writewise.ansible.yaml", "recommendation.json"]
     assert advised(tmp_path, other, "--format=ansible") == names
 
 
@@ -289,7 +289,7 @@ def _link(path):
         ("90-writewise.conf", lambda path: path.write_text("")),
         ("90-writewise.conf", _link),
         ("90-writewise.fstab", lambda path: path.mkdir()),
-        ("data.mount", lambda path: path.write_text("[Mount]\nWhat=/dev/nvme1n1\n")),
+        ("90-writewise.mount.conf", lambda path: path.write_text("[Mount]\nOptions=ro\n")),
         ("recommendation.json", lambda path: path.write_text('{"format": "mine"}')),
         ("90-writewise.ssm.json", os.mkfifo),
     ],

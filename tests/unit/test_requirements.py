@@ -12,9 +12,13 @@ import pytest
 
 from contracts.errors import RequirementError
 from profiler import requirements
+from profiler.bpf import probes
+from profiler.bpf.btf import parsed_btf
 from profiler.cli import commands, doctor
 from profiler.requirements import NEEDED_BY, Host, checks, remedies, require
+from tests.unit.btf_images import image_of
 
+NEEDED = tuple(path for probe in probes.ALL for path in probe.members.values())
 ROOT_STATUS = "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\nSeccomp:\t0\n"
 FILES = {
     "/proc/self/status": ROOT_STATUS,
@@ -62,7 +66,8 @@ def host(tmp_path: Path) -> Host:
     for link, target in LINKS.items():
         host_link(complete, link, target)
     write(complete, checks.BTF_FILE, "")
-    complete.path(checks.BTF_FILE).write_bytes(b"\x9f\xeb\x01\x00")
+    complete.path(checks.BTF_FILE).write_bytes(image_of(NEEDED))
+    parsed_btf.cache_clear()
     return complete
 
 
@@ -132,6 +137,23 @@ def test_an_empty_btf_file_is_no_btf(host: Host) -> None:
     assert "no BTF inside" in checks.btf(host).found
 
 
+def test_a_kernel_that_lacks_a_member_is_refused_by_the_member_and_the_oldest_kernel(
+    host: Host,
+) -> None:
+    """Linux 5.10 has no request_queue.disk; no version is compared."""
+    older = image_of(path for path in NEEDED if path != ("request_queue", "disk"))
+    host.path(checks.BTF_FILE).write_bytes(older)
+    finding = checks.btf(host)
+    assert finding.problem == "this kernel has no request_queue.disk, which the probes read"
+    assert "Linux 6.1" in finding.remedy
+    for command, needs in NEEDED_BY.items():
+        loads_probes = command in ("profile", "pull", "sweep", "demo")
+        assert ("btf" in needs) == loads_probes
+        if loads_probes:
+            with pytest.raises(RequirementError, match=r"request_queue\.disk"):
+                require("btf", host=host)
+
+
 class TestBcc:
     def test_not_installed(self, host: Host) -> None:
         host.path("/usr/lib/python3/dist-packages/bcc/libbcc.py").unlink()
@@ -174,7 +196,10 @@ class TestBpf:
 
     def test_not_root(self, host: Host) -> None:
         host.path("/proc/self/status").write_text("Uid:\t9\t9\t9\t9\nSeccomp:\t2\n")
-        assert self.refused(host, errno.EPERM).remedy.startswith("run it as root")
+        refused = self.refused(host, errno.EPERM)
+        assert refused.needs_root
+        assert refused.remedy.startswith("run it as root")
+        assert not self.refused(host, errno.ENOSYS).needs_root
 
 
 class TestTracefs:
@@ -259,6 +284,24 @@ class TestDoctor:
         output = capsys.readouterr().out
         assert "the kernel's type information (BTF) is missing\n  → boot a kernel" in output
         assert "[" not in output  # no markup, and none eaten
+
+    def test_what_an_ordinary_user_may_not_look_at_needs_root_and_the_rest_is_shown(
+        self, host: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(absolute: str) -> bool:
+            if absolute.startswith(checks.TRACEFS_MOUNTS[0]):
+                raise PermissionError(errno.EACCES, "Permission denied", absolute)
+            return True
+
+        monkeypatch.setattr(Host, "exists", lambda _, absolute: refuse(absolute))
+        host.path("/proc/self/status").write_text("Uid:\t9\t9\t9\t9\nSeccomp:\t0\n")
+        assert self.run() == 3
+        output = capsys.readouterr().out
+        assert all(f"\n{item.name} " in output for item in requirements.ALL)
+        assert "only root can check: tracefs\n  → run it as root" in output
+        assert "profile        missing: root\n" in output
+        with pytest.raises(RequirementError, match="only root can check this"):
+            require("tracefs", host=host)
 
     def test_json(self, host: Host, capsys: pytest.CaptureFixture[str]) -> None:
         host.path(checks.BTF_FILE).unlink()
