@@ -33,6 +33,7 @@ from sysctl.host.devices import Disk, disk_of, steady_values
 from sysctl.host.disk_identity import disk_identity
 from sysctl.host.fstab import fstab_line
 from sysctl.host.host import Host
+from sysctl.host.memory_group import limited_groups
 from sysctl.host.mount_table import Mount, is_below, mount_of
 from sysctl.host.mounts import present_words
 from sysctl.host.sysctls import dirtyable_bytes, read_available_bytes, read_writeback
@@ -46,7 +47,14 @@ from sysctl.sweep import Step, SweepPlan, remaining, run_sweep
 
 LOCK_NAME = "sweep"
 #: What of the circumstances may differ where a sweep is resumed; of memory each trial is the judge.
-_MAY_DIFFER = ("started_at", "version", "available_bytes", "dirtyable_bytes", "fstab")
+_MAY_DIFFER = (
+    "started_at",
+    "version",
+    "available_bytes",
+    "dirtyable_bytes",
+    "fstab",
+    "limited_groups",
+)
 
 
 @dataclass(frozen=True)
@@ -201,7 +209,7 @@ def _resumed(path: Path, space: Mapping[str, Any], context: Mapping[str, Any]) -
 def _context(request: StudyRequest, system: System, mount: Mount, plan: Plan) -> dict[str, Any]:
     from importlib.metadata import version
 
-    line = fstab_line(system, mount.target)
+    line, groups = fstab_line(system, mount.target), limited_groups(system)
     return {
         "started_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "version": version("writewise"),
@@ -219,6 +227,7 @@ def _context(request: StudyRequest, system: System, mount: Mount, plan: Plan) ->
         "fstype": mount.fstype,
         "mount_target": mount.target,
         "fstab": asdict(line) if line else None,
+        "limited_groups": asdict(groups) if groups else None,
         "mount_options": list(mount.all_options),
         "mount_words": list(present_words(mount)),
         "mount_policy": [

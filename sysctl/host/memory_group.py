@@ -7,6 +7,7 @@ tightest limit from itself up to the root.
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,18 +15,37 @@ from dataclasses import dataclass
 from sysctl.host.mount_table import Mount, is_below
 from sysctl.host.sysctls import read_meminfo_bytes, whole_number
 from sysctl.host.system import HostError, System
+from sysctl.writeback import GroupUse
 
 _V2_FILES = ("memory.max", "memory.high")
 _V1_FILES = ("memory.limit_in_bytes",)
+_FILE_PAGES = ("active_file", "inactive_file")
+_DIRTY_PAGES = ("file_dirty", "file_writeback")
+#: No host has as many; a bound for looking at all of them.
+_MAX_GROUPS = 20_000
 
 
 @dataclass(frozen=True)
 class MemoryGroup:
-    """A limited group: version 1 or 2 of control groups, its path, and the tightest limit."""
+    """A limited group: version 1 or 2 of control groups, its path, and the tightest limit.
+
+    `use` is what it has of memory now, None where it cannot be read. Without `has_dirty_limit` the
+    kernel holds its writers to the host's thresholds alone.
+    """
 
     version: int
     path: str
     limit_bytes: int
+    use: GroupUse | None = None
+    has_dirty_limit: bool = True
+
+
+@dataclass(frozen=True)
+class LimitedGroups:
+    """How many groups of a host have a memory limit below its memory, and the smallest limit."""
+
+    count: int
+    smallest_bytes: int
 
 
 def memory_group(system: System) -> MemoryGroup | None:
@@ -38,6 +58,47 @@ def memory_group(system: System) -> MemoryGroup | None:
     limited = [group for group in (_limit(system, *place) for place in places) if group]
     tight = [group for group in limited if group.limit_bytes < total_bytes]
     return min(tight, key=lambda group: group.limit_bytes, default=None)
+
+
+def limited_groups(system: System) -> LimitedGroups | None:
+    """Groups with a memory limit and a dirty limit of their own, as containers; None without any.
+
+    Only version 2 has them, and only with the io controller on it (`inode_cgwb_enabled()` in
+    include/linux/backing-dev.h, as of Linux 6.18).
+    """
+    try:
+        total_bytes = read_meminfo_bytes(system, "MemTotal")
+        mounts = [mount for mount in system.mounts() if mount.fstype == "cgroup2"]
+        if not mounts or not _has_dirty_limits(system):
+            return None
+    except HostError:
+        return None
+    limits = [limit for limit in _limits_below(system, mounts[0].target) if limit < total_bytes]
+    return LimitedGroups(len(limits), min(limits)) if limits else None
+
+
+def _limits_below(system: System, top: str) -> Iterator[int]:
+    """The tighter limit of each group below the top of the hierarchy that has one."""
+    folders = (folder for folder, _, _ in os.walk(system.path(top)))
+    for _, folder in zip(range(_MAX_GROUPS), folders):
+        place = posixpath.join(top, os.path.relpath(folder, system.path(top)))
+        try:
+            limits = list(_limits_at(system, place, _V2_FILES))
+        except HostError:  # the group is gone
+            continue
+        if limits:
+            yield min(limits)
+
+
+def _has_dirty_limits(system: System) -> bool:
+    """Whether memory and io are both on version 2, so that groups have dirty limits."""
+    controllers = _v1_controllers(system)
+    return not {"memory", "blkio"} & controllers
+
+
+def _v1_controllers(system: System) -> set[str]:
+    lines = (line.split(":") for line in system.read("/proc/self/cgroup").split("\n"))
+    return {name for parts in lines if len(parts) > 1 for name in parts[1].split(",")}
 
 
 def _places(system: System) -> Iterator[tuple[int, Mount, str]]:
@@ -65,7 +126,38 @@ def _limit(system: System, version: int, mount: Mount, path: str) -> MemoryGroup
     folders = [posixpath.join(mount.target, *names[:depth]) for depth in range(len(names) + 1)]
     files = _V1_FILES if version == 1 else _V2_FILES
     limits = [limit for folder in folders for limit in _limits_at(system, folder, files)]
-    return MemoryGroup(version, path, min(limits)) if limits else None
+    if not limits:
+        return None
+    if version == 1:
+        return MemoryGroup(version, path, min(limits), None, has_dirty_limit=False)
+    use = _use(system, folders)
+    return MemoryGroup(version, path, min(limits), use, _has_dirty_limits(system))
+
+
+def _use(system: System, folders: list[str]) -> GroupUse | None:
+    """What the last of the groups has of memory, each being below the one before it."""
+    try:
+        rows = [line.split() for line in system.read(f"{folders[-1]}/memory.stat").split("\n")]
+        found = {row[0]: whole_number(row[1], row[0]) for row in rows if len(row) == 2}
+        rooms = [_headroom(system, folder) for folder in folders]
+    except HostError:
+        return None
+    if not {*_FILE_PAGES, *_DIRTY_PAGES} <= found.keys():
+        return None
+    headroom_bytes = min(room for room in rooms if room is not None)
+    file_bytes, dirty_bytes = (
+        sum(found[name] for name in names) for names in (_FILE_PAGES, _DIRTY_PAGES)
+    )
+    return GroupUse(file_bytes, dirty_bytes, headroom_bytes)
+
+
+def _headroom(system: System, folder: str) -> int | None:
+    """What a group's own limits leave of memory; None where it has none."""
+    limits = list(_limits_at(system, folder, _V2_FILES))
+    if not limits:
+        return None
+    path = f"{folder}/memory.current"
+    return max(0, min(limits) - whole_number(system.read(path), path))
 
 
 def _limits_at(system: System, folder: str, names: tuple[str, ...]) -> Iterator[int]:
