@@ -34,6 +34,7 @@ from sysctl.host.devices import Disk, disk_of, steady_values
 from sysctl.host.disk_identity import disk_identity
 from sysctl.host.fstab import fstab_line
 from sysctl.host.host import Host
+from sysctl.host.limited_groups import limited_groups
 from sysctl.host.mount_table import Mount, mount_of
 from sysctl.host.mounts import present_words
 from sysctl.host.sysctls import dirtyable_bytes, read_available_bytes, read_writeback
@@ -47,7 +48,14 @@ from sysctl.sweep import Step, SweepPlan, remaining, run_sweep
 
 LOCK_NAME = "sweep"
 #: What of the circumstances may differ where a sweep is resumed; of memory each trial is the judge.
-_MAY_DIFFER = ("started_at", "version", "available_bytes", "dirtyable_bytes", "fstab")
+_MAY_DIFFER = (
+    "started_at",
+    "version",
+    "available_bytes",
+    "dirtyable_bytes",
+    "fstab",
+    "limited_groups",
+)
 
 
 @dataclass(frozen=True)
@@ -203,6 +211,7 @@ def _context(request: StudyRequest, system: System, mount: Mount, plan: Plan) ->
     from importlib.metadata import version
 
     line = fstab_line(system, mount.target)
+    limits = [group.limit_bytes for group in limited_groups(system)]
     return {
         "started_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "version": version("writewise"),
@@ -220,6 +229,7 @@ def _context(request: StudyRequest, system: System, mount: Mount, plan: Plan) ->
         "fstype": mount.fstype,
         "mount_target": mount.target,
         "fstab": asdict(line) if line else None,
+        "limited_groups": {"count": len(limits), "smallest_bytes": min(limits)} if limits else None,
         "mount_options": list(mount.all_options),
         "mount_words": list(present_words(mount)),
         "mount_policy": [

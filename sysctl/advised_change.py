@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from contracts.text import printable
 from sysctl.advise import Recommendation
 from sysctl.evidence import Side, dirtyable_bytes_of
 from sysctl.explain import MOUNT_OPTIONS, SET
+from sysctl.forms import BYTES, RATIO
+from sysctl.group_advice import bytes_starve
 from sysctl.knobs.mount import split_options
-from sysctl.knobs.vm import BY_NAME
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 from sysctl.knobs_tried import changed_transfer
 from sysctl.recommendation import (
     MAX_SENTENCE,
@@ -33,12 +36,13 @@ def change_of(recommendation: Recommendation) -> RecommendedChange | None:
     if best is None:
         return None
     before = recommendation.present.setting.values
-    return RecommendedChange(
-        sysctls=tuple(
-            SysctlAdvice(r.name, int(r.value), before.get(r.name, 0), _sentence(r.why))
-            for r in recommendation.reasons
-            if r.name in BY_NAME
-        ),
+    sysctls = tuple(
+        SysctlAdvice(r.name, int(r.value), before.get(r.name, 0), _sentence(r.why))
+        for r in recommendation.reasons
+        if r.name in BY_NAME
+    )
+    change = RecommendedChange(
+        sysctls=sysctls,
         evidence=_evidence(recommendation, best),
         originals=before,
         mount=_mount(recommendation, best),
@@ -46,6 +50,31 @@ def change_of(recommendation: Recommendation) -> RecommendedChange | None:
         other_form=_other_form(recommendation),
         transfer=_transfer(recommendation, best),
     )
+    starved = bytes_starve(change.sysctl_values, recommendation.results)
+    return _in_ratios(change, starved) if starved else change
+
+
+def _in_ratios(change: RecommendedChange, starved: str) -> RecommendedChange:
+    """Bytes that starve groups of the host go to the second file, the ratios into the first.
+
+    Where no whole percentages come to the same, the bytes stay, and each says what it does.
+    """
+    measured = {advice.name: advice for advice in change.sysctls}
+    form = change.other_form
+    if form is None or form.kind != RATIO:
+        told = (replace(a, reason=_sentence(f"{a.reason}. {starved}")) for a in change.sysctls)
+        return replace(change, sysctls=tuple(told))
+    ratios = []
+    for name, value in form.values.items():
+        advice = measured.get(name) or measured.get(str(BY_NAME[name].counterpart))
+        why = f"{advice.reason if advice else form.note}. As a ratio: {starved}"
+        present = change.originals.get(name, 0)
+        ratios.append(SysctlAdvice(name, value, present, _sentence(why)))
+    pair_names = {*DIRTY_PAIR, *BACKGROUND_PAIR}
+    others = [advice for advice in change.sysctls if advice.name not in pair_names]
+    values = {n: v for n, v in change.sysctl_values.items() if n in pair_names}
+    in_bytes = OtherForm(BYTES, values, _sentence(f"WARNING: measured in this form, but {starved}"))
+    return replace(change, sysctls=(*ratios, *others), other_form=in_bytes)
 
 
 def _sentence(text: object) -> str:

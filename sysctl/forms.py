@@ -16,6 +16,12 @@ from sysctl.writeback import PAGE_BYTES, Thresholds
 
 RATIO = "ratio"
 BYTES = "bytes"
+#: Why not: `sysctl.writeback.group_thresholds`.
+CONTAINERS = (
+    "not for hosts whose containers have memory limits: the kernel makes bytes a percentage of the "
+    "host's memory and gives each container that percentage of its own, so 2.00 GiB on a host with "
+    "256 GiB leave 16.0 MiB to a container of 2.00 GiB"
+)
 #: A ratio that misses the bytes by more does not mean the same setting.
 _EXACT_SHARE = 0.05
 _RATIO_NAMES, _BYTES_NAMES = zip(DIRTY_PAIR, BACKGROUND_PAIR)
@@ -54,7 +60,7 @@ def forms_of(
             BYTES,
             exact,
             f"{format_size(dirty)} and {format_size(background)} on a node of any memory; not for "
-            "one with less memory than that to spare",
+            f"one with less memory than that to spare, and {CONTAINERS}",
             set(_BYTES_NAMES) <= set(values),
         ),
     )

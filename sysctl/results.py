@@ -275,6 +275,9 @@ def _context(data: Mapping[str, Any]) -> dict[str, Any]:
         if context.get(key) is not None:
             context[key] = check(context[key])
     context["fstype"] = str(context["fstype"])
+    if context.get("limited_groups") is not None:
+        groups = context["limited_groups"]
+        context["limited_groups"] = {n: _whole(groups[n]) for n in ("count", "smallest_bytes")}
     if context.get("fstab") is not None:
         context["fstab"] = _fstab_line(context["fstab"])
     if "present_device" in context:

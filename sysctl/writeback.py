@@ -38,14 +38,51 @@ def effective_thresholds(values: Mapping[str, int], dirtyable_bytes: int) -> Thr
     return Thresholds(background, dirty)
 
 
-def group_thresholds(host: Thresholds, dirtyable_bytes: int, limit_bytes: int) -> Thresholds:
-    """What the host's thresholds mean in a version 2 control group that may use `limit_bytes`.
+@dataclass(frozen=True)
+class GroupUse:
+    """What a control group has of memory now, in bytes.
 
-    The same shares of its memory, of bytes too, each of them all of it at most
-    (`domain_dirty_limits()` with a `gdtc`).
+    `file_bytes` are file pages on the LRU lists, `dirty_bytes` those of them that are dirty or
+    under write-back. `headroom_bytes` is the least that an ancestor's limit, or its own, leaves.
     """
+
+    file_bytes: int
+    dirty_bytes: int
+    headroom_bytes: int
+
+
+def group_available_bytes(use: GroupUse, host_available_bytes: int, host_dirty_bytes: int) -> int:
+    """What a version 2 group's thresholds are a share of: `mdtc_calc_avail()`.
+
+    Its file pages, and what it may still take: up to its limits, of memory that is clean elsewhere.
+    """
+    clean = use.file_bytes - min(use.file_bytes, use.dirty_bytes)
+    host_clean = host_available_bytes - min(host_available_bytes, host_dirty_bytes)
+    other_clean = host_clean - min(host_clean, clean)
+    return use.file_bytes + min(use.headroom_bytes, other_clean)
+
+
+def group_thresholds(
+    values: Mapping[str, int], host_available_bytes: int, available_bytes: int
+) -> Thresholds:
+    """What sysctl `values` mean in a version 2 control group: `domain_dirty_limits()` with a gdtc.
+
+    Bytes are made a share of the host's memory first, in steps of 1/4096 (a page) and rounded up;
+    the share, 100 % at most, is then of what is available to the group.
+    """
+    pages = available_bytes // PAGE_BYTES
     dirty, background = (
-        min(limit_bytes, size * limit_bytes // dirtyable_bytes)
-        for size in (host.dirty_bytes, host.background_bytes)
+        _share(values, pair, host_available_bytes) * pages // PAGE_BYTES
+        for pair in (DIRTY_PAIR, BACKGROUND_PAIR)
     )
-    return Thresholds(background if background < dirty else dirty // 2, dirty)
+    background = background if background < dirty else dirty // 2
+    return Thresholds(background * PAGE_BYTES, dirty * PAGE_BYTES)
+
+
+def _share(values: Mapping[str, int], pair: tuple[str, str], host_available_bytes: int) -> int:
+    """A threshold's share of memory, in parts of PAGE_BYTES."""
+    ratio_name, bytes_name = pair
+    if values.get(bytes_name):
+        host_pages = max(1, host_available_bytes // PAGE_BYTES)
+        return min(-(-values[bytes_name] // host_pages), PAGE_BYTES)
+    return values.get(ratio_name, 0) * PAGE_BYTES // 100

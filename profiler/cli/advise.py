@@ -96,7 +96,9 @@ def group_lines_here(recommendation: Recommendation) -> list[str]:
     """What the memory limit of this process's control group means; empty where there is none."""
     from sysctl.group_advice import group_lines
     from sysctl.host.memory_group import memory_group
+    from sysctl.host.sysctls import read_dirty_bytes
     from sysctl.host.system import System
 
-    group = memory_group(System())
-    return group_lines(recommendation, group) if group else []
+    system = System()
+    group = memory_group(system)
+    return group_lines(recommendation, group, read_dirty_bytes(system)) if group else []

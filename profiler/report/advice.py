@@ -215,8 +215,9 @@ def _print_forms(forms: tuple[Form, Form] | None, console: Console) -> None:
         _print_lines([line], console, hanging=len("  as ratio  "))
     if all(form.values for form in forms):
         suits = (
-            "Bytes suit a fleet of nodes with different memory that pull the same; ratios where a "
-            "larger node also pulls more."
+            "Bytes suit a fleet of nodes with different memory that pull the same, outside of "
+            "containers with memory limits; ratios suit hosts with such containers, and a fleet "
+            "where a larger node also pulls more."
         )
         _print_lines([suits], console)
 

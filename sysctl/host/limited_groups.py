@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from sysctl.host.memory_group import MemoryGroup, limits_at
+from sysctl.host.memory_group import MemoryGroup, has_dirty_limits, limits_at
 from sysctl.host.sysctls import read_meminfo_bytes
 from sysctl.host.system import HostError, System
 
@@ -24,7 +24,7 @@ def limited_groups(system: System) -> tuple[MemoryGroup, ...]:
     pages.
     """
     mounts = [mount for mount in system.mounts() if mount.fstype == "cgroup2"]
-    if not mounts or not _limits_dirty_pages(system, mounts[0].target):
+    if not mounts or not has_dirty_limits(system):
         return ()
     total_bytes = read_meminfo_bytes(system, "MemTotal")
     root = str(system.path(mounts[0].target))
@@ -35,12 +35,6 @@ def limited_groups(system: System) -> tuple[MemoryGroup, ...]:
         if limit_bytes is not None and limit_bytes < total_bytes:
             found.append(MemoryGroup(2, path or "/", limit_bytes))
     return tuple(found)
-
-
-def _limits_dirty_pages(system: System, root: str) -> bool:
-    with contextlib.suppress(HostError):
-        return {"memory", "io"} <= {*system.read(f"{root}/cgroup.controllers").split()}
-    return False
 
 
 def _limit(system: System, folder: str) -> int | None:

@@ -14,18 +14,27 @@ from dataclasses import dataclass
 from sysctl.host.mount_table import Mount, is_below
 from sysctl.host.sysctls import read_meminfo_bytes, whole_number
 from sysctl.host.system import HostError, System
+from sysctl.writeback import GroupUse
 
 _V2_FILES = ("memory.max", "memory.high")
 _V1_FILES = ("memory.limit_in_bytes",)
+_FILE_PAGES = ("active_file", "inactive_file")
+_DIRTY_PAGES = ("file_dirty", "file_writeback")
 
 
 @dataclass(frozen=True)
 class MemoryGroup:
-    """A limited group: version 1 or 2 of control groups, its path, and the tightest limit."""
+    """A limited group: version 1 or 2 of control groups, its path, and the tightest limit.
+
+    `use` is what it has of memory now, None where it cannot be read. Without `has_dirty_limit` the
+    kernel holds its writers to the host's thresholds alone.
+    """
 
     version: int
     path: str
     limit_bytes: int
+    use: GroupUse | None = None
+    has_dirty_limit: bool = True
 
 
 def memory_group(system: System) -> MemoryGroup | None:
@@ -38,6 +47,20 @@ def memory_group(system: System) -> MemoryGroup | None:
     limited = [group for group in (_limit(system, *place) for place in places) if group]
     tight = [group for group in limited if group.limit_bytes < total_bytes]
     return min(tight, key=lambda group: group.limit_bytes, default=None)
+
+
+def has_dirty_limits(system: System) -> bool:
+    """Whether groups have dirty limits of their own: memory and io are both of version 2.
+
+    `inode_cgwb_enabled()` in include/linux/backing-dev.h, as of Linux 6.18.
+    """
+    controllers = _v1_controllers(system)
+    return not {"memory", "blkio"} & controllers
+
+
+def _v1_controllers(system: System) -> set[str]:
+    lines = (line.split(":") for line in system.read("/proc/self/cgroup").split("\n"))
+    return {name for parts in lines if len(parts) > 1 for name in parts[1].split(",")}
 
 
 def _places(system: System) -> Iterator[tuple[int, Mount, str]]:
@@ -65,7 +88,38 @@ def _limit(system: System, version: int, mount: Mount, path: str) -> MemoryGroup
     folders = [posixpath.join(mount.target, *names[:depth]) for depth in range(len(names) + 1)]
     files = _V1_FILES if version == 1 else _V2_FILES
     limits = [limit for folder in folders for limit in limits_at(system, folder, files)]
-    return MemoryGroup(version, path, min(limits)) if limits else None
+    if not limits:
+        return None
+    if version == 1:
+        return MemoryGroup(version, path, min(limits), None, has_dirty_limit=False)
+    use = _use(system, folders)
+    return MemoryGroup(version, path, min(limits), use, has_dirty_limits(system))
+
+
+def _use(system: System, folders: list[str]) -> GroupUse | None:
+    """What the last of the groups has of memory, each being below the one before it."""
+    try:
+        rows = [line.split() for line in system.read(f"{folders[-1]}/memory.stat").split("\n")]
+        found = {row[0]: whole_number(row[1], row[0]) for row in rows if len(row) == 2}
+        rooms = [_headroom(system, folder) for folder in folders]
+    except HostError:
+        return None
+    if not {*_FILE_PAGES, *_DIRTY_PAGES} <= found.keys():
+        return None
+    headroom_bytes = min(room for room in rooms if room is not None)
+    file_bytes, dirty_bytes = (
+        sum(found[name] for name in names) for names in (_FILE_PAGES, _DIRTY_PAGES)
+    )
+    return GroupUse(file_bytes, dirty_bytes, headroom_bytes)
+
+
+def _headroom(system: System, folder: str) -> int | None:
+    """What a group's own limits leave of memory; None where it has none."""
+    limits = list(limits_at(system, folder, _V2_FILES))
+    if not limits:
+        return None
+    path = f"{folder}/memory.current"
+    return max(0, min(limits) - whole_number(system.read(path), path))
 
 
 def limits_at(system: System, folder: str, names: tuple[str, ...]) -> Iterator[int]:

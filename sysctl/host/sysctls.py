@@ -98,6 +98,11 @@ def read_dirtied_bytes(system: System) -> int:
     return _vmstat_bytes(system, "nr_dirtied")
 
 
+def read_dirty_bytes(system: System) -> int:
+    """What is dirty or under write-back on the host now."""
+    return _vmstat_bytes(system, "nr_dirty") + _vmstat_bytes(system, "nr_writeback")
+
+
 def _vmstat_bytes(system: System, name: str) -> int:
     fields = (line.partition(" ") for line in system.read("/proc/vmstat").splitlines())
     vmstat = {field: value for field, _, value in fields}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from contracts.units import counted, format_seconds, format_size
+from sysctl.forms import CONTAINERS
+from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.recommendation import Measured, RecommendedChange
 from sysctl.render.checked import shown_transfer
 
@@ -50,6 +52,13 @@ def evidence_lines(change: RecommendedChange) -> list[str]:
         "most",
         f"(with a larger pull up to {format_size(evidence.ceiling_bytes)}); a power loss takes it.",
     ]
+
+
+def bytes_warning(values: Mapping[str, int]) -> list[str]:
+    """For values in bytes: on which hosts they starve containers; empty for ratios."""
+    if not {DIRTY_PAIR[1], BACKGROUND_PAIR[1]} & set(values):
+        return []
+    return [f"WARNING: bytes are {CONTAINERS}."]
 
 
 def _by(client: str) -> str:

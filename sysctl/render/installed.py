@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sysctl.recommendation import MountAdvice, RecommendedChange
 from sysctl.render import sysctl_d, udev
 from sysctl.render.checked import mount_options, old_mount_options, sysctl_lines
-from sysctl.render.comments import evidence_lines
+from sysctl.render.comments import bytes_warning, evidence_lines
 
 _HEAD = "# Written by writewise; its evidence is in what installed it."
 #: Paths that mean the same in every file and to every program that the nodes' set-up goes through.
@@ -57,6 +57,7 @@ def header(title: str, change: RecommendedChange, use: Sequence[str]) -> list[st
         title,
         "",
         *evidence_lines(change),
+        *(bytes_warning(change.sysctl_values) if change.changes_sysctls else ()),
         "",
         *(f"{a.name} = {a.value}: {a.reason}" for a in change.sysctls if change.changes_sysctls),
         *(f"{k.name} = {k.value}: {k.reason}" for k in (disk.knobs if disk else ())),

@@ -12,7 +12,7 @@ from sysctl.forms import BYTES, RATIO
 from sysctl.knobs.vm import BY_NAME
 from sysctl.recommendation import OtherForm, RecommendedChange
 from sysctl.render.checked import sysctl_lines
-from sysctl.render.comments import assignments, comment, evidence_lines
+from sysctl.render.comments import assignments, bytes_warning, comment, evidence_lines
 from sysctl.render.snippet import STEM, TITLE, Snippet
 
 FILE_NAME = f"{STEM}.conf"
@@ -56,6 +56,7 @@ def installed_text(change: RecommendedChange, path: str, originals: Mapping[str,
     by_hand = undo_command(here, path) if here.undo_values else f"rm {path}, and boot"
     head = [
         f"{TITLE}write-back settings for pulls from S3.",
+        *bytes_warning(change.sysctl_values),
         "",
         *evidence_lines(change),
         "",
@@ -82,6 +83,7 @@ def _text(
     head = [
         f"{TITLE}write-back settings for pulls from S3.",
         *_form_lines(change, form),
+        *(bytes_warning(values) if form is None else ()),
         "",
         *evidence_lines(change),
         "",

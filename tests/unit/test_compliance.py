@@ -117,7 +117,7 @@ def test_the_tables_say_all_of_it_in_plain_text(system):
     plan = shown(print_plan, plan_of(system, CHANGE), remounts=False)
     assert "20 (819 MiB)" in plan and "→  60 (2.40 GiB)" in plan
     assert r"also set: vm.dirty_ratio = \x1b[2J in /etc/sysctl.d/99-zz.conf, line 1" in plan
-    assert "The options in /etc/fstab:\n  nosuid,noatime" in plan and "\x1b" not in plan
+    assert "In /etc/fstab:\n  nosuid,noatime" in plan and "\x1b" not in plan
     table = shown(print_compliance, list(checks(system).values()))
     assert "vm.dirty_ratio" in table and "NOT compliant" in table
     apply(system)

@@ -1,0 +1,67 @@
+"""The user's line of fstab: found in its text, kept in the results, carried to the change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sysctl.advise import advise
+from sysctl.advised_change import change_of
+from sysctl.host.fstab import escaped, fstab_line, parse_fstab, unescaped
+from sysctl.host.system import System
+from sysctl.recommendation import FstabLine
+from sysctl.results import load
+from sysctl.setting import Setting
+from tests.unit.studies import Study
+
+OTHERS = "# UUID=9 /data xfs ro 0 0\nproc /proc proc defaults 0 0\nUUID=2 /data2 xfs ro\n\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (
+            "UUID=1 /data xfs noatime,nofail 0 2",
+            FstabLine("UUID=1", "xfs", ("noatime", "nofail"), 0, 2),
+        ),
+        ("\t LABEL=a\\040b\t/data  auto ro 1 ", FstabLine("LABEL=a b", "auto", ("ro",), 1, 0)),
+        ("/dev/sdb /data ext4", FstabLine("/dev/sdb", "ext4", ("defaults",), 0, 0)),
+        ("/dev/sdb /data", None),
+        ("/dev/sdb /data xfs ro 0 2 more", None),
+        ("/dev/sdb /data xfs ro 0 x", None),
+        ("/dev/sdb /data xfs ro 0 -1", None),
+        ("/dev/sdb /data xfs ro 0 2\n/dev/sdc /data xfs ro 0 2", None),
+        ("#/dev/sdb /data xfs ro 0 2", None),
+        ("/dev/sdb /data/ xfs ro 0 2", None),
+    ],
+)
+def test_the_line_of_a_mount_point(line: str, found: FstabLine | None) -> None:
+    assert parse_fstab(f"{OTHERS}{line}\n", "/data") == found
+
+
+def test_fields_with_blanks_are_escaped_as_mount_reads_them() -> None:
+    assert escaped("/my data\\x\t") == "/my\\040data\\134x\\011"
+    assert unescaped(escaped("/my data\\040\t\n")) == "/my data\\040\t\n"
+    line = parse_fstab("UUID=1 /my\\040data xfs ro 0 0\n", "/my data")
+    assert line == FstabLine("UUID=1", "xfs", ("ro",))
+
+
+def test_a_host_without_fstab_has_no_line(tmp_path) -> None:
+    assert fstab_line(System(tmp_path), "/data") is None
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/fstab").write_text("UUID=1 /data xfs ro 0 2\n")
+    assert fstab_line(System(tmp_path), "/data") == FstabLine("UUID=1", "xfs", ("ro",), 0, 2)
+
+
+def test_the_line_goes_from_the_results_into_the_recommendation(tmp_path) -> None:
+    results = Study().tried(Setting((), "noatime"), 4.0).results
+    own = {"source": "UUID=1", "fstype": "xfs", "options": ["nofail"], "dump": 0, "check": 2}
+    results.context["fstab"] = own
+    results.save(tmp_path / "results.json")
+    change = change_of(advise(load(tmp_path / "results.json")))
+    assert change is not None and change.mount is not None
+    assert change.mount.fstab == FstabLine("UUID=1", "xfs", ("nofail",), 0, 2)
+    results.context["fstab"] = None
+    without = change_of(advise(results))
+    assert without is not None and without.mount == replace(change.mount, fstab=None)
