@@ -1,12 +1,12 @@
 # Every command of the project; `make` alone lists them. Set-up is done where a command needs it.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench
+.PHONY: help setup demo test test-guest test-guests check bench
 
 BIN := .venv/bin
 BPF_SOURCES = $(shell find profiler/bpf -name '*.bpf.[ch]')
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what is missing and leave the command at .venv/bin/writewise
 	@tools/setup
@@ -18,6 +18,14 @@ test: ## run every test, those that need root included
 	@tools/setup test
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile tests/unit tests/s3; \
 		others=$$?; $(BIN)/python -m pytest tests/root && exit $$others
+
+test-guest: ## run TESTS on one other kernel, e.g. KERNEL=6.1 TESTS=tests/root/test_block.py
+	@tools/setup test guests
+	@$(BIN)/python -m tests.guests test $(KERNEL) $(TESTS)
+
+test-guests: ## run the core tests on every kernel of tests/guests (an hour)
+	@tools/setup test guests
+	@$(BIN)/python -m tests.guests all
 
 check: ## ruff, mypy --strict, import-linter, clang-format
 	@tools/setup check

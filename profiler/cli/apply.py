@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,29 @@ _MAX_TRIAL_S = 7 * 86400
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to apply, and for how long."""
+    from profiler.cli import argument_types as types
+
     parser.add_argument(
         "recommendation", metavar="RECOMMENDATION", type=Path, help="of advise, or results of sweep"
     )
     parser.add_argument("--dry-run", action="store_true", help="show the difference and stop")
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--yes-unmeasured",
+        action="store_true",
+        help="do not ask whether to apply what was measured with other memory",
+    )
+    parser.add_argument(
+        "--as-ratio",
+        action="store_true",
+        help="with other memory, keep the measured percentages, not the amounts",
+    )
+    parser.add_argument(
+        "--max-at-risk",
+        metavar="SIZE",
+        type=types.size,
+        help="refuse a dirty threshold above it on this host, such as 1GiB",
+    )
     parser.add_argument(
         "--persist", action="store_true", help="write a file in /etc/sysctl.d too, for each boot"
     )
@@ -61,6 +80,14 @@ def _period(text: str) -> int:
     return seconds
 
 
+@dataclass(frozen=True)
+class Agreed:
+    """What the flags say yes to: to apply, and to apply what was never measured on such a host."""
+
+    apply: bool
+    unmeasured: bool
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Apply; 0 when it is in force, 1 when the answer was no."""
     from contracts.errors import UsageError
@@ -77,10 +104,13 @@ def run(arguments: argparse.Namespace) -> int:
         mounts=arguments.mounts,
         trial_s=arguments.trial_s,
         install_recovery=arguments.install_recovery,
+        as_ratio=arguments.as_ratio,
+        max_at_risk_bytes=arguments.max_at_risk,
     )
     if arguments.dry_run:
         return _dry_run(change, options, console)
-    return _apply(change, options, console, is_agreed=arguments.yes)
+    agreed = Agreed(apply=arguments.yes, unmeasured=arguments.yes_unmeasured)
+    return _apply(change, options, console, agreed)
 
 
 def _dry_run(change: RecommendedChange, options: Options, console: Console) -> int:
@@ -89,22 +119,22 @@ def _dry_run(change: RecommendedChange, options: Options, console: Console) -> i
     from sysctl.host.system import System
 
     system = System()
-    _show(system, change, options, console)
+    plan = _show(system, change, options, console)
+    if plan.fitted.unmeasured:
+        print("\napplying it takes a second yes, or --yes-unmeasured")
     for sentence in read_history(system).temporary:
         print(printable(f"\n{sentence}"))
     print("\nnothing was changed (--dry-run)")
     return 0
 
 
-def _apply(
-    change: RecommendedChange, options: Options, console: Console, *, is_agreed: bool
-) -> int:
+def _apply(change: RecommendedChange, options: Options, console: Console, agreed: Agreed) -> int:
     from contracts.errors import UsageError
     from profiler.requirements import NEEDED_BY, require
     from sysctl.host.applied_host import applying
 
     require(*NEEDED_BY[NAME])
-    if not is_agreed and (sys.stdin is None or not sys.stdin.isatty()):
+    if not agreed.apply and (sys.stdin is None or not sys.stdin.isatty()):
         raise UsageError(
             "nobody can be asked here, and nothing is changed without",
             "give --yes, or --dry-run to see the difference alone",
@@ -115,11 +145,29 @@ def _apply(
         for text in host.left:
             print(f"left: {text}")
         plan = _show(host.system, change, options, console)
-        if not is_agreed and not _agrees():
+        if not _is_agreed(plan, agreed):
             print("nothing was changed")
             return 1
-        _perform(host, change, plan, options)
+        _perform(host, plan, options)
     return 0
+
+
+def _is_agreed(plan: Plan, agreed: Agreed) -> bool:
+    """Ask what the flags leave open. Raises UsageError where nobody is to be asked."""
+    from contracts.errors import UsageError
+
+    unmeasured = plan.fitted.unmeasured
+    if agreed.apply and unmeasured and not agreed.unmeasured:
+        raise UsageError(
+            unmeasured, "to apply it all the same, give --yes-unmeasured too, or sweep on this host"
+        )
+    if not agreed.apply and not _agrees("Apply this?"):
+        return False
+    return (
+        not unmeasured
+        or agreed.unmeasured
+        or _agrees("Nothing was measured on such a host. Apply it all the same?")
+    )
 
 
 def _show(system: System, change: RecommendedChange, options: Options, console: Console) -> Plan:
@@ -130,27 +178,30 @@ def _show(system: System, change: RecommendedChange, options: Options, console: 
     from sysctl.apply.persistence import persisted_file
     from sysctl.apply.plan import plan_of
 
-    plan = plan_of(system, change)
-    check(system, change, plan, options)
+    plan = plan_of(
+        system, change, as_ratio=options.as_ratio, max_at_risk_bytes=options.max_at_risk_bytes
+    )
+    check(system, plan, options)
     print_plan(plan, console, remounts=options.mounts)
     if options.persist:
-        print_persisted_file(persisted_file(system, change, read_history(system)), console)
+        file = persisted_file(system, plan.fitted.change, read_history(system))
+        print_persisted_file(file, console)
     return plan
 
 
-def _agrees() -> bool:
+def _agrees(question: str) -> bool:
     try:
-        return input("\nApply this? [y/N] ").strip().lower() in ("y", "yes")
+        return input(f"\n{question} [y/N] ").strip().lower() in ("y", "yes")
     except (EOFError, ValueError):  # ValueError: what was typed is no text
         return False
 
 
-def _perform(host: AppliedHost, change: RecommendedChange, plan: Plan, options: Options) -> None:
+def _perform(host: AppliedHost, plan: Plan, options: Options) -> None:
     from profiler.report.applying import changed_names
     from sysctl.apply.applying import perform
 
     print()
-    for sentence in perform(host, change, plan, options):
+    for sentence in perform(host, plan, options):
         print(sentence)
     names = changed_names(plan)
     if names:

@@ -79,9 +79,11 @@ def _check(path: Path | None) -> tuple[list[Compliance], list[str]]:
     system = System()
     if path is not None:
         change, history = read_change(path), read_history(system)
-        checks = check_compliance(system, wanted_by(system, change), history.changes)
+        wanted = wanted_by(system, change, history.changes)
+        checks = check_compliance(system, wanted, history.changes)
         untold = f"when it was applied here is not told: {history.problem}"
-        return checks, [*history.temporary, *([untold] if history.problem else [])]
+        notes = [*wanted.notes, *history.temporary]
+        return checks, [*notes, *([untold] if history.problem else [])]
     from profiler.requirements import NEEDED_BY, require
 
     require(*NEEDED_BY["status"])
@@ -90,8 +92,9 @@ def _check(path: Path | None) -> tuple[list[Compliance], list[str]]:
         raise WritewiseError(history.problem, history.hint)
     if not history.changes:
         raise WritewiseError("nothing is applied on this host", "see `writewise apply --help`")
-    checks = check_compliance(system, wanted_by_applied(history.changes), history.changes)
-    return checks, list(history.temporary)
+    wanted = wanted_by_applied(system, history.changes)
+    checks = check_compliance(system, wanted, history.changes)
+    return checks, [*wanted.notes, *history.temporary]
 
 
 def _document(checks: list[Compliance], notes: list[str]) -> dict[str, object]:

@@ -23,6 +23,11 @@ def print_plan(plan: Plan, console: Console, *, remounts: bool) -> None:
         _print(console, f"\n{each.name}: {each.reason}" if each.reason else "")
         for other in each.others:
             _print(console, f"  also set: {other}", "yellow")
+    _print_amounts(plan, console)
+    for sentence in plan.left_out:
+        _print(console, f"\nleft out, as this host has no place for it: {sentence}", "yellow")
+    if plan.left_out:
+        _print(console, "  it was measured together with the rest, which may gain less alone")
     for note in plan.notes:
         _print(console, f"\n{note}", "yellow")
     if plan.mount is not None:
@@ -40,6 +45,28 @@ def _plan_table(plan: Plan) -> Table:
             cells = (prefix + each.name, present, "→" if each.is_change else "", new)
             table.add_row(*(printable(cell) for cell in cells), style=style)
     return table
+
+
+def _print_amounts(plan: Plan, console: Console) -> None:
+    """The thresholds in bytes and as ratios: where they were measured, and what they are here."""
+    fitted = plan.fitted
+    if not fitted.amounts:
+        return
+    measured, here = fitted.change.evidence.dirtyable_bytes, fitted.here_bytes
+    table = Table("", "measured", "same ratio here", "set here", box=None, pad_edge=False)
+    table.add_row("dirtyable memory", *map(format_size, (measured, here, here)))
+    for each in fitted.amounts:
+        sizes = (each.measured_bytes, each.same_ratio_bytes, each.set_bytes)
+        cells = (_with_share(*pair) for pair in zip(sizes, (measured, here, here)))
+        table.add_row(each.name, *cells)
+    _print(console, f"\n{fitted.unmeasured}", "yellow")
+    console.print()
+    console.print(table)
+
+
+def _with_share(size_bytes: int, of_bytes: int) -> str:
+    """`2.43 GiB (11%)`."""
+    return f"{format_size(size_bytes)} ({100 * size_bytes / max(1, of_bytes):.3g}%)"
 
 
 def _with_size(value: str, size_bytes: int | None) -> str:

@@ -10,20 +10,24 @@ from sysctl.apply.history import read_history
 from sysctl.apply.plan import Plan
 from sysctl.host.applied_host import AppliedHost, utc_now
 from sysctl.host.system import HostError, System
-from sysctl.recommendation import RecommendedChange
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to apply: in a file too, remounting too, for a trial period (s), with a unit at boot."""
+    """How to apply: in a file too, remounting too, for a trial period (s), with a unit at boot.
+
+    With `as_ratio` ratios are kept on other memory; more than `max_at_risk_bytes` is refused.
+    """
 
     persist: bool = False
     mounts: bool = False
     trial_s: int | None = None
     install_recovery: bool = False
+    as_ratio: bool = False
+    max_at_risk_bytes: int | None = None
 
 
-def check(system: System, change: RecommendedChange, plan: Plan, options: Options) -> None:
+def check(system: System, plan: Plan, options: Options) -> None:
     """Refuse what cannot be done before anything is. Raises HostError."""
     if options.trial_s is not None:
         units.require_start_by_systemd(system, "--for")
@@ -31,7 +35,7 @@ def check(system: System, change: RecommendedChange, plan: Plan, options: Option
         units.require_start_by_systemd(system, "--install-recovery")
         persistence.check_is_free(system, units.RECOVERY_PATH)
     if options.persist:
-        persistence.persisted_file(system, change, read_history(system))
+        persistence.persisted_file(system, plan.fitted.change, read_history(system))
     mount = plan.mount
     if options.mounts and mount and mount.is_change and mount.takes_fresh_mount:
         raise HostError(
@@ -40,14 +44,12 @@ def check(system: System, change: RecommendedChange, plan: Plan, options: Option
         )
 
 
-def perform(
-    host: AppliedHost, change: RecommendedChange, plan: Plan, options: Options
-) -> list[str]:
+def perform(host: AppliedHost, plan: Plan, options: Options) -> list[str]:
     """Apply it all, or nothing: what an error or a signal leaves half done is taken back.
 
     Returns what was done, in sentences. Raises HostError.
     """
-    done = []
+    done, change = [], plan.fitted.change
     if options.install_recovery:
         done.append(install_recovery(host))
     if options.trial_s is not None:
@@ -56,11 +58,13 @@ def perform(
         done.append(f"the originals return by themselves at {ends_at:%Y-%m-%d %H:%M:%S} UTC")
     history = read_history(host.system)  # the file names the values of before
     file = persistence.persisted_file(host.system, change, history) if options.persist else None
-    host.apply_sysctls(change.sysctl_values, for_boots=options.persist)
+    host.apply_sysctls(
+        change.sysctl_values, for_boots=options.persist, stands_for=plan.fitted.stands_for
+    )
     if file:
         host.write_file(file.path, file.text)
         done.append(f"wrote {file.path}, which every boot reads")
-    if plan.disk:
+    if plan.disk and plan.knobs:
         host.apply_knobs(plan.disk, {knob.name: knob.new for knob in plan.knobs})
     if options.mounts and plan.mount:
         host.apply_mount_words(plan.mount.target, plan.mount.new)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from contracts.units import format_size
+from sysctl.apply.amount import fit, is_same_memory
 from sysctl.apply.other_setters import OtherSetter, Setter, other_setters
 from sysctl.apply.plan import disk_at, present_text
 from sysctl.apply.sysctl_files import rivals, unreadable
@@ -13,7 +15,7 @@ from sysctl.host.applied import AppliedKnobs, AppliedMount, AppliedSysctls
 from sysctl.host.changes import Change
 from sysctl.host.mount_table import mount_at
 from sysctl.host.mounts import missing_words, present_words
-from sysctl.host.sysctls import read_writeback, sysctl_path
+from sysctl.host.sysctls import read_meminfo_bytes, read_writeback, sysctl_path
 from sysctl.host.system import HostError, System
 from sysctl.recommendation import RecommendedChange
 from sysctl.setting import replace_values
@@ -21,12 +23,16 @@ from sysctl.setting import replace_values
 
 @dataclass(frozen=True)
 class Wanted:
-    """How a host should be: sysctls, knobs by disk, mount options by target."""
+    """How a host should be: sysctls, knobs by disk, mount options by target.
+
+    `missing` are knobs that have no place here. `notes` say what another memory makes of it.
+    """
 
     sysctls: Mapping[str, int] = field(default_factory=dict)
     knobs: tuple[tuple[devices.Disk, Mapping[str, str]], ...] = ()
     mounts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing: tuple[Compliance, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,10 +54,12 @@ class Compliance:
         return not self.reason
 
 
-def wanted_by(system: System, change: RecommendedChange) -> Wanted:
-    """What a recommendation wants; knobs of a disk that is not there are `missing`."""
+def wanted_by(system: System, change: RecommendedChange, applied: Sequence[Change] = ()) -> Wanted:
+    """What a recommendation wants on this host; `applied` (the oldest first) was applied here."""
+    sysctls, notes = _sysctls_wanted(system, change, applied)
     wanted = Wanted(
-        sysctls=change.sysctl_values,
+        sysctls=sysctls,
+        notes=notes,
         mounts={change.mount.target: change.mount.value} if change.mount else {},
     )
     if change.disk is None:
@@ -64,19 +72,50 @@ def wanted_by(system: System, change: RecommendedChange) -> Wanted:
         return replace(wanted, missing=missing)
 
 
-def wanted_by_applied(changes: Iterable[Change]) -> Wanted:
+def _sysctls_wanted(
+    system: System, change: RecommendedChange, applied: Sequence[Change]
+) -> tuple[Mapping[str, int], tuple[str, ...]]:
+    """What `apply` made of the recommendation here; else as it is, or as `apply` would make it."""
+    recommended = change.sysctl_values
+    for each in reversed(applied):
+        if isinstance(each, AppliedSysctls) and recommended == (each.stands_for or each.values):
+            return each.values, _memory_notes(system, each)
+    try:
+        fitted = fit(system, change)
+    except HostError as error:
+        return recommended, (f"{error.message}; {error.hint}",)
+    notes = (fitted.unmeasured,) if fitted.unmeasured else ()
+    present = read_writeback(system)
+    is_literal = all(present.get(name) == value for name, value in recommended.items())
+    return recommended if is_literal else fitted.change.sysctl_values, notes
+
+
+def _memory_notes(system: System, applied: AppliedSysctls) -> tuple[str, ...]:
+    """That the host has other memory now, as after a boot as another instance type."""
+    before, now = applied.memory_bytes, read_meminfo_bytes(system, "MemTotal")
+    if not before or is_same_memory(now, before):
+        return ()
+    return (
+        f"this host had {format_size(before)} of memory when the sysctls were applied and has "
+        f"{format_size(now)} now: apply the recommendation again",
+    )
+
+
+def wanted_by_applied(system: System, changes: Sequence[Change]) -> Wanted:
     """What was applied, the latest value of each setting."""
+    notes: tuple[str, ...] = ()
     sysctls: dict[str, int] = {}
     knobs: dict[devices.Disk, dict[str, str]] = {}
     mounts: dict[str, tuple[str, ...]] = {}
     for change in changes:
         if isinstance(change, AppliedSysctls):
             sysctls = replace_values(sysctls, change.values)
+            notes = _memory_notes(system, change)
         elif isinstance(change, AppliedKnobs):
             knobs.setdefault(change.disk, {}).update(change.values)
         elif isinstance(change, AppliedMount):
             mounts[change.target] = change.words
-    return Wanted(sysctls, tuple(knobs.items()), mounts)
+    return Wanted(sysctls, tuple(knobs.items()), mounts, notes=notes)
 
 
 def check_compliance(
@@ -176,7 +215,9 @@ def _knobs(system: System, disk: devices.Disk, wanted: Mapping[str, str]) -> lis
     present = devices.present_values(system, disk)
     checks = []
     for name, value in wanted.items():
-        reason = "" if name in present else "this kernel does not have it for this disk"
+        reason = devices.lacking(system, disk, name)
+        if not reason and name not in present:
+            reason = f"{disk.name} does not let it be read"
         if name in present and not devices.is_same(name, value, present[name]):
             reason = f"another value on {disk.name}: set anew, or never applied"
         found = present.get(name, "not there")
@@ -189,4 +230,6 @@ def _mount(system: System, target: str, words: tuple[str, ...]) -> Compliance:
     present = ",".join(present_words(mount)) or "defaults" if mount else "not mounted"
     missing = missing_words(system, target, words)
     reason = f"did not take, or not mounted so: {', '.join(missing)}" if missing else ""
+    if mount is None:
+        reason = f"nothing is mounted on {target}"
     return Compliance(f"mount {target}", ",".join(words) or "defaults", present, reason)

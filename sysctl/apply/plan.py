@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from contracts.units import format_size
+from sysctl.apply.amount import Fitted, fit
 from sysctl.apply.other_setters import Setter, other_setters
 from sysctl.apply.sysctl_files import contradicting, unreadable
-from sysctl.host.devices import Disk, disk_of, is_same, present_values
+from sysctl.host.devices import Disk, disk_of, is_same, lacking, present_values
 from sysctl.host.mount_table import Mount, mount_at
 from sysctl.host.mounts import missing_words, needs_fresh_mount, present_words
-from sysctl.host.sysctls import dirtyable_bytes, read_writeback
+from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.knobs.transfer import transfer_words
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 from sysctl.recommendation import DiskAdvice, MountAdvice, RecommendedChange
 from sysctl.setting import invalid_reason, replace_values
 from sysctl.writeback import Thresholds, effective_thresholds
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -55,22 +59,21 @@ class MountDifference:
     takes_fresh_mount: bool
 
 
-#: Dirtyable memory that differs by less is the same host at another moment.
-_SAME_MEMORY = 0.25
-
-
 @dataclass(frozen=True)
 class Plan:
     """Everything that a recommendation means for this host. `disk` is that of `knobs`.
 
-    `notes` say what speaks against applying what was measured elsewhere.
+    `fitted` is the change as it is for this host's memory. `notes` say what speaks against applying
+    what was measured elsewhere; `left_out` what this host has no place for, and why.
     """
 
+    fitted: Fitted
     sysctls: tuple[Difference, ...]
     knobs: tuple[Difference, ...] = ()
     disk: Disk | None = None
     mount: MountDifference | None = None
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def is_in_force(self) -> bool:
@@ -78,27 +81,64 @@ class Plan:
         return not any(each.is_change for each in (*self.sysctls, *self.knobs))
 
 
-def plan_of(system: System, change: RecommendedChange) -> Plan:
-    """Compare a recommendation with the host.
+def plan_of(
+    system: System,
+    change: RecommendedChange,
+    *,
+    as_ratio: bool = False,
+    max_at_risk_bytes: int | None = None,
+) -> Plan:
+    """Compare a recommendation with the host; what the host has no place for is left out.
 
-    Raises HostError where it cannot be meant for this host: no such mount or disk, or thresholds
-    that its kernel would not take as they are written.
+    Raises HostError where nothing of it can be meant for this host, or its thresholds cannot.
     """
-    disk = disk_at(system, change.disk) if change.disk else None
+    fitted = fit(system, change, as_ratio=as_ratio, max_at_risk_bytes=max_at_risk_bytes)
+    left_out: list[str] = []
+    advice, mount_advice = change.disk, change.mount
+    disk = (
+        _found(lambda: disk_at(system, advice), left_out, _knob_names(advice)) if advice else None
+    )
+    knobs = _knobs(system, disk, advice, left_out) if disk and advice else ()
+    mount = None
+    if mount_advice:
+        name = f"mount options {','.join(mount_advice.value) or 'defaults'}"
+        mount = _found(lambda: _mount(system, mount_advice), left_out, name)
+    if left_out and not (knobs or mount or change.changes_sysctls):
+        raise HostError(
+            f"nothing of the recommendation has a place on this host: {'; '.join(left_out)}",
+            "mount the volume there, or run a sweep on this host",
+        )
+    sysctls = _sysctls(system, fitted, max_at_risk_bytes)
+    lower = _lower_notes(sysctls) if fitted.amounts else ()
     return Plan(
-        sysctls=_sysctls(system, change),
-        knobs=_knobs(system, disk, change.disk) if disk and change.disk else (),
+        fitted=fitted,
+        sysctls=sysctls,
+        knobs=knobs,
         disk=disk,
-        mount=_mount(system, change.mount) if change.mount else None,
-        notes=_notes(system, change),
+        mount=mount,
+        notes=(*fitted.notes, *lower, *_notes(system, change)),
+        left_out=tuple(left_out),
     )
 
 
+def _found(find: Callable[[], T], left_out: list[str], name: str) -> T | None:
+    """What `find` returns; where the host has no such thing, `name` is left out."""
+    try:
+        return find()
+    except HostError as error:
+        left_out.append(f"{name}: {error.message}")
+        return None
+
+
+def _knob_names(advice: DiskAdvice) -> str:
+    return ", ".join(knob.name for knob in advice.knobs)
+
+
 def _notes(system: System, change: RecommendedChange) -> tuple[str, ...]:
-    """What another memory makes of ratios, and which files might set a value, too."""
+    """The half that is not the host's, and which files might set a value, too."""
     hidden = ", ".join(unreadable(system))
     told = (f"cannot be read here, and may set them too: {hidden}",) if hidden else ()
-    return (*_memory_notes(system, change), *_transfer_notes(change), *told)
+    return (*_transfer_notes(change), *told)
 
 
 def _transfer_notes(change: RecommendedChange) -> tuple[str, ...]:
@@ -107,18 +147,6 @@ def _transfer_notes(change: RecommendedChange) -> tuple[str, ...]:
         return ()
     words = transfer_words(change.transfer)
     return (f"measured together with settings of the pull, which are not applied here: {words}",)
-
-
-def _memory_notes(system: System, change: RecommendedChange) -> tuple[str, ...]:
-    """Ratios of another memory are other thresholds than those that were measured."""
-    measured, here = change.evidence.dirtyable_bytes, dirtyable_bytes(system)
-    has_ratio = any(change.sysctl_values.get(name) for name in (DIRTY_PAIR[0], BACKGROUND_PAIR[0]))
-    if not has_ratio or abs(here - measured) <= _SAME_MEMORY * measured:
-        return ()
-    return (
-        f"measured with {format_size(measured)} of dirtyable memory, and this host has "
-        f"{format_size(here)}: the ratios mean other thresholds here than those measured",
-    )
 
 
 def disk_at(system: System, advice: DiskAdvice) -> Disk:
@@ -136,8 +164,10 @@ def _mounted(system: System, target: str) -> Mount:
     return mount
 
 
-def _sysctls(system: System, change: RecommendedChange) -> tuple[Difference, ...]:
-    present, dirtyable = read_writeback(system), dirtyable_bytes(system)
+def _sysctls(
+    system: System, fitted: Fitted, max_at_risk_bytes: int | None
+) -> tuple[Difference, ...]:
+    change, present, dirtyable = fitted.change, read_writeback(system), fitted.here_bytes
     new = replace_values(present, change.sysctl_values)
     reason = invalid_reason(new, dirtyable)
     if reason:
@@ -145,6 +175,12 @@ def _sysctls(system: System, change: RecommendedChange) -> tuple[Difference, ...
             f"not for this host: {reason}", "apply the thresholds in the other form, or sweep here"
         )
     before, after = (effective_thresholds(values, dirtyable) for values in (present, new))
+    if max_at_risk_bytes is not None and after.dirty_bytes > max_at_risk_bytes:
+        raise HostError(
+            f"up to {format_size(after.dirty_bytes)} would be at risk on this host, "
+            f"more than {format_size(max_at_risk_bytes)}",
+            "allow more by --max-at-risk, or sweep with that limit on this host",
+        )
     return tuple(
         Difference(
             name=advice.name,
@@ -157,6 +193,17 @@ def _sysctls(system: System, change: RecommendedChange) -> tuple[Difference, ...
             others=_others(system, advice.name, advice.value),
         )
         for advice in change.sysctls
+    )
+
+
+def _lower_notes(sysctls: Sequence[Difference]) -> tuple[str, ...]:
+    """That an amount measured with less memory holds up writers earlier than this host does now."""
+    sizes = [(each.name, each.new_bytes or 0, each.present_bytes or 0) for each in sysctls]
+    return tuple(
+        f"{name}: the measured {format_size(new)} is less than the present {format_size(present)} "
+        "of this host, so writers would wait earlier than now"
+        for name, new, present in sizes
+        if name in DIRTY_PAIR and new < present
     )
 
 
@@ -185,8 +232,12 @@ def _bytes_of(thresholds: Thresholds, name: str) -> int | None:
     return thresholds.background_bytes if name in BACKGROUND_PAIR else None
 
 
-def _knobs(system: System, disk: Disk, advice: DiskAdvice) -> tuple[Difference, ...]:
+def _knobs(
+    system: System, disk: Disk, advice: DiskAdvice, left_out: list[str]
+) -> tuple[Difference, ...]:
     present = present_values(system, disk)
+    reasons = {knob.name: lacking(system, disk, knob.name) for knob in advice.knobs}
+    left_out += [f"{name}: {reason}" for name, reason in reasons.items() if reason]
     return tuple(
         Difference(
             name=knob.name,
@@ -197,6 +248,7 @@ def _knobs(system: System, disk: Disk, advice: DiskAdvice) -> tuple[Difference, 
             or not is_same(knob.name, knob.value, present[knob.name]),
         )
         for knob in advice.knobs
+        if not reasons[knob.name]
     )
 
 

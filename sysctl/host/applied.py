@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sysctl.host import devices, mounts
@@ -38,12 +38,18 @@ def _words(values: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True)
 class AppliedSysctls:
-    """Write-back sysctls as they were (`originals`) and as applied; `at` is when (ISO 8601)."""
+    """Write-back sysctls as they were (`originals`) and as applied; `at` is when (ISO 8601).
+
+    `stands_for` are the recommended ones where other values were applied in their place, and
+    `memory_bytes` is the host's memory (MemTotal) then, 0 where that was not written down.
+    """
 
     kind: ClassVar[str] = "applied-sysctls"
     originals: Mapping[str, int]
     values: Mapping[str, int]
     at: str
+    stands_for: Mapping[str, int] = field(default_factory=dict)
+    memory_bytes: int = 0
 
     def undo(self, system: System) -> None:
         """Write back the originals of what still is as it was applied, and read them back."""
@@ -100,7 +106,8 @@ class AppliedSysctls:
         ]
 
     def __str__(self) -> str:
-        return _words(self.values)
+        recommended = f" (in place of {_words(self.stands_for)})" if self.stands_for else ""
+        return _words(self.values) + recommended
 
 
 def _of(values: Mapping[str, int], names: tuple[str, ...]) -> dict[str, int]:

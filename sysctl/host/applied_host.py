@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Callable
@@ -51,16 +52,33 @@ class AppliedHost(Host):
 
     # --- the changes ------------------------------------------------------------------------
 
-    def apply_sysctls(self, values: Mapping[str, int], *, for_boots: bool = False) -> None:
+    def apply_sysctls(
+        self,
+        values: Mapping[str, int],
+        *,
+        for_boots: bool = False,
+        stands_for: Mapping[str, int] | None = None,
+    ) -> None:
         """Set write-back sysctls to stay; those that are so already are not journaled.
 
         With `for_boots` they are: a file is going to set them at boots, after which only the
-        journal knows that they are not the administrator's.
+        journal knows that they are not the administrator's. With `stands_for`, the recommended
+        values in whose place they are, they are too: only the journal knows whose they are.
         """
         present = sysctls.read_writeback(self.system)
-        if for_boots or any(present.get(name) != value for name, value in values.items()):
-            self._record(AppliedSysctls(present, dict(values), self._at()))
+        is_change = any(present.get(name) != value for name, value in values.items())
+        if is_change or for_boots or (stands_for and not self._stand_for(values, stands_for)):
+            memory_bytes = sysctls.read_meminfo_bytes(self.system, "MemTotal")
+            change = AppliedSysctls(
+                *(present, dict(values), self._at()), dict(stands_for or {}), memory_bytes
+            )
+            self._record(change)
             sysctls.write_writeback(self.system, values)
+
+    def _stand_for(self, values: Mapping[str, int], stands_for: Mapping[str, int]) -> bool:
+        """Whether the last journaled sysctls say that already."""
+        last = [each for each in self.applied() if isinstance(each, AppliedSysctls)][-1:]
+        return any((each.values, each.stands_for) == (values, stands_for) for each in last)
 
     def apply_knobs(self, disk: devices.Disk, values: Mapping[str, str]) -> None:
         """Set knobs of a disk to stay. Raises HostError when one is refused or did not take."""
@@ -166,7 +184,7 @@ class AppliedHost(Host):
         here = [from_json(e.change) for e in kept if e.boot_id == self._boot_id]
         before = [from_json(e.change) for e in kept if e.boot_id != self._boot_id]
         files = [change for change in before if isinstance(change, WrittenFile)]
-        booted = [AppliedSysctls({}, file.sysctls, file.at) for file in files[-1:] if file.sysctls]
+        booted = [_booted(file, before) for file in files[-1:] if file.sysctls]
         return [*files, *booted, *here]
 
     def interrupted(self) -> list[str]:
@@ -176,6 +194,14 @@ class AppliedHost(Host):
 
     def _at(self) -> str:
         return self._now().isoformat(timespec="seconds")
+
+
+def _booted(file: WrittenFile, before: Sequence[Change]) -> AppliedSysctls:
+    """What a boot sets by our file: what was applied with it, without originals."""
+    for change in reversed(before):
+        if isinstance(change, AppliedSysctls) and change.values == file.sysctls:
+            return replace(change, originals={})
+    return AppliedSysctls({}, file.sysctls, file.at)
 
 
 def left_by_a_killed_run(directory: Path, system: System | None = None) -> tuple[str, ...]:

@@ -393,7 +393,11 @@ def from_json(data: Mapping[str, Any]) -> Change:
     kind = values.pop("kind", None)
     for known in KINDS:
         names = {field.name for field in fields(known)}
-        needed = {field.name for field in fields(known) if field.default is MISSING}
+        needed = {
+            field.name
+            for field in fields(known)
+            if field.default is MISSING and field.default_factory is MISSING
+        }
         if known.kind == kind and needed <= values.keys() <= names:
             for name, value in values.items():
                 values[name] = tuple(value) if isinstance(value, list) else value

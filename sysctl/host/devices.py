@@ -26,6 +26,9 @@ _KEPT = (
     ("bdi/min_ratio_fine", "bdi/min_ratio"),
     ("bdi/strict_limit",),
 )
+#: Knobs of a queue of requests. A device made of others (device mapper, md) passes writes on before
+#: they are requests: it has none, although some kernels show the files (block/blk-sysfs.c of 6.1).
+_OF_REQUESTS = (SCHEDULER, NR_REQUESTS, WBT)
 _ROUNDING = 0.01
 
 
@@ -52,13 +55,14 @@ class Disk:
 def disk_of(system: System, mount: Mount) -> Disk:
     """The disk that holds a mount. Raises HostError where it is on none of its own.
 
-    A partition stands for its disk. A device made of others (device mapper, md) has no queue, and
-    btrfs, overlay, tmpfs and network file systems are on no single device for the kernel.
+    A partition stands for its disk. A device made of others (device mapper, md) stands for itself:
+    read-ahead and the limits of dirty memory are its own, not those of the disks below. btrfs,
+    overlay, tmpfs and network file systems are on no single device for the kernel.
     """
     folder = system.path(f"/sys/dev/block/{mount.device}").resolve()
     if (folder / "partition").exists():
         folder = folder.parent
-    if not (folder / "queue/scheduler").exists() or any(folder.glob("slaves/*")):
+    if not (folder / "queue").exists():
         raise HostError(f"{mount.target} ({mount.fstype}) is not on one disk with a queue")
     number = (folder / "dev").read_text(encoding="ascii").strip()
     return Disk(folder.name, number, _sequence(system, folder.name))
@@ -75,6 +79,19 @@ def is_there(system: System, disk: Disk) -> bool:
     if not system.exists(path) or system.read(path) != disk.number:
         return False
     return _sequence(system, disk.name) == disk.sequence
+
+
+def lacking(system: System, disk: Disk, name: str) -> str:
+    """Why this disk has no such knob; empty where it has it."""
+    if name in _OF_REQUESTS and not system.exists(f"/sys/block/{disk.name}/mq"):
+        below = sorted(
+            each.name for each in system.path(f"/sys/block/{disk.name}").glob("slaves/*")
+        )
+        on = f" (it is on {', '.join(below)})" if below else ""
+        return f"{disk.name} has no queue of requests of its own{on}"
+    if not system.exists(disk.path(name)):
+        return "this kernel does not have it for this disk"
+    return ""
 
 
 def read_attribute(system: System, disk: Disk, attribute: str) -> str:
@@ -119,6 +136,8 @@ def _readable(
     """Those that are there: wbt_lat_usec can be there and refuse to be read."""
     values = []
     for attribute in attributes:
+        if lacking(system, disk, attribute):
+            continue
         with contextlib.suppress(HostError):
             values.append((attribute, read_attribute(system, disk, attribute)))
     return values
@@ -150,6 +169,9 @@ def write_values(system: System, disk: Disk, values: Mapping[str, str]) -> None:
         raise HostError(f"{disk.name} is not the disk any more that it was when the sweep began")
     for knob in DEVICE_KNOBS:
         if knob.name in values:
+            reason = lacking(system, disk, knob.name)
+            if reason:
+                raise HostError(f"{knob.name} cannot be set: {reason}")
             _check_scheduler(system, disk, knob.name, values[knob.name])
             _write(system, disk, knob.name, values[knob.name])
 

@@ -64,11 +64,12 @@ def _limit(system: System, version: int, mount: Mount, path: str) -> MemoryGroup
         return None
     folders = [posixpath.join(mount.target, *names[:depth]) for depth in range(len(names) + 1)]
     files = _V1_FILES if version == 1 else _V2_FILES
-    limits = [limit for folder in folders for limit in _limits_at(system, folder, files)]
+    limits = [limit for folder in folders for limit in limits_at(system, folder, files)]
     return MemoryGroup(version, path, min(limits)) if limits else None
 
 
-def _limits_at(system: System, folder: str, names: tuple[str, ...]) -> Iterator[int]:
+def limits_at(system: System, folder: str, names: tuple[str, ...]) -> Iterator[int]:
+    """The limits in bytes that those files of a group's folder hold; none for `max`."""
     for name in names:
         if system.exists(f"{folder}/{name}"):
             text = system.read(f"{folder}/{name}")

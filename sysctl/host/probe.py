@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sysctl.host import mounts
-from sysctl.host.devices import Disk
+from sysctl.host.devices import Disk, lacking
 from sysctl.host.host import Host
 from sysctl.host.system import HostError
 from sysctl.knobs.mount import Takes, find
@@ -58,8 +58,9 @@ def judge_device_values(
 
 
 def _refusal(host: Host, disk: Disk, name: str, value: str) -> str:
-    if not host.system.exists(disk.path(name)):
-        return "this kernel does not have it for this disk"
+    reason = lacking(host.system, disk, name)
+    if reason:
+        return reason
     try:
         with host.temporary():
             host.set_device(disk, {name: value})

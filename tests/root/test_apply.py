@@ -22,7 +22,12 @@ from sysctl.host.changes import MountOriginal
 from sysctl.host.devices import disk_of
 from sysctl.host.host import WRITER, Host, state_directory
 from sysctl.host.mount_table import mount_at
-from sysctl.host.sysctls import read_writeback, write_writeback
+from sysctl.host.sysctls import (
+    dirtyable_bytes,
+    read_thresholds,
+    read_writeback,
+    write_writeback,
+)
 from sysctl.recommendation import SysctlAdvice
 from tests.root.labs import SYSTEM, command, guarded, start, volume, writewise
 from tests.unit.studies import Study, ratio
@@ -42,7 +47,8 @@ def recommendation(tmp_path):
     change = change_of(advise(Study().tried(ratio(60), 3.6).results))
     advices = tuple(SysctlAdvice(name, value, 0, "as measured") for name, value in WANTED.items())
     path = tmp_path / "recommendation.json"
-    path.write_text(json.dumps(replace(change, sysctls=advices).to_json()))
+    evidence = replace(change.evidence, dirtyable_bytes=dirtyable_bytes(SYSTEM))
+    path.write_text(json.dumps(replace(change, sysctls=advices, evidence=evidence).to_json()))
     path.chmod(0o600)
     originals = read_writeback(SYSTEM)
     with guarded(tmp_path):
@@ -77,6 +83,23 @@ def test_applied_verified_and_rolled_back(recommendation):
     assert writewise("rollback", "--interrupted").returncode == 0 and in_force() == WANTED
     assert "restored: vm.dirty_ratio" in writewise("rollback").stdout
     assert in_force() == before
+
+
+def test_on_a_host_with_other_memory_the_measured_amount_is_kept(recommendation):
+    """As bytes, or as a ratio where control groups have limits: the kernel's threshold is that."""
+    document = json.loads(recommendation.read_text())
+    document["evidence"]["dirtyable_bytes"] = measured = dirtyable_bytes(SYSTEM) // 2
+    recommendation.write_text(json.dumps(document))
+    before = in_force()
+    refused = writewise("apply", recommendation, "--yes")
+    assert (refused.returncode, in_force()) == (2, before) and "--yes-unmeasured" in refused.stderr
+    done = writewise("apply", recommendation, "--yes", "--yes-unmeasured")
+    assert done.returncode == 0, done.stderr
+    amount = measured * WANTED["vm.dirty_ratio"] // 100
+    assert read_thresholds(SYSTEM).dirty_bytes == pytest.approx(amount, rel=0.05)
+    assert writewise("verify", recommendation).returncode == 0
+    assert "in place of vm.dirty_ratio = 61" in writewise("status").stdout
+    assert writewise("rollback").returncode == 0 and in_force() == before
 
 
 def test_what_the_administrator_changed_since_is_left(recommendation):

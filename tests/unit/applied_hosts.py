@@ -8,6 +8,9 @@ import re
 import sys
 from unittest import mock
 
+from sysctl.apply import state
+from sysctl.host import host, lock
+from sysctl.host import system as host_system
 from sysctl.host.sysctls import write_writeback
 from sysctl.host.system import HostError, System
 
@@ -35,14 +38,14 @@ class FilesHost(System):
         self.commands, self.invalid = [], []
         for name, value in SYSCTLS.items():
             self.put(f"/proc/sys/vm/{name}", value)
-        self.put("/proc/vmstat", "nr_dirty_threshold 209715\nnr_dirty_background_threshold 104857")
-        self.put("/proc/meminfo", "MemAvailable: 4194304 kB")
+        self.set_memory(2**32)
         self.put("/proc/sys/kernel/random/boot_id", boot_id)
         self.put("/proc/self/mountinfo", MOUNTINFO)
         self.put("/sys/dev/block/7:0/dev", "7:0")
         self.put("/sys/dev/block/7:0/queue/scheduler", "[mq-deadline] none")
         for name, value in {
             "dev": "7:0",
+            "mq/0/nr_tags": "128",
             "queue/scheduler": "[mq-deadline] none",
             "queue/nr_requests": "256",
             "queue/read_ahead_kb": "128",
@@ -55,6 +58,24 @@ class FilesHost(System):
         self.path(path).parent.mkdir(parents=True, exist_ok=True)
         self.path(path).write_text(f"{value}\n")
 
+    def set_memory(self, dirtyable_bytes):
+        """That much memory may be dirty, of twice as much."""
+        self.dirtyable_bytes = dirtyable_bytes
+        total, available = dirtyable_bytes * 2 // 1024, dirtyable_bytes // 1024
+        self.put("/proc/meminfo", f"MemTotal: {total} kB\nMemAvailable: {available} kB")
+        self._put_thresholds()
+        return self
+
+    def _put_thresholds(self):
+        """What the kernel makes of the sysctls, in pages of 4 KiB."""
+        dirty, background = (
+            int(percent * self.dirtyable_bytes / 100) // 4096 for percent in self.percentages()
+        )
+        self.put(
+            "/proc/vmstat",
+            f"nr_dirty_threshold {dirty}\nnr_dirty_background_threshold {background}",
+        )
+
     def with_systemd(self):
         (self.root / "run/systemd/system").mkdir(parents=True, exist_ok=True)
         return self
@@ -62,7 +83,7 @@ class FilesHost(System):
     def reboot(self):
         """Sysctls, knobs and timers are as after a boot; files stay, and sysctl.d is applied."""
         number = int(self.boot_id().rpartition("-")[2]) + 1
-        booted = FilesHost(self.root, f"boot-{number}")
+        booted = FilesHost(self.root, f"boot-{number}").set_memory(self.dirtyable_bytes)
         for name, text in sorted(booted.files().items()):
             if name.startswith("sysctl.d/"):
                 write_writeback(booted, {n: int(v) for n, v in _LINE.findall(text)})
@@ -83,15 +104,16 @@ class FilesHost(System):
             self.put(
                 absolute.replace("ratio", "x").replace("bytes", "ratio").replace("x", "bytes"), 0
             )
+        self._put_thresholds()
         percent = self.percentages()
         if percent[1] >= percent[0]:
             self.invalid.append(percent)
 
     def percentages(self):
-        """Dirty and background threshold, in percent of 4 GiB."""
+        """Dirty and background threshold, in percent of dirtyable memory."""
         values = self.values()
         return [
-            values[f"{name}ratio"] or values[f"{name}bytes"] * 100 / 2**32
+            values[f"{name}ratio"] or values[f"{name}bytes"] * 100 / self.dirtyable_bytes
             for name in ("dirty_", "dirty_background_")
         ]
 
@@ -122,6 +144,19 @@ class FilesHost(System):
         elif argv[0] == "umount":
             raise HostError("nothing is unmounted here")
         return ""
+
+
+def in_place_of_this_host(monkeypatch, files):
+    """Make every command work on `files`; one that reaches for the real host fails."""
+    real = System.__init__
+
+    def made(self, root=None, *arguments, **options):
+        assert root is not None, "a unit test must not work on the real host"
+        real(self, root, *arguments, **options)
+
+    monkeypatch.setattr(System, "__init__", made)
+    for module in (host_system, host, lock, state):
+        monkeypatch.setattr(module, "System", lambda *_: files)
 
 
 class Killed(BaseException):

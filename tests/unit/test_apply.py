@@ -44,8 +44,8 @@ def system(tmp_path, monkeypatch):
 def apply(system, change=CHANGE, options=ALL):
     with applying("test", system) as host:
         plan = plan_of(system, change)
-        check(system, change, plan, options)
-        return perform(host, change, plan, options)
+        check(system, plan, options)
+        return perform(host, plan, options)
 
 
 def start(system):
@@ -252,7 +252,7 @@ def test_what_a_boot_leaves_of_what_was_applied_is_what_the_file_says(system):
     apply(system, HIGH, Options(persist=True))
     apply(system, LOW, Options())
     booted = system.reboot()
-    wanted = wanted_by_applied(AppliedHost(state_directory(), booted).applied())
+    wanted = wanted_by_applied(booted, AppliedHost(state_directory(), booted).applied())
     assert wanted.sysctls == HIGH.sysctl_values
     assert all(each.is_compliant for each in check_compliance(booted, wanted))
 
@@ -349,13 +349,6 @@ def test_the_plan_tells_the_bytes_and_who_else_sets_it(system):
     assert plan_of(system, CHANGE).is_in_force and not plan_of(system, CHANGE).mount.is_change
 
 
-def test_ratios_that_were_measured_on_another_memory_are_said_to_be(system):
-    assert plan_of(system, CHANGE).notes == ()
-    system.put("/proc/vmstat", "nr_dirty_threshold 900000\nnr_dirty_background_threshold 450000")
-    (note,) = plan_of(system, CHANGE).notes
-    assert note.startswith("measured with 4.00 GiB of dirtyable memory, and this host has 17.2 GiB")
-
-
 def test_thresholds_that_cannot_be_meant_here_are_refused(system):
     """In bytes, that much background is more than the dirty ratio of a small host."""
     advice = replace(SYSCTLS.sysctls[1], name="vm.dirty_background_bytes", value=2**40)
@@ -364,10 +357,52 @@ def test_thresholds_that_cannot_be_meant_here_are_refused(system):
         plan_of(system, change)
 
 
-def test_a_volume_that_is_not_there_is_told(system):
-    change = replace(CHANGE, disk=replace(CHANGE.disk, target="/elsewhere"))
-    with pytest.raises(HostError, match="nothing is mounted on /elsewhere"):
-        plan_of(system, change)
+NOWHERE = replace(
+    CHANGE,
+    disk=replace(CHANGE.disk, target="/elsewhere"),
+    mount=replace(CHANGE.mount, target="/elsewhere"),
+)
+
+
+def test_the_sysctls_are_applied_where_the_mount_and_its_disk_are_missing(system):
+    assert plan_of(system, NOWHERE).left_out == (
+        "queue/scheduler: nothing is mounted on /elsewhere, which the recommendation is for",
+        "mount options noatime: nothing is mounted on /elsewhere, which the recommendation is for",
+    )
+    before = system.state()
+    apply(system, NOWHERE)
+    after = system.state()
+    assert after["dirty_ratio"] == 60 and after["mounts"] == before["mounts"]
+    assert after["scheduler"] == before["scheduler"]
+
+
+def test_options_of_another_file_system_are_left_out(system):
+    change = replace(SYSCTLS, mount=replace(CHANGE.mount, fstype="xfs"))
+    plan = plan_of(system, change)
+    assert plan.left_out == (
+        "mount options noatime: /data holds ext4, and the options are for xfs",
+    )
+    assert plan.mount is None
+
+
+def test_a_knob_that_the_disk_lacks_is_left_out_and_the_others_are_set(system):
+    wbt = KnobAdvice("queue/wbt_lat_usec", "0", "", "why")
+    change = replace(CHANGE, disk=replace(CHANGE.disk, knobs=(*CHANGE.disk.knobs, wbt)))
+    assert plan_of(system, change).left_out == (
+        "queue/wbt_lat_usec: this kernel does not have it for this disk",
+    )
+    apply(system, change)
+    assert system.state()["scheduler"].startswith("[none]")
+
+
+@pytest.mark.parametrize("change", [NOWHERE, replace(NOWHERE, disk=None)])
+def test_nothing_is_applied_where_all_that_changes_is_left_out(system, change):
+    """The sysctls are those that were in force: without the rest nothing was measured."""
+    change = replace(change, originals=change.sysctl_values)
+    before = system.state()
+    with pytest.raises(HostError, match=r"has a place on this host: .*mounted on /elsewhere"):
+        apply(system, change, Options())
+    assert system.state() == before
 
 
 def test_a_mount_that_takes_a_fresh_one_is_refused_before_anything_is_done(system):

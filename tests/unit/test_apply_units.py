@@ -32,8 +32,8 @@ def system(tmp_path, monkeypatch):
 def apply(system, options=TRIAL):
     with applying("test", system) as host:
         plan = plan_of(system, CHANGE)
-        check(system, CHANGE, plan, options)
-        return perform(host, CHANGE, plan, options)
+        check(system, plan, options)
+        return perform(host, plan, options)
 
 
 def timer(system):

@@ -103,3 +103,21 @@ def test_a_disk_that_sysfs_does_not_have(mounts: Sequence[Mount], tmp_path: Path
 def test_what_lies_on_another_is_counted_there() -> None:
     assert bottom_devices([ROOT, LOOP]) == (ROOT,)
     assert bottom_devices([FIRST, LOOP]) == (FIRST, LOOP)
+
+
+def test_a_volume_on_disks_that_lie_on_a_volume_is_counted_at_the_lowest(tmp_path: Path) -> None:
+    """LVM on dm-crypt on a disk, and on a loop device: requests are those of the two."""
+    block = tmp_path / "dev/block"
+    block.mkdir(parents=True)
+    for number, name in (("253:1", "dm-1"), ("253:0", "dm-0"), ("259:5", "nvme1n1"), ("7:1", "l")):
+        folder = tmp_path / "devices" / name
+        (folder / "slaves").mkdir(parents=True)
+        (folder / "dev").write_text(f"{number}\n")
+        (block / number).symlink_to(folder)
+    for upper, lower in (("dm-1", "dm-0"), ("dm-1", "l"), ("dm-0", "nvme1n1")):
+        link = tmp_path / "devices" / upper / "slaves" / lower
+        link.symlink_to(tmp_path / "devices" / lower)
+    for name in ("nvme1n1", "l"):
+        (tmp_path / "devices" / name / "mq").mkdir()
+    mounts = parse_mountinfo("24 21 253:1 / /data rw - xfs /dev/mapper/vg-data rw\n")
+    assert [disk.name for disk in devices_of(["/data"], mounts, tmp_path)] == ["nvme1n1", "l"]

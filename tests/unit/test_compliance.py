@@ -15,6 +15,7 @@ from sysctl.apply.applying import Options, perform
 from sysctl.apply.compliance import check_compliance, wanted_by, wanted_by_applied
 from sysctl.apply.plan import plan_of
 from sysctl.apply.state import read_state
+from sysctl.host import system as host_system
 from sysctl.host.applied_host import AppliedHost, applying
 from sysctl.host.host import Host, state_directory
 from tests.unit.applied_hosts import FilesHost
@@ -29,7 +30,7 @@ def system(tmp_path, monkeypatch):
 
 def apply(system, change=CHANGE, options=Options(persist=True, mounts=True)):  # noqa: B008
     with applying("test", system) as host:
-        perform(host, change, plan_of(system, change), options)
+        perform(host, plan_of(system, change), options)
 
 
 def applied(system):
@@ -51,7 +52,9 @@ def test_what_was_applied_is_compliant(system):
         "mount /data",
     ]
     assert all(check.is_compliant and not check.note for check in found.values())
-    of_journal = check_compliance(system, wanted_by_applied(applied(system)), applied(system))
+    of_journal = check_compliance(
+        system, wanted_by_applied(system, applied(system)), applied(system)
+    )
     assert {check.name: check for check in of_journal} == found
 
 
@@ -143,7 +146,10 @@ def test_the_state_tells_what_is_applied_and_what_a_killed_run_left(system):
     assert state.lock_holder.startswith("sweep of /data") and not state.interrupted
 
 
-def test_verify_of_a_recommendation_is_an_exit_code_and_a_document(tmp_path, capsys):
+def test_verify_of_a_recommendation_is_an_exit_code_and_a_document(
+    tmp_path, system, capsys, monkeypatch
+):
+    monkeypatch.setattr(host_system, "System", lambda: system)
     path = tmp_path / "recommendation.json"
     change = replace(SYSCTLS, sysctls=(replace(SYSCTLS.sysctls[0], value=99),), other_form=None)
     path.write_text(json.dumps(change.to_json()))

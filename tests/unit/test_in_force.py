@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from profiler.bpf.probes.block import DeviceTotals
 from profiler.in_force import read_in_force
-from profiler.pull_bench import PullBench, check_memory
+from profiler.pull_bench import PullBench, check_memory, trace_of
 from profiler.why.timeline import Sample, Timeline
 from sysctl.host.devices import Disk
 from sysctl.host.host import Host
@@ -30,6 +31,7 @@ FILES = {
     "/proc/sys/kernel/random/boot_id": "boot",
     "/sys/block/nvme1n1/dev": "259:0",
     "/sys/block/nvme1n1/diskseq": "11",
+    "/sys/block/nvme1n1/mq/0/nr_tags": "128",
     "/sys/block/nvme1n1/queue/scheduler": "[none] mq-deadline",
     "/sys/block/nvme1n1/queue/read_ahead_kb": "128",
     "/sys/class/bdi/259:0/max_ratio": "100",
@@ -165,3 +167,15 @@ def test_memory_that_is_another_one_during_most_of_the_pull_is(values, moved):
     with pytest.raises(HostError, match="memory that may be dirty moved by") as told:
         check_memory(course(*values))
     assert moved in told.value.message
+
+
+def test_the_course_has_what_all_disks_of_a_striped_volume_wrote():
+    written = ((100, 50, 7), (400, 450, 7), (900, 1050, 7))
+    samples = tuple(
+        Sample(number, 0, 0, Thresholds(1, 2), devices=tuple(DeviceTotals(0, each) for each in row))
+        for number, row in enumerate(written)
+    )
+    timeline = Timeline(samples, samples[0], None, devices=("nvme1n1", "nvme2n1", "nvme0n1"))
+    points = trace_of(timeline, {"nvme1n1", "nvme2n1"})
+    assert [point.written_bytes for point in points] == [0, 700, 1800]
+    assert trace_of(timeline, {"dm-0"}) == trace_of(None, {"nvme1n1"}) == ()

@@ -10,8 +10,11 @@ import pytest
 from contracts.errors import UsageError
 from profiler.cli.main import build_parser
 from profiler.cli.space_arguments import STRATEGIES, space_of
+from profiler.space import Place, Space, make_search
 from sysctl.host import devices
+from sysctl.host.host import Host
 from sysctl.host.mount_table import parse_mountinfo
+from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
 from sysctl.knobs.mount import find, wide_texts
@@ -19,6 +22,7 @@ from sysctl.knobs.vm import BY_NAME, KNOBS
 from sysctl.results import load
 from sysctl.search.strategies import NAMES
 from sysctl.setting import Setting
+from tests.unit.applied_hosts import FilesHost
 from tests.unit.sweeps import sweep
 
 
@@ -147,6 +151,7 @@ class FileDisk(System):
         super().__init__(root, run=lambda argv: "")
         self.put("/sys/devices/nvme1n1/dev", "259:0\n")
         self.put("/sys/devices/nvme1n1/diskseq", "11")
+        self.put("/sys/devices/nvme1n1/mq/0/nr_tags", "1023")
         self.put("/sys/devices/nvme1n1/queue/scheduler", scheduler)
         self.put("/sys/devices/nvme1n1/queue/nr_requests", "1023")
         self.put("/sys/devices/nvme1n1/nvme1n1p1/partition", "1")
@@ -179,13 +184,63 @@ def test_a_partition_stands_for_its_disk(tmp_path):
     assert devices.kept_values(system, disk)["bdi/max_ratio"] == "100", "older kernels have no fine"
 
 
-def test_a_disk_made_of_others_and_none_at_all_are_refused(tmp_path):
+def test_what_is_on_no_single_disk_is_refused(tmp_path):
     system = FileDisk(tmp_path)
-    system.put("/sys/devices/nvme1n1/slaves/sda/dev", "8:0")
     with pytest.raises(HostError, match=r"/data \(xfs\) is not on one disk"):
-        devices.disk_of(system, MOUNT)
-    with pytest.raises(HostError, match="is not on one disk"):
         devices.disk_of(system, dataclasses.replace(MOUNT, device="0:40"))
+
+
+def with_volume(system):
+    """A logical volume on the disk, as Linux 6.1 shows it: with files of a queue that it lacks."""
+    for path, text in {
+        "dev": "253:0\n",
+        "diskseq": "12",
+        "queue/scheduler": "none",
+        "queue/nr_requests": "128",
+        "queue/read_ahead_kb": "128",
+    }.items():
+        system.put(f"/sys/devices/dm-0/{path}", text)
+    system.put("/sys/class/bdi/253:0/max_ratio", "100")
+    slaves = system.path("/sys/devices/dm-0/slaves")
+    slaves.mkdir()
+    (slaves / "nvme1n1p1").symlink_to(system.path("/sys/devices/nvme1n1/nvme1n1p1"))
+    for path in ("block/dm-0", "dev/block/253:0"):
+        system.path(f"/sys/{path}").symlink_to(system.path("/sys/devices/dm-0"))
+    return devices.disk_of(system, dataclasses.replace(MOUNT, device="253:0"))
+
+
+NO_QUEUE = "dm-0 has no queue of requests of its own (it is on nvme1n1p1)"
+
+
+def test_a_device_made_of_others_has_read_ahead_and_shares_and_no_queue_of_requests(tmp_path):
+    system = FileDisk(tmp_path)
+    disk = with_volume(system)
+    assert disk == devices.Disk("dm-0", "253:0", "12")
+    own = {"queue/read_ahead_kb": "128", "bdi/max_ratio": "100"}
+    assert devices.present_values(system, disk) == devices.kept_values(system, disk) == own
+    for name in ("queue/scheduler", "queue/nr_requests", "queue/wbt_lat_usec"):
+        assert devices.lacking(system, disk, name) == NO_QUEUE
+    devices.write_values(system, disk, {"queue/read_ahead_kb": "4096"})
+    assert system.read("/sys/block/dm-0/queue/read_ahead_kb") == "4096"
+    with pytest.raises(HostError, match="queue/nr_requests cannot be set: dm-0 has no queue"):
+        devices.write_values(system, disk, {"queue/nr_requests": "64"})
+    assert system.read("/sys/block/dm-0/queue/nr_requests") == "128"
+
+
+@pytest.mark.parametrize(
+    "asked_for", [Space(wide=True), Space(device={"queue/nr_requests": ["64"]})]
+)
+def test_a_sweep_leaves_out_what_a_device_made_of_others_lacks(tmp_path, asked_for):
+    system = FilesHost(tmp_path / "root")
+    disk = with_volume(FileDisk(tmp_path / "root"))
+    host = Host(tmp_path / "state", "sweep", system)
+    mount = dataclasses.replace(MOUNT, device="253:0", fstype="ext4")
+    present = asked_for.present(read_writeback(system))
+    values = {"vm.dirty_ratio": (40,), "vm.dirty_background_ratio": (5,)}
+    asked_for = dataclasses.replace(asked_for, values=values, strategy="grid")
+    _, left_out = make_search(asked_for, Place(host, "/data", mount, disk), present, {})
+    reasons = {item.what.partition("=")[0]: item.why for item in left_out}
+    assert reasons["queue/nr_requests"] == NO_QUEUE
 
 
 def test_a_scheduler_that_is_not_offered_is_never_written(tmp_path):

@@ -46,8 +46,8 @@ def recommendation(tmp_path, system, monkeypatch):
 def apply(system, change=SYSCTLS, options=PERSIST):
     with applying("test", system) as host:
         plan = plan_of(system, change)
-        check(system, change, plan, options)
-        perform(host, change, plan, options)
+        check(system, plan, options)
+        perform(host, plan, options)
 
 
 def persisted(system, change=SYSCTLS):
@@ -154,4 +154,4 @@ def test_without_a_stdin_nobody_is_asked(system, recommendation, monkeypatch, ca
 def test_an_answer_that_is_no_text_is_a_no(monkeypatch):
     for typed, is_yes in ((b"\xff\n", False), (b"", False), (b"y\n", True)):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8"))
-        assert apply_command._agrees() is is_yes
+        assert apply_command._agrees("Apply this?") is is_yes

@@ -21,6 +21,7 @@ REPOSITORY = Path(__file__).parents[2]
 PROGRAMS = ("awk", "bash", "cat", "dirname", "flock", "readlink", "sha256sum", "sort", "cp", "rm")
 NOBODY = 65534
 PYTHON = Path("/usr/bin/python3")
+PIP = "pip>=21.3"  # before the editable install, which fails with that of Debian 11
 TABLE = """# need	for	apt	dnf
 module:sys	run	python3-sys	python3-sys
 there	run	apt-there	dnf-there
@@ -75,7 +76,7 @@ class Clone:
             text=True,
             env=environment,
             user=user,
-            timeout=20,
+            timeout=120,  # a venv of a busy machine takes 20 s
             stdin=subprocess.DEVNULL,
             check=False,
         )
@@ -109,8 +110,8 @@ def test_apt_installs_only_what_is_missing(clone: Clone) -> None:
     assert result.returncode == 0, result.stderr
     assert asked[0].startswith("apt-get -y ") and asked[0].endswith(" install apt-gone")
     assert "--no-install-recommends" in asked[0]
-    assert asked[1].startswith("python -m pip install") and asked[1].endswith(" --editable .")
-    assert len(asked) == 2
+    assert asked[-1].startswith("python -m pip install") and asked[-1].endswith(" --editable .")
+    assert asked[1].endswith(f" {PIP}") and len(asked) == 3
 
 
 @needs_root
@@ -149,7 +150,7 @@ def test_who_is_not_root_is_told_what_is_missing(clone: Clone) -> None:
 
 def test_a_second_run_finds_all_in_place(complete: Clone) -> None:
     _, first = complete.setup("test", "check")
-    assert [line.split()[-1] for line in first] == [".[test,check]"]
+    assert [line.split()[-1] for line in first] == [PIP, ".[test,check]"]
     for extras in ((), ("test",), ("check",), ("test", "check")):
         result, asked = complete.setup(*extras)
         assert (result.returncode, result.stdout, asked) == (0, "", [])
@@ -157,12 +158,12 @@ def test_a_second_run_finds_all_in_place(complete: Clone) -> None:
 
 def test_a_new_extra_is_installed(complete: Clone) -> None:
     complete.setup()
-    assert [line.split()[-1] for line in complete.setup("test")[1]] == [".[test]"]
+    assert [line.split()[-1] for line in complete.setup("test")[1]] == [PIP, ".[test]"]
 
 
 def test_the_benchmarks_get_an_aws_cli_apart_once(complete: Clone) -> None:
     _, asked = complete.setup("test", "bench")
-    assert [line.split()[-1] for line in asked] == [".[test,bench]", "awscli>=1.40,<2"]
+    assert [line.split()[-1] for line in asked] == [PIP, ".[test,bench]", "awscli>=1.40,<2"]
     assert (complete.folder / ".venv-awscli/bin/writewise").exists()  # the stand-in ran there
     assert complete.setup("test", "bench")[1] == []
     assert complete.setup("test")[1] == []
@@ -173,7 +174,7 @@ def test_what_decides_the_installation_triggers_it(name: str, complete: Clone) -
     complete.setup()
     with (complete.folder / name).open("a") as file:
         file.write("# changed\n")
-    assert len(complete.setup()[1]) == 1
+    assert complete.setup()[1][-1].endswith(" --editable .")
 
 
 def test_a_program_that_was_removed_is_missed(complete: Clone) -> None:
@@ -201,7 +202,7 @@ def test_the_table_has_every_column_and_only_known_extras() -> None:
     lines = (REPOSITORY / "profiler/packages.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines if not line.startswith("#")]
     assert all(len(row) == 4 and all(row) for row in rows)
-    assert {row[1] for row in rows} <= {"run", "test", "check", "bench"}
+    assert {row[1] for row in rows} <= {"run", "test", "check", "bench", "guests", "packages"}
 
 
 def test_bcc_never_comes_from_pypi() -> None:

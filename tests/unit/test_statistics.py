@@ -1,18 +1,55 @@
-"""Intervals and the noise floor: against tables, against exact coverage, and at their edges."""
+"""Intervals and the noise floor: against SciPy and tables, exact coverage, and at their edges."""
 
 from __future__ import annotations
 
 import math
 import random
+import subprocess
+import sys
 
 import pytest
+from scipy.special import stdtrit
+from scipy.stats import binom
 
 from sysctl.statistics import (
     _order_statistics,
     confidence_of_each,
     noise_floor,
     ratio_interval,
+    student_quantile,
 )
+
+
+@pytest.mark.parametrize("degrees", [*range(1, 31), 100, 1001])
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99, 0.999, 1 - 1e-5])
+def test_students_quantile_is_scipys(degrees, confidence):
+    expected = float(stdtrit(degrees, (1 + confidence) / 2))
+    assert student_quantile(degrees, confidence) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("comparisons", [1, 3, 8, 40, 1000])
+def test_a_bootstrap_of_the_median_is_never_wider_than_the_order_statistics(comparisons):
+    """So none is needed. With `below` of `count` ratios below the lower order statistic, a resample
+    has its median there only if half of its values, each with probability below / count, are.
+    """
+    confidence = confidence_of_each(comparisons)
+    served = [count for count in range(2, 200) if _order_statistics(range(count), confidence)]
+    assert len(served) > 170
+    for count in served:
+        below, _ = _order_statistics(range(count), confidence)
+        chance = binom.sf((count + 1) // 2 - 1, count, below / count)
+        assert chance <= (1 - confidence) / 2, (count, below)
+
+
+def test_an_interval_needs_neither_scipy_nor_numpy():
+    code = """
+import sys
+from sysctl.statistics import ratio_interval
+for count in (3, 8):
+    ratio_interval([0.5 + number / 100 for number in range(count)])
+assert not {"scipy", "numpy"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
 
 
 def test_students_interval_is_that_of_the_tables():
@@ -89,7 +126,7 @@ def test_the_estimate_is_within_its_interval_and_it_is_the_same_each_time(count)
     assert interval == ratio_interval(list(ratios))
 
 
-def test_one_disturbed_pair_of_many_hardly_moves_the_bootstraps_interval():
+def test_one_disturbed_pair_of_many_hardly_moves_the_interval():
     calm = ratio_interval([0.50, 0.51, 0.49, 0.50, 0.52, 0.48, 0.50, 0.49, 0.51])
     disturbed = ratio_interval([0.50, 0.51, 0.49, 0.50, 0.52, 0.48, 0.50, 0.49, 5.0])
     assert disturbed.high < 1

@@ -86,7 +86,7 @@ RAW_TRACEPOINT_PROBE(block_rq_issue) {
 /* Atomic, since before Linux 6.1 a raw tracepoint's program could interrupt itself. */
 static __always_inline void count_request(struct request_stats *stats, struct issued *issued) {
     u64 latency_ns;
-    u32 bucket;
+    u64 *bucket;
 
     __sync_fetch_and_add(&stats->count, 1);
     if (!issued) {
@@ -94,14 +94,14 @@ static __always_inline void count_request(struct request_stats *stats, struct is
         return;
     }
     latency_ns = bpf_ktime_get_ns() - issued->start_ns;
-    bucket = bucket_of(latency_ns);
     if (!stats->latency_total_ns || latency_ns < stats->latency_min_ns)
         stats->latency_min_ns = latency_ns;
     if (latency_ns > stats->latency_max_ns)
         stats->latency_max_ns = latency_ns;
     __sync_fetch_and_add(&stats->latency_total_ns, latency_ns);
-    if (bucket < BUCKET_COUNT)
-        __sync_fetch_and_add(&stats->buckets[bucket], 1);
+    bucket = bucket_at(stats->buckets, bucket_of(latency_ns));
+    if (bucket)
+        __sync_fetch_and_add(bucket, 1);
 }
 
 /*

@@ -102,7 +102,7 @@ static __always_inline u64 bytes_moved(struct thread *thread, long returned) {
 
 static __always_inline void count(struct call_stats *stats, struct thread *thread, u64 bytes,
                                   u64 latency_ns) {
-    u32 bucket = bucket_of(latency_ns);
+    u64 *bucket;
 
     if (!stats->count || latency_ns < stats->latency_min_ns)
         stats->latency_min_ns = latency_ns;
@@ -115,8 +115,9 @@ static __always_inline void count(struct call_stats *stats, struct thread *threa
         stats->unbacked_bytes += bytes;
     for (u32 cause = 0; cause < CAUSES; cause++)
         stats->waits_ns[cause] += thread->waits_ns[cause];
-    if (bucket < BUCKET_COUNT)
-        stats->buckets[bucket]++;
+    bucket = bucket_at(stats->buckets, bucket_of(latency_ns));
+    if (bucket)
+        (*bucket)++;
 }
 
 static __always_inline void count_writer(struct config *config, struct thread *thread) {

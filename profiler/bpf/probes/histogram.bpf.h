@@ -28,3 +28,18 @@ static __always_inline u32 bucket_of(u64 latency_ns) {
     return (exponent - SUB_BUCKETS_LOG2 + 1) * SUB_BUCKETS +
            (latency_ns >> (exponent - SUB_BUCKETS_LOG2)) - SUB_BUCKETS;
 }
+
+/*
+ * A counter of `buckets`, or NULL beyond their end. A kernel before 6.8 forgets the bounds of a
+ * register that was saved on the stack, so the index must be checked right where it is used. The
+ * compiler knows nothing of a value after a barrier: the first one keeps it from moving the check
+ * out of a loop, the second from adding up the address before the check. 64 bits, so that what is
+ * checked is what is used, and no shorter copy of it.
+ */
+static __always_inline u64 *bucket_at(u64 *buckets, u64 index) {
+    asm volatile("" : "+r"(index));
+    if (index >= BUCKET_COUNT)
+        return NULL;
+    asm volatile("" : "+r"(index));
+    return buckets + index;
+}

@@ -1,0 +1,193 @@
+"""The thresholds of a recommendation on a host with other memory: the measured amount is kept.
+
+A ratio is a share of each host's own memory, so the same ratio is another amount of dirty pages on
+a host with other memory. The amount is written as bytes. Where control groups have memory limits it
+is written as the ratio of this host's memory that comes to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from contracts.units import format_size
+from sysctl.forms import whole_pages
+from sysctl.host.limited_groups import limited_groups
+from sysctl.host.memory_group import MemoryGroup
+from sysctl.host.sysctls import dirtyable_bytes
+from sysctl.host.system import HostError, System
+from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+from sysctl.recommendation import RecommendedChange, SysctlAdvice
+from sysctl.setting import threshold_bytes
+from sysctl.writeback import effective_thresholds
+
+_PAIRS = (DIRTY_PAIR, BACKGROUND_PAIR)
+#: Memory that differs by less is the same host at another moment.
+_SAME_MEMORY = 0.25
+
+
+@dataclass(frozen=True)
+class Amount:
+    """One recommended threshold in bytes: where it was measured, the same ratio here, set here."""
+
+    name: str
+    measured_bytes: int
+    same_ratio_bytes: int
+    set_bytes: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A change as it is for this host, whose dirtyable memory is `here_bytes`.
+
+    `amounts` are the thresholds of a change that was measured with other memory (else empty),
+    `stands_for` the recommended sysctls where others are written in their place. `unmeasured` says
+    that nothing was measured on such a host (empty: it was).
+    """
+
+    change: RecommendedChange
+    here_bytes: int
+    amounts: tuple[Amount, ...] = ()
+    stands_for: Mapping[str, int] = field(default_factory=dict)
+    unmeasured: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def is_same_memory(one_bytes: int, other_bytes: int) -> bool:
+    """Whether two amounts of memory are near enough to be the same host's."""
+    return abs(one_bytes - other_bytes) <= _SAME_MEMORY * other_bytes
+
+
+def fit(
+    system: System,
+    change: RecommendedChange,
+    *,
+    as_ratio: bool = False,
+    max_at_risk_bytes: int | None = None,
+) -> Fitted:
+    """The change for this host's memory; with `as_ratio` the ratios as they are.
+
+    Raises HostError where the measured amount cannot be kept on this host.
+    """
+    measured, here = change.evidence.dirtyable_bytes, dirtyable_bytes(system)
+    recommended = change.sysctl_values
+    pairs = [pair for pair in _PAIRS if {*pair} & {*recommended}]
+    if not pairs or not change.changes_sysctls or is_same_memory(here, measured):
+        return Fitted(change, here)
+    values, groups = recommended, limited_groups(system)
+    if not as_ratio:
+        amounts = {pair: threshold_bytes(recommended, pair, measured) for pair in pairs}
+        _check_amount(amounts.get(DIRTY_PAIR, 0), measured, here)
+        values = (
+            _as_ratios(amounts, here, max_at_risk_bytes)
+            if groups
+            else dict(_as_bytes(pair, size) for pair, size in amounts.items())
+        )
+        change = replace(change, sysctls=_rewritten(change, values))
+    return Fitted(
+        change,
+        here,
+        amounts=tuple(_amount(recommended, values, pair, measured, here) for pair in pairs),
+        stands_for={} if change.sysctl_values == recommended else recommended,
+        unmeasured=(
+            f"measured with {format_size(measured)} of dirtyable memory, and this host has "
+            f"{format_size(here)}: nothing was measured on such a host"
+        ),
+        notes=_group_notes(groups, values, here),
+    )
+
+
+def _check_amount(dirty_bytes: int, measured: int, here: int) -> None:
+    """Raise HostError where the measured amount is not known, or larger than this host's memory."""
+    hint = "run a sweep on this host, or take the measured percentage with --as-ratio"
+    if not measured:
+        raise HostError(
+            "the recommendation does not say with how much memory it was measured", hint
+        )
+    if dirty_bytes >= here:
+        raise HostError(
+            f"the measured threshold of {format_size(dirty_bytes)} is more than the "
+            f"{format_size(here)} of dirtyable memory of this host",
+            hint,
+        )
+
+
+def _as_bytes(pair: tuple[str, str], size_bytes: int) -> tuple[str, int]:
+    """The sysctl and its value; a threshold of 0 is possible as a ratio only."""
+    return (pair[1], whole_pages(pair[1], size_bytes)) if size_bytes else (pair[0], 0)
+
+
+def _as_ratios(
+    amounts: Mapping[tuple[str, str], int], here: int, max_at_risk_bytes: int | None
+) -> dict[str, int]:
+    """As whole percentages; a background threshold too small for that stays in bytes."""
+    values = {}
+    for pair, size_bytes in amounts.items():
+        percent = round(100 * size_bytes / here)
+        if pair == DIRTY_PAIR:
+            values[pair[0]] = max(1, percent)
+            _check_one_percent(size_bytes, here, max_at_risk_bytes)
+        elif 1 <= percent < values.get(DIRTY_PAIR[0], 101):
+            values[pair[0]] = percent
+        else:
+            values.update([_as_bytes(pair, size_bytes)])
+    return values
+
+
+def _check_one_percent(size_bytes: int, here: int, max_at_risk_bytes: int | None) -> None:
+    """Raise HostError where the smallest ratio is too much. Bytes would starve the groups."""
+    least = here // 100
+    if size_bytes >= least or least <= (max_at_risk_bytes or 0):
+        return
+    raise HostError(
+        f"control groups have memory limits here, so a ratio is needed, and the smallest, 1%, is "
+        f"{format_size(least)} on this host: more than the measured {format_size(size_bytes)}",
+        f"accept 1% by --max-at-risk of {format_size(least)} or more, or run a sweep on this host",
+    )
+
+
+def _rewritten(change: RecommendedChange, values: Mapping[str, int]) -> tuple[SysctlAdvice, ...]:
+    """The advice with the thresholds as `values` have them, and a reason that says so."""
+    measured = format_size(change.evidence.dirtyable_bytes)
+    written = {name: pair for pair in _PAIRS for name in pair}
+
+    def here(advice: SysctlAdvice) -> SysctlAdvice:
+        pair = written.get(advice.name, (advice.name,))
+        name = next((name for name in pair if name in values), advice.name)
+        value = values.get(name, advice.value)
+        if (name, value) == (advice.name, advice.value):
+            return advice
+        why = f"keeps the amount that {advice.name} = {advice.value} was with {measured} of memory"
+        return replace(advice, name=name, value=value, reason=f"{advice.reason}; {why}")
+
+    return tuple(map(here, change.sysctls))
+
+
+def _amount(
+    recommended: Mapping[str, int],
+    values: Mapping[str, int],
+    pair: tuple[str, str],
+    measured: int,
+    here: int,
+) -> Amount:
+    return Amount(
+        next(name for name in pair if name in recommended),
+        threshold_bytes(recommended, pair, measured),
+        threshold_bytes(recommended, pair, here),
+        threshold_bytes(values, pair, here),
+    )
+
+
+def _group_notes(
+    groups: tuple[MemoryGroup, ...], values: Mapping[str, int], here: int
+) -> tuple[str, ...]:
+    """What the thresholds mean in the smallest group: the same share of its own memory."""
+    if not groups or not {*DIRTY_PAIR} & {*values}:
+        return ()
+    least = min(groups, key=lambda group: group.limit_bytes)
+    share = effective_thresholds(values, here).freerun_bytes / here
+    return (
+        f"control groups here have memory limits; in the smallest, {least.path} "
+        f"({format_size(least.limit_bytes)}), writers wait from at most "
+        f"{format_size(share * least.limit_bytes)} of dirty pages on",
+    )

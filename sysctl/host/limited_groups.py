@@ -1,0 +1,54 @@
+"""The control groups of a host whose own memory limit also limits their dirty pages.
+
+A group's writers are held to the thresholds as shares of the group's memory only where both the
+memory and the io controller are of version 2 (`inode_cgwb_enabled()`, include/linux/backing-dev.h,
+as of Linux 6.18). Version 1 has no dirty limit of a group, so its groups do not count here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from sysctl.host.memory_group import MemoryGroup, limits_at
+from sysctl.host.sysctls import read_meminfo_bytes
+from sysctl.host.system import HostError, System
+
+_FILES = ("memory.max", "memory.high")
+
+
+def limited_groups(system: System) -> tuple[MemoryGroup, ...]:
+    """Every version 2 group with processes and a limit below the host's memory, by its own limit.
+
+    The paths are those below the mount of the hierarchy. Empty where groups do not limit dirty
+    pages.
+    """
+    mounts = [mount for mount in system.mounts() if mount.fstype == "cgroup2"]
+    if not mounts or not _limits_dirty_pages(system, mounts[0].target):
+        return ()
+    total_bytes = read_meminfo_bytes(system, "MemTotal")
+    root = str(system.path(mounts[0].target))
+    found = []
+    for folder, _, _ in os.walk(root):
+        path = folder[len(root) :]
+        limit_bytes = _limit(system, mounts[0].target + path)
+        if limit_bytes is not None and limit_bytes < total_bytes:
+            found.append(MemoryGroup(2, path or "/", limit_bytes))
+    return tuple(found)
+
+
+def _limits_dirty_pages(system: System, root: str) -> bool:
+    with contextlib.suppress(HostError):
+        return {"memory", "io"} <= {*system.read(f"{root}/cgroup.controllers").split()}
+    return False
+
+
+def _limit(system: System, folder: str) -> int | None:
+    """The tighter of a group's two limits; None without one, or when it is empty or gone."""
+    with contextlib.suppress(HostError):
+        if system.exists(f"{folder}/cgroup.events"):
+            events = system.read(f"{folder}/cgroup.events").splitlines()
+            if "populated 0" in events:
+                return None
+        return min(limits_at(system, folder, _FILES), default=None)
+    return None

@@ -1,0 +1,1 @@
+"""Other kernels and distributions, booted under QEMU: `python -m tests.guests --help`."""

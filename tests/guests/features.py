@@ -1,0 +1,71 @@
+"""What is tried on the guests: the rows of the matrix, each with the tests that prove it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from tests.guests.catalogue import Guest, Role
+
+
+class Where(enum.Enum):
+    """Where the tests of a feature run."""
+
+    IN_GUEST = "in the guest"
+    #: On the host, which boots the guest, reboots it and takes its power away.
+    ON_HOST = "on the host"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A row of the matrix; it is tried on the guests that have one of `roles`."""
+
+    name: str
+    tests: tuple[str, ...]
+    roles: tuple[Role, ...] = (Role.CORE,)
+    where: Where = Where.IN_GUEST
+
+    def is_for(self, guest: Guest) -> bool:
+        """Whether it is tried on this guest."""
+        return guest.role in self.roles
+
+
+_EVERY = (Role.CORE, Role.OTHER)
+
+
+def _root(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/root/test_{name}.py" for name in names)
+
+
+def _guest(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/guests/inside/test_{name}.py" for name in names)
+
+
+def _host(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/guests/outside/test_{name}.py" for name in names)
+
+
+_MAIN_JOB = (
+    "tests/root/test_profile.py::test_the_report_leaves_standard_output_to_the_command",
+    "tests/root/test_profile.py::test_the_whole_host",
+    "tests/root/test_apply.py::test_applied_verified_and_rolled_back",
+)
+
+FEATURES = (
+    Feature("every shape of contract loads", _root("contract_shapes"), _EVERY),
+    Feature("counts are exact", _root("exactness"), _EVERY),
+    Feature("profile, apply, verify, rollback", _MAIN_JOB, _EVERY),
+    Feature("probes refused with the reason", _guest("old_kernel"), (Role.REFUSED,)),
+    Feature("each kind of call is counted", _root("probes_counting")),
+    Feature("causes of waits", _root("causes")),
+    Feature("requests of disks", _root("block")),
+    Feature("filters by command and control group", _root("filters")),
+    Feature("lab", _root("lab")),
+    Feature("sweep", _root("sweep")),
+    Feature("apply and its files", _root("apply")),
+    Feature("SIGKILL at any moment", _root("kill_proof")),
+    Feature("systemd: apply --for, sysctl.d, reload, re-exec", _guest("systemd")),
+    Feature("NVMe disks, udev rules", _guest("nvme")),
+    Feature("device mapper and LVM", _guest("device_mapper")),
+    Feature("reboot and power cut", _host("reboot"), where=Where.ON_HOST),
+)

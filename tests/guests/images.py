@@ -1,0 +1,174 @@
+"""Makes the images that guests boot from, and keeps them until what they are made of changes.
+
+An image has two layers, each a folder below the cache named by a hash of what it is made of: the
+distribution with its kernels (mmdebstrap), and that with `tools/setup test` run in it, as ext4.
+The program itself is not in an image; it is copied into the booted guest.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.guests.catalogue import KERNEL_COMPANIONS, PACKAGES, Guest, Image
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[1]
+ENTER = HERE / "enter"
+#: Where the program lies in a guest.
+INSTALLED = "/opt/writewise"
+#: All that decides what tools/setup installs.
+SETUP_FILES = ("tools/setup", "profiler/packages.tsv", "setup.py", "pyproject.toml")
+DISK_BYTES = 12 << 30
+#: What the kernel needs to find its root file system under QEMU.
+INITRAMFS_MODULES = ("virtio_pci", "virtio_blk", "ext4")
+
+
+@dataclass(frozen=True)
+class Bootable:
+    """The files of a guest: disk image (never written to), kernel, initial RAM disk, SSH key."""
+
+    disk: Path
+    kernel: Path
+    initrd: Path
+    key: Path
+
+
+def bootable(guest: Guest) -> Bootable:
+    """Return the files that `guest` boots from, made where they are not in the cache."""
+    folder = image_folder(guest.image)
+    kernels = sorted(folder.glob(f"vmlinuz-{guest.kernel}*"), key=_version)
+    if not kernels:
+        raise FileNotFoundError(f"no kernel {guest.kernel}* in {folder}")
+    initrd = kernels[-1].with_name(kernels[-1].name.replace("vmlinuz", "initrd.img"))
+    return Bootable(folder / "disk.img", kernels[-1], initrd, folder / "key")
+
+
+def _version(kernel: Path) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", kernel.name)]
+
+
+def cache() -> Path:
+    """Return the folder of the images; WRITEWISE_GUESTS names another."""
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "writewise-guests"
+    return Path(os.environ.get("WRITEWISE_GUESTS", default))
+
+
+def image_folder(image: Image) -> Path:
+    """Return the folder of an image in the cache, made where it is missing."""
+    hooks = (HERE / "customize", HERE / "backports")
+    base_key = _digest(" ".join(_base_arguments(image)), *hooks)
+    key = _digest(f"{base_key} {DISK_BYTES}", ENTER, *(PROJECT / name for name in SETUP_FILES))
+    base_name, name = f"{image.suite}-base-{base_key}", f"{image.suite}-{key}"
+
+    def make(folder: Path) -> None:
+        base = cached(base_name, lambda folder: _make_base(image, folder))
+        _make_image(base / "root", folder)
+
+    return cached(name, make)
+
+
+def _digest(text: str, *files: Path) -> str:
+    whole = hashlib.sha256(text.encode())
+    for file in files:
+        whole.update(file.read_bytes())
+    return whole.hexdigest()[:12]
+
+
+def cached(name: str, make: Callable[[Path], None]) -> Path:
+    """Return a folder of the cache; one that is missing is made aside and renamed when whole.
+
+    Earlier folders of the same kind are removed: what they were made of has changed.
+    """
+    cache().mkdir(parents=True, exist_ok=True)
+    kind = name.rpartition("-")[0]
+    with _locked(cache() / f"{kind}.lock"):
+        folder = cache() / name
+        if folder.is_dir():
+            return folder
+        unfinished = Path(tempfile.mkdtemp(prefix=f"{kind}-", suffix=".unfinished", dir=cache()))
+        unfinished.chmod(0o755)
+        print(f"guests: making {folder}", flush=True)
+        try:
+            make(unfinished)
+            for old in cache().glob(f"{kind}-[0-9a-f]*"):
+                if re.fullmatch(rf"{kind}-[0-9a-f]{{12}}", old.name):
+                    shutil.rmtree(old)
+            unfinished.rename(folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        return folder
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _base_arguments(image: Image) -> list[str]:
+    """Return what mmdebstrap is told but for where; the mirror is its own."""
+    hooks = [f'--customize-hook={HERE / "customize"} "$1" {" ".join(INITRAMFS_MODULES)}']
+    if image.backports:
+        companions = " ".join(KERNEL_COMPANIONS)
+        hooks.append(f'--customize-hook={HERE / "backports"} "$1" {image.suite} {companions}')
+    include = ",".join((*PACKAGES, *_distribution_packages()))
+    variant = ("--mode=root", "--variant=minbase", "--aptopt=Acquire::Retries 3")
+    return [*variant, f"--include={include}", *hooks, image.suite]
+
+
+def _make_base(image: Image, folder: Path) -> None:
+    _enter("-", "mmdebstrap", *_base_arguments(image), folder / "root")
+
+
+def _distribution_packages() -> list[str]:
+    """Return the packages for `tools/setup test`, so that it needs no network for them."""
+    lines = (PROJECT / "profiler/packages.tsv").read_text().splitlines()
+    rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
+    return [name for row in rows if row[1] in ("run", "test") for name in row[2].split()]
+
+
+def _make_image(base: Path, folder: Path) -> None:
+    root = folder / "root"
+    subprocess.run(["cp", "--archive", "--reflink=auto", base, root], check=True)
+    (root / INSTALLED[1:]).mkdir()
+    copy_program(["tar", "--extract", "--directory", str(root / INSTALLED[1:])])
+    _enter(root, "env", "HOME=/root", "sh", "-c", f"cd {INSTALLED} && tools/setup test")
+    key = folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
+    shutil.copy(f"{key}.pub", root / "root/.ssh/authorized_keys")
+    for file in (root / "boot").glob("*-*"):
+        if file.name.startswith(("vmlinuz-", "initrd.img-")):
+            shutil.copy(file, folder / file.name)
+    disk = folder / "disk.img"
+    with disk.open("wb") as file:
+        file.truncate(DISK_BYTES)
+    subprocess.run(["mkfs.ext4", "-q", "-F", "-L", "root", "-d", root, disk], check=True)
+    shutil.rmtree(root)
+
+
+def copy_program(extract: list[str]) -> None:
+    """Send the work tree, what is not committed included, as tar to `extract`."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=PROJECT, stdout=subprocess.PIPE, check=True).stdout
+    there = b"\0".join(n for n in names.split(b"\0") if n and (PROJECT / os.fsdecode(n)).exists())
+    pack = ["tar", "--create", "--null", "--files-from=-", "--owner=0", "--group=0"]
+    with tempfile.TemporaryFile() as archive:
+        subprocess.run(pack, cwd=PROJECT, input=there, stdout=archive, check=True)
+        archive.seek(0)
+        subprocess.run(extract, stdin=archive, check=True)
+
+
+def _enter(*arguments: object) -> None:
+    subprocess.run([str(ENTER), *map(str, arguments)], check=True, stdin=subprocess.DEVNULL)

@@ -1,0 +1,169 @@
+"""Device mapper below the destination: LVM, a slow disk, one that begins to fail."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from profiler.lab import lab
+from sysctl.host.sysctls import read_writeback
+from sysctl.results import load
+from tests.guests.inside.volumes import MIB, NVME, TIMEOUT_S, formatted, run, sweep
+from tests.root.labs import (
+    SMALL,
+    SYSTEM,
+    assert_as,
+    command,
+    endpoint_arguments,
+    guarded,
+    host_state,
+    lab_elsewhere,
+    writewise,
+)
+
+NAME = "writewise-test"
+SECTOR_BYTES = 512
+VOLUME_SECTORS = 512 * MIB // SECTOR_BYTES
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Lab]:
+    with lab_elsewhere(tmp_path_factory.mktemp("lab"), SMALL) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path) -> Iterator[Path]:
+    with guarded(tmp_path) as state:
+        yield state
+
+
+@contextlib.contextmanager
+def mapped(table: str) -> Iterator[str]:
+    """A device of the mapper's over the NVMe disk."""
+    run("dmsetup", "create", NAME, "--table", table)
+    try:
+        yield f"/dev/mapper/{NAME}"
+    finally:
+        run("dmsetup", "remove", "--retry", NAME)
+
+
+@contextlib.contextmanager
+def logical_volume() -> Iterator[str]:
+    run("pvcreate", "--yes", "--force", NVME)
+    try:
+        run("vgcreate", NAME, NVME)
+        run("lvcreate", "--yes", "--size", "512M", "--name", "data", NAME)
+        yield f"/dev/{NAME}/data"
+    finally:
+        run("vgremove", "--yes", "--force", NAME, check=False)
+        run("pvremove", "--yes", NVME)
+
+
+def linear() -> str:
+    return f"0 {VOLUME_SECTORS} linear {NVME} 0"
+
+
+def slow(delay_ms: int) -> str:
+    """As the disk, but each write takes so much longer."""
+    return f"0 {VOLUME_SECTORS} delay {NVME} 0 0 {NVME} 0 {delay_ms}"
+
+
+def failing() -> str:
+    return f"0 {VOLUME_SECTORS} error"
+
+
+def profiled(target: Path, requests: int) -> dict[str, object]:
+    writer = ("dd", "if=/dev/zero", f"of={target}/file", "bs=4096", f"count={requests}")
+    done = writewise("profile", "--json", "--", *writer, "oflag=direct", timeout=TIMEOUT_S)
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout)
+
+
+def test_writes_to_a_logical_volume_are_counted_once(tmp_path: Path) -> None:
+    requests = 50
+    with logical_volume() as device, formatted(device, tmp_path / "volume") as target:
+        document = profiled(target, requests)
+        [figure] = [line for line in document["why"]["figures"] if " requests, " in line]
+    assert f"wrote {requests * 4} KiB in {requests} requests" in figure
+
+
+def test_a_sweep_onto_a_logical_volume(source: lab.Lab, tmp_path: Path) -> None:
+    output = tmp_path / "results.json"
+    with logical_volume() as device, formatted(device, tmp_path / "volume") as target:
+        before = host_state()
+        mounts = ("--mount-options", "defaults", "noatime,logbsize=256k")
+        done = sweep(source, target, output, "--dirty-ratio", "30", *mounts)
+        assert done.returncode == 0, done.stderr
+        assert_as(before)
+    assert {"defaults", "noatime,logbsize=256k"} & {
+        trial.setting.mount_options for trial in load(output).trials if not trial.problem
+    }
+
+
+def test_time_for_a_slow_device_is_found(tmp_path: Path) -> None:
+    delay_ms, requests = 20, 50
+    with mapped(linear()), formatted(f"/dev/mapper/{NAME}", tmp_path / "volume") as target:
+        run("dmsetup", "suspend", NAME)
+        run("dmsetup", "load", NAME, "--table", slow(delay_ms))
+        run("dmsetup", "resume", NAME)
+        document = profiled(target, requests)
+    assert document["why"]["cause"] == "waiting for the device"
+    waited_ns = next(
+        each["time_ns"] for each in document["why"]["split"] if "device" in each["cause"]
+    )
+    assert waited_ns >= 0.9 * requests * delay_ms * 1e6
+
+
+def test_a_device_that_begins_to_fail_ends_the_sweep_and_the_host_is_restored(
+    source: lab.Lab, tmp_path: Path
+) -> None:
+    """As an EBS volume that is detached by force, in the middle of a trial."""
+    before, output = read_writeback(SYSTEM), tmp_path / "results.json"
+    with mapped(linear()) as device, formatted(device, tmp_path / "volume", "ext4") as target:
+        with subprocess.Popen(
+            command(
+                *("sweep", source.source, target, *endpoint_arguments(source)),
+                *("--output", output, "--dirty-ratio", "30,40"),
+            ),
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            wait_for_change(process, before)
+            run("dmsetup", "suspend", "--noflush", "--nolockfs", NAME)
+            run("dmsetup", "load", NAME, "--table", failing())
+            run("dmsetup", "resume", NAME)
+            said = process.communicate(timeout=TIMEOUT_S)[1]
+        assert process.returncode == 1
+        assert "Traceback" not in said
+        assert read_writeback(SYSTEM) == before
+        run("dmsetup", "suspend", NAME)
+        run("dmsetup", "load", NAME, "--table", linear())
+        run("dmsetup", "resume", NAME)
+
+
+def wait_for_change(process: subprocess.Popen[str], before: object) -> None:
+    """Wait until a trial has changed the host's sysctls."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while read_writeback(SYSTEM) == before:
+        assert process.poll() is None and time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def test_the_mapping_can_be_made_while_the_compiler_runs(tmp_path: Path) -> None:
+    """The compiler's mount namespace must not keep an unmounted volume's device in use."""
+    with mapped(linear()) as device:
+        with formatted(device, tmp_path / "volume"):
+            profiler = subprocess.Popen(
+                command("profile", "--", "sleep", "5"), stderr=subprocess.PIPE
+            )
+            time.sleep(1)
+        run("dmsetup", "remove", NAME)
+        run("dmsetup", "create", NAME, "--table", linear())
+        profiler.communicate(timeout=TIMEOUT_S)

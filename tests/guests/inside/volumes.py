@@ -1,0 +1,92 @@
+"""Volumes on the guest's own devices, and sweeps onto them from a small S3 server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from profiler.lab import lab
+from sysctl.advise import advise
+from sysctl.advised_change import change_of
+from sysctl.host.mount_table import mount_at
+from sysctl.host.sysctls import dirtyable_bytes
+from tests.root.labs import SYSTEM, endpoint_arguments, writewise
+from tests.unit.studies import Study, ratio
+
+NVME = "/dev/nvme0n1"
+NVME_SERIAL = "vol0123456789abcdef"
+MIB = 2**20
+#: An emulated CPU takes tens of seconds for what a real one does in one.
+TIMEOUT_S = 1200
+
+
+def run(*argv: object, check: bool = True) -> str:
+    """Run a command and return its output; a failure shows what it said."""
+    words = [str(word) for word in argv]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 or not check, f"{words}: {done.stderr}"
+    return done.stdout
+
+
+@contextlib.contextmanager
+def formatted(device: str, target: Path, fstype: str = "xfs") -> Iterator[Path]:
+    """Mount a new file system of a device."""
+    run(f"mkfs.{fstype}", "-q", "-f" if fstype == "xfs" else "-F", device)
+    target.mkdir(parents=True, exist_ok=True)
+    run("mount", device, target)
+    try:
+        yield target
+    finally:
+        while mount_at(SYSTEM.mounts(), str(target)):
+            run("umount", target)
+
+
+def sweep(
+    source: lab.Lab, target: Path, output: Path, *options: object
+) -> subprocess.CompletedProcess[str]:
+    """Sweep a pull onto `target`; seven trials are the fewest that can give an advice."""
+    return writewise(
+        *("sweep", source.source, target, *endpoint_arguments(source), "--output", output),
+        *("--budget", 7, *options),
+        timeout=TIMEOUT_S,
+    )
+
+
+def recommended_knobs(
+    target: Path, knobs: Mapping[str, str], present: Mapping[str, str], folder: Path
+) -> Path:
+    """Write a recommendation of these knobs alone for the NVMe disk below `target`."""
+    document = change_of(advise(Study().tried(ratio(60), 3.6).results)).to_json()
+    document["sysctls"] = []
+    document["disk"] = {
+        "target": str(target),
+        "device": NVME,
+        "knobs": [
+            {"name": name, "value": value, "present": present[name], "reason": "why"}
+            for name, value in knobs.items()
+        ],
+        **{"name": "nvme0n1", "serial": NVME_SERIAL, "wwid": ""},
+    }
+    return written(document, folder)
+
+
+def recommended_sysctls(values: Mapping[str, int], folder: Path) -> Path:
+    """Write a recommendation of these sysctls alone, measured with this host's memory."""
+    document = change_of(advise(Study().tried(ratio(60), 3.6).results)).to_json()
+    document["evidence"]["dirtyable_bytes"] = dirtyable_bytes(SYSTEM)
+    document["sysctls"] = [
+        {"name": name, "value": value, "present": 0, "reason": "why"}
+        for name, value in values.items()
+    ]
+    return written(document, folder)
+
+
+def written(document: object, folder: Path) -> Path:
+    """Write a recommendation file that `apply` believes: nobody else may write it."""
+    path = folder / "recommendation.json"
+    path.write_text(json.dumps(document))
+    path.chmod(0o600)
+    return path

@@ -1,0 +1,191 @@
+"""A guest that runs: booted under QEMU without KVM, reached by SSH on the loopback interface."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.guests.catalogue import Guest
+from tests.guests.images import INSTALLED, Bootable, bootable, copy_program
+
+BOOT_TIMEOUT_S = 400
+MEMORY = "4G"
+#: EBS volumes have such serial numbers.
+NVME_SERIAL = "vol0123456789abcdef"
+NVME_BYTES = 4 << 30
+#: Emulated CPUs have none of the flaws that mitigations slow them down for.
+KERNEL_COMMAND_LINE = "root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 mitigations=off"
+
+
+_CPUS = ("-accel", "tcg,thread=multi", "-smp", "2")
+#: The guest's clock is the number of instructions: 2 ns each, whatever else the host does.
+_COUNTING_CPU = ("-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=1,sleep=off")
+
+
+class GuestError(Exception):
+    """A guest that does not boot or answer; the message ends with what its console said."""
+
+
+class Machine:
+    """A guest with a disk of its own over the image: what it writes is gone with its folder."""
+
+    def __init__(self, guest: Guest, folder: Path, *, counts_instructions: bool = False) -> None:
+        self.guest = guest
+        self.folder = folder
+        self.boot_s = 0.0
+        self._files: Bootable = bootable(guest)
+        self._cpus = _COUNTING_CPU if counts_instructions else _CPUS
+        self._qemu: subprocess.Popen[bytes] | None = None
+        self._port = 0
+        self._make_disks()
+
+    def _make_disks(self) -> None:
+        backing = ["-F", "raw", "-b", str(self._files.disk)]
+        create = ["qemu-img", "create", "-q", "-f", "qcow2", *backing]
+        subprocess.run([*create, str(self.folder / "disk.qcow2")], check=True)
+        with (self.folder / "nvme.img").open("wb") as file:
+            file.truncate(NVME_BYTES)
+
+    @property
+    def console(self) -> Path:
+        """The file that the guest's serial console is written to."""
+        return self.folder / "console.log"
+
+    def boot(self) -> None:
+        """Start QEMU and wait until the guest takes commands.
+
+        Raises:
+            GuestError: It ends, or does not answer in time.
+        """
+        started_s = time.monotonic()
+        self._port = _free_port()
+        self._qemu = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL)
+        self.wait()
+        self.boot_s = time.monotonic() - started_s
+
+    def _command(self) -> list[str]:
+        disk, nvme = self.folder / "disk.qcow2", self.folder / "nvme.img"
+        return [
+            *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-sandbox", "on"),
+            *(*self._cpus, "-cpu", "max", "-machine", "q35", "-nodefaults"),
+            *("-m", MEMORY, "-display", "none"),
+            *("-serial", f"file:{self.console}", "-device", "virtio-rng-pci"),
+            *("-kernel", str(self._files.kernel), "-initrd", str(self._files.initrd)),
+            *("-append", KERNEL_COMMAND_LINE),
+            *("-drive", f"file={disk},if=virtio,format=qcow2"),
+            *("-drive", f"file={nvme},if=none,id=nvme,format=raw,discard=unmap"),
+            *("-device", f"nvme,serial={NVME_SERIAL},drive=nvme"),
+            *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self._port}-:22"),
+            *("-device", "virtio-net-pci,netdev=net"),
+        ]
+
+    def wait(self) -> None:
+        """Wait until the guest takes commands; also after it was told to reboot."""
+        deadline_s = time.monotonic() + BOOT_TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            if not self._qemu or self._qemu.poll() is not None:
+                raise GuestError(f"QEMU of {self.guest.name} ended: {self._last_words()}")
+            if self.run("true", check=False, timeout_s=30).returncode == 0:
+                return
+            time.sleep(1)
+        raise GuestError(f"{self.guest.name} did not answer in time: {self._last_words()}")
+
+    def _last_words(self) -> str:
+        said = self.console.read_bytes() if self.console.exists() else b""
+        return said[-2000:].decode(errors="replace")
+
+    def run(
+        self, *command: object, check: bool = True, timeout_s: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the guest as root, in the program's folder.
+
+        Raises:
+            subprocess.CalledProcessError: It failed, and `check` is set.
+            GuestError: It did not end in time.
+        """
+        told = shlex.join(map(str, command))
+        line = [*self.ssh(), f"cd {INSTALLED} && PATH={INSTALLED}/.venv/bin:$PATH {told}"]
+        try:
+            return subprocess.run(
+                line, capture_output=True, text=True, check=check, timeout=timeout_s
+            )
+        except subprocess.TimeoutExpired as error:
+            if command == ("true",):
+                return subprocess.CompletedProcess(line, 255, "", "")
+            raise GuestError(f"{told} took more than {timeout_s} s in {self.guest.name}") from error
+
+    def start(self, *command: object) -> subprocess.Popen[str]:
+        """Start a command in the guest; both of its outputs are one stream."""
+        line = f"cd {INSTALLED} && PATH={INSTALLED}/.venv/bin:$PATH {shlex.join(map(str, command))}"
+        return subprocess.Popen(
+            [*self.ssh(), line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def _ssh(self) -> list[str]:
+        options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
+        chosen = [word for option in (*options, "ConnectTimeout=10") for word in ("-o", option)]
+        where = ("-i", str(self._files.key), "-p", str(self._port), "root@127.0.0.1")
+        return ["ssh", "-F", "none", *chosen, *where]
+
+    def copy_program(self) -> None:
+        """Bring the work tree, what is not committed included, to where the guest has it."""
+        copy_program([*self.ssh(), f"tar --extract --directory {INSTALLED}"])
+
+    def read(self, path: str) -> str:
+        """Return what a file of the guest holds."""
+        return self.run("cat", path).stdout
+
+    def reboot(self) -> None:
+        """Reboot in the usual way: services are stopped, disks are flushed."""
+        boot_id = self.read("/proc/sys/kernel/random/boot_id")
+        self.run("systemctl", "reboot", check=False)
+        deadline_s = time.monotonic() + BOOT_TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            self.wait()
+            answer = self.run("cat", "/proc/sys/kernel/random/boot_id", check=False)
+            if answer.returncode == 0 and answer.stdout != boot_id:
+                return
+            time.sleep(1)
+        raise GuestError(f"{self.guest.name} did not reboot: {self._last_words()}")
+
+    def wait_for_end(self) -> None:
+        """Wait until QEMU has ended."""
+        if self._qemu:
+            self._qemu.wait()
+
+    def power_cut(self) -> None:
+        """Take the guest's power away, and boot it again from what its disks hold."""
+        self.kill()
+        self.boot()
+
+    def kill(self) -> None:
+        """End QEMU at once; also when it has ended already."""
+        if self._qemu:
+            self._qemu.kill()
+            self._qemu.wait()
+            self._qemu = None
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextlib.contextmanager
+def booted(guest: Guest, *, counts_instructions: bool = False) -> Iterator[Machine]:
+    """Boot a guest with the present work tree in it; at the end it and its disks are gone."""
+    with tempfile.TemporaryDirectory(prefix=f"writewise-{guest.name}-") as folder:
+        machine = Machine(guest, Path(folder), counts_instructions=counts_instructions)
+        try:
+            machine.boot()
+            machine.copy_program()
+            yield machine
+        finally:
+            machine.kill()

@@ -1,0 +1,89 @@
+"""The results of the guests' runs, and the matrix that docs/kernels.md shows of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.guests.catalogue import GUESTS, Guest, Role
+from tests.guests.features import FEATURES, Feature
+from tests.guests.images import PROJECT
+from tests.guests.running import FeatureResult, GuestResult
+
+FILE = Path(__file__).with_name("results.json")
+DOCS = PROJECT / "docs/kernels.md"
+_UNTESTED = {
+    Role.CORE: "concerns kernels that are refused",
+    Role.OTHER: "takes too long on emulated CPUs; this guest runs what depends on the kernel, "
+    "compiler and Python most",
+}
+_REFUSED = "Linux 5.10 lacks what the probes need, and `doctor` names it"
+
+
+def keep(result: GuestResult) -> None:
+    """Put a guest's results in place of its former ones; features that did not run stay."""
+    kept = load()
+    former = kept.get(result.guest, {"features": {}})
+    document = result.to_json()
+    document["features"] = {**former["features"], **document["features"]}
+    kept[result.guest] = document
+    FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+
+
+def load() -> dict[str, Any]:
+    """Return the results by guest."""
+    return json.loads(FILE.read_text()) if FILE.exists() else {}
+
+
+def summary(result: GuestResult) -> str:
+    """Return what a person is told at the end of a run."""
+    failed = [name for name, each in result.features.items() if each.failed or not each.passed]
+    verdict = f"failed: {', '.join(failed)}" if failed else "every feature passed"
+    return f"{result.guest} ({result.kernel}, boot {result.boot_s:.0f} s): {verdict}"
+
+
+def matrix() -> str:
+    """Return the table in Markdown, a row a feature, a column a guest, and its notes."""
+    kept = load()
+    notes: list[str] = []
+    kernels = ["kernel", *(kept.get(guest.name, {}).get("kernel", "–") for guest in GUESTS)]
+    rows = [["", *(guest.name for guest in GUESTS)], ["---"] * (1 + len(GUESTS)), kernels]
+    for feature in FEATURES:
+        cells = [_cell(feature, guest, kept.get(guest.name, {}), notes) for guest in GUESTS]
+        rows.append([feature.name, *cells])
+    boots = [f"{kept[g.name]['boot_s']:.0f} s" if g.name in kept else "–" for g in GUESTS]
+    rows.append(["boot to the first command", *boots])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([*lines, "", *(f"{at}. {note}." for at, note in enumerate(notes, 1))])
+
+
+def _cell(feature: Feature, guest: Guest, document: dict[str, Any], notes: list[str]) -> str:
+    """Return what one cell says; a reason goes to the notes, and its number into the cell."""
+
+    def noted(text: str, reason: str) -> str:
+        if reason not in notes:
+            notes.append(reason)
+        return f"{text} ({notes.index(reason) + 1})"
+
+    if not feature.is_for(guest):
+        if guest.role is Role.REFUSED:
+            return noted("refused", _REFUSED)
+        return noted("untested", _UNTESTED[guest.role])
+    found = document.get("features", {}).get(feature.name)
+    if found is None:
+        return "not run yet"
+    result = FeatureResult(**found)
+    if result.failed or not result.passed:
+        return f"**{result.failed} failed**"
+    return " ".join([f"{result.passed} pass", *(noted("skip", each) for each in result.skipped)])
+
+
+def write_docs(name: str, table: str) -> None:
+    """Put a table between its two comments in docs/kernels.md."""
+    between = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
+    text = between.sub(
+        lambda found: f"{found[1]}\n{table}\n\n{found[2]}", DOCS.read_text(), count=1
+    )
+    DOCS.write_text(text)

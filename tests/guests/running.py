@@ -1,0 +1,114 @@
+"""Runs the tests of features on guests, and reads what pytest says of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.guests.catalogue import Guest
+from tests.guests.features import FEATURES, Feature, Where
+from tests.guests.images import PROJECT
+from tests.guests.machine import Machine, booted
+
+#: Names the guest to the tests that run on the host.
+GUEST_VARIABLE = "WRITEWISE_GUEST"
+_FEATURE_TIMEOUT_S = 3600
+_REPORT = "/tmp/report.xml"
+_PYTEST = ("-q", "-p", "no:cacheprovider", "--durations=10")
+
+
+@dataclass(frozen=True)
+class FeatureResult:
+    """What pytest counted for a feature; `skipped` are the distinct reasons."""
+
+    passed: int
+    failed: int
+    skipped: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class GuestResult:
+    """What came out on one guest, by the name of the feature."""
+
+    guest: str
+    kernel: str
+    boot_s: float
+    features: dict[str, FeatureResult] = field(default_factory=dict)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a test failed, or a feature had none that ran."""
+        return any(each.failed or not each.passed for each in self.features.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as what JSON can hold."""
+        return asdict(self)
+
+
+def run_tests(machine: Machine, tests: Sequence[str]) -> int:
+    """Run tests in a guest with all they print, and return pytest's exit code."""
+    required = "WRITEWISE_REQUIRE_ROOT_TESTS=1"
+    with machine.start("env", required, "python", "-m", "pytest", *_PYTEST, *tests) as process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+    return process.returncode
+
+
+def run_features(guest: Guest, only: str | None = None) -> GuestResult:
+    """Boot a guest and try every feature that is for it; or those whose name contains `only`."""
+    wanted = [each for each in FEATURES if each.is_for(guest) and (only or "") in each.name]
+    done: dict[str, FeatureResult] = {}
+    with booted(guest) as machine:
+        kernel = machine.run("uname", "-r").stdout.strip()
+        for feature in (each for each in wanted if each.where is Where.IN_GUEST):
+            done[feature.name] = _in_guest(machine, feature)
+            _say(guest, feature, done[feature.name])
+    for feature in (each for each in wanted if each.where is Where.ON_HOST):
+        done[feature.name] = _on_host(guest, feature)
+        _say(guest, feature, done[feature.name])
+    return GuestResult(guest.name, kernel, round(machine.boot_s, 1), done)
+
+
+def _say(guest: Guest, feature: Feature, result: FeatureResult) -> None:
+    counted = f"{result.passed} passed, {result.failed} failed, {len(result.skipped)} skipped"
+    print(f"{guest.name}: {feature.name}: {counted}, {result.seconds:.0f} s", flush=True)
+
+
+def _in_guest(machine: Machine, feature: Feature) -> FeatureResult:
+    started_s = time.monotonic()
+    report = f"--junitxml={_REPORT}"
+    command = ("env", "WRITEWISE_REQUIRE_ROOT_TESTS=1", "python", "-m", "pytest", *_PYTEST, report)
+    done = machine.run(*command, *feature.tests, check=False, timeout_s=_FEATURE_TIMEOUT_S)
+    print(done.stdout + done.stderr if done.returncode else "", end="", flush=True)
+    return read_report(machine.read(_REPORT), time.monotonic() - started_s)
+
+
+def _on_host(guest: Guest, feature: Feature) -> FeatureResult:
+    started_s = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", *_PYTEST, f"--junitxml={report}", *feature.tests]
+        environment = {**os.environ, GUEST_VARIABLE: guest.name}
+        done = subprocess.run(
+            command, cwd=PROJECT, env=environment, stdout=subprocess.PIPE, text=True
+        )
+        print(done.stdout if done.returncode else "", end="", flush=True)
+        return read_report(report.read_text(), time.monotonic() - started_s)
+
+
+def read_report(report: str, seconds: float) -> FeatureResult:
+    """Count what pytest's report in JUnit's form says."""
+    cases = list(ElementTree.fromstring(report).iter("testcase"))
+    failed = [case for case in cases if {"failure", "error"} & {child.tag for child in case}]
+    skips = [each.get("message", "") for case in cases for each in case.iter("skipped")]
+    passed = len(cases) - len(failed) - len(skips)
+    return FeatureResult(passed, len(failed), tuple(dict.fromkeys(skips)), round(seconds, 1))
