@@ -46,11 +46,11 @@ def recommendation(tmp_path):
     return str(path)
 
 
-def limited(system, limit_bytes=2 * GIB, controllers="cpu io memory"):
+def limited(system, limit_bytes=2 * GIB, groups="0::/"):
     """A container with a memory limit."""
     table = system.read("/proc/self/mountinfo")
     system.put("/proc/self/mountinfo", f"{table}\n50 22 0:26 / /cg rw - cgroup2 cgroup2 rw")
-    system.put("/cg/cgroup.controllers", controllers)
+    system.put("/proc/self/cgroup", groups)
     system.put("/cg/task/cgroup.events", "populated 1\nfrozen 0")
     system.put("/cg/task/memory.max", limit_bytes)
 
