@@ -66,7 +66,8 @@ def cache() -> Path:
 def image_folder(image: Image) -> Path:
     """Return the folder of an image in the cache, made where it is missing."""
     hooks = (HERE / "customize", HERE / "backports")
-    base_key = _digest(" ".join(_base_arguments(image)), *hooks)
+    arguments = " ".join(_base_arguments(image)).replace(str(HERE), "")  # for every clone alike
+    base_key = _digest(arguments, *hooks)
     key = _digest(f"{base_key} {DISK_BYTES}", ENTER, *(PROJECT / name for name in SETUP_FILES))
     base_name, name = f"{image.suite}-base-{base_key}", f"{image.suite}-{key}"
 
