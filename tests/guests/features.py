@@ -67,5 +67,6 @@ FEATURES = (
     Feature("systemd: apply --for, sysctl.d, reload, re-exec", _guest("systemd")),
     Feature("NVMe disks, udev rules", _guest("nvme")),
     Feature("device mapper and LVM", _guest("device_mapper")),
+    Feature("io.max, groups with a memory limit", _guest("groups")),
     Feature("reboot and power cut", _host("reboot"), where=Where.ON_HOST),
 )

@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from tests.guests.inside.volumes import MIB, NVME, TIMEOUT_S, formatted
+from tests.guests.inside.volumes import MIB, NVME, TIMEOUT_S, formatted, run
 from tests.root.labs import writewise
 
 RATE_BYTES_PER_S = 4 * MIB
 LIMIT_BYTES = 256 * MIB
-BURST_BYTES = 160 * MIB
+PAGE_BYTES = 4096
+
+
+#: The least freerun ceiling that a writer met.
+SCRIPT = """
+tracepoint:writeback:balance_dirty_pages /comm == "writer"/ {
+    @freerun_pages = min(2 * args->setpoint - args->limit);
+}
+interval:ms:500 /!@told/ { @told = 1; printf("attached\\n"); }
+"""
+#: Writes far more than its group may hold dirty, then says where its writers wait by our formula.
+WRITER = """
+import os, sys
+from pathlib import Path
+from sysctl.host.memory_group import memory_group
+from sysctl.host.sysctls import dirtyable_bytes, read_writeback
+from sysctl.host.system import System
+from sysctl.writeback import group_available_bytes, group_thresholds
+Path("/proc/self/comm").write_text("writer")
+with open(sys.argv[1], "wb", buffering=0) as file:
+    for _ in range(160):
+        file.write(bytes(1 << 20))
+system = System()
+host, group = dirtyable_bytes(system), memory_group(system)
+available = group_available_bytes(group.use, host, 0)
+values = {name: value for name, value in read_writeback(system).items() if value}
+print(group_thresholds(values, host, available).freerun_bytes)
+"""
 
 
 @pytest.fixture
@@ -43,8 +74,25 @@ def test_writers_that_io_max_holds_back_wait_for_the_device(target: Path) -> Non
     assert written["bytes"] >= size
 
 
-SCRIPT = """
-tracepoint:writeback:balance_dirty_pages /comm == "dd"/ {
-    @freerun_pages = min(2 * args->setpoint - args->limit); @dirty_pages = max(args->dirty);
-}
-"""
+def test_writers_of_a_limited_group_wait_where_the_kernels_formula_says(target: Path) -> None:
+    """The tracepoint has what the kernel itself computed: `setpoint` is (limit + freerun) / 2."""
+    with subprocess.Popen(
+        ["bpftrace", "-e", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as tracer:
+        assert tracer.stdout is not None
+        wait_for(tracer.stdout, "attached")
+        words = (sys.executable, "-c", WRITER, target / "file")
+        done = run(*in_scope(f"MemoryMax={LIMIT_BYTES}", "MemorySwapMax=0"), *words)
+        tracer.terminate()
+        seen = tracer.stdout.read()
+    predicted_bytes = int(done.split()[-1])
+    kernel_bytes = int(re.search(r"@freerun_pages: (\d+)", seen)[1]) * PAGE_BYTES  # type: ignore[index]
+    assert predicted_bytes < LIMIT_BYTES // 4
+    assert kernel_bytes == pytest.approx(predicted_bytes, rel=0.2), seen
+
+
+def wait_for(stream: IO[str], word: str) -> None:
+    for line in stream:
+        if word in line:
+            return
+    raise AssertionError(f"it ended without saying {word!r}")
