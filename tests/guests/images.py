@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ INSTALLED = "/opt/writewise"
 #: All that decides what tools/setup installs.
 SETUP_FILES = ("tools/setup", "profiler/packages.tsv", "setup.py", "pyproject.toml")
 DISK_BYTES = 12 << 30
+KEPT_UNUSED_S = 7 * 24 * 3600
 #: What the kernel needs to find its root file system under QEMU.
 INITRAMFS_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 
@@ -88,26 +90,32 @@ def _digest(text: str, *files: Path) -> str:
 def cached(name: str, make: Callable[[Path], None]) -> Path:
     """Return a folder of the cache; one that is missing is made aside and renamed when whole.
 
-    Earlier folders of the same kind are removed: what they were made of has changed.
+    Folders of the same kind that were not used for a week are removed then.
     """
     cache().mkdir(parents=True, exist_ok=True)
     kind = name.rpartition("-")[0]
     with _locked(cache() / f"{kind}.lock"):
         folder = cache() / name
         if folder.is_dir():
+            os.utime(folder)
             return folder
         unfinished = Path(tempfile.mkdtemp(prefix=f"{kind}-", suffix=".unfinished", dir=cache()))
         unfinished.chmod(0o755)
         print(f"guests: making {folder}", flush=True)
         try:
             make(unfinished)
-            for old in cache().glob(f"{kind}-[0-9a-f]*"):
-                if re.fullmatch(rf"{kind}-[0-9a-f]{{12}}", old.name):
-                    shutil.rmtree(old)
             unfinished.rename(folder)
+            _remove_unused(kind)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         return folder
+
+
+def _remove_unused(kind: str) -> None:
+    for folder in cache().iterdir():
+        is_old = time.time() - folder.stat().st_mtime > KEPT_UNUSED_S
+        if is_old and re.fullmatch(rf"{kind}-[0-9a-f]{{12}}", folder.name):
+            shutil.rmtree(folder)
 
 
 @contextmanager

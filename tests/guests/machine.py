@@ -127,7 +127,7 @@ class Machine:
             [*self.ssh(), line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
 
-    def _ssh(self) -> list[str]:
+    def ssh(self) -> list[str]:
         options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
         chosen = [word for option in (*options, "ConnectTimeout=10") for word in ("-o", option)]
         where = ("-i", str(self._files.key), "-p", str(self._port), "root@127.0.0.1")
