@@ -1,4 +1,4 @@
-"""Debian's releases as root file systems in layers: a base that is kept, and what a test changes."""
+"""Debian's releases as root file systems in layers: a base that is kept, and what tests change."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@
 #   in_chroot.sh LAYERS UPPER SCRIPT     LAYERS: overlayfs' lowerdir; UPPER: gets what changes
 set -eu
 layers=$1 upper=$2
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+path=/usr/sbin:/usr/bin:/sbin:/bin
+export PATH=$path
 
 if [ "${3-}" ]; then # outside: $3 is the script
     mkdir -p "$upper/changed" "$upper/work" "$upper/root"
@@ -18,7 +19,8 @@ cat /etc/resolv.conf >etc/resolv.conf
 pivot_root . mnt
 cd /
 mount -t proc proc /proc
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 umount -l /mnt # with it go the copies of the host's mounts
 mount --bind /proc/sys /proc/sys
 mount -o remount,bind,ro /proc/sys
-exec sh -euc "$4"
+exec env -i PATH=$path HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -euc "$4"

@@ -13,10 +13,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -148,15 +151,40 @@ def own_wheel(folder: Path) -> Path:
 def renew_lock(wheel: Path, target: Target) -> None:
     """Write the newest versions that fit, with their hashes, into the target's lock."""
     own = next(iter(distributions(path=[str(wheel)])))
-    requirements = [line for line in wanted(own) if name_of(line) not in from_distribution(target)]
-    options = ["--dry-run", "--ignore-installed", "--target", "unused", "--report", "-"]
-    report = json.loads(pip("install", *options, *target.pip_options, *requirements))
+    there = from_distribution(target)
+    chosen = resolved([line for line in wanted(own) if name_of(line) not in there], target)
     lines = [
         f"{name_of(each['metadata']['name'])}=={each['metadata']['version']} "
         f"--hash=sha256:{each['download_info']['archive_info']['hashes']['sha256']}\n"
-        for each in report["install"]
+        for each in chosen
     ]
     target.lock.write_text("".join(sorted(lines)), encoding="utf-8")
+
+
+def resolved(requirements: Sequence[str], target: Target) -> list[dict[str, Any]]:
+    """What pip would install for the target, as in its report.
+
+    pip reads environment markers for the Python that runs it; what the target's Python asks for
+    besides is added until nothing is missing.
+    """
+    options = ["--dry-run", "--ignore-installed", "--target", "unused", "--report", "-"]
+    report = json.loads(pip("install", *options, *target.pip_options, *requirements))
+    chosen: list[dict[str, Any]] = report["install"]
+    missing = unmet([each["metadata"] for each in chosen], target.python)
+    return resolved([*requirements, *missing], target) if missing else chosen
+
+
+def unmet(chosen: Sequence[Mapping[str, Any]], python: str) -> list[str]:
+    """What the chosen libraries require on that Python and the chosen versions do not meet."""
+    there = {name_of(each["name"]): each["version"] for each in chosen}
+    marks = {"python_version": python, "python_full_version": f"{python}.0", "extra": ""}
+    required = [Requirement(line) for each in chosen for line in each.get("requires_dist", [])]
+    return [
+        f"{each.name}{each.specifier}"
+        for each in required
+        if (each.marker is None or each.marker.evaluate(marks))
+        and not each.specifier.contains(there.get(name_of(each.name), "0"), prereleases=True)
+    ]
 
 
 def install(wheel: Path, target: Target, library: Path) -> Distribution:
