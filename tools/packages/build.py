@@ -61,7 +61,7 @@ def _commit_time() -> str:
     command = ["git", "log", "-1", "--format=%ct"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise BuildError("this is not a git clone: set SOURCE_DATE_EPOCH")
+        raise BuildError("this is not a git clone: the files that git knows are packed")
     return done.stdout.strip()
 
 

@@ -64,7 +64,8 @@ def _add_debian_files(tree: Path, own: Distribution, release: int) -> None:
 
 def _checksums(tree: Path) -> str:
     paths = sorted(path for path in tree.rglob("*") if path.is_file())
-    sums = [hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest() for path in paths]
-    return "".join(
-        f"{each}  {path.relative_to(tree)}\n" for each, path in zip(sums, paths, strict=True)
-    )
+    return "".join(f"{_md5(path)}  {path.relative_to(tree)}\n" for path in paths)
+
+
+def _md5(path: Path) -> str:
+    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
