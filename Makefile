@@ -1,12 +1,12 @@
 # Every command of the project; `make` alone lists them. Set-up is done where a command needs it.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-guest test-guests check bench
+.PHONY: help setup demo test test-guest test-guests check bench packages test-packages
 
 BIN := .venv/bin
 BPF_SOURCES = $(shell find profiler/bpf -name '*.bpf.[ch]')
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what is missing and leave the command at .venv/bin/writewise
 	@tools/setup
@@ -40,3 +40,11 @@ bench: ## measure the figures that the docs show, one benchmark after the other
 	@set -e; for bench in $(notdir $(basename $(wildcard tests/bench/bench_*.py))); do \
 		echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench; \
 	done
+
+packages: ## build the .deb and the .rpm into dist/ (on Debian or Ubuntu)
+	@tools/setup packages
+	@$(BIN)/python -m tools.packages.build
+
+test-packages: ## build them twice, lint them, and use the .deb in chroots of Debian 12 and 13 (root)
+	@tools/setup test packages
+	@$(BIN)/python -m pytest tests/packages

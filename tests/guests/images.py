@@ -144,7 +144,7 @@ def _distribution_packages() -> list[str]:
     """Return the packages for `tools/setup test`, so that it needs no network for them."""
     lines = (PROJECT / "profiler/packages.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
-    return [name for row in rows if row[1] in ("run", "test") for name in row[2].split()]
+    return [name for row in rows if row[1] in ("run", "setup", "test") for name in row[2].split()]
 
 
 def _make_image(base: Path, folder: Path) -> None:

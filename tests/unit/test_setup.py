@@ -202,7 +202,8 @@ def test_the_table_has_every_column_and_only_known_extras() -> None:
     lines = (REPOSITORY / "profiler/packages.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines if not line.startswith("#")]
     assert all(len(row) == 4 and all(row) for row in rows)
-    assert {row[1] for row in rows} <= {"run", "test", "check", "bench", "guests", "packages"}
+    extras = {"test", "check", "guests", "bench", "packages"}
+    assert {row[1] for row in rows} <= {"run", "setup", "package", *extras}
 
 
 def test_bcc_never_comes_from_pypi() -> None:

@@ -1,0 +1,71 @@
+"""Debian's releases as root file systems in layers: a base that is kept, and what tests change."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[1]
+BASES = REPOSITORY / "build/chroots"
+SUITES = ("bookworm", "trixie")
+#: Its copies of others' mounts would keep volumes busy while it works.
+_MMDEBSTRAP = """
+awk '{print $2}' /proc/self/mounts | grep -v -E '^/($|proc|sys|dev)' | sort -r |
+    while read -r mount; do umount -l "$mount" || true; done
+exec mmdebstrap --mode=root --variant=minbase "$1" "$2"
+"""
+
+
+@dataclass
+class Chroot:
+    """Layers, the uppermost first, and a directory for new ones."""
+
+    layers: tuple[Path, ...]
+    folder: Path
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    def run(self, script: str) -> tuple[subprocess.CompletedProcess[str], Chroot]:
+        """Run a script of sh; its result, and the chroot as it is afterwards."""
+        upper = self.folder / str(next(self.numbers))
+        command = [HERE / "in_chroot.sh", ":".join(map(str, self.layers)), upper, script]
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+        return done, Chroot((upper / "changed", *self.layers), self.folder, self.numbers)
+
+    def check(self, script: str) -> tuple[str, Chroot]:
+        """Run a script that must succeed; what it printed, and the chroot afterwards."""
+        done, after = self.run(script)
+        assert done.returncode == 0, done.stdout
+        return done.stdout, after
+
+    def add(self, files: dict[str, Path]) -> Chroot:
+        """With a layer of files by absolute names; they are linked or copied."""
+        layer = self.folder / str(next(self.numbers))
+        for name, path in files.items():
+            there = layer / name.lstrip("/")
+            there.parent.mkdir(parents=True, exist_ok=True)
+            there.write_bytes(path.read_bytes())
+        return Chroot((layer, *self.layers), self.folder, self.numbers)
+
+
+def base(suite: str) -> Path:
+    """The root file system of a release; made once, then kept below build/."""
+    path = BASES / suite
+    if not path.exists():
+        BASES.mkdir(parents=True, exist_ok=True)
+        half = BASES / f"{suite}.half"
+        subprocess.run(["rm", "-rf", "--one-file-system", half], check=True)
+        command = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", _MMDEBSTRAP]
+        subprocess.run([*command, "-", suite, half], check=True)
+        half.rename(path)
+    return path

@@ -1,0 +1,1 @@
+"""The .deb and the .rpm: `make packages` builds them into dist/."""

@@ -1,0 +1,69 @@
+# For the maintainer scripts of both packages: POSIX sh, no systemd needed.
+program=/usr/bin/writewise
+python=/usr/bin/python3
+bundle=/usr/lib/writewise
+state=/var/lib/writewise
+wait_s=${WRITEWISE_WAIT_S:-600}
+recovery=writewise-recover.service
+
+say() { echo "writewise: $*"; }
+fail() {
+    say "$1" >&2
+    echo "  → $2" >&2
+    exit 1
+}
+
+has_journal() { [ -n "$(find "$state" -name '*.journal' 2>/dev/null)" ]; }
+
+# Each writer holds an flock that the kernel drops with it.
+wait_for_writers() {
+    for lock in "$state"/*.lock; do
+        [ -f "$lock" ] || continue
+        flock --nonblock "$lock" true && continue
+        say "waiting at most $wait_s s for: $(cat "$lock")"
+        flock --timeout "$wait_s" "$lock" true ||
+            fail "still at work on this host: $(cat "$lock")" \
+                "wait for it to end, or stop it with SIGTERM (it restores what it changed); then try again"
+    done
+}
+
+restore_interrupted() {
+    has_journal || return 0
+    "$program" rollback --interrupted ||
+        fail "cannot restore what a killed run left" \
+            "fix the cause above, or give the change up by 'writewise rollback --give-up'; then try again"
+}
+
+# Nobody could end a trial period or take a lab down later.
+end_trial_and_lab() {
+    if [ -e /run/systemd/transient/writewise-revert.timer ]; then
+        "$program" rollback || fail "cannot end the trial period" "fix the cause above; then try again"
+    fi
+    if [ -e "$state/lab.journal" ]; then
+        "$program" lab down || fail "cannot take the lab down" "fix the cause above; then try again"
+    fi
+}
+
+# `--install-recovery` wrote it; it would start a program that is gone.
+remove_recovery() {
+    unit=/etc/systemd/system/$recovery
+    grep -qs "^ExecStart=$program " "$unit" || return 0
+    rm -f "$unit" "/etc/systemd/system/multi-user.target.wants/$recovery"
+    [ ! -d /run/systemd/system ] || systemctl daemon-reload || true
+    say "removed $unit, which would start a program that is gone"
+}
+
+tell_what_stays() {
+    files=$(ls /etc/sysctl.d/90-writewise.conf /etc/sysctl.d/99-writewise.conf 2>/dev/null) || true
+    [ -n "$files" ] || has_journal || return 0
+    "$program" status || true
+    say "what was applied stays. To take it back later: install writewise and run 'writewise rollback'," \
+        "or write back the originals in $state/applied.journal by hand"
+}
+
+remove_bytecode() { find "$bundle" -type d -name __pycache__ -prune -exec rm -rf {} +; }
+
+compile_bundle() {
+    remove_bytecode
+    "$python" -I -m compileall -q "$bundle/lib" || true # it runs without, only slower
+}
