@@ -24,7 +24,7 @@ test-guest: ## run TESTS on one other kernel, e.g. KERNEL=6.1 TESTS=tests/root/t
 	@$(BIN)/python -m tests.guests test $(KERNEL) $(TESTS)
 
 test-guests: ## run the core tests on every kernel of tests/guests (an hour)
-	@tools/setup test guests
+	@tools/setup test guests packages
 	@$(BIN)/python -m tests.guests all
 
 check: ## ruff, mypy --strict, import-linter, clang-format

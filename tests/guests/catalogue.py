@@ -9,6 +9,7 @@ from dataclasses import dataclass
 PACKAGES = (
     *("systemd-sysv", "systemd", "udev", "dbus", "kmod", "initramfs-tools", "zstd", "procps"),
     *("openssh-server", "iproute2", "python3", "python3-venv", "python3-bpfcc", "make", "git"),
+    *("python3-psutil", "python3-yaml"),  # of the .deb, which has no network to fetch them
     *("xfsprogs", "e2fsprogs", "dmsetup", "lvm2", "nvme-cli", "fio", "bpftrace", "busybox"),
 )
 #: Packages of backports that a newer kernel needs besides itself.

@@ -18,16 +18,17 @@ class Where(enum.Enum):
 
 @dataclass(frozen=True)
 class Feature:
-    """A row of the matrix; it is tried on the guests that have one of `roles`."""
+    """A row of the matrix; it is tried on the guests that have one of `roles`, or on `guests`."""
 
     name: str
     tests: tuple[str, ...]
     roles: tuple[Role, ...] = (Role.CORE,)
     where: Where = Where.IN_GUEST
+    guests: tuple[str, ...] = ()
 
     def is_for(self, guest: Guest) -> bool:
         """Whether it is tried on this guest."""
-        return guest.role in self.roles
+        return guest.name in self.guests if self.guests else guest.role in self.roles
 
 
 _EVERY = (Role.CORE, Role.OTHER)
@@ -69,4 +70,10 @@ FEATURES = (
     Feature("device mapper and LVM", _guest("device_mapper")),
     Feature("io.max, groups with a memory limit", _guest("groups")),
     Feature("reboot and power cut", _host("reboot"), where=Where.ON_HOST),
+    Feature(
+        "the main job from the .deb",
+        _host("package"),
+        where=Where.ON_HOST,
+        guests=("debian13-6.12",),
+    ),
 )

@@ -137,6 +137,11 @@ class Machine:
         """Bring the work tree, what is not committed included, to where the guest has it."""
         copy_program([*self.ssh(), f"tar --extract --directory {INSTALLED}"])
 
+    def copy_file(self, file: Path, path: str) -> None:
+        """Bring a file of the host to a path in the guest."""
+        with file.open("rb") as source:
+            subprocess.run([*self.ssh(), f"cat >{shlex.quote(path)}"], stdin=source, check=True)
+
     def read(self, path: str) -> str:
         """Return what a file of the guest holds."""
         return self.run("cat", path).stdout

@@ -1,0 +1,88 @@
+"""The .deb in a guest without a clone: installed, the main job run from it, removed, purged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.guests.images import PROJECT
+from tests.guests.machine import Machine
+
+TIMEOUT_S = 1200
+STATE = "/var/lib/writewise"
+FOLDER = "/root/advice"
+RESULTS = "/root/results.json"
+#: The program as the package installs it, from a folder that has nothing of a clone.
+WRITEWISE = ("env", "--chdir=/root", "/usr/bin/writewise")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packages")
+    build = [sys.executable, "-m", "tools.packages.build", "--output", folder]
+    subprocess.run(build, cwd=PROJECT, check=True)
+    return next(folder.glob("*.deb"))
+
+
+@pytest.fixture(scope="module")
+def installed(machine: Machine, package: Path) -> Iterator[Machine]:
+    machine.run("mv", "/opt/writewise/.venv", "/opt/writewise/profiler", "/root/")
+    machine.copy_file(package, "/root/writewise.deb")
+    machine.run("apt-get", "-y", "install", "/root/writewise.deb", timeout_s=TIMEOUT_S)
+    yield machine
+    machine.run(*WRITEWISE, "lab", "down", check=False, timeout_s=TIMEOUT_S)
+
+
+def writewise(machine: Machine, *arguments: str) -> str:
+    return machine.run(*WRITEWISE, *arguments, timeout_s=TIMEOUT_S).stdout
+
+
+def in_force(machine: Machine) -> str:
+    return machine.run("sysctl", "vm.dirty_ratio", "vm.dirty_background_ratio").stdout
+
+
+def test_what_it_needs_is_there(installed: Machine) -> None:
+    assert "missing" not in writewise(installed, "doctor")
+
+
+def test_a_profile_counts(installed: Machine) -> None:
+    job = ("dd", "if=/dev/zero", "of=/root/file", "bs=4096", "count=1000")
+    document = json.loads(writewise(installed, "profile", "--json", "--", *job))
+    [count] = [each for each in document["findings"] if each["label"] == "num_write"]
+    assert 1000 <= count["value"] < 1010
+
+
+def test_the_main_job(installed: Machine) -> None:
+    """A slow pull, a sweep, an advice, applied to stay, verified, and taken back."""
+    before = in_force(installed)
+    small = ("--volume", "1GiB", "--rate", "20MiB", "--objects", "8", "--object-size", "8MiB")
+    writewise(installed, "lab", "up", "--memory", "1PiB", *small)
+    lab = json.loads(installed.read(f"{STATE}/lab/lab.json"))
+    place = (lab["source"], lab["destination"], "--endpoint-url", lab["endpoint_url"])
+    tight = ("vm.dirty_bytes=16777216", "vm.dirty_background_bytes=8388608")
+    installed.run("sysctl", "-q", "-w", *tight)
+    try:
+        sweep = (*place, "--no-sign-request", "--output", RESULTS, "--budget", "9")
+        writewise(installed, "sweep", *sweep, "--dirty-ratio", "40")
+        writewise(installed, "advise", RESULTS, "--output-directory", FOLDER)
+        file = f"{FOLDER}/recommendation.json"
+        writewise(installed, "apply", file, "--yes", "--persist")
+        assert "vm.dirty_ratio = 40" in in_force(installed)
+        writewise(installed, "verify", "--applied")
+        writewise(installed, "rollback")
+    finally:
+        kept = ("vm.dirty_ratio=20", "vm.dirty_background_ratio=10")
+        installed.run("sysctl", "-q", "-w", *kept)
+    writewise(installed, "lab", "down")
+    assert in_force(installed) == before
+
+
+def test_it_goes_without_a_trace(installed: Machine) -> None:
+    installed.run("apt-get", "-y", "purge", "writewise", timeout_s=TIMEOUT_S)
+    for path in ("/usr/bin/writewise", "/usr/lib/writewise", STATE):
+        assert installed.run("test", "-e", path, check=False).returncode == 1
