@@ -20,7 +20,7 @@ MEMORY = "4G"
 NVME_SERIAL = "vol0123456789abcdef"
 NVME_BYTES = 4 << 30
 #: Emulated CPUs have none of the flaws that mitigations slow them down for.
-KERNEL_COMMAND_LINE = "root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 mitigations=off"
+KERNEL_COMMAND_LINE = "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off"
 
 
 _CPUS = ("-accel", "tcg,thread=multi", "-smp", "2")

@@ -29,9 +29,7 @@ class Metadata:
 def test_each_dependency_is_bundled_or_of_the_distribution(target) -> None:
     required = [line for line in requires("writewise") or [] if "extra ==" not in line]
     assert len(required) >= 6
-    bundle.check_lock(
-        [line for line in required if bundle.name_of(line) not in bundle.LEAVING], target
-    )
+    bundle.check_lock(required, target)
 
 
 @TARGETS

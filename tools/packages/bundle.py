@@ -25,8 +25,6 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LIBRARY = "usr/lib/writewise/lib"
 TABLE = ROOT / "profiler/packages.tsv"
-#: They leave the run-time dependencies; until then no package has them.
-LEAVING = {"scipy"}
 #: What pip writes about its own work, with this machine's paths, and programs that nobody needs.
 _UNWANTED = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED",
              "*.dist-info/direct_url.json")  # fmt: skip
@@ -108,8 +106,7 @@ def minimum_of(requirement: str) -> str:
 
 def wanted(distribution: Distribution) -> list[str]:
     """What Writewise needs at run time, without extras."""
-    required = [line for line in distribution.requires or [] if "extra ==" not in line]
-    return [line for line in required if name_of(line) not in LEAVING]
+    return [line for line in distribution.requires or [] if "extra ==" not in line]
 
 
 def check_lock(requirements: Sequence[str], target: Target) -> None:
