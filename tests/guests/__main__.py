@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         guest_help = f"a guest or its kernel: {names}"
         command.add_argument("guest", nargs="*" if many else None, help=guest_help)
         if name == "test":
-            command.add_argument("tests", nargs="+", help="test files and options of pytest")
+            command.add_argument("tests", nargs="...", help="test files and options of pytest")
         if name == "all":
             command.add_argument("--jobs", type=int, default=2, help="guests at a time; default 2")
             command.add_argument("--features", help="run only those whose name contains this")
