@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contracts.installation import how_to_add
 from contracts.text import printable
 from profiler.cli.common import add_access_arguments, measuring_alone, terminable
 
@@ -116,7 +117,7 @@ def _tell_files(
     shown = printable(str(folder))
     print(f"\nwritten to {shown}/: {', '.join(written)}")
     if left_out:
-        print(f"left out: {', '.join(left_out)} (`tools/setup tune` installs what writes them)")
+        print(f"left out: {', '.join(left_out)} (`{how_to_add('tune')}` installs what writes them)")
     if tuning.recommended is not None:
         file = shlex.quote(f"{shown}/transfer.json")
         print(f"pull with it:  writewise pull --transfer {file} …")

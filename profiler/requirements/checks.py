@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from contracts import units
 from contracts.errors import RequirementError
+from contracts.installation import command, how_to_set_up
 from profiler.requirements.host import Host
 from profiler.requirements.remedies import install, reinstall
 
@@ -25,7 +26,7 @@ MIN_DEMO_MEMORY_BYTES = 4 * 2**30
 BTF_FILE = "/sys/kernel/btf/vmlinux"
 BTF_MAGICS = (b"\x9f\xeb", b"\xeb\x9f")  # BTF_MAGIC, include/uapi/linux/btf.h, either byte order
 TRACEFS_MOUNTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
-AS_ROOT = "run it as root: sudo .venv/bin/writewise …"
+AS_ROOT = f"run it as root: sudo {command()} …"
 PRIVILEGED = "in a container, start it with --privileged; better, run on the host itself"
 
 
@@ -126,7 +127,8 @@ def bcc(host: Host) -> Finding:
         return _missing_bcc(host)
     if not (folder / "libbcc.py").exists():  # the eBPF one has it
         problem = f"{folder} is another project's bcc (PyPI's), not the eBPF one"
-        return Finding(str(folder), problem, f"{host.python} -m pip uninstall bcc, then make setup")
+        remedy = f"{host.python} -m pip uninstall bcc, then {how_to_set_up()}"
+        return Finding(str(folder), problem, remedy)
     return Finding(str(folder))
 
 
@@ -196,7 +198,7 @@ def boto3(host: Host) -> Finding:
     version = host.package_version("boto3")
     if version:
         return Finding(version)
-    return Finding("not installed", f"boto3 is missing from {host.python}", "make setup")
+    return Finding("not installed", f"boto3 is missing from {host.python}", how_to_set_up())
 
 
 def tools(*names: str) -> Callable[[Host], Finding]:

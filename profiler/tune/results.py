@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from contracts.errors import RequirementError
+from contracts.installation import how_to_add
 from profiler.pull.settings import TransferSettings
 from profiler.tune.space import CLIENT, settings_at
 from profiler.tune.trial import Trial
@@ -140,5 +141,5 @@ def _require(package: str) -> None:
     if not is_installed(package):
         raise RequirementError(
             f"this needs {package}, which is not installed",
-            "install it with `tools/setup tune`; trials.csv needs nothing",
+            f"install it with `{how_to_add('tune')}`; trials.csv needs nothing",
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from contracts.errors import RequirementError, UsageError
+from contracts.installation import how_to_add
 from contracts.text import quoted
 from profiler.tune.space import Axis, Point
 
@@ -61,7 +62,7 @@ def make_strategy(
     if not kind.is_here:
         raise RequirementError(
             f"the strategy {name} needs {kind.needs}, which is not installed",
-            f"install it with `tools/setup {kind.extra}`; the strategy random needs nothing",
+            f"install it with `{how_to_add(kind.extra)}`; the strategy random needs nothing",
         )
     strategy: Strategy = importlib.import_module(kind.module).make(axes, first, seed)
     return strategy

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
 from contracts.errors import RequirementError
+from contracts.installation import how_to_add
 from sysctl.results import CANDIDATE, Trial
 from sysctl.search.grid import untried
 from sysctl.setting import Setting
@@ -49,7 +50,7 @@ class BayesSearch:
         if importlib.util.find_spec("optuna") is None:
             raise RequirementError(
                 "the strategy bayes needs Optuna, which is not installed",
-                "install it with `tools/setup bayes`; "
+                f"install it with `{how_to_add('bayes')}`; "
                 "the strategies model, grid and random need nothing more",
             )
 

@@ -6,6 +6,7 @@ import functools
 from importlib import metadata
 
 from contracts.errors import RequirementError, UsageError
+from contracts.installation import how_to_add, how_to_set_up
 from contracts.text import quoted, suggestion
 from profiler.pull.clients.boto3_files import Boto3Client
 from profiler.pull.clients.crt import CrtClient
@@ -30,7 +31,7 @@ _BOTO3 = functools.partial(_packages, "boto3", "s3transfer")
 _AWS = functools.partial(program_version, "aws", "--version")
 _MOUNT_S3 = functools.partial(program_version, "mount-s3", "--version")
 #: In Writewise's folder. Extras have their versions in setup.py; the name has nobody on an index.
-_SETUP = "tools/setup"
+_SETUP = how_to_set_up()
 _MOUNT_S3_INSTALL = (
     "the .deb or .rpm that https://github.com/awslabs/mountpoint-s3/blob/main/doc/INSTALL.md names"
 )
@@ -73,14 +74,14 @@ ALL: tuple[Client, ...] = (
         "Rust's object_store, ranges in threads",
         ObstoreClient,
         functools.partial(_packages, "obstore"),
-        f"{_SETUP} obstore",
+        how_to_add("obstore"),
     ),
     Client(
         "s5cmd",
         "the program, in Go",
         S5cmdClient,
         functools.partial(program_version, "s5cmd", "version"),
-        f"{_SETUP} s5cmd",
+        how_to_add("s5cmd"),
         takes_prefixes=True,
     ),
     Client(
