@@ -23,11 +23,13 @@ def command() -> str:
 
 def how_to_set_up() -> str:
     """Return what installs all that is needed."""
-    return "make setup" if is_clone() else "install Writewise again (docs/install.md)"
+    return "tools/setup" if is_clone() else "install Writewise again (docs/install.md)"
 
 
 def how_to_add(extra: str) -> str:
-    """Return what installs an extra of setup.py."""
+    """Return what installs an extra of setup.py; never from an index, where the name has nobody."""
     if is_clone():
         return f"tools/setup {extra}"
-    return f"pip install 'writewise[{extra}]' (docs/install.md; the .deb and .rpm have no extras)"
+    return (
+        f"pip install '.[{extra}]' in a clone (docs/install.md; the .deb and .rpm have no extras)"
+    )

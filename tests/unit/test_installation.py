@@ -19,7 +19,7 @@ def packaged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_a_clone_names_its_own_commands() -> None:
     assert installation.command() == ".venv/bin/writewise"
-    assert installation.how_to_set_up() == "make setup"
+    assert installation.how_to_set_up() == "tools/setup"
     assert installation.how_to_add("bayes") == "tools/setup bayes"
 
 
@@ -27,7 +27,7 @@ def test_a_clone_names_its_own_commands() -> None:
 def test_a_package_names_the_command_on_path_and_no_file_of_a_clone() -> None:
     assert installation.command() == "writewise"
     hints = installation.how_to_set_up() + installation.how_to_add("bayes")
-    assert "tools/setup" not in hints and "make" not in hints and "writewise[bayes]" in hints
+    assert "tools/setup" not in hints and ".[bayes]" in hints
 
 
 @pytest.mark.usefixtures("packaged")
