@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sysctl.host.mount_table import parse_mountinfo
+from tests.root.hosts import has_systemd
 
 #: The controller's name in version 2 by that in version 1.
 _IN_VERSION_2 = {"blkio": "io"}
@@ -55,7 +57,14 @@ def new(parent: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def enabled(top: Path, controller: str) -> Iterator[None]:
-    """The controller for the groups right below `top` (version 2), and as before at the end."""
+    """The controller for the groups right below `top` (version 2), and as before at the end.
+
+    systemd disables what none of its units asks for whenever one stops: there a scope asks for it.
+    """
+    if has_systemd():
+        with _asked_for(controller):
+            yield
+        return
     control = top / "cgroup.subtree_control"
     is_enabled = controller in control.read_text().split()
     if not is_enabled:
@@ -65,6 +74,20 @@ def enabled(top: Path, controller: str) -> Iterator[None]:
     finally:
         if not is_enabled:
             control.write_text(f"-{controller}")
+
+
+@contextlib.contextmanager
+def _asked_for(controller: str) -> Iterator[None]:
+    accounting = {"io": "IO", "memory": "Memory"}[controller]
+    scope = ["systemd-run", "--scope", "--quiet", "--collect", "-p", f"{accounting}Accounting=yes"]
+    command = [*scope, "sh", "-c", "echo there; exec sleep infinity"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "there\n"
+            yield
+        finally:
+            process.kill()
 
 
 @contextlib.contextmanager

@@ -160,7 +160,10 @@ def test_down_touches_nothing_that_the_lab_did_not_make(tmp_path):
 
 
 def test_a_cap_that_another_program_put_on_the_same_number_stays():
-    """In the very file that the lab wrote, where that is not the lab's alone (v1)."""
+    """In the very file that the lab wrote, where that is not the lab's alone (v1).
+
+    On version 2 in a group of its own, which keeps its controller when the lab's goes.
+    """
     with contextlib.ExitStack() as theirs:
         with lab.running(SMALL) as present:
             path, setting, clearing = present.cap.lines[0]
