@@ -28,6 +28,7 @@ from sysctl.recommendation import (
     RecommendedChange,
     SysctlAdvice,
 )
+from sysctl.recommendation_file import is_believed
 
 
 def change_of(recommendation: Recommendation) -> RecommendedChange | None:
@@ -100,8 +101,11 @@ def _mount(recommendation: Recommendation, best: Side) -> MountAdvice | None:
 
 
 def _fstab_line(found: Mapping[str, Any] | None) -> FstabLine | None:
-    """The line that the sweep found, as `sysctl.results` has checked it."""
-    return FstabLine(**{**found, "options": tuple(found["options"])}) if found else None
+    """The line that the sweep found; None for one with words that no snippet may carry on."""
+    if not found:
+        return None
+    line = FstabLine(**{**found, "options": tuple(found["options"])})
+    return line if is_believed(line) else None
 
 
 def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:

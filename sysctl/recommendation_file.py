@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from contracts.errors import InvalidFileError, UsageError
@@ -281,6 +282,13 @@ def _mount(fields: _Fields) -> MountAdvice:
         fstab=_fstab_line(fstab) if fstab else None,
     )
     return _ended(fields, advice)
+
+
+def is_believed(line: FstabLine) -> bool:
+    """Whether a recommendation may carry this line of fstab: its reader would take it."""
+    problems: list[str] = []
+    _fstab_line(_Fields({**asdict(line), "options": list(line.options)}, "", problems))
+    return not problems
 
 
 def _fstab_line(fields: _Fields) -> FstabLine:

@@ -14,14 +14,16 @@ from contracts.units import format_size
 from sysctl.forms import whole_pages
 from sysctl.host.limited_groups import limited_groups
 from sysctl.host.memory_group import MemoryGroup
-from sysctl.host.sysctls import dirtyable_bytes
+from sysctl.host.sysctls import dirtyable_bytes, read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.recommendation import RecommendedChange, SysctlAdvice
-from sysctl.setting import threshold_bytes
-from sysctl.writeback import effective_thresholds
+from sysctl.setting import replace_values, threshold_bytes
+from sysctl.writeback import group_thresholds
 
 _PAIRS = (DIRTY_PAIR, BACKGROUND_PAIR)
+#: Percent by which a whole percentage may come to more than the amount that it stands for.
+_ROUNDING = 0.02
 #: Memory that differs by less is the same host at another moment.
 _SAME_MEMORY = 0.25
 
@@ -70,12 +72,16 @@ def fit(
     Raises HostError where the measured amount cannot be kept on this host.
     """
     measured, here = change.evidence.dirtyable_bytes, dirtyable_bytes(system)
-    recommended = change.sysctl_values
+    if not change.changes_sysctls:
+        return Fitted(replace(change, sysctls=()), here)
+    recommended, groups = change.sysctl_values, limited_groups(system)
     pairs = [pair for pair in _PAIRS if {*pair} & {*recommended}]
-    if not pairs or not change.changes_sysctls or is_same_memory(here, measured):
+    is_same = is_same_memory(here, measured)
+    starves = bool(groups) and any(recommended.get(in_bytes) for _, in_bytes in pairs)
+    if not pairs or (is_same and not starves):
         return Fitted(change, here)
-    values, groups = recommended, limited_groups(system)
-    if not as_ratio:
+    values = recommended
+    if starves or not as_ratio:
         amounts = {pair: threshold_bytes(recommended, pair, measured) for pair in pairs}
         _check_amount(amounts.get(DIRTY_PAIR, 0), measured, here)
         values = (
@@ -89,11 +95,13 @@ def fit(
         here,
         amounts=tuple(_amount(recommended, values, pair, measured, here) for pair in pairs),
         stands_for={} if change.sysctl_values == recommended else recommended,
-        unmeasured=(
+        unmeasured=""
+        if is_same
+        else (
             f"measured with {format_size(measured)} of dirtyable memory, and this host has "
             f"{format_size(here)}: nothing was measured on such a host"
         ),
-        notes=_group_notes(groups, values, here),
+        notes=_group_notes(groups, replace_values(read_writeback(system), values), here),
     )
 
 
@@ -120,10 +128,10 @@ def _as_bytes(pair: tuple[str, str], size_bytes: int) -> tuple[str, int]:
 def _as_ratios(
     amounts: Mapping[tuple[str, str], int], here: int, max_at_risk_bytes: int | None
 ) -> dict[str, int]:
-    """As whole percentages; a background threshold too small for that stays in bytes."""
+    """As whole percentages of the amount at most; a background too small for that stays bytes."""
     values = {}
     for pair, size_bytes in amounts.items():
-        percent = round(100 * size_bytes / here)
+        percent = int(100 * size_bytes / here + _ROUNDING)
         if pair == DIRTY_PAIR:
             values[pair[0]] = max(1, percent)
             _check_one_percent(size_bytes, here, max_at_risk_bytes)
@@ -181,13 +189,13 @@ def _amount(
 def _group_notes(
     groups: tuple[MemoryGroup, ...], values: Mapping[str, int], here: int
 ) -> tuple[str, ...]:
-    """What the thresholds mean in the smallest group: the same share of its own memory."""
-    if not groups or not {*DIRTY_PAIR} & {*values}:
+    """What all thresholds mean in the smallest group: at most that share of its own memory."""
+    if not groups:
         return ()
     least = min(groups, key=lambda group: group.limit_bytes)
-    share = effective_thresholds(values, here).freerun_bytes / here
+    own = group_thresholds(values, here, least.limit_bytes)
     return (
         f"control groups here have memory limits; in the smallest, {least.path} "
         f"({format_size(least.limit_bytes)}), writers wait from at most "
-        f"{format_size(share * least.limit_bytes)} of dirty pages on",
+        f"{format_size(own.freerun_bytes)} of dirty pages on",
     )

@@ -272,6 +272,8 @@ _ADMINISTRATORS = frozenset(
         *("suid", "dev", "helper", "uhelper", "x-systemd.makefs"),
     )
 )
+#: Of mount(8): owner, mode, subdirectory and user ids of what is mounted; of dm-verity.
+_ADMINISTRATORS_PREFIXES = ("x-mount.", "X-mount.", "verity.")
 
 
 def may_be_kept_in_fstab(word: str) -> bool:
@@ -280,7 +282,7 @@ def may_be_kept_in_fstab(word: str) -> bool:
     What formats, hides or exposes a volume is not: the text may come from others.
     """
     name = word.partition("=")[0]
-    is_harmless = name not in _ADMINISTRATORS and not name.startswith("verity.")
+    is_harmless = name not in _ADMINISTRATORS and not name.startswith(_ADMINISTRATORS_PREFIXES)
     return is_harmless and _FSTAB_WORD.fullmatch(word) is not None
 
 

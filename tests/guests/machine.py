@@ -134,7 +134,10 @@ class Machine:
         return ["ssh", "-F", "none", *chosen, *where]
 
     def copy_program(self) -> None:
-        """Bring the work tree, what is not committed included, to where the guest has it."""
+        """Bring the work tree, what is not committed included, in place of the image's."""
+        kept = ("!", "-name", ".venv", "!", "-name", "*.egg-info")
+        old = ("find", INSTALLED, "-mindepth", 1, "-maxdepth", 1, *kept)
+        self.run(*old, "-exec", "rm", "-rf", "{}", "+")
         copy_program([*self.ssh(), f"tar --extract --directory {INSTALLED}"])
 
     def copy_file(self, file: Path, path: str) -> None:

@@ -86,6 +86,7 @@ def _say(guest: Guest, feature: Feature, result: FeatureResult) -> None:
 def _in_guest(machine: Machine, feature: Feature) -> FeatureResult:
     started_s = time.monotonic()
     report = f"--junitxml={_REPORT}"
+    machine.run("rm", "-f", _REPORT)  # of the feature before
     command = ("env", "WRITEWISE_REQUIRE_ROOT_TESTS=1", "python", "-m", "pytest", *_PYTEST, report)
     done = machine.run(*command, *feature.tests, check=False, timeout_s=_FEATURE_TIMEOUT_S)
     print(done.stdout + done.stderr if done.returncode else "", end="", flush=True)

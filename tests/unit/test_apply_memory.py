@@ -12,9 +12,11 @@ from rich.console import Console
 from profiler import requirements
 from profiler.cli import main
 from profiler.report.applying import print_plan
+from sysctl.apply.amount import fit
 from sysctl.apply.plan import plan_of
 from sysctl.host.host import state_directory
 from sysctl.host.system import HostError
+from sysctl.recommendation import DiskAdvice, KnobAdvice, SysctlAdvice
 from tests.unit.applied_hosts import FilesHost, in_place_of_this_host
 from tests.unit.test_apply import SYSCTLS
 
@@ -132,9 +134,35 @@ def test_as_ratio_takes_the_percentage_and_is_still_unmeasured(system):
     assert plan.sysctls[0].new_bytes == pytest.approx(12 * GIB, rel=1e-6)
 
 
-def test_thresholds_that_are_not_changed_are_not_converted(system):
-    change = replace(SYSCTLS, originals=SYSCTLS.sysctl_values)
-    assert values(plan_of(system, change)) == SYSCTLS.sysctl_values
+def test_thresholds_that_the_recommendation_does_not_change_are_not_written(system):
+    """They were the measured host's own: here they would be another amount."""
+    knob = KnobAdvice("queue/read_ahead_kb", "4096", "128", "why")
+    disk = DiskAdvice("/data", "/dev/vda", (knob,))
+    change = replace(SYSCTLS, originals=SYSCTLS.sysctl_values, disk=disk)
+    assert fit(system, change).change.sysctls == ()
+
+
+def test_bytes_become_ratios_on_the_same_memory_where_containers_have_limits(system):
+    """A sweep on a bare node must not starve the containers of an equal one."""
+    limited(system.set_memory(4 * GIB))
+    advices = tuple(SysctlAdvice(name, value, 0, "measured") for name, value in BYTES.items())
+    change = replace(SYSCTLS, sysctls=advices)
+    for as_ratio in (False, True):
+        fitted = fit(system, change, as_ratio=as_ratio)
+        assert fitted.change.sysctl_values == SYSCTLS.sysctl_values
+        assert (fitted.unmeasured, len(fitted.notes)) == ("", 1)
+
+
+def test_a_percentage_never_rounds_up_to_more_at_risk(system):
+    limited(system.set_memory(160 * GIB))  # 2.4 GiB are 1.5 %
+    assert values(plan_of(system, SYSCTLS))["vm.dirty_ratio"] == 1
+
+
+def test_a_note_on_groups_counts_the_present_background_threshold(system):
+    limited(system)
+    [dirty, _] = SYSCTLS.sysctls
+    change = replace(SYSCTLS, sysctls=(dirty,))
+    assert "225 MiB" in plan_of(system, change).notes[0]  # (12 % + the present 10 %) / 2 of 2 GiB
 
 
 def shown(plan):

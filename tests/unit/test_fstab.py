@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sysctl.advise import advise
-from sysctl.advised_change import change_of
+from sysctl.advised_change import _fstab_line, change_of
 from sysctl.host.fstab import escaped, fstab_line, parse_fstab, unescaped
 from sysctl.host.system import System
 from sysctl.recommendation import FstabLine
@@ -65,3 +65,21 @@ def test_the_line_goes_from_the_results_into_the_recommendation(tmp_path) -> Non
     results.context["fstab"] = None
     without = change_of(advise(results))
     assert without is not None and without.mount == replace(change.mount, fstab=None)
+
+
+@pytest.mark.parametrize(
+    ("source", "fstype", "options"),
+    [
+        ("UUID=1", "xfs", ["defaults", "dev"]),
+        ("UUID=1", "xfs", ["x-systemd.makefs"]),
+        ("UUID=1", "xfs", ["X-mount.mode=0777"]),
+        ("LABEL=my d", "xfs", ["defaults"]),
+        ("UUID=1", "ext4,xfs", ["defaults"]),
+    ],
+)
+def test_a_line_that_no_snippet_may_carry_on_costs_no_other_advice(source, fstype, options):
+    """`recommendation.json` is read again: a line that its reader refuses would spoil all of it."""
+    found = {"source": source, "fstype": fstype, "options": options, "dump": 0, "check": 0}
+    assert _fstab_line(found) is None
+    kept = {**found, "source": "UUID=1", "fstype": "xfs", "options": ["defaults", "nofail"]}
+    assert _fstab_line(kept).options == ("defaults", "nofail")

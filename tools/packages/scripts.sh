@@ -36,7 +36,9 @@ restore_interrupted() {
 
 # Nobody could end a trial period or take a lab down later.
 end_trial_and_lab() {
-    if [ -e /run/systemd/transient/writewise-revert.timer ]; then
+    # The timer, or once it has elapsed the service, which tries again while a lock is held.
+    if [ -e /run/systemd/transient/writewise-revert.timer ] ||
+        [ -e /run/systemd/transient/writewise-revert.service ]; then
         "$program" rollback || fail "cannot end the trial period" "fix the cause above; then try again"
     fi
     if [ -e "$state/lab.journal" ]; then
