@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from tests.guests import cost, results
 from tests.guests.catalogue import GUESTS, Guest, Role, guest_of
 from tests.guests.images import bootable
 from tests.guests.machine import GuestError, booted
-from tests.guests.running import run_features, run_tests
+from tests.guests.running import GuestResult, run_features, run_tests
 
 
 def main() -> int:
@@ -72,12 +72,22 @@ def _all(arguments: argparse.Namespace) -> int:
     for guest in guests:
         bootable(guest)  # one after the other, and not while another is timed
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        done = list(pool.map(lambda guest: run_features(guest, arguments.features), guests))
-    for result in done:
-        results.keep(result)
-        print(results.summary(result))
+        runs = [pool.submit(run_features, guest, arguments.features) for guest in guests]
+        is_good = [_keep(run) for run in runs]
     results.write_docs("matrix", results.matrix())
-    return int(any(result.has_failed for result in done))
+    return int(not all(is_good))
+
+
+def _keep(run: Future[GuestResult]) -> bool:
+    """Keep what came out on one guest; whether all passed. One that fails loses no other's."""
+    try:
+        result = run.result()
+    except GuestError as error:
+        print(f"guests: {error}", file=sys.stderr)
+        return False
+    results.keep(result)
+    print(results.summary(result), flush=True)
+    return not result.has_failed
 
 
 def _cost(arguments: argparse.Namespace) -> int:

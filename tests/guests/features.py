@@ -25,6 +25,7 @@ class Feature:
     roles: tuple[Role, ...] = (Role.CORE,)
     where: Where = Where.IN_GUEST
     guests: tuple[str, ...] = ()
+    needs_probes: bool = True
 
     def is_for(self, guest: Guest) -> bool:
         """Whether it is tried on this guest."""
@@ -63,13 +64,13 @@ FEATURES = (
     Feature("filters by command and control group", _root("filters")),
     Feature("lab", _root("lab")),
     Feature("sweep", _root("sweep")),
-    Feature("apply and its files", _root("apply")),
+    Feature("apply and its files", _root("apply"), needs_probes=False),
     Feature("SIGKILL at any moment", _root("kill_proof")),
     Feature("systemd: apply --for, sysctl.d, reload, re-exec", _guest("systemd")),
     Feature("NVMe disks, udev rules", _guest("nvme")),
     Feature("device mapper and LVM", _guest("device_mapper")),
     Feature("io.max, groups with a memory limit", _guest("groups")),
-    Feature("reboot and power cut", _host("reboot"), where=Where.ON_HOST),
+    Feature("reboot and power cut", _host("reboot"), where=Where.ON_HOST, needs_probes=False),
     Feature(
         "the main job from the .deb",
         _host("package"),

@@ -112,6 +112,10 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def _remove_unused(kind: str) -> None:
+    """Remove old folders of a kind, and what a killed run left; the kind's lock must be held."""
+    for folder in cache().glob(f"{kind}-*.unfinished"):
+        if re.fullmatch(rf"{kind}-[a-z0-9_]{{8}}\.unfinished", folder.name):
+            shutil.rmtree(folder, ignore_errors=True)
     for folder in cache().iterdir():
         is_old = time.time() - folder.stat().st_mtime > KEPT_UNUSED_S
         if is_old and re.fullmatch(rf"{kind}-[0-9a-f]{{12}}", folder.name):

@@ -14,11 +14,14 @@ from tests.guests.running import FeatureResult, GuestResult
 
 FILE = Path(__file__).with_name("results.json")
 DOCS = PROJECT / "docs/kernels.md"
+#: Why a feature is not tried on a guest.
 _UNTESTED = {
     Role.CORE: "concerns kernels that are refused",
     Role.OTHER: "takes too long on emulated CPUs; this guest runs what depends on the kernel, "
     "compiler and Python most",
+    Role.REFUSED: "the row of refused probes tries what needs none",
 }
+_ELSEWHERE = "tried on the guest that users of the package are nearest to"
 _REFUSED = "Linux 5.10 lacks what the probes need, and `doctor` names it"
 
 
@@ -68,9 +71,10 @@ def _cell(feature: Feature, guest: Guest, document: dict[str, Any], notes: list[
         return f"{text} ({notes.index(reason) + 1})"
 
     if not feature.is_for(guest):
-        if guest.role is Role.REFUSED:
+        if guest.role is Role.REFUSED and feature.needs_probes:
             return noted("refused", _REFUSED)
-        return noted("untested", _UNTESTED[guest.role])
+        why = _ELSEWHERE if feature.guests else _UNTESTED[guest.role]
+        return noted("untested", why)
     found = document.get("features", {}).get(feature.name)
     if found is None:
         return "not run yet"

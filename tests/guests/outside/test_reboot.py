@@ -95,10 +95,13 @@ def test_a_power_cut_in_the_middle_of_a_sweep_is_restored_at_boot(machine: Machi
 
 def test_a_power_cut_in_the_middle_of_apply_leaves_all_or_nothing(machine: Machine) -> None:
     originals = in_force(machine)
-    begun = f"while [ ! -s {STATE}/applied.journal ]; do :; done"
-    script = f"writewise apply {FILE} --yes --persist & {begun}"
-    machine.start("bash", "-c", script).communicate(timeout=TIMEOUT_S)
+    background = (
+        f"setsid writewise apply {FILE} --yes --persist </dev/null >/dev/null 2>&1 & pid=$!"
+    )
+    begun = f"while [ ! -s {STATE}/applied.journal ]; do :; done; kill -0 $pid && echo running"
+    said, _ = machine.start("bash", "-c", f"{background}; {begun}").communicate(timeout=TIMEOUT_S)
     machine.power_cut()
+    assert said == "running\n"  # when its journal was begun; the power went a moment later
     machine.run("writewise", "rollback", "--interrupted", timeout_s=TIMEOUT_S)
     machine.reboot()
     files = machine.run("ls", "/etc/sysctl.d").stdout
