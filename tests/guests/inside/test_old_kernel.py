@@ -42,7 +42,7 @@ def test_what_loads_probes_is_refused_before_anything_is_changed(
 def test_advise_apply_verify_status_and_rollback_work(tmp_path: Path) -> None:
     results = Study().tried(ratio(60), 3.6).results
     file = tmp_path / "results.json"
-    file.write_text(json.dumps(results.to_json()))
+    results.save(file)
     advised = writewise("advise", file, "--output-directory", tmp_path, timeout=TIMEOUT_S)
     assert advised.returncode == 0 and "× faster" in advised.stdout
     with guarded(tmp_path):
