@@ -10,11 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 
-from sysctl.host.memory_group import MemoryGroup, has_dirty_limits, limits_at
+from sysctl.host.memory_group import V2_FILES, MemoryGroup, has_dirty_limits, limits_at
 from sysctl.host.sysctls import read_meminfo_bytes
 from sysctl.host.system import HostError, System
-
-_FILES = ("memory.max", "memory.high")
 
 
 def limited_groups(system: System) -> tuple[MemoryGroup, ...]:
@@ -44,5 +42,5 @@ def _limit(system: System, folder: str) -> int | None:
             events = system.read(f"{folder}/cgroup.events").splitlines()
             if "populated 0" in events:
                 return None
-        return min(limits_at(system, folder, _FILES), default=None)
+        return min(limits_at(system, folder, V2_FILES), default=None)
     return None

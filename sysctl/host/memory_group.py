@@ -16,7 +16,8 @@ from sysctl.host.sysctls import read_meminfo_bytes, whole_number
 from sysctl.host.system import HostError, System
 from sysctl.writeback import GroupUse
 
-_V2_FILES = ("memory.max", "memory.high")
+#: A version 2 group's own limits of memory.
+V2_FILES = ("memory.max", "memory.high")
 _V1_FILES = ("memory.limit_in_bytes",)
 _FILE_PAGES = ("active_file", "inactive_file")
 _DIRTY_PAGES = ("file_dirty", "file_writeback")
@@ -86,7 +87,7 @@ def _limit(system: System, version: int, mount: Mount, path: str) -> MemoryGroup
     if ".." in names:  # a group outside of the namespace of this process
         return None
     folders = [posixpath.join(mount.target, *names[:depth]) for depth in range(len(names) + 1)]
-    files = _V1_FILES if version == 1 else _V2_FILES
+    files = _V1_FILES if version == 1 else V2_FILES
     limits = [limit for folder in folders for limit in limits_at(system, folder, files)]
     if not limits:
         return None
@@ -115,7 +116,7 @@ def _use(system: System, folders: list[str]) -> GroupUse | None:
 
 def _headroom(system: System, folder: str) -> int | None:
     """What a group's own limits leave of memory; None where it has none."""
-    limits = list(limits_at(system, folder, _V2_FILES))
+    limits = list(limits_at(system, folder, V2_FILES))
     if not limits:
         return None
     path = f"{folder}/memory.current"
