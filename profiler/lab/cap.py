@@ -14,14 +14,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from sysctl.apply.units import is_run_by_systemd
 from sysctl.host.host import Host
 from sysctl.host.mount_table import Mount
 from sysctl.host.system import HostError, System
 
 _V1_KINDS = ("write_bps", "read_bps", "write_iops", "read_iops")
 _V2_GROUP = "writewise-lab"
-#: sd_booted(3): there where systemd is the init of this host.
-_BOOTED = "/run/systemd/system"
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Cap:
             host.cap_device(path, setting, clearing)
 
     def lost(self, system: System) -> str | None:
-        """Return what of it is no longer in force; None while all of it is. Raises HostError."""
+        """Return the part of the cap that is lost; None while all is in force. Raises HostError."""
         for path, setting, _ in self.lines:
             if not system.exists(path):
                 return f"{path} is gone"
@@ -94,7 +93,7 @@ def _v2(host: Host, folder: str, device: str, rate_bytes_per_s: int, iops: int) 
 
 def _make_group(host: Host, folder: str, device: str) -> str:
     """Make a group with `io` and `memory`: without both, write-back is charged to no group."""
-    if host.system.exists(_BOOTED):
+    if is_run_by_systemd(host.system):
         unit = f"writewise_lab_{device.replace(':', '_')}.slice"
         return host.start_slice(unit, f"{folder}/{unit}", ("io", "memory"))
     for controller in ("io", "memory"):
