@@ -75,8 +75,15 @@ def sweep(present, volume, output, *options):
 def is_changed(state, options):
     """Whether the sweep has put its first other mount options in force, or any other sysctl."""
     kind = MountOriginal.kind if options is REMOUNTS else WritebackOriginals.kind
-    journal = state / "sweep.journal"
-    return lambda: journal.exists() and f'"{kind}"' in journal.read_text()
+    return lambda: f'"{kind}"' in read_journal(state)
+
+
+def read_journal(state):
+    """The sweep's journal; empty while there is none, as between two trials."""
+    try:
+        return (state / "sweep.journal").read_text()
+    except FileNotFoundError:
+        return ""
 
 
 @contextlib.contextmanager
