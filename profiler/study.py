@@ -37,7 +37,12 @@ from sysctl.host.host import Host
 from sysctl.host.limited_groups import limited_groups
 from sysctl.host.mount_table import Mount, mount_of
 from sysctl.host.mounts import present_words
-from sysctl.host.sysctls import dirtyable_bytes, read_available_bytes, read_writeback
+from sysctl.host.sysctls import (
+    dirtyable_bytes,
+    read_available_bytes,
+    read_total_bytes,
+    read_writeback,
+)
 from sysctl.host.system import HostError, System
 from sysctl.knobs.mount import is_tunable
 from sysctl.price import Limits
@@ -51,6 +56,7 @@ LOCK_NAME = "sweep"
 _MAY_DIFFER = (
     "started_at",
     "version",
+    "memory_bytes",
     "available_bytes",
     "dirtyable_bytes",
     "fstab",
@@ -219,6 +225,7 @@ def _context(request: StudyRequest, system: System, mount: Mount, plan: Plan) ->
         "instance": _instance_type(system),
         "kernel": platform.release(),
         "cpus": os.cpu_count(),
+        "memory_bytes": read_total_bytes(system),
         "available_bytes": read_available_bytes(system),
         "dirtyable_bytes": dirtyable_bytes(system),
         "source": str(request.location),

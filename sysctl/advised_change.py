@@ -160,6 +160,7 @@ def _evidence(recommendation: Recommendation, best: Side) -> Evidence:
         ratio_high=interval.high if math.isfinite(interval.high) else None,
         pairs=interval.count,
         dirtyable_bytes=dirtyable_bytes_of(recommendation.results),
+        memory_bytes=context.get("memory_bytes", 0),
         available_bytes=context["available_bytes"],
         objects=seen.objects,
         bytes=seen.bytes,

@@ -111,7 +111,7 @@ class Evidence:
 
     `ratio_high` is None where a single pair bounds nothing. `at_risk_bytes` was in memory only at
     most, `ceiling_bytes` is what a larger pull may have there. `client` pulled; empty where the
-    results do not say it.
+    results do not say it. `memory_bytes` is the host's MemTotal, 0 where the results do not say it.
     """
 
     verdict: str
@@ -136,6 +136,7 @@ class Evidence:
     present: Measured
     recommended: Measured
     client: str = ""
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,10 @@ class _Fields:
         """A whole number from 0 on."""
         return self.take(name, _is_whole(maximum), f"a whole number of 0 to {maximum}", 0)
 
+    def later_whole(self, name: str) -> int:
+        """The same; 0 in files of before there was such a field."""
+        return self.whole(name) if name in self._data else 0
+
     def positive(self, name: str) -> float:
         """A number above 0."""
         return self.take(name, _is_positive, "a number above 0", 1.0)
@@ -353,6 +357,7 @@ def _evidence(fields: _Fields) -> Evidence:
         present=_measured(fields.child("present")),
         recommended=_measured(fields.child("recommended")),
         client=fields.later_sentence("client"),
+        memory_bytes=fields.later_whole("memory_bytes"),
         **texts,
         **wholes,
     )

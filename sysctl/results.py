@@ -266,9 +266,11 @@ def _context(data: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("mount_words", "mount_options", "mount_policy"):
         words = context[key]
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise TypeError(f"{key} is no list of words")
+            raise TypeError(f"{key} is not a list of words")
     for key in ("available_bytes", "dirtyable_bytes"):
         context[key] = _whole(context[key])
+    if "memory_bytes" in context:  # not in results of before there was such a field
+        context["memory_bytes"] = _whole(context["memory_bytes"])
     if context["dirtyable_bytes"] < PAGE_BYTES:
         raise ValueError("there is no memory that can be dirtied")
     for key, check in (("max_at_risk_bytes", _whole), ("max_durable_s", _share_or_time)):
@@ -290,7 +292,7 @@ def _fstab_line(data: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the user's fstab line (`sysctl.recommendation.FstabLine`)."""
     options = data["options"]
     if not isinstance(options, list) or not all(isinstance(word, str) for word in options):
-        raise TypeError("fstab.options is no list of words")
+        raise TypeError("fstab.options is not a list of words")
     return {
         **{name: str(data[name]) for name in ("source", "fstype")},
         "options": options,

@@ -11,7 +11,7 @@ from pathlib import Path
 from profiler.pull.settings import TransferSettings
 from sysctl.host.mount_table import mount_of
 from sysctl.host.page_reporting import reported_block_bytes
-from sysctl.host.sysctls import read_meminfo_bytes, read_thresholds, read_writeback
+from sysctl.host.sysctls import read_thresholds, read_total_bytes, read_writeback
 from sysctl.host.system import System
 
 #: File systems without write-back: what is written there is never made to wait.
@@ -37,7 +37,7 @@ def context_of(
         "kernel": platform.release(),
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
-        "memory_bytes": read_meminfo_bytes(host, "MemTotal"),
+        "memory_bytes": read_total_bytes(host),
         "reported_block_bytes": reported_block_bytes(host),
         "python": platform.python_version(),
         "file_system": mount_of(host.mounts(), os.path.realpath(destination)).fstype,

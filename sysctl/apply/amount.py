@@ -14,17 +14,17 @@ from contracts.units import format_size
 from sysctl.forms import whole_pages
 from sysctl.host.limited_groups import limited_groups
 from sysctl.host.memory_group import MemoryGroup
-from sysctl.host.sysctls import dirtyable_bytes, read_writeback
+from sysctl.host.sysctls import dirtyable_bytes, read_total_bytes, read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
-from sysctl.recommendation import RecommendedChange, SysctlAdvice
+from sysctl.recommendation import Evidence, RecommendedChange, SysctlAdvice
 from sysctl.setting import replace_values, threshold_bytes
 from sysctl.writeback import group_thresholds
 
 _PAIRS = (DIRTY_PAIR, BACKGROUND_PAIR)
 #: Percent by which a whole percentage may come to more than the amount that it stands for.
 _ROUNDING = 0.02
-#: Memory that differs by less is the same host at another moment.
+#: Memory that differs by less is the same host's, with another kernel or at another moment.
 _SAME_MEMORY = 0.25
 
 
@@ -76,14 +76,14 @@ def fit(
         return Fitted(replace(change, sysctls=()), here)
     recommended, groups = change.sysctl_values, limited_groups(system)
     pairs = [pair for pair in _PAIRS if {*pair} & {*recommended}]
-    is_same = is_same_memory(here, measured)
+    is_same = _is_same_host(system, change.evidence, here)
     starves = bool(groups) and any(recommended.get(in_bytes) for _, in_bytes in pairs)
     if not pairs or (is_same and not starves):
         return Fitted(change, here)
     values = recommended
     if starves or not as_ratio:
         amounts = {pair: threshold_bytes(recommended, pair, measured) for pair in pairs}
-        _check_amount(amounts.get(DIRTY_PAIR, 0), measured, here)
+        _check_amount(recommended, measured, here)
         values = (
             _as_ratios(amounts, here, max_at_risk_bytes)
             if groups
@@ -95,20 +95,34 @@ def fit(
         here,
         amounts=tuple(_amount(recommended, values, pair, measured, here) for pair in pairs),
         stands_for={} if change.sysctl_values == recommended else recommended,
-        unmeasured=""
-        if is_same
-        else (
-            f"measured with {format_size(measured)} of dirtyable memory, and this host has "
-            f"{format_size(here)}: nothing was measured on such a host"
-        ),
+        unmeasured="" if is_same else _unmeasured(measured, here),
         notes=_group_notes(groups, replace_values(read_writeback(system), values), here),
     )
 
 
-def _check_amount(dirty_bytes: int, measured: int, here: int) -> None:
+def _unmeasured(measured: int, here: int) -> str:
+    known = f"{format_size(measured)} of" if measured else "an amount that is not known of"
+    return (
+        f"measured with {known} dirtyable memory, and this host has {format_size(here)}: nothing "
+        "was measured on such a host"
+    )
+
+
+def _is_same_host(system: System, evidence: Evidence, here_bytes: int) -> bool:
+    """Whether the memory is that of the host that was measured.
+
+    Dirtyable memory depends on the moment, so it only counts where MemTotal was not written down.
+    """
+    if evidence.memory_bytes:
+        return is_same_memory(read_total_bytes(system), evidence.memory_bytes)
+    return is_same_memory(here_bytes, evidence.dirtyable_bytes)
+
+
+def _check_amount(recommended: Mapping[str, int], measured: int, here: int) -> None:
     """Raise HostError where the measured amount is not known, or larger than this host's memory."""
     hint = "run a sweep on this host, or take the measured percentage with --as-ratio"
-    if not measured:
+    dirty_bytes = threshold_bytes(recommended, DIRTY_PAIR, measured)
+    if not measured and any(recommended.get(in_percent) for in_percent, _ in _PAIRS):
         raise HostError(
             "the recommendation does not say with how much memory it was measured", hint
         )

@@ -15,7 +15,7 @@ from sysctl.host.applied import AppliedKnobs, AppliedMount, AppliedSysctls
 from sysctl.host.changes import Change
 from sysctl.host.mount_table import mount_at
 from sysctl.host.mounts import missing_words, present_words
-from sysctl.host.sysctls import read_meminfo_bytes, read_writeback, sysctl_path
+from sysctl.host.sysctls import read_total_bytes, read_writeback, sysctl_path
 from sysctl.host.system import HostError, System
 from sysctl.recommendation import RecommendedChange
 from sysctl.setting import replace_values
@@ -92,7 +92,7 @@ def _sysctls_wanted(
 
 def _memory_notes(system: System, applied: AppliedSysctls) -> tuple[str, ...]:
     """That the host has other memory now, as after a boot as another instance type."""
-    before, now = applied.memory_bytes, read_meminfo_bytes(system, "MemTotal")
+    before, now = applied.memory_bytes, read_total_bytes(system)
     if not before or is_same_memory(now, before):
         return ()
     return (

@@ -68,7 +68,7 @@ class AppliedHost(Host):
         present = sysctls.read_writeback(self.system)
         is_change = any(present.get(name) != value for name, value in values.items())
         if is_change or for_boots or (stands_for and not self._stand_for(values, stands_for)):
-            memory_bytes = sysctls.read_meminfo_bytes(self.system, "MemTotal")
+            memory_bytes = sysctls.read_total_bytes(self.system)
             change = AppliedSysctls(
                 *(present, dict(values), self._at()), dict(stands_for or {}), memory_bytes
             )

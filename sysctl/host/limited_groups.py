@@ -11,7 +11,7 @@ import contextlib
 import os
 
 from sysctl.host.memory_group import V2_FILES, MemoryGroup, has_dirty_limits, limits_at
-from sysctl.host.sysctls import read_meminfo_bytes
+from sysctl.host.sysctls import read_total_bytes
 from sysctl.host.system import HostError, System
 
 
@@ -24,7 +24,7 @@ def limited_groups(system: System) -> tuple[MemoryGroup, ...]:
     mounts = [mount for mount in system.mounts() if mount.fstype == "cgroup2"]
     if not mounts or not has_dirty_limits(system):
         return ()
-    total_bytes = read_meminfo_bytes(system, "MemTotal")
+    total_bytes = read_total_bytes(system)
     root = str(system.path(mounts[0].target))
     found = []
     for folder, _, _ in os.walk(root):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sysctl.host.mount_table import Mount, is_below
-from sysctl.host.sysctls import read_meminfo_bytes, whole_number
+from sysctl.host.sysctls import read_total_bytes, whole_number
 from sysctl.host.system import HostError, System
 from sysctl.writeback import GroupUse
 
@@ -41,7 +41,7 @@ class MemoryGroup:
 def memory_group(system: System) -> MemoryGroup | None:
     """The group that limits this process's memory below the host's; None when none does."""
     try:
-        total_bytes = read_meminfo_bytes(system, "MemTotal")
+        total_bytes = read_total_bytes(system)
         places = list(_places(system))
     except HostError:  # no /proc/self/cgroup: a kernel without control groups
         return None
@@ -107,7 +107,9 @@ def _use(system: System, folders: list[str]) -> GroupUse | None:
         return None
     if not {*_FILE_PAGES, *_DIRTY_PAGES} <= found.keys():
         return None
-    headroom_bytes = min(room for room in rooms if room is not None)
+    headroom_bytes = min((room for room in rooms if room is not None), default=None)
+    if headroom_bytes is None:  # the limits were taken away between two looks
+        return None
     file_bytes, dirty_bytes = (
         sum(found[name] for name in names) for names in (_FILE_PAGES, _DIRTY_PAGES)
     )

@@ -131,6 +131,11 @@ def read_available_bytes(system: System) -> int:
     return read_meminfo_bytes(system, "MemAvailable")
 
 
+def read_total_bytes(system: System) -> int:
+    """MemTotal of /proc/meminfo, in bytes: it stays while the host runs. Raises HostError."""
+    return read_meminfo_bytes(system, "MemTotal")
+
+
 def read_meminfo_bytes(system: System, name: str) -> int:
     """A line of /proc/meminfo, in bytes. Raises HostError where there is none, or no number."""
     lines = (line.partition(":") for line in system.read("/proc/meminfo").splitlines())

@@ -15,6 +15,7 @@ from profiler.report.applying import print_plan
 from sysctl.apply.amount import fit
 from sysctl.apply.plan import plan_of
 from sysctl.host.host import state_directory
+from sysctl.host.sysctls import dirtyable_bytes, read_total_bytes
 from sysctl.host.system import HostError
 from sysctl.recommendation import DiskAdvice, KnobAdvice, SysctlAdvice
 from tests.unit.applied_hosts import FilesHost, in_place_of_this_host
@@ -118,6 +119,25 @@ def test_memory_that_is_not_known_is_no_reason_to_take_the_ratio(system):
     change = replace(SYSCTLS, evidence=replace(SYSCTLS.evidence, dirtyable_bytes=0))
     with pytest.raises(HostError, match="does not say with how much memory"):
         plan_of(system, change)
+
+
+def test_bytes_are_the_amount_wherever_they_were_measured(system):
+    advices = tuple(SysctlAdvice(name, value, 0, "measured") for name, value in BYTES.items())
+    evidence = replace(SYSCTLS.evidence, dirtyable_bytes=0)
+    plan = plan_of(system, replace(SYSCTLS, sysctls=advices, evidence=evidence))
+    assert values(plan) == BYTES
+    assert plan.fitted.unmeasured.startswith("measured with an amount that is not known of")
+
+
+def test_a_host_of_the_same_size_is_the_same_however_busy_it_is(system):
+    """What can be dirtied depends on the moment, the size of the memory does not."""
+    evidence = replace(SYSCTLS.evidence, memory_bytes=read_total_bytes(system))
+    change = replace(SYSCTLS, evidence=evidence)
+    assert evidence.dirtyable_bytes < 0.5 * dirtyable_bytes(system)
+    plan = plan_of(system, change)
+    assert (values(plan), plan.fitted.unmeasured) == (SYSCTLS.sysctl_values, "")
+    larger = replace(change, evidence=replace(evidence, memory_bytes=2 * evidence.memory_bytes))
+    assert plan_of(system, larger).fitted.unmeasured == UNMEASURED
 
 
 def test_an_amount_below_the_present_threshold_is_said_to_be(system):
