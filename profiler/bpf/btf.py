@@ -9,6 +9,8 @@ package is needed and none can fail to match. The format is that of
 from __future__ import annotations
 
 import functools
+import platform
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +33,23 @@ _HINT = "Writewise needs a kernel built with CONFIG_DEBUG_INFO_BTF, as every cur
 #: The oldest kernel on which the probes were seen to work. No version is compared: what a kernel
 #: lacks is found in its BTF.
 OLDEST_KERNEL = "Linux 6.1"
-TOO_OLD = f"Writewise's probes need {OLDEST_KERNEL} or later: boot such a kernel"
+
+
+def kernel_hint(release: str = "") -> str:
+    """What to do where the kernel (`release`; else the running one) lacks what the probes need."""
+    release = release or platform.release()
+    if not is_too_old(release):
+        return (
+            f"Linux {release} is not older than {OLDEST_KERNEL}, so something was renamed in it: "
+            "install the newest Writewise, or boot a kernel of docs/kernels.md"
+        )
+    return f"Writewise's probes need {OLDEST_KERNEL} or later: boot such a kernel"
+
+
+def is_too_old(release: str) -> bool:
+    """Whether a release such as `5.10.0-46-amd64` comes before `OLDEST_KERNEL`."""
+    oldest, found = (re.search(r"(\d+)\.(\d+)", text) for text in (OLDEST_KERNEL, release))
+    return bool(oldest and found and (*map(int, found.groups()),) < (*map(int, oldest.groups()),))
 
 
 class Btf:
@@ -81,7 +99,7 @@ class Btf:
             found = self._member(position, member)
             if found is None:
                 path = ".".join((structure, *members[: depth + 1]))
-                raise RequirementError(f"this kernel has no member {path}", TOO_OLD)
+                raise RequirementError(f"this kernel has no member {path}", kernel_hint())
             bits, type_id = found
             total_bits += bits
             position = self._resolved(type_id)
@@ -118,7 +136,7 @@ class Btf:
             for position in self._positions:
                 if words[position] == name_offset and words[position + 1] >> 24 & 31 == kind:
                     return position
-        raise RequirementError(f"this kernel's BTF has no {_NOUNS[kind]} {name}", TOO_OLD)
+        raise RequirementError(f"this kernel's BTF has no {_NOUNS[kind]} {name}", kernel_hint())
 
     def _member(self, position: int, name: str) -> tuple[int, int] | None:
         """Bit offset and type id of a member, looked for in anonymous members too."""

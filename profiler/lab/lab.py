@@ -152,10 +152,11 @@ def cap_problem(lab: Lab) -> str | None:
 
     A sweep lifts the cap for moments (`uncapped`), which is no problem.
     """
-    lost = lab.cap.lost(System())
-    if lost is None or Host(state_directory(), WRITER).is_cap_lifted():
+    system = System()
+    if lab.cap.lost(system) is None or Host(state_directory(), WRITER).is_cap_lifted():
         return None
-    return f"the cap of the lab's volume is lost: {lost}"
+    lost = lab.cap.lost(system)  # a sweep may have put it back between the two looks
+    return f"the cap of the lab's volume is lost: {lost}" if lost else None
 
 
 def _is_abandoned(lab: Lab | None, system: System) -> bool:

@@ -106,7 +106,7 @@ def btf(host: Host) -> Finding:
 
 def _layouts(host: Host) -> Finding:
     """The members of the kernel's structures that the probes read; no version is compared."""
-    from profiler.bpf.btf import TOO_OLD, parsed_btf
+    from profiler.bpf.btf import kernel_hint, parsed_btf
     from profiler.bpf.layouts import missing_members
     from profiler.bpf.probes import ALL
 
@@ -117,7 +117,7 @@ def _layouts(host: Host) -> Finding:
     if not missing:
         return Finding(BTF_FILE)
     problem = f"this kernel has no {missing}, which the probes read"
-    return Finding(f"{BTF_FILE}: no {missing}", problem, TOO_OLD)
+    return Finding(f"{BTF_FILE}: no {missing}", problem, kernel_hint())
 
 
 def bcc(host: Host) -> Finding:

@@ -30,6 +30,10 @@ _MOUNT_AFRESH = (
     "The task for fstab changes the options alone, of a line with the options that your fstab had;",
     "any other line stays as it is. Mount afresh, or restart, for it to take effect.",
 )
+_UNDO_MOUNT = (
+    "The task for fstab writes the former options into a line that has exactly the new ones, also",
+    "on a node that had them before. Mount afresh, or restart, for it to take effect.",
+)
 USE = (
     f"To use:   {_INCLUDE} {FILE_NAME}",
     "          The collection: ansible-galaxy collection install ansible.posix",
@@ -62,7 +66,7 @@ def _undo_text(change: RecommendedChange, mount: MountAdvice | None) -> str:
         f"To undo:  {_INCLUDE} {UNDO_NAME}",
         "They take out the files, and write back the values that the host had that was measured,",
         "on nodes that have the files. Nothing is unmounted.",
-        *(_MOUNT_AFRESH if mount else ()),
+        *(_UNDO_MOUNT if mount else ()),
     ]
     tasks = [*_undo_sysctl_tasks(change), *_undo_udev_tasks(change), *_fstab_tasks(mount, True)]
     return comment(head) + "\n" + dump(tasks)

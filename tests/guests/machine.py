@@ -23,7 +23,7 @@ NVME_BYTES = 4 << 30
 KERNEL_COMMAND_LINE = "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off"
 
 
-_CPUS = ("-accel", "tcg,thread=multi", "-smp", "2")
+_CPUS = ("-accel", "tcg,thread=single", "-smp", "2")
 #: The guest's clock is the number of instructions: 2 ns each, whatever else the host does.
 _COUNTING_CPU = ("-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=1,sleep=off")
 

@@ -22,6 +22,8 @@ from tests.guests.machine import Machine, booted
 GUEST_VARIABLE = "WRITEWISE_GUEST"
 _FEATURE_TIMEOUT_S = 3600
 _REPORT = "/tmp/report.xml"
+#: pytest's exit codes after which its report has every test: all passed, or some failed.
+_RAN = (0, 1)
 _PYTEST = ("-q", "-p", "no:cacheprovider", "--durations=10")
 
 
@@ -90,7 +92,10 @@ def _in_guest(machine: Machine, feature: Feature) -> FeatureResult:
     command = ("env", "WRITEWISE_REQUIRE_ROOT_TESTS=1", "python", "-m", "pytest", *_PYTEST, report)
     done = machine.run(*command, *feature.tests, check=False, timeout_s=_FEATURE_TIMEOUT_S)
     print(done.stdout + done.stderr if done.returncode else "", end="", flush=True)
-    return read_report(machine.read(_REPORT), time.monotonic() - started_s)
+    seconds = time.monotonic() - started_s
+    if done.returncode not in _RAN:
+        return FeatureResult(0, 1, (), seconds)
+    return read_report(machine.read(_REPORT), seconds)
 
 
 def _on_host(guest: Guest, feature: Feature) -> FeatureResult:
@@ -103,7 +108,10 @@ def _on_host(guest: Guest, feature: Feature) -> FeatureResult:
             command, cwd=PROJECT, env=environment, stdout=subprocess.PIPE, text=True
         )
         print(done.stdout if done.returncode else "", end="", flush=True)
-        return read_report(report.read_text(), time.monotonic() - started_s)
+        seconds = time.monotonic() - started_s
+        if done.returncode not in _RAN:
+            return FeatureResult(0, 1, (), seconds)
+        return read_report(report.read_text(), seconds)
 
 
 def read_report(report: str, seconds: float) -> FeatureResult:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import RequirementError
-from profiler.bpf.btf import Btf
+from profiler.bpf.btf import Btf, kernel_hint
 from profiler.bpf.layouts import missing_members
 from profiler.bpf.probes import ALL
 from tests.unit.btf_images import (
@@ -134,3 +134,10 @@ def test_the_remedy_names_the_oldest_kernel() -> None:
     with pytest.raises(RequirementError, match=r"no member request_queue\.disk") as refused:
         Btf(image_of([("request_queue", "queuedata")])).offset_bytes("request_queue", "disk")
     assert "Linux 6.1" in refused.value.hint
+
+
+def test_a_new_kernel_that_lacks_a_member_is_not_told_to_be_too_old():
+    assert "boot such a kernel" in kernel_hint("5.10.0-46-amd64")
+    assert "boot such a kernel" in kernel_hint("6.0.19")
+    assert "Linux 7.3.4 is not older than Linux 6.1" in kernel_hint("7.3.4")
+    assert "6.10.1" in kernel_hint("6.10.1")

@@ -79,6 +79,13 @@ def failing() -> str:
     return f"0 {VOLUME_SECTORS} error"
 
 
+def become(table: str) -> None:
+    """Have the device do another thing, with its file system mounted; nothing is written first."""
+    run("dmsetup", "suspend", "--noflush", "--nolockfs", NAME)
+    run("dmsetup", "load", NAME, "--table", table)
+    run("dmsetup", "resume", NAME)
+
+
 def profiled(target: Path, requests: int) -> dict[str, object]:
     writer = ("dd", "if=/dev/zero", f"of={target}/file", "bs=4096", f"count={requests}")
     done = writewise("profile", "--json", "--", *writer, "oflag=direct", timeout=TIMEOUT_S)
@@ -110,9 +117,7 @@ def test_a_sweep_onto_a_logical_volume(source: lab.Lab, tmp_path: Path) -> None:
 def test_time_for_a_slow_device_is_found(tmp_path: Path) -> None:
     delay_ms, requests = 20, 50
     with mapped(linear()), formatted(f"/dev/mapper/{NAME}", tmp_path / "volume") as target:
-        run("dmsetup", "suspend", NAME)
-        run("dmsetup", "load", NAME, "--table", slow(delay_ms))
-        run("dmsetup", "resume", NAME)
+        become(slow(delay_ms))
         document = profiled(target, requests)
     assert document["why"]["cause"] == "waiting for the device"
     waited_ns = next(
@@ -136,16 +141,16 @@ def test_a_device_that_begins_to_fail_ends_the_sweep_and_the_host_is_restored(
             text=True,
         ) as process:
             wait_for_change(process, before)
-            run("dmsetup", "suspend", "--noflush", "--nolockfs", NAME)
-            run("dmsetup", "load", NAME, "--table", failing())
-            run("dmsetup", "resume", NAME)
+            become(failing())
             said = process.communicate(timeout=TIMEOUT_S)[1]
         assert process.returncode == 1
         assert "Traceback" not in said
         assert read_writeback(SYSTEM) == before
-        run("dmsetup", "suspend", NAME)
-        run("dmsetup", "load", NAME, "--table", linear())
-        run("dmsetup", "resume", NAME)
+        become(linear())
+        run("umount", target)
+        run("mount", device, target)
+        assert writewise("rollback", timeout=TIMEOUT_S).returncode == 0
+        assert not list(target.glob(".writewise-*"))
 
 
 def wait_for_change(process: subprocess.Popen[str], before: object) -> None:
