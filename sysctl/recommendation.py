@@ -57,7 +57,7 @@ class DiskAdvice:
 
 @dataclass(frozen=True)
 class FstabLine:
-    """A line of the user's fstab, without its mount point, which names `source` as he does.
+    """A line of the user's fstab, without its mount point, with `source` as it is there.
 
     `options` are the words of the fourth field; `dump` and `check` are the last two fields.
     """

@@ -45,7 +45,7 @@ class Cap:
             if not system.exists(path):
                 return f"{path} is gone"
             if setting not in system.read(path).splitlines():
-                return f"{path} has no longer the line {setting!r}"
+                return f"{path} no longer has the line {setting!r}"
         return None
 
     def lift(self, host: Host, backing_file: Path) -> None:

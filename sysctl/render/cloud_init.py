@@ -48,9 +48,9 @@ def source_lines(change: RecommendedChange) -> list[str]:
         return []
     return [
         "",
-        f"{line.source} is what your fstab names, and another file system has another one: nodes",
-        "whose volume does not come from the same snapshot start without it (nofail). Write the",
-        "name that they have, such as LABEL=….",
+        f"Your fstab names the volume {line.source}. A volume that does not come",
+        "from the same snapshot has another such name, so a node with one starts without it",
+        "(nofail). Write a name that all nodes have, such as LABEL=….",
     ]
 
 

@@ -130,7 +130,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _base_arguments(image: Image) -> list[str]:
-    """Return what mmdebstrap is told but for where; the mirror is its own."""
+    """Return the options of mmdebstrap, without the folder; the mirror is its default."""
     hooks = [f'--customize-hook={HERE / "customize"} "$1" {" ".join(INITRAMFS_MODULES)}']
     if image.backports:
         companions = " ".join(KERNEL_COMPANIONS)

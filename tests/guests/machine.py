@@ -86,7 +86,7 @@ class Machine:
         ]
 
     def wait(self) -> None:
-        """Wait until the guest takes commands; also after it was told to reboot."""
+        """Wait until the guest takes commands; also while it reboots."""
         deadline_s = time.monotonic() + BOOT_TIMEOUT_S
         while time.monotonic() < deadline_s:
             if not self._qemu or self._qemu.poll() is not None:
@@ -109,8 +109,8 @@ class Machine:
             subprocess.CalledProcessError: It failed, and `check` is set.
             GuestError: It did not end in time.
         """
-        told = shlex.join(map(str, command))
-        line = [*self.ssh(), f"cd {INSTALLED} && PATH={INSTALLED}/.venv/bin:$PATH {told}"]
+        text = shlex.join(map(str, command))
+        line = [*self.ssh(), f"cd {INSTALLED} && PATH={INSTALLED}/.venv/bin:$PATH {text}"]
         try:
             return subprocess.run(
                 line, capture_output=True, text=True, check=check, timeout=timeout_s
@@ -118,7 +118,7 @@ class Machine:
         except subprocess.TimeoutExpired as error:
             if command == ("true",):
                 return subprocess.CompletedProcess(line, 255, "", "")
-            raise GuestError(f"{told} took more than {timeout_s} s in {self.guest.name}") from error
+            raise GuestError(f"{text} took more than {timeout_s} s in {self.guest.name}") from error
 
     def start(self, *command: object) -> subprocess.Popen[str]:
         """Start a command in the guest; both of its outputs are one stream."""

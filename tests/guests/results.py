@@ -41,7 +41,7 @@ def load() -> dict[str, Any]:
 
 
 def summary(result: GuestResult) -> str:
-    """Return what a person is told at the end of a run."""
+    """Return the sentence that ends the run of a guest."""
     failed = [name for name, each in result.features.items() if each.failed or not each.passed]
     verdict = f"failed: {', '.join(failed)}" if failed else "every feature passed"
     return f"{result.guest} ({result.kernel}, boot {result.boot_s:.0f} s): {verdict}"

@@ -1,4 +1,4 @@
-"""What a host is, as far as a test may need another one: what cannot be had here skips."""
+"""What tests need to know of the host; a test that needs another kind of host is skipped."""
 
 from __future__ import annotations
 

@@ -20,9 +20,10 @@ from sysctl.host.changes import (
     NewPath,
     WritebackOriginals,
 )
+from tests.root.hosts import SLOWNESS
 
 _POLL_S = 0.0005
-_LONGEST_SWEEP_S = 60
+_LONGEST_SWEEP_S = 60 * SLOWNESS
 _ORIGINALS = (DeviceOriginals.kind, MountOriginal.kind, WritebackOriginals.kind)
 
 
@@ -135,5 +136,5 @@ def kill_in(
 
 def _kill(process: subprocess.Popen[Any], watcher: Watcher) -> Phase | None:
     process.send_signal(signal.SIGKILL)
-    is_killed = process.wait(20) == -signal.SIGKILL
+    is_killed = process.wait(20 * SLOWNESS) == -signal.SIGKILL
     return watcher.phase() if is_killed else None

@@ -29,13 +29,14 @@ from sysctl.host.sysctls import (
     write_writeback,
 )
 from sysctl.recommendation import SysctlAdvice
+from tests.root.hosts import SLOWNESS
 from tests.root.labs import SYSTEM, command, guarded, start, volume, writewise
 from tests.unit.studies import Study, ratio
 
 FILES = [Path("/etc/sysctl.d") / name for name in ("90-writewise.conf", "99-writewise.conf")]
 WANTED = {"vm.dirty_ratio": 61, "vm.dirty_background_ratio": 7}
 #: A kill takes 0.9 s; for a night, give more.
-LONGEST_S = 0.03
+LONGEST_S = 0.03 * SLOWNESS
 KILLS = int(os.environ.get("WRITEWISE_APPLY_KILLS", "15"))
 
 
@@ -148,7 +149,11 @@ def test_it_asks_on_a_terminal(recommendation, answer, code):
     ours, theirs = pty.openpty()
     os.write(ours, answer.encode())
     done = subprocess.run(
-        command("apply", recommendation), stdin=theirs, capture_output=True, text=True, timeout=60
+        command("apply", recommendation),
+        stdin=theirs,
+        capture_output=True,
+        text=True,
+        timeout=60 * SLOWNESS,
     )
     os.close(ours)
     os.close(theirs)
@@ -183,7 +188,7 @@ def in_a_namespace(mount, *arguments):
     """The command with something mounted for it alone: nothing of it is left when it ends."""
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'eval "$0" && "$@"']
     return subprocess.run(
-        [*words, mount, *command(*arguments)], capture_output=True, text=True, timeout=60
+        [*words, mount, *command(*arguments)], capture_output=True, text=True, timeout=60 * SLOWNESS
     )
 
 

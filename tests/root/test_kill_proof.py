@@ -3,7 +3,8 @@
 The sweep changes sysctls, mount options (by remount and by fresh mount) and a knob of the disk on a
 lab of its own. Some kills fall at random instants of the whole run, the others into the phase that
 was hit least so far. After each the next start, `rollback` or another sweep, restores. It goes on
-until every phase was hit, in about a minute; WRITEWISE_KILLS=200 makes as many kills as it says.
+until every phase was hit, in about a minute; WRITEWISE_KILLS=200 makes as many kills as it says,
+and on emulated CPUs a kill of each phase is enough.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from profiler.lab import lab
 from sysctl.host import devices
 from sysctl.host.mount_table import mount_at
 from sysctl.knobs.vm import DIRTY_PAIR
+from tests.root.hosts import SLOWNESS, is_emulated
 from tests.root.kills import Phase, Watcher, kill_at, kill_in
 from tests.root.labs import (
     MIB,
@@ -37,9 +39,9 @@ from tests.root.labs import (
     writewise,
 )
 
-KILLS = int(os.environ.get("WRITEWISE_KILLS", "15"))
+KILLS = int(os.environ.get("WRITEWISE_KILLS", "1" if is_emulated() else "15"))
 #: By then every phase was hit, or never is.
-LONGEST_S = 150 + 10 * KILLS
+LONGEST_S = (150 + 10 * KILLS) * SLOWNESS
 SEED = int(os.environ.get("WRITEWISE_KILL_SEED", "5"))
 QUICK = replace(SMALL, object_count=4, object_bytes=MIB)
 SETTINGS = (
@@ -48,7 +50,7 @@ SETTINGS = (
 )
 #: What a kill must have hit; END is what is left when it came too late.
 PHASES = [phase for phase in Phase if phase is not Phase.END]
-_LONGEST_ROLLBACK_S = 0.5
+_LONGEST_ROLLBACK_S = 0.5 * SLOWNESS
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,9 @@ def never(hit: Counter) -> list[Phase]:
 def length_of_a_sweep(place: Place) -> float:
     """One that nobody kills, in seconds: it tries everything, and no trial of it fails."""
     begun_s = time.monotonic()
-    done = subprocess.run(place.sweep(*SETTINGS), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        place.sweep(*SETTINGS), capture_output=True, text=True, timeout=120 * SLOWNESS
+    )
     assert done.returncode == 0, done.stderr
     assert "invalid" not in done.stderr and "left out" not in done.stderr, done.stderr
     return time.monotonic() - begun_s
@@ -149,6 +153,6 @@ def start_again(place: Place, chance: random.Random, present: dict[str, int]) ->
     name = next(name for name in DIRTY_PAIR if name in present)
     flag = "--" + name.partition(".")[2].replace("_", "-")
     words = place.sweep(flag, present[name])
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60 * SLOWNESS)
     assert done.returncode == 2, done.stderr
     assert "there is nothing to try: these are the present settings" in done.stderr

@@ -202,7 +202,7 @@ def test_a_cap_that_is_lost_during_a_trial_makes_it_invalid(tmp_path):
                 assert str(process.pid) in members
             SYSTEM.write(path, clearing)
             said, _ = process.communicate(timeout=120 * SLOWNESS)
-        lost = f"the cap of the lab's volume is lost: {path} has no longer the line '{setting}'"
+        lost = f"the cap of the lab's volume is lost: {path} no longer has the line '{setting}'"
         invalid = [line for line in said.splitlines() if "invalid: " in line]
         assert len(invalid) == ATTEMPTS, said
         assert all(line.endswith(lost) for line in invalid)

@@ -28,6 +28,7 @@ from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import read_writeback
 from sysctl.protocol import ATTEMPTS
 from sysctl.results import load
+from tests.root.hosts import SLOWNESS
 from tests.root.labs import (
     MIB,
     SMALL,
@@ -178,7 +179,7 @@ def test_resume_after_a_kill_loses_only_the_trial_in_flight(present, tmp_path):
     words, before = arguments(present, output, *options), read_writeback(SYSTEM)
     with running(present, output, *options) as process:
         while process.poll() is None and read_writeback(SYSTEM) == before:
-            time.sleep(0.001)  # until a trial's settings are in force
+            time.sleep(0.001 * SLOWNESS)  # until a trial's settings are in force
         process.kill()
     kept = load(output).trials
     assert kept
@@ -205,11 +206,11 @@ def test_resume_after_a_kill_loses_only_the_trial_in_flight(present, tmp_path):
 def test_signals_end_the_sweep_in_order(present, tmp_path, numbers, exit_code):
     before = host_state()
     with running(present, tmp_path / "results.json") as process:
-        time.sleep(random.uniform(0, 0.6))
+        time.sleep(random.uniform(0, 0.6 * SLOWNESS))
         for number in numbers:
             process.send_signal(number)
             time.sleep(0.05)
-        said, _ = process.communicate(timeout=20)
+        said, _ = process.communicate(timeout=20 * SLOWNESS)
     assert process.returncode == exit_code, said
     assert "Traceback" not in said
     assert_as(before)
@@ -228,7 +229,7 @@ def test_a_second_sweep_is_told_who_holds_the_lock(present, tmp_path):
         rollback = writewise("rollback")
         process.send_signal(signal.SIGCONT)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=20 * SLOWNESS)
     for refused in (second, rollback):
         assert refused.returncode == 1
         assert refused.stderr.startswith(

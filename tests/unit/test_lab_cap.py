@@ -142,5 +142,5 @@ class TestLost:
 
     @pytest.mark.parametrize("limits", ["", f"8:0 {LIMITS}", "7:3 rbps=1000 wbps=max"])
     def test_by_a_write(self, limits: str, tmp_path: Path) -> None:
-        said = f"/cg/g/io.max has no longer the line '7:3 {LIMITS}'"
+        said = f"/cg/g/io.max no longer has the line '7:3 {LIMITS}'"
         assert self.of(tmp_path, limits) == said
