@@ -322,7 +322,7 @@ def test_a_mount_point_that_no_unit_can_have_is_refused(target, why):
 @pytest.mark.parametrize("device", ["#/dev/sda", "", "tmpfs", "host:/export"])
 @pytest.mark.parametrize("renderer", [fstab, systemd_mount, ansible])
 def test_a_source_that_is_no_device_is_refused(renderer, device):
-    with pytest.raises(InexpressibleError, match="is no "):
+    with pytest.raises(InexpressibleError, match="is not a "):
         renderer.render(mounted(device=device))
 
 
@@ -450,7 +450,7 @@ def test_user_data_installs_the_files_and_takes_them_in_force_without_a_shell():
         ["udevadm", "trigger", "--action=change", "--subsystem-match=block"],
     ]
     assert document["mounts"] == [[UUID, "/data", "xfs", NEW, "0", "2"]]
-    assert f"{UUID} is what your fstab names" in text_of(cloud_init, EVERYTHING)
+    assert f"Your fstab names the volume {UUID}" in text_of(cloud_init, EVERYTHING)
 
 
 def test_a_node_starts_without_the_volume_though_the_users_line_does_not_say_so():
