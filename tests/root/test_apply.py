@@ -29,7 +29,7 @@ from sysctl.host.sysctls import (
     write_writeback,
 )
 from sysctl.recommendation import SysctlAdvice
-from tests.root.hosts import SLOWNESS
+from tests.root.hosts import SLOWNESS, cannot_run_here, has_systemd
 from tests.root.labs import SYSTEM, command, guarded, start, volume, writewise
 from tests.unit.studies import Study, ratio
 
@@ -176,8 +176,8 @@ def test_a_recommendation_that_others_can_write_is_refused(recommendation):
 
 
 def test_a_trial_period_is_refused_where_systemd_does_not_run(recommendation):
-    if SYSTEM.exists("/run/systemd/system"):
-        pytest.skip("systemd runs this host: the refusal is for others")
+    if has_systemd():
+        cannot_run_here("systemd runs it, and the refusal is for others")
     before = in_force()
     done = writewise("apply", recommendation, "--yes", "--for", "30m")
     assert (done.returncode, in_force()) == (1, before)

@@ -97,7 +97,7 @@ def test_a_tree_within_a_table_of_few_threads(tmp_path: Path, program: Path) -> 
 
 def test_a_session_that_begins_and_ends_amid_the_writes(tmp_path: Path, program: Path) -> None:
     """Every call is counted, in flight, or a loss that is told, at the start and at the end."""
-    lasts = MILLISECONDS * min(SLOWNESS, 5)  # to find all threads takes a while
+    lasts = MILLISECONDS * SLOWNESS  # to find all threads takes a while
     command = [str(program), "hammer", str(tmp_path), "32", str(lasts)]
     with ProfileSession(contract(tmp_path)) as session:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
