@@ -46,8 +46,9 @@ def _parser() -> argparse.ArgumentParser:
         if name == "test":
             command.add_argument("tests", nargs="...", help="test files and options of pytest")
         if name == "all":
+            only = "run only those whose name contains one of these"
             command.add_argument("--jobs", type=int, default=2, help="guests at a time; default 2")
-            command.add_argument("--features", help="run only those whose name contains this")
+            command.add_argument("--features", nargs="+", default=(), metavar="TEXT", help=only)
     return parser
 
 
@@ -72,20 +73,21 @@ def _all(arguments: argparse.Namespace) -> int:
     for guest in guests:
         bootable(guest)  # one after the other, and not while another is timed
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        runs = [pool.submit(run_features, guest, arguments.features) for guest in guests]
-        is_good = [_keep(run) for run in runs]
+        runs = [
+            pool.submit(run_features, guest, arguments.features, results.keep) for guest in guests
+        ]
+        is_good = [_is_good(run) for run in runs]
     results.write_docs("matrix", results.matrix())
     return int(not all(is_good))
 
 
-def _keep(run: Future[GuestResult]) -> bool:
-    """Keep what came out on one guest; whether all passed. One that fails loses no other's."""
+def _is_good(run: Future[GuestResult]) -> bool:
+    """Whether all passed on one guest. One that fails loses no other's results."""
     try:
         result = run.result()
     except GuestError as error:
         print(f"guests: {error}", file=sys.stderr)
         return False
-    results.keep(result)
     print(results.summary(result), flush=True)
     return not result.has_failed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.guests.images import PROJECT
 from tests.guests.running import FeatureResult, GuestResult
 
 FILE = Path(__file__).with_name("results.json")
+_LOCK = threading.Lock()
 DOCS = PROJECT / "docs/kernels.md"
 #: Why a feature is not tried on a guest.
 _UNTESTED = {
@@ -27,6 +29,11 @@ _REFUSED = "Linux 5.10 lacks what the probes need, and `doctor` names it"
 
 def keep(result: GuestResult) -> None:
     """Put a guest's results in place of its former ones; features that did not run stay."""
+    with _LOCK:
+        _keep(result)
+
+
+def _keep(result: GuestResult) -> None:
     kept = load()
     former = kept.get(result.guest, {"features": {}})
     document = result.to_json()

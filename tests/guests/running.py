@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from tests.guests.catalogue import Guest
 from tests.guests.features import FEATURES, Feature, Where
 from tests.guests.images import PROJECT
-from tests.guests.machine import Machine, booted
+from tests.guests.machine import GuestError, Machine, booted
 
 #: Names the guest to the tests that run on the host.
 GUEST_VARIABLE = "WRITEWISE_GUEST"
@@ -65,36 +65,52 @@ def run_tests(machine: Machine, tests: Sequence[str]) -> int:
     return process.returncode
 
 
-def run_features(guest: Guest, only: str | None = None) -> GuestResult:
-    """Boot a guest and try every feature that is for it; or those whose name contains `only`."""
-    wanted = [each for each in FEATURES if each.is_for(guest) and (only or "") in each.name]
-    done: dict[str, FeatureResult] = {}
+def run_features(
+    guest: Guest, only: Sequence[str], keep: Callable[[GuestResult], None]
+) -> GuestResult:
+    """Boot a guest and try every feature that is for it.
+
+    With `only`, those whose name contains one of its texts. `keep` is called after each feature
+    with the results so far.
+    """
+    wanted = [
+        each
+        for each in FEATURES
+        if each.is_for(guest) and (not only or any(part in each.name for part in only))
+    ]
     with booted(guest) as machine:
         kernel = machine.run("uname", "-r").stdout.strip()
+        result = GuestResult(guest.name, kernel, round(machine.boot_s, 1))
         for feature in (each for each in wanted if each.where is Where.IN_GUEST):
-            done[feature.name] = _in_guest(machine, feature)
-            _say(guest, feature, done[feature.name])
+            _add(result, feature, _in_guest(machine, feature))
+            keep(result)
     for feature in (each for each in wanted if each.where is Where.ON_HOST):
-        done[feature.name] = _on_host(guest, feature)
-        _say(guest, feature, done[feature.name])
-    return GuestResult(guest.name, kernel, round(machine.boot_s, 1), done)
+        _add(result, feature, _on_host(guest, feature))
+        keep(result)
+    return result
 
 
-def _say(guest: Guest, feature: Feature, result: FeatureResult) -> None:
-    counted = f"{result.passed} passed, {result.failed} failed, {len(result.skipped)} skipped"
-    print(f"{guest.name}: {feature.name}: {counted}, {result.seconds:.0f} s", flush=True)
+def _add(result: GuestResult, feature: Feature, found: FeatureResult) -> None:
+    result.features[feature.name] = found
+    counted = f"{found.passed} passed, {found.failed} failed, {len(found.skipped)} skipped"
+    print(f"{result.guest}: {feature.name}: {counted}, {found.seconds:.0f} s", flush=True)
 
 
 def _in_guest(machine: Machine, feature: Feature) -> FeatureResult:
     started_s = time.monotonic()
     report = f"--junitxml={_REPORT}"
-    machine.run("rm", "-f", _REPORT)  # of the feature before
     command = ("env", "WRITEWISE_REQUIRE_ROOT_TESTS=1", "python", "-m", "pytest", *_PYTEST, report)
-    done = machine.run(*command, *feature.tests, check=False, timeout_s=_FEATURE_TIMEOUT_S)
+    try:
+        machine.run("rm", "-f", _REPORT)  # of the feature before
+        done = machine.run(*command, *feature.tests, check=False, timeout_s=_FEATURE_TIMEOUT_S)
+    except GuestError as error:  # it hangs: the features that follow get it afresh
+        print(error, flush=True)
+        machine.power_cut()
+        return FeatureResult(0, 1, (), round(time.monotonic() - started_s, 1))
     print(done.stdout + done.stderr if done.returncode else "", end="", flush=True)
     seconds = time.monotonic() - started_s
     if done.returncode not in _RAN:
-        return FeatureResult(0, 1, (), seconds)
+        return FeatureResult(0, 1, (), round(seconds, 1))
     return read_report(machine.read(_REPORT), seconds)
 
 
@@ -110,7 +126,7 @@ def _on_host(guest: Guest, feature: Feature) -> FeatureResult:
         print(done.stdout if done.returncode else "", end="", flush=True)
         seconds = time.monotonic() - started_s
         if done.returncode not in _RAN:
-            return FeatureResult(0, 1, (), seconds)
+            return FeatureResult(0, 1, (), round(seconds, 1))
         return read_report(report.read_text(), seconds)
 
 

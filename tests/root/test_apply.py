@@ -29,7 +29,7 @@ from sysctl.host.sysctls import (
     write_writeback,
 )
 from sysctl.recommendation import SysctlAdvice
-from tests.root.hosts import SLOWNESS, cannot_run_here, has_systemd
+from tests.root.hosts import SLOWNESS, cannot_run_here, has_systemd, is_emulated
 from tests.root.labs import SYSTEM, command, guarded, start, volume, writewise
 from tests.unit.studies import Study, ratio
 
@@ -37,7 +37,7 @@ FILES = [Path("/etc/sysctl.d") / name for name in ("90-writewise.conf", "99-writ
 WANTED = {"vm.dirty_ratio": 61, "vm.dirty_background_ratio": 7}
 #: A kill takes 0.9 s; for a night, give more.
 LONGEST_S = 0.03 * SLOWNESS
-KILLS = int(os.environ.get("WRITEWISE_APPLY_KILLS", "15"))
+KILLS = int(os.environ.get("WRITEWISE_APPLY_KILLS", "5" if is_emulated() else "15"))
 
 
 @pytest.fixture

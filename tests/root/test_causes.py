@@ -16,6 +16,7 @@ from profiler.bpf.probes.waits import StallStats
 from profiler.lab import lab
 from profiler.session import ProfileSession
 from sysctl.host.host import Host
+from tests.root.hosts import SLOWNESS, is_emulated
 from tests.root.labs import MIB, SMALL, guarded
 from tests.root.profiling import contract, run
 
@@ -61,7 +62,7 @@ def measure(volume: Path, mode: str, amount: int) -> Run:
     # of two threads the program's own time has the wait for Python's lock in it, of any thread the
     # moments in which others have its CPU right before or after a call
     seen_by_program = pytest.approx(
-        told["in_calls_s"] * 1e9, rel=0.02 if snapshot.writers == 1 else 0.15, abs=15e6
+        told["in_calls_s"] * 1e9, rel=0.02 if snapshot.writers == 1 else 0.15, abs=15e6 * SLOWNESS
     )
     assert stats.latency_total_ns == seen_by_program
     assert stats.on_cpu_ns >= 0
@@ -101,5 +102,6 @@ def test_writers_of_one_inode_wait_for_its_lock(tight: Path) -> None:
     apart = measure(tight, "apart", 128)
     fight = measure(tight, "fight", 128)
     assert (apart.writers, fight.writers) == (2, 2)
-    assert fight.share(fight.stats.sleeping_ns) > 0.25
+    # emulated CPUs take turns, so fewer calls meet
+    assert fight.share(fight.stats.sleeping_ns) > (0.05 if is_emulated() else 0.25)
     assert apart.share(apart.stats.sleeping_ns) < 0.05
