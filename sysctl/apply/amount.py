@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from contracts.units import format_size
-from sysctl.forms import whole_pages
+from sysctl.forms import CONTAINERS, whole_pages
 from sysctl.host.limited_groups import limited_groups
 from sysctl.host.memory_group import MemoryGroup
 from sysctl.host.sysctls import dirtyable_bytes, read_total_bytes, read_writeback
@@ -79,7 +79,7 @@ def fit(
     is_same = _is_same_host(system, change.evidence, here)
     starves = bool(groups) and any(recommended.get(in_bytes) for _, in_bytes in pairs)
     if not pairs or (is_same and not starves):
-        return Fitted(change, here)
+        return Fitted(change, here, notes=_bytes_notes(recommended))
     values = recommended
     if starves or not as_ratio:
         amounts = {pair: threshold_bytes(recommended, pair, measured) for pair in pairs}
@@ -96,12 +96,12 @@ def fit(
         amounts=tuple(_amount(recommended, values, pair, measured, here) for pair in pairs),
         stands_for={} if change.sysctl_values == recommended else recommended,
         unmeasured="" if is_same else _unmeasured(measured, here),
-        notes=_group_notes(groups, replace_values(read_writeback(system), values), here),
+        notes=_notes(system, groups, values, here),
     )
 
 
 def _unmeasured(measured: int, here: int) -> str:
-    known = f"{format_size(measured)} of" if measured else "an amount that is not known of"
+    known = f"{format_size(measured)} of" if measured else "an unknown amount of"
     return (
         f"measured with {known} dirtyable memory, and this host has {format_size(here)}: nothing "
         "was measured on such a host"
@@ -120,7 +120,9 @@ def _is_same_host(system: System, evidence: Evidence, here_bytes: int) -> bool:
 
 def _check_amount(recommended: Mapping[str, int], measured: int, here: int) -> None:
     """Raise HostError where the measured amount is not known, or larger than this host's memory."""
-    hint = "run a sweep on this host, or take the measured percentage with --as-ratio"
+    hint = "run a sweep on this host"
+    if not any(recommended.get(in_bytes) for _, in_bytes in _PAIRS):
+        hint += ", or take the measured percentage with --as-ratio"
     dirty_bytes = threshold_bytes(recommended, DIRTY_PAIR, measured)
     if not measured and any(recommended.get(in_percent) for in_percent, _ in _PAIRS):
         raise HostError(
@@ -159,7 +161,8 @@ def _as_ratios(
 def _check_one_percent(size_bytes: int, here: int, max_at_risk_bytes: int | None) -> None:
     """Raise HostError where the smallest ratio is too much. Bytes would starve the groups."""
     least = here // 100
-    if size_bytes >= least or least <= (max_at_risk_bytes or 0):
+    is_enough = 100 * size_bytes / here + _ROUNDING >= 1
+    if is_enough or least <= (max_at_risk_bytes or 0):
         return
     raise HostError(
         f"control groups have memory limits here, so a ratio is needed, and the smallest, 1%, is "
@@ -200,12 +203,36 @@ def _amount(
     )
 
 
+def _notes(
+    system: System, groups: tuple[MemoryGroup, ...], written: Mapping[str, int], here: int
+) -> tuple[str, ...]:
+    """What the values that are written mean for control groups, and later on this host."""
+    values = replace_values(read_writeback(system), written)
+    if groups:
+        return (*_group_notes(groups, values, here), *_later_notes(system, written, here))
+    return _bytes_notes(written)
+
+
+def _bytes_notes(written: Mapping[str, int]) -> tuple[str, ...]:
+    in_bytes = any(written.get(name) for _, name in _PAIRS)
+    return (f"bytes are {CONTAINERS}",) if in_bytes else ()
+
+
+def _later_notes(system: System, written: Mapping[str, int], here: int) -> tuple[str, ...]:
+    """That a ratio is more when programs give memory back."""
+    ratio, total = written.get(DIRTY_PAIR[0], 0), read_total_bytes(system)
+    if not ratio or is_same_memory(total, here):
+        return ()
+    return (
+        f"{ratio}% of the {format_size(here)} that can be dirtied now; with all of this host's "
+        f"{format_size(total)} free it is up to {format_size(ratio * total // 100)}",
+    )
+
+
 def _group_notes(
     groups: tuple[MemoryGroup, ...], values: Mapping[str, int], here: int
 ) -> tuple[str, ...]:
     """What all thresholds mean in the smallest group: at most that share of its own memory."""
-    if not groups:
-        return ()
     least = min(groups, key=lambda group: group.limit_bytes)
     own = group_thresholds(values, here, least.limit_bytes)
     return (

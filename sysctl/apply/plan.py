@@ -280,4 +280,4 @@ def _fstab_text(system: System, advice: MountAdvice) -> str:
     try:
         return fstab_text(here, fstab_options(here))
     except InexpressibleError:
-        return f"{mount_options(advice)} (no single line for {advice.target} is there to be shown)"
+        return f"{mount_options(advice)} (fstab has no single line for {advice.target})"

@@ -263,7 +263,11 @@ class NewSlice:
 
 def _move_to_parent(system: System, group: str) -> None:
     for pid in system.read(f"{group}/cgroup.procs").split():
-        system.write(f"{Path(group).parent}/cgroup.procs", pid)
+        try:
+            system.write(f"{Path(group).parent}/cgroup.procs", pid)
+        except HostError:
+            if system.exists(f"/proc/{pid}"):  # else it has ended meanwhile
+                raise
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from sysctl.host.system import HostError, System
 
 
 def limited_groups(system: System) -> tuple[MemoryGroup, ...]:
-    """Every version 2 group with processes and a limit below the host's memory, by its own limit.
+    """Every version 2 group with a limit below the host's memory, by its own limit.
 
-    The paths are those below the mount of the hierarchy. Empty where groups do not limit dirty
-    pages.
+    One without processes counts: a drained node's pods come back to it. The paths are those below
+    the mount of the hierarchy. Empty where groups do not limit dirty pages.
     """
     mounts = [mount for mount in system.mounts() if mount.fstype == "cgroup2"]
     if not mounts or not has_dirty_limits(system):
@@ -36,11 +36,7 @@ def limited_groups(system: System) -> tuple[MemoryGroup, ...]:
 
 
 def _limit(system: System, folder: str) -> int | None:
-    """The tighter of a group's two limits; None without one, or when it is empty or gone."""
+    """The tighter of a group's two limits; None without one, or when the group is gone."""
     with contextlib.suppress(HostError):
-        if system.exists(f"{folder}/cgroup.events"):
-            events = system.read(f"{folder}/cgroup.events").splitlines()
-            if "populated 0" in events:
-                return None
         return min(limits_at(system, folder, V2_FILES), default=None)
     return None

@@ -75,7 +75,7 @@ def fstab_line(mount: MountAdvice) -> FstabLine:
     for path, begins in ((line.source, ("/", *_NAMED)), (mount.target, "/")):
         printable_text(path, "device or mount point", escaped="\t\n")
         if not path.startswith(begins):  # `#` would make it a comment
-            raise InexpressibleError(f"{quoted(path)} is not a device or mount point that fstab can name")
+            raise InexpressibleError(f"{quoted(path)} is not a path or device that fstab can name")
     if not _FILESYSTEM.fullmatch(line.fstype):
         raise InexpressibleError(f"{quoted(line.fstype)} is no type of file system")
     _options(line.options, may_be_kept_in_fstab)

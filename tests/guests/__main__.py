@@ -6,6 +6,7 @@ The results are kept in results.json, and docs/kernels.md shows them.
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -22,8 +23,11 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         return int(arguments.do(arguments))
-    except (GuestError, KeyError, FileNotFoundError) as error:
+    except KeyError as error:
         print(f"guests: {error.args[0]}", file=sys.stderr)
+        return 2
+    except (GuestError, OSError, subprocess.CalledProcessError) as error:
+        print(f"guests: {error}", file=sys.stderr)
         return 1
 
 
@@ -76,17 +80,18 @@ def _all(arguments: argparse.Namespace) -> int:
         runs = [
             pool.submit(run_features, guest, arguments.features, results.keep) for guest in guests
         ]
-        is_good = [_is_good(run) for run in runs]
+        is_good = [_is_good(guest, run) for guest, run in zip(guests, runs)]
     results.write_docs("matrix", results.matrix())
     return int(not all(is_good))
 
 
-def _is_good(run: Future[GuestResult]) -> bool:
-    """Whether all passed on one guest. One that fails loses no other's results."""
+def _is_good(guest: Guest, run: Future[GuestResult]) -> bool:
+    """Whether all passed on one guest. One that fails loses its own results, and no other's."""
     try:
         result = run.result()
-    except GuestError as error:
-        print(f"guests: {error}", file=sys.stderr)
+    except Exception as error:
+        print(f"guests: {guest.name}: {type(error).__name__}: {error}", file=sys.stderr)
+        results.forget(guest)
         return False
     print(results.summary(result), flush=True)
     return not result.has_failed

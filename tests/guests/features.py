@@ -62,13 +62,15 @@ FEATURES = (
     Feature("causes of waits", _root("causes")),
     Feature("requests of disks", _root("block")),
     Feature("filters by command and control group", _root("filters")),
-    Feature("lab", _root("lab")),
+    Feature("lab", _root("lab"), needs_probes=False),
     Feature("sweep", _root("sweep")),
     Feature("apply and its files", _root("apply"), needs_probes=False),
     Feature("SIGKILL at any moment", _root("kill_proof")),
-    Feature("systemd: apply --for, sysctl.d, reload, re-exec", _guest("systemd")),
-    Feature("NVMe disks, udev rules", _guest("nvme")),
-    Feature("device mapper and LVM", _guest("device_mapper")),
+    Feature(
+        "systemd: apply --for, sysctl.d, reload, re-exec", _guest("systemd"), needs_probes=False
+    ),
+    Feature("NVMe disks, udev rules", _guest("nvme"), needs_probes=False),
+    Feature("device mapper and LVM", (*_guest("device_mapper"), *_root("compiler_mounts"))),
     Feature("io.max, groups with a memory limit", _guest("groups")),
     Feature("reboot and power cut", _host("reboot"), where=Where.ON_HOST, needs_probes=False),
     Feature(
@@ -76,5 +78,6 @@ FEATURES = (
         _host("package"),
         where=Where.ON_HOST,
         guests=("debian13-6.12",),
+        needs_probes=False,
     ),
 )

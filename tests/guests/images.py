@@ -30,6 +30,7 @@ INSTALLED = "/opt/writewise"
 #: All that decides what tools/setup installs.
 SETUP_FILES = ("tools/setup", "profiler/packages.tsv", "setup.py", "pyproject.toml")
 DISK_BYTES = 12 << 30
+MADE_ANEW_S = 30 * 24 * 3600
 KEPT_UNUSED_S = 7 * 24 * 3600
 #: What the kernel needs to find its root file system under QEMU.
 INITRAMFS_MODULES = ("virtio_pci", "virtio_blk", "ext4")
@@ -96,7 +97,7 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
     kind = name.rpartition("-")[0]
     with _locked(cache() / f"{kind}.lock"):
         folder = cache() / name
-        if folder.is_dir():
+        if folder.is_dir() and not _is_outdated(folder):
             os.utime(folder)
             return folder
         unfinished = Path(tempfile.mkdtemp(prefix=f"{kind}-", suffix=".unfinished", dir=cache()))
@@ -104,11 +105,18 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
         print(f"guests: making {folder}", flush=True)
         try:
             make(unfinished)
+            shutil.rmtree(folder, ignore_errors=True)
             unfinished.rename(folder)
             _remove_unused(kind)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         return folder
+
+
+def _is_outdated(folder: Path) -> bool:
+    """Whether the archive, with its newest kernel, may have moved on since the folder was made."""
+    made_s = min(path.stat().st_mtime for path in folder.iterdir())
+    return time.time() - made_s > MADE_ANEW_S
 
 
 def _remove_unused(kind: str) -> None:

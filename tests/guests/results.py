@@ -35,10 +35,22 @@ def keep(result: GuestResult) -> None:
 
 def _keep(result: GuestResult) -> None:
     kept = load()
-    former = kept.get(result.guest, {"features": {}})
+    former = kept.get(result.guest, {})
+    if former.get("kernel") != result.kernel:  # of another image: its results are void
+        former = {"features": {}}
     document = result.to_json()
     document["features"] = {**former["features"], **document["features"]}
     kept[result.guest] = document
+    _write(kept)
+
+
+def forget(guest: Guest) -> None:
+    """Drop a guest's results: none holds for one that does not even boot."""
+    with _LOCK:
+        _write({name: found for name, found in load().items() if name != guest.name})
+
+
+def _write(kept: dict[str, Any]) -> None:
     FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
 
 

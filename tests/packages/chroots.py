@@ -7,16 +7,12 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.guests.images import ENTER
+
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
 BASES = REPOSITORY / "build/chroots"
 SUITES = ("bookworm", "trixie")
-#: Its copies of others' mounts would keep volumes busy while it works.
-_MMDEBSTRAP = """
-awk '{print $2}' /proc/self/mounts | grep -v -E '^/($|proc|sys|dev)' | sort -r |
-    while read -r mount; do umount -l "$mount" || true; done
-exec mmdebstrap --mode=root --variant=minbase "$1" "$2"
-"""
 
 
 @dataclass
@@ -65,7 +61,7 @@ def base(suite: str) -> Path:
         BASES.mkdir(parents=True, exist_ok=True)
         half = BASES / f"{suite}.half"
         subprocess.run(["rm", "-rf", "--one-file-system", half], check=True)
-        command = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", _MMDEBSTRAP]
-        subprocess.run([*command, "-", suite, half], check=True)
+        command = [ENTER, "-", "mmdebstrap", "--mode=root", "--variant=minbase", suite, half]
+        subprocess.run(command, check=True)
         half.rename(path)
     return path

@@ -166,6 +166,23 @@ def test_what_cannot_be_restored_stops_the_package(step, installed):
     after.check(f"test -d /trial; test -e {JOURNAL}; writewise --version")
 
 
+BROKEN = "echo 'import no_such_module' >/usr/lib/writewise/lib/profiler/cli/main.py"
+
+
+def test_an_upgrade_mends_a_program_that_does_not_start(installed):
+    out, after = installed.check(f"{KILLED} {BROKEN}; {UPGRADE}")
+    assert "the installed version does not start: run 'writewise rollback --interrupted'" in out
+    out, _ = after.check(f"writewise rollback --interrupted; test ! -e /trial; test ! -e {JOURNAL}")
+    assert "restored: " in out
+
+
+def test_a_removal_of_a_program_that_does_not_start_keeps_the_journal(installed):
+    done, after = installed.run(f"{KILLED} {BROKEN}; apt-get -y remove writewise")
+    assert done.returncode
+    assert "does not start, and /var/lib/writewise has a journal" in done.stdout
+    after.check(f"test -d /trial; test -e {JOURNAL}")
+
+
 def test_a_removal_restores_and_says_what_stays(upgraded):
     _, before = upgraded.check(f"{KILLED} {KEPT} {INSTALL_RECOVERY} test -L {UNIT_LINK}")
     out, after = before.check("apt-get -y remove writewise")

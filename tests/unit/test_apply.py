@@ -343,7 +343,7 @@ def test_the_plan_tells_the_bytes_and_who_else_sets_it(system):
     assert (dirty.present_bytes, dirty.new_bytes) == (dirtyable * 20 // 100, dirtyable * 60 // 100)
     assert background.new_bytes == dirtyable * 5 // 100
     assert [each.path for each in dirty.others] == ["/etc/sysctl.d/99-zz.conf"]
-    assert plan.mount.fstab.startswith("nosuid,noatime (no single line for /")
+    assert plan.mount.fstab.startswith("nosuid,noatime (fstab has no single line for /")
     target = plan.mount.target
     system.put("/etc/fstab", f"# mine\nUUID=1 {target} xfs nosuid,relatime,nofail 0 2\n")
     line = f"UUID=1 {target} xfs nosuid,nofail,noatime 0 2"

@@ -14,6 +14,7 @@ from profiler.cli import main
 from profiler.report.applying import print_plan
 from sysctl.apply.amount import fit
 from sysctl.apply.plan import plan_of
+from sysctl.forms import CONTAINERS
 from sysctl.host.host import state_directory
 from sysctl.host.sysctls import dirtyable_bytes, read_total_bytes
 from sysctl.host.system import HostError
@@ -25,6 +26,7 @@ GIB = 2**30
 #: 60 % and 5 % of the 4 GiB (4,294,963,200 bytes) with which the recommendation was measured.
 DIRTY, BACKGROUND = 2576982016, 214749184
 BYTES = {"vm.dirty_bytes": DIRTY, "vm.dirty_background_bytes": BACKGROUND}
+WARNING = f"bytes are {CONTAINERS}"
 UNMEASURED = (
     "measured with 4.00 GiB of dirtyable memory, and this host has 20.0 GiB: nothing was measured "
     "on such a host"
@@ -126,7 +128,7 @@ def test_bytes_are_the_amount_wherever_they_were_measured(system):
     evidence = replace(SYSCTLS.evidence, dirtyable_bytes=0)
     plan = plan_of(system, replace(SYSCTLS, sysctls=advices, evidence=evidence))
     assert values(plan) == BYTES
-    assert plan.fitted.unmeasured.startswith("measured with an amount that is not known of")
+    assert plan.fitted.unmeasured.startswith("measured with an unknown amount of")
 
 
 def test_a_host_of_the_same_size_is_the_same_however_busy_it_is(system):
@@ -142,10 +144,11 @@ def test_a_host_of_the_same_size_is_the_same_however_busy_it_is(system):
 
 def test_an_amount_below_the_present_threshold_is_said_to_be(system):
     assert plan_of(system, SYSCTLS).notes == (
+        WARNING,
         "vm.dirty_bytes: the measured 2.40 GiB is less than the present 4.00 GiB of this host, so "
         "writers would wait earlier than now",
     )
-    assert plan_of(system.set_memory(6 * GIB), SYSCTLS).notes == ()
+    assert plan_of(system.set_memory(6 * GIB), SYSCTLS).notes == (WARNING,)
 
 
 def test_as_ratio_takes_the_percentage_and_is_still_unmeasured(system):
@@ -170,7 +173,24 @@ def test_bytes_become_ratios_on_the_same_memory_where_containers_have_limits(sys
     for as_ratio in (False, True):
         fitted = fit(system, change, as_ratio=as_ratio)
         assert fitted.change.sysctl_values == SYSCTLS.sysctl_values
-        assert (fitted.unmeasured, len(fitted.notes)) == ("", 1)
+        assert fitted.unmeasured == ""
+        in_group, later = fitted.notes
+        assert in_group.startswith("control groups here") and later.startswith(
+            "60% of the 4.00 GiB"
+        )
+
+
+def test_one_percent_is_taken_where_the_amount_is_that_but_for_rounding(system):
+    limited(system.set_memory(100 * DIRTY + 50 * 2**20))
+    assert values(plan_of(system, SYSCTLS))["vm.dirty_ratio"] == 1
+
+
+def test_no_percentage_is_offered_where_bytes_were_recommended(system):
+    limited(system.set_memory(GIB))
+    advices = tuple(SysctlAdvice(name, value, 0, "measured") for name, value in BYTES.items())
+    with pytest.raises(HostError) as refused:
+        plan_of(system, replace(SYSCTLS, sysctls=advices))
+    assert refused.value.hint == "run a sweep on this host"
 
 
 def test_a_percentage_never_rounds_up_to_more_at_risk(system):

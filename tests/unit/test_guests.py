@@ -59,14 +59,19 @@ def test_results_of_one_feature_leave_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(results, "FILE", tmp_path / "results.json")
-    for name, passed in (("lab", 5), ("sweep", 7), ("lab", 6)):
+    for name, passed in (("causes of waits", 5), ("sweep", 7), ("causes of waits", 6)):
         feature = {name: FeatureResult(passed, 0, (), 1.0)}
         results.keep(GuestResult("debian12-6.1", "6.1.0-1", 40.0, feature))
     kept = json.loads(results.FILE.read_text())["debian12-6.1"]["features"]
-    assert {name: each["passed"] for name, each in kept.items()} == {"lab": 6, "sweep": 7}
-    row = next(line for line in results.matrix().splitlines() if line.startswith("| lab |"))
-    assert row.startswith("| lab | 6 pass | not run yet |")
+    assert {name: each["passed"] for name, each in kept.items()} == {
+        "causes of waits": 6,
+        "sweep": 7,
+    }
+    row = next(line for line in results.matrix().splitlines() if line.startswith("| causes"))
+    assert row.startswith("| causes of waits | 6 pass | not run yet |")
     assert Role.REFUSED in {guest.role for guest in GUESTS} and "refused" in row
+    results.keep(GuestResult("debian12-6.1", "6.1.0-2", 40.0, {}))
+    assert "6 pass" not in results.matrix(), "another kernel's results are void"
 
 
 def test_an_image_is_named_by_what_it_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:

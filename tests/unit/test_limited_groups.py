@@ -30,6 +30,12 @@ def test_the_tighter_limit_of_each_group_counts(tmp_path):
     ]
 
 
+def test_a_group_without_processes_counts(tmp_path):
+    """A drained node's pods come back."""
+    drained = {"kubepods.slice/memory.max": str(GIB), "kubepods.slice/cgroup.events": "populated 0"}
+    assert found(tmp_path, drained) == (MemoryGroup(2, "/kubepods.slice", GIB),)
+
+
 def test_the_namespace_of_a_container_has_its_limit_at_the_root(tmp_path):
     assert found(tmp_path, {"memory.max": str(GIB)}) == (MemoryGroup(2, "/", GIB),)
 
@@ -40,9 +46,8 @@ def test_the_namespace_of_a_container_has_its_limit_at_the_root(tmp_path):
         {},
         {"task/memory.max": "max", "task/memory.high": "max"},
         {"task/memory.max": str(9 * GIB)},
-        {**TASK, "ecs/task/cgroup.events": "populated 0\nfrozen 0\n"},
     ],
-    ids=["none", "max", "above the host", "empty"],
+    ids=["none", "max", "above the host"],
 )
 def test_what_limits_no_dirty_pages_does_not_count(tmp_path, files):
     assert found(tmp_path, files) == ()

@@ -13,7 +13,7 @@ fail() {
     exit 1
 }
 
-has_journal() { [ -n "$(find "$state" -name '*.journal' 2>/dev/null)" ]; }
+has_journal() { [ -n "$(find "$state/" -name '*.journal' 2>/dev/null)" ]; }
 
 # Each writer holds an flock that the kernel drops with it.
 wait_for_writers() {
@@ -27,8 +27,21 @@ wait_for_writers() {
     done
 }
 
+can_run() { "$program" --version >/dev/null 2>&1; }
+
+# The new version mends a program that does not start, and restores when it is next used.
+restore_interrupted_if_possible() {
+    if has_journal && ! can_run; then
+        say "the installed version does not start: run 'writewise rollback --interrupted' after the upgrade" >&2
+        return 0
+    fi
+    restore_interrupted
+}
+
 restore_interrupted() {
     has_journal || return 0
+    can_run ||
+        fail "the installed version does not start, and $state has a journal"             "install a version that starts, or write back the originals in $state/*.journal by hand and delete these files; then try again"
     "$program" rollback --interrupted ||
         fail "cannot restore what a killed run left" \
             "fix the cause above, or give the change up by 'writewise rollback --give-up'; then try again"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,15 @@ import pytest
 from profiler.lab import lab
 from sysctl.host.sysctls import read_writeback
 from sysctl.results import load
-from tests.guests.inside.volumes import MIB, NVME, TIMEOUT_S, formatted, run, sweep
+from tests.guests.inside.volumes import (
+    MIB,
+    NVME,
+    TIMEOUT_S,
+    formatted,
+    recommended_knobs,
+    run,
+    sweep,
+)
 from tests.root.labs import (
     SMALL,
     SYSTEM,
@@ -75,6 +84,11 @@ def slow(delay_ms: int) -> str:
     return f"0 {VOLUME_SECTORS} delay {NVME} 0 0 {NVME} 0 {delay_ms}"
 
 
+def flaky() -> str:
+    """All right for a second, then no write succeeds for a second, and so on."""
+    return f"0 {VOLUME_SECTORS} flakey {NVME} 0 1 1 1 error_writes"
+
+
 def failing() -> str:
     return f"0 {VOLUME_SECTORS} error"
 
@@ -126,6 +140,56 @@ def test_time_for_a_slow_device_is_found(tmp_path: Path) -> None:
     assert waited_ns >= 0.9 * requests * delay_ms * 1e6
 
 
+def test_writes_that_a_flaky_device_fails_are_counted_as_failed(tmp_path: Path) -> None:
+    """O_DIRECT writes into blocks that are there, over several of its seconds up and down."""
+    script = """
+import mmap, os, sys, time
+block, failed, path = mmap.mmap(-1, 4096), 0, sys.argv[1]
+descriptor = os.open(path, os.O_WRONLY | os.O_DIRECT)
+for at in range(60):
+    try:
+        os.pwrite(descriptor, block, 4096 * at)
+    except OSError:
+        failed += 1
+    time.sleep(0.1)
+print(failed)
+"""
+    with mapped(linear()), formatted(f"/dev/mapper/{NAME}", tmp_path / "volume") as target:
+        file = target / "file"
+        file.write_bytes(bytes(60 * 4096))
+        run("sync")
+        become(flaky())
+        writer = (sys.executable, "-c", script, file)
+        done = writewise("profile", "--json", "--output", tmp_path / "report", "--", *writer)
+        become(linear())
+    assert 0 < int(done.stdout) < 60, done.stderr
+    [counted] = [
+        each
+        for each in json.loads((tmp_path / "report").read_text())["findings"]
+        if each["label"] == "num_write"
+    ]
+    assert counted["failed"] == int(done.stdout)
+
+
+def test_knobs_of_a_logical_volume_are_applied_and_rolled_back(tmp_path: Path) -> None:
+    """Its read-ahead is its own; the scheduler belongs to the disks below, and is left out."""
+    with logical_volume() as device, formatted(device, tmp_path / "volume") as target:
+        node = Path(device).resolve()
+        queue = Path(f"/sys/block/{node.name}/queue/read_ahead_kb")
+        before = queue.read_text()
+        knobs = {"queue/read_ahead_kb": "256", "queue/scheduler": "mq-deadline"}
+        present = {"queue/read_ahead_kb": before.strip(), "queue/scheduler": "none"}
+        names = {"device": str(node), "name": node.name, "serial": "", "wwid": ""}
+        file = recommended_knobs(target, knobs, present, tmp_path, **names)
+        done = writewise("apply", file, "--yes", timeout=TIMEOUT_S)
+        assert done.returncode == 0, done.stderr
+        assert queue.read_text() == "256\n"
+        assert "scheduler" in done.stdout + done.stderr
+        assert writewise("verify", "--applied", timeout=TIMEOUT_S).returncode == 0
+        assert writewise("rollback", timeout=TIMEOUT_S).returncode == 0
+        assert queue.read_text() == before
+
+
 def test_a_device_that_begins_to_fail_ends_the_sweep_and_the_host_is_restored(
     source: lab.Lab, tmp_path: Path
 ) -> None:
@@ -159,16 +223,3 @@ def wait_for_change(process: subprocess.Popen[str], before: object) -> None:
     while read_writeback(SYSTEM) == before:
         assert process.poll() is None and time.monotonic() < deadline_s
         time.sleep(0.05)
-
-
-def test_the_mapping_can_be_made_while_the_compiler_runs(tmp_path: Path) -> None:
-    """The compiler's mount namespace must not keep an unmounted volume's device in use."""
-    with mapped(linear()) as device:
-        with formatted(device, tmp_path / "volume"):
-            profiler = subprocess.Popen(
-                command("profile", "--", "sleep", "5"), stderr=subprocess.PIPE
-            )
-            time.sleep(1)
-        run("dmsetup", "remove", NAME)
-        run("dmsetup", "create", NAME, "--table", linear())
-        profiler.communicate(timeout=TIMEOUT_S)

@@ -13,6 +13,7 @@ from tests.root.labs import SYSTEM, guarded, writewise
 from tests.unit.studies import Study, ratio
 
 WANTED = {"vm.dirty_ratio": 61, "vm.dirty_background_ratio": 7}
+PULL = ("s3://bucket/prefix", "/root", "--no-sign-request")
 OLDEST = "Linux 6.1"
 
 
@@ -25,8 +26,13 @@ def test_doctor_names_what_is_missing_and_the_oldest_kernel() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("profile", "--", "true"), ("sweep", "s3://bucket/prefix", "/root", "--no-sign-request")],
-    ids=["profile", "sweep"],
+    [
+        ("profile", "--", "true"),
+        ("pull", *PULL),
+        ("sweep", *PULL),
+        ("demo",),
+    ],
+    ids=["profile", "pull", "sweep", "demo"],
 )
 def test_what_loads_probes_is_refused_before_anything_is_changed(
     arguments: tuple[str, ...],

@@ -56,9 +56,16 @@ def sweep(
 
 
 def recommended_knobs(
-    target: Path, knobs: Mapping[str, str], present: Mapping[str, str], folder: Path
+    target: Path,
+    knobs: Mapping[str, str],
+    present: Mapping[str, str],
+    folder: Path,
+    **identity: str,
 ) -> Path:
-    """Write a recommendation of these knobs alone for the NVMe disk below `target`."""
+    """Write a recommendation of these knobs alone for the NVMe disk below `target`.
+
+    `identity` names another disk: its device, name, serial and wwid.
+    """
     document = change_of(advise(Study().tried(ratio(60), 3.6).results)).to_json()
     document["sysctls"] = []
     document["disk"] = {
@@ -69,6 +76,7 @@ def recommended_knobs(
             for name, value in knobs.items()
         ],
         **{"name": "nvme0n1", "serial": NVME_SERIAL, "wwid": ""},
+        **identity,
     }
     return written(document, folder)
 

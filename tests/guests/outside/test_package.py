@@ -75,6 +75,8 @@ def test_the_main_job(installed: Machine) -> None:
         assert "vm.dirty_ratio = 40" in in_force(installed)
         writewise(installed, "verify", "--applied")
         writewise(installed, "rollback")
+        assert "16777216" in installed.run("sysctl", "vm.dirty_bytes").stdout
+        assert "nothing is applied" in writewise(installed, "status")
     finally:
         kept = ("vm.dirty_ratio=20", "vm.dirty_background_ratio=10")
         installed.run("sysctl", "-q", "-w", *kept)

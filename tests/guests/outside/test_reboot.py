@@ -72,9 +72,12 @@ def test_what_is_persisted_survives_a_reboot(machine: Machine) -> None:
     assert in_force(machine) == originals
 
 
-def test_what_is_applied_without_persist_ends_with_the_boot(machine: Machine) -> None:
+@pytest.mark.parametrize("options", [(), ("--for", "1h")], ids=["to stay", "for an hour"])
+def test_what_is_applied_without_persist_ends_with_the_boot(
+    machine: Machine, options: tuple[str, ...]
+) -> None:
     originals = in_force(machine)
-    apply(machine)
+    apply(machine, *options)
     machine.reboot()
     assert in_force(machine) == originals
     verified = machine.run("writewise", "verify", "--applied", check=False, timeout_s=TIMEOUT_S)
