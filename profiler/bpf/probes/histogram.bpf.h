@@ -2,6 +2,7 @@
 #define EXPONENT_MAX     41 /* calls of 2^42 ns and more go into the last bucket */
 #define SUB_BUCKETS_LOG2 4
 #define SUB_BUCKETS      (1 << SUB_BUCKETS_LOG2)
+#define INDEX_MASK       1023
 
 static __always_inline u32 log2_of(u64 value) {
     u32 log2 = 0;
@@ -35,9 +36,15 @@ static __always_inline u32 bucket_of(u64 latency_ns) {
  * compiler knows nothing of a value after a barrier: the first one keeps it from moving the check
  * out of a loop, the second from adding up the address before the check. 64 bits, so that what is
  * checked is what is used, and no shorter copy of it.
+ *
+ * Such a kernel also follows a branch that is never taken, if the constant is on the left side
+ * (16 > latency_ns, where latency_ns >= 256), with a lower bound above the upper one, and then
+ * takes the address for any number. The mask makes it compute both bounds anew.
  */
 static __always_inline u64 *bucket_at(u64 *buckets, u64 index) {
+    _Static_assert(BUCKET_COUNT - 1 <= INDEX_MASK, "the mask changes an index");
     asm volatile("" : "+r"(index));
+    index &= INDEX_MASK;
     if (index >= BUCKET_COUNT)
         return NULL;
     asm volatile("" : "+r"(index));
