@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.guests import cost, results
 from tests.guests.catalogue import GUESTS, Guest, Role, guest_of
 from tests.guests.images import bootable
-from tests.guests.machine import GuestError, booted
+from tests.guests.machine import GuestError, booted, stop_all
 from tests.guests.running import GuestResult, run_features, run_tests
 
 
@@ -26,6 +26,8 @@ def main() -> int:
     except KeyError as error:
         print(f"guests: {error.args[0]}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     except (GuestError, OSError, subprocess.CalledProcessError) as error:
         print(f"guests: {error}", file=sys.stderr)
         return 1
@@ -80,7 +82,12 @@ def _all(arguments: argparse.Namespace) -> int:
         runs = [
             pool.submit(run_features, guest, arguments.features, results.keep) for guest in guests
         ]
-        is_good = [_is_good(guest, run) for guest, run in zip(guests, runs)]
+        try:
+            is_good = [_is_good(guest, run) for guest, run in zip(guests, runs)]
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop_all()
+            raise
     results.write_docs("matrix", results.matrix())
     return int(not all(is_good))
 

@@ -7,6 +7,7 @@ import shlex
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,18 @@ KERNEL_COMMAND_LINE = "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=
 _CPUS = ("-accel", "tcg,thread=single", "-smp", "2")
 #: The guest's clock is the number of instructions: 2 ns each, whatever else the host does.
 _COUNTING_CPU = ("-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=1,sleep=off")
+
+
+#: Those that run, and whether no more are to be booted.
+_running: set[Machine] = set()
+_is_stopping = threading.Event()
+
+
+def stop_all() -> None:
+    """End every guest, so that whoever waits for one sees it end."""
+    _is_stopping.set()
+    for machine in list(_running):
+        machine.kill()
 
 
 class GuestError(Exception):
@@ -65,6 +78,7 @@ class Machine:
         """
         started_s = time.monotonic()
         self._port = _free_port()
+        _running.add(self)
         self._qemu = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL)
         self.wait()
         self.boot_s = time.monotonic() - started_s
@@ -89,7 +103,7 @@ class Machine:
         """Wait until the guest takes commands; also while it reboots."""
         deadline_s = time.monotonic() + BOOT_TIMEOUT_S
         while time.monotonic() < deadline_s:
-            if not self._qemu or self._qemu.poll() is not None:
+            if _is_stopping.is_set() or not self._qemu or self._qemu.poll() is not None:
                 raise GuestError(f"QEMU of {self.guest.name} ended: {self._last_words()}")
             if self.run("true", check=False, timeout_s=30).returncode == 0:
                 return
@@ -174,6 +188,7 @@ class Machine:
 
     def kill(self) -> None:
         """End QEMU at once; also when it has ended already."""
+        _running.discard(self)
         if self._qemu:
             self._qemu.kill()
             self._qemu.wait()

@@ -24,6 +24,7 @@ _FEATURE_TIMEOUT_S = 3600
 _REPORT = "/tmp/report.xml"
 #: pytest's exit codes after which its report has every test: all passed, or some failed.
 _RAN = (0, 1)
+_SSH_FAILED = 255
 _PYTEST = ("-q", "-p", "no:cacheprovider", "--durations=10")
 
 
@@ -103,7 +104,10 @@ def _in_guest(machine: Machine, feature: Feature) -> FeatureResult:
     try:
         machine.run("rm", "-f", _REPORT)  # of the feature before
         done = machine.run(*command, *feature.tests, check=False, timeout_s=_FEATURE_TIMEOUT_S)
-    except GuestError as error:  # it hangs: the features that follow get it afresh
+        if done.returncode == _SSH_FAILED:
+            raise GuestError(f"{machine.guest.name}: the connection was lost")
+    except (GuestError, subprocess.CalledProcessError) as error:
+        # it hangs or has crashed: the features that follow get it afresh
         print(error, flush=True)
         machine.power_cut()
         return FeatureResult(0, 1, (), round(time.monotonic() - started_s, 1))
