@@ -87,6 +87,23 @@ def test_a_slice_is_journaled_before_it_is_made_and_stopped_by_a_restore(tmp_pat
     assert system.commands[-1] == ["systemctl", "stop", UNIT]
 
 
+def test_a_process_that_has_ended_does_not_stop_a_restore(tmp_path: Path) -> None:
+    """As a worker between the look at the group and the move out of it."""
+    system, host = make(tmp_path, V2, booted=True)
+    plan_cap(host, "7:3", 1000, 30)
+    system.put("/proc/13/stat", "")
+    tried: list[str] = []
+
+    def write(path: str, text: str) -> None:
+        tried.append(text)
+        if text == "12":
+            raise HostError("No such process", "")
+
+    system.write = write  # type: ignore[method-assign]
+    assert Host(tmp_path / "state", "lab", system).restore() == [f"no control group {UNIT}"]
+    assert tried == ["12", "13"]
+
+
 def test_a_slice_that_was_never_made_is_no_matter(tmp_path: Path) -> None:
     system, _ = make(tmp_path, V2, booted=True)
     NewSlice(UNIT, f"/cg/{UNIT}").undo(system)
