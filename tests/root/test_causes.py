@@ -16,6 +16,7 @@ from profiler.bpf.probes.waits import StallStats
 from profiler.lab import lab
 from profiler.session import ProfileSession
 from sysctl.host.host import Host
+from tests.root import groups
 from tests.root.hosts import SLOWNESS, is_emulated
 from tests.root.labs import MIB, SMALL, guarded
 from tests.root.profiling import contract, run
@@ -42,22 +43,32 @@ class Run:
         return part_ns / self.stats.latency_total_ns
 
 
+@dataclass(frozen=True)
+class Volume:
+    """A lab's, and the words that start a program within its cap (version 2 of control groups)."""
+
+    path: Path
+    within_cap: list[str]
+
+
 @pytest.fixture
-def volume(tmp_path: Path) -> Iterator[Path]:
+def volume(tmp_path: Path) -> Iterator[Volume]:
     with guarded(tmp_path), lab.running(replace(SMALL, rate_bytes_per_s=RATE_BYTES_PER_S)) as slow:
-        yield Path(slow.destination)
+        words = groups.inside(slow.cap.group) if slow.cap.group else []
+        yield Volume(Path(slow.destination), words)
 
 
 @pytest.fixture
-def tight(volume: Path) -> Iterator[Path]:
+def tight(volume: Volume) -> Iterator[Volume]:
     with Host.exclusive("causes", "test") as host:
         host.set_writeback(TIGHT)
         yield volume
 
 
-def measure(volume: Path, mode: str, amount: int) -> Run:
-    with ProfileSession(contract(volume)) as session:
-        told = json.loads(run(session, sys.executable, "-BS", PROGRAM, mode, volume / mode, amount))
+def measure(volume: Volume, mode: str, amount: int) -> Run:
+    program = (sys.executable, "-BS", PROGRAM, mode, volume.path / mode, amount)
+    with ProfileSession(contract(volume.path)) as session:
+        told = json.loads(run(session, *volume.within_cap, *program))
         snapshot = session.snapshot()
     assert snapshot.losses.total == 0
     stats = snapshot.stats[0]
@@ -71,14 +82,14 @@ def measure(volume: Path, mode: str, amount: int) -> Run:
     return Run(**told, stats=stats, stall=snapshot.stall, writers=snapshot.writers)
 
 
-def test_a_burst_below_freerun_is_not_throttled(volume: Path) -> None:
+def test_a_burst_below_freerun_is_not_throttled(volume: Volume) -> None:
     seen = measure(volume, "burst", 192)
     assert seen.share(seen.stats.throttled_ns) < 0.02
     assert seen.stats.on_cpu_ns == pytest.approx(seen.on_cpu_s * 1e9, rel=0.15)
     assert seen.writers == 1
 
 
-def test_a_burst_far_above_freerun_is_throttling_and_copying(tight: Path) -> None:
+def test_a_burst_far_above_freerun_is_throttling_and_copying(tight: Volume) -> None:
     seen = measure(tight, "burst", BURST_MIB)
     explained_s = (seen.stats.throttled_ns + seen.stats.on_cpu_ns) / 1e9
     queued_s = seen.stats.queued_ns / 1e9  # what else runs on the host is not the test's matter
@@ -89,9 +100,9 @@ def test_a_burst_far_above_freerun_is_throttling_and_copying(tight: Path) -> Non
     assert seen.stall.total_ns > 0.9 * seen.stall.planned_ns
 
 
-def test_synchronous_writes_wait_for_the_device(tight: Path) -> None:
+def test_synchronous_writes_wait_for_the_device(tight: Volume) -> None:
     """Into blocks that are there: to extend a file waits for the journal too, which is a sleep."""
-    with (tight / "dsync").open("wb") as file:
+    with (tight.path / "dsync").open("wb") as file:
         file.write(bytes(300 * 4096))
         os.fsync(file.fileno())
     seen = measure(tight, "dsync", 300)
@@ -100,10 +111,10 @@ def test_synchronous_writes_wait_for_the_device(tight: Path) -> None:
     assert seen.share(seen.stats.sleeping_ns) < 0.1
 
 
-def test_writers_of_one_inode_wait_for_its_lock(tight: Path) -> None:
+def test_writers_of_one_inode_wait_for_its_lock(tight: Volume) -> None:
     apart = measure(tight, "apart", BURST_MIB * 2 // 3)
     fight = measure(tight, "fight", BURST_MIB * 2 // 3)
     assert (apart.writers, fight.writers) == (2, 2)
     # emulated CPUs take turns, so fewer calls meet
-    assert fight.share(fight.stats.sleeping_ns) > (0.05 if is_emulated() else 0.25)
+    assert fight.share(fight.stats.sleeping_ns) > (0.02 if is_emulated() else 0.25)
     assert apart.share(apart.stats.sleeping_ns) < 0.05
