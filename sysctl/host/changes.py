@@ -162,6 +162,7 @@ class NewPath:
         if self._is_out_of_reach(system):
             raise HostError(f"cannot delete {self.path}: nothing is mounted on {self.mounted_on}")
         if not system.exists(self.path):
+            self._sync(path.parent)  # gone from memory alone, where the device has failed
             return
         held = [m.target for m in system.mounts() if is_below(m.target, self.path)]
         if held:
@@ -171,8 +172,13 @@ class NewPath:
                 path.unlink()
             else:
                 shutil.rmtree(path)
-            if self.mounted_on:  # the journal is on another disk, and must not know it sooner
-                sync_directory(path.parent)
+        self._sync(path.parent)
+
+    def _sync(self, parent: Path) -> None:
+        """Bring it to the volume: the journal is on another disk, and must not know it sooner."""
+        if self.mounted_on and parent.is_dir():
+            with host_errors(f"delete {self.path}"):
+                sync_directory(parent)
 
     def _is_out_of_reach(self, system: System) -> bool:
         """A mount point that is gone (a lab's) took its volume along."""

@@ -36,6 +36,15 @@ def needs_real_cpus(claim: str) -> None:
         cannot_run_here(f"its CPUs are emulated (QEMU TCG), and {claim}")
 
 
+def runs_programs_preemptibly() -> bool:
+    """Whether a thread may lose its CPU amid a program on a system call, as on Linux 7.3.
+
+    The kernel leaves out that program's runs on that CPU until the thread goes on
+    (`trace_call_bpf_faultable()`). On Linux 6.18 it cannot happen.
+    """
+    return " trace_call_bpf_faultable\n" in Path("/proc/kallsyms").read_text()
+
+
 def has_systemd() -> bool:
     """Whether systemd is the init of this host (sd_booted(3))."""
     return Path("/run/systemd/system").is_dir()

@@ -28,7 +28,7 @@ from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import read_writeback
 from sysctl.protocol import ATTEMPTS
 from sysctl.results import load
-from tests.root.hosts import SLOWNESS
+from tests.root.hosts import SLOWNESS, is_emulated, needs_real_cpus
 from tests.root.labs import (
     MIB,
     SMALL,
@@ -43,6 +43,8 @@ from tests.root.labs import (
     writewise,
 )
 
+#: An emulated CPU pulls 5 to 10 MiB/s: the device must be slower.
+RATE_BYTES_PER_S = (2 if is_emulated() else 24) * MIB
 MOUNTS = ("--mount-options", "defaults", "noatime", "noatime,logbsize=256k,nobarrier")
 
 
@@ -63,7 +65,7 @@ def state(tmp_path, present):
 def throttled(state) -> Iterator[lab.Lab]:
     """A slow lab and settings under which its writers wait; taken back by their own journal."""
     with (
-        lab.running(replace(SMALL, rate_bytes_per_s=24 * MIB)) as slow,
+        lab.running(replace(SMALL, rate_bytes_per_s=RATE_BYTES_PER_S)) as slow,
         Host.exclusive("throttled", "test") as host,
     ):
         host.set_writeback({"vm.dirty_bytes": 8 * MIB, "vm.dirty_background_bytes": 4 * MIB})
@@ -123,6 +125,7 @@ def test_a_sweep_its_advice_and_the_snippet(throttled, tmp_path):
 
 def test_a_hopeless_candidate_is_stopped_and_leaves_nothing_on_the_volume(state, tmp_path):
     """The present settings let the pull return at once, under the other ones writers wait."""
+    needs_real_cpus("a pull there is as slow as the device")
     slow = replace(SMALL, rate_bytes_per_s=8 * MIB, object_bytes=8 * MIB)
     output = tmp_path / "results.json"
     with lab.running(slow) as made:
@@ -339,7 +342,7 @@ def test_a_volume_in_use_is_refused_with_its_user(present, tmp_path):
 
 def test_an_option_that_another_mount_namespace_keeps_is_no_valid_trial(present, tmp_path):
     before, output = host_state(), tmp_path / "r.json"
-    holder = subprocess.Popen(["unshare", "--mount", "sleep", "60"])
+    holder = subprocess.Popen(["unshare", "--mount", "sleep", str(60 * SLOWNESS)])
     try:
         time.sleep(0.2)
         mounts = ("--mount-options", "logbsize=256k")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 
@@ -207,6 +208,19 @@ def test_deleting_a_path_does_not_follow_a_symlink(tmp_path):
     NewPath(str(tmp_path / "link")).undo(System())
     assert (tmp_path / "precious" / "file").exists()
     assert not (tmp_path / "link").is_symlink()
+
+
+def test_a_path_that_is_gone_from_memory_alone_stays_in_the_journal(tmp_path, monkeypatch):
+    """A device that fails may have lost the deletion: the folder comes back with it."""
+
+    def fail(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(changes, "sync_directory", fail)
+    for folder in (tmp_path / "gone", tmp_path / "there"):
+        folder.with_name("there").mkdir(exist_ok=True)
+        with pytest.raises(HostError, match="Input/output error"):
+            NewPath(str(folder), mounted_on="/").undo(System())
 
 
 def test_the_mount_table_is_read_with_its_escapes():
