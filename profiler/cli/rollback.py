@@ -72,6 +72,21 @@ class _Taken:
 
 def _take_back(arguments: argparse.Namespace) -> _Taken:
     from profiler.lab.lab import take_back_abandoned
+
+    taken = _restore(arguments)
+    restored = len(taken.changes)
+    taken.take(partial(take_back_abandoned, dry_run=arguments.dry_run))
+    is_lab_gone = len(taken.changes) > restored
+    if taken.error is not None and is_lab_gone and not arguments.dry_run:
+        # what could not be restored may have been on the lab's volume, as after a power cut
+        again = _restore(arguments)
+        taken.changes += again.changes
+        taken.left, taken.error = again.left, again.error
+    return taken
+
+
+def _restore(arguments: argparse.Namespace) -> _Taken:
+    """What the sweep's journal has, and that of `apply`."""
     from sysctl.host.applied_host import AppliedHost
     from sysctl.host.host import WRITER, Host, state_directory
 
@@ -87,5 +102,4 @@ def _take_back(arguments: argparse.Namespace) -> _Taken:
             taken.take(partial(host.restore, give_up=give_up))
             taken.take(partial(undo, give_up=give_up))
         taken.left = [*host.left, *applied.left]
-    taken.take(partial(take_back_abandoned, dry_run=arguments.dry_run))
     return taken

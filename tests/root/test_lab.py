@@ -265,6 +265,21 @@ def test_rollback_takes_back_a_half_made_lab_and_leaves_a_whole_one():
     assert lab.down()
 
 
+def test_what_was_on_the_labs_volume_goes_with_it_after_a_power_cut(state):
+    """A boot finds the journals, but no mount, no loop device and no server."""
+    before = host_state()
+    present = lab.up(SMALL)
+    with Host.lasting("sweep", "test") as host:
+        trial = host.make_trial_directory(Path(present.destination), "left")
+    os.kill(present.server[0], signal.SIGKILL)
+    subprocess.run(["umount", present.destination], check=True)
+    done = writewise("rollback", "--interrupted")
+    assert done.returncode == 0, done.stderr
+    assert f"restored: no {trial}\n" in done.stdout
+    assert_as(before)
+    assert {path.name for path in state.iterdir()} <= {"lab.lock", "sweep.lock"}
+
+
 OWNER = """
 import signal
 from profiler.lab import lab

@@ -81,7 +81,7 @@ def test_what_is_applied_without_persist_ends_with_the_boot(
     machine.reboot()
     assert in_force(machine) == originals
     verified = machine.run("writewise", "verify", "--applied", check=False, timeout_s=TIMEOUT_S)
-    assert verified.returncode == 1
+    assert verified.returncode and "nothing is applied on this host" in verified.stderr
 
 
 def test_a_power_cut_in_the_middle_of_a_sweep_is_restored_at_boot(machine: Machine) -> None:
