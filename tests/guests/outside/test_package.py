@@ -77,7 +77,9 @@ def test_the_main_job(installed: Machine) -> None:
         writewise(installed, "advise", RESULTS, "--output-directory", FOLDER)
         file = f"{FOLDER}/recommendation.json"
         writewise(installed, "apply", file, "--yes", "--persist")
-        assert "vm.dirty_ratio = 40" in in_force(installed)
+        assert "vm.dirty_bytes = 0\n" in installed.run("sysctl", "vm.dirty_bytes").stdout
+        for each in json.loads(installed.read(file))["sysctls"]:
+            assert f"{each['name']} = {each['value']}\n" in installed.run("sysctl", "-a").stdout
         writewise(installed, "verify", "--applied")
         writewise(installed, "rollback")
         assert "16777216" in installed.run("sysctl", "vm.dirty_bytes").stdout
