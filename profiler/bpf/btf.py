@@ -172,7 +172,7 @@ class Btf:
 
 
 @functools.lru_cache(maxsize=1)
-def parsed_btf(path: Path = VMLINUX) -> Btf:
+def parsed_btf(path: Path) -> Btf:
     """`Btf.of_kernel`, parsed once until `parsed_btf.cache_clear()`: it takes 10 MiB."""
     return Btf.of_kernel(path)
 

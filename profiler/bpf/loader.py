@@ -25,7 +25,7 @@ from typing import IO, Any, Literal
 from contracts.environment import for_programs
 from contracts.errors import RequirementError, WritewiseError
 from profiler.bpf import compiler, maps
-from profiler.bpf.btf import parsed_btf
+from profiler.bpf.btf import VMLINUX, parsed_btf
 from profiler.bpf.descriptors import (
     close,
     close_attachments,
@@ -78,7 +78,7 @@ def load(
     """
     with contextlib.ExitStack() as on_failure, descriptors_left(), signals_held_back():
         with compiler or Compiler() as process:  # it starts while we look up the offsets
-            btf = parsed_btf() if any(probe.members for probe in probes) else None
+            btf = parsed_btf(VMLINUX) if any(probe.members for probe in probes) else None
             parsed_btf.cache_clear()
             here = [probe for probe in probes if is_supported(probe, btf)]
             flags = (*_COMPILER_FLAGS, *(_OPTIMISED_ONCE if simple else ()))
