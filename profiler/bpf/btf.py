@@ -30,15 +30,15 @@ _FIXED_WORDS = {1: 1, 3: 3, 14: 1, 17: 1}
 _MEMBER_WORDS = {_STRUCT: 3, _UNION: 3, _ENUM: 2, 13: 2, 15: 3, 19: 3}
 _KINDS = 32
 _HINT = "Writewise needs a kernel built with CONFIG_DEBUG_INFO_BTF, as every current one of EC2 is"
-#: The oldest kernel on which the probes were seen to work. No version is compared: what a kernel
-#: lacks is found in its BTF.
+#: The oldest kernel on which the probes were seen to work. What a kernel lacks is found in its BTF;
+#: the version decides on the hint alone.
 OLDEST_KERNEL = "Linux 6.1"
 
 
 def kernel_hint(release: str = "") -> str:
     """What to do where the kernel (`release`; else the running one) lacks what the probes need."""
     release = release or platform.release()
-    if not is_too_old(release):
+    if not _is_too_old(release):
         return (
             f"Linux {release} is not older than {OLDEST_KERNEL}, so something was renamed in it: "
             "install the newest Writewise, or boot a kernel of docs/kernels.md"
@@ -46,7 +46,7 @@ def kernel_hint(release: str = "") -> str:
     return f"Writewise's probes need {OLDEST_KERNEL} or later: boot such a kernel"
 
 
-def is_too_old(release: str) -> bool:
+def _is_too_old(release: str) -> bool:
     """Whether a release such as `5.10.0-46-amd64` comes before `OLDEST_KERNEL`."""
     oldest, found = (re.search(r"(\d+)\.(\d+)", text) for text in (OLDEST_KERNEL, release))
     return bool(oldest and found and (*map(int, found.groups()),) < (*map(int, oldest.groups()),))

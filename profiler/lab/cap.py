@@ -14,7 +14,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from sysctl.apply.units import is_run_by_systemd
 from sysctl.host.host import Host
 from sysctl.host.mount_table import Mount
 from sysctl.host.system import HostError, System
@@ -93,7 +92,7 @@ def _v2(host: Host, folder: str, device: str, rate_bytes_per_s: int, iops: int) 
 
 def _make_group(host: Host, folder: str, device: str) -> str:
     """Make a group with `io` and `memory`: without both, write-back is charged to no group."""
-    if is_run_by_systemd(host.system):
+    if host.system.is_run_by_systemd():
         unit = f"writewise_lab_{device.replace(':', '_')}.slice"
         return host.start_slice(unit, f"{folder}/{unit}", ("io", "memory"))
     for controller in ("io", "memory"):

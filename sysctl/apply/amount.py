@@ -77,7 +77,7 @@ def fit(
     recommended, groups = change.sysctl_values, limited_groups(system)
     pairs = [pair for pair in _PAIRS if {*pair} & {*recommended}]
     is_same = _is_same_host(system, change.evidence, here)
-    starves = bool(groups) and any(recommended.get(in_bytes) for _, in_bytes in pairs)
+    starves = bool(groups) and _is_in_bytes(recommended)
     if not pairs or (is_same and not starves):
         return Fitted(change, here, notes=_bytes_notes(recommended))
     values = recommended
@@ -121,7 +121,7 @@ def _is_same_host(system: System, evidence: Evidence, here_bytes: int) -> bool:
 def _check_amount(recommended: Mapping[str, int], measured: int, here: int) -> None:
     """Raise HostError where the measured amount is not known, or larger than this host's memory."""
     hint = "run a sweep on this host"
-    if not any(recommended.get(in_bytes) for _, in_bytes in _PAIRS):
+    if not _is_in_bytes(recommended):
         hint += ", or take the measured percentage with --as-ratio"
     dirty_bytes = threshold_bytes(recommended, DIRTY_PAIR, measured)
     if not measured and any(recommended.get(in_percent) for in_percent, _ in _PAIRS):
@@ -149,8 +149,9 @@ def _as_ratios(
     for pair, size_bytes in amounts.items():
         percent = int(100 * size_bytes / here + _ROUNDING)
         if pair == DIRTY_PAIR:
+            if percent < 1:
+                _check_one_percent(size_bytes, here, max_at_risk_bytes)
             values[pair[0]] = max(1, percent)
-            _check_one_percent(size_bytes, here, max_at_risk_bytes)
         elif 1 <= percent < values.get(DIRTY_PAIR[0], 101):
             values[pair[0]] = percent
         else:
@@ -159,10 +160,9 @@ def _as_ratios(
 
 
 def _check_one_percent(size_bytes: int, here: int, max_at_risk_bytes: int | None) -> None:
-    """Raise HostError where the smallest ratio is too much. Bytes would starve the groups."""
+    """Raise HostError where 1 % is more than may be at risk. Bytes would starve the groups."""
     least = here // 100
-    is_enough = 100 * size_bytes / here + _ROUNDING >= 1
-    if is_enough or least <= (max_at_risk_bytes or 0):
+    if least <= (max_at_risk_bytes or 0):
         return
     raise HostError(
         f"control groups have memory limits here, so a ratio is needed, and the smallest, 1%, is "
@@ -207,15 +207,19 @@ def _notes(
     system: System, groups: tuple[MemoryGroup, ...], written: Mapping[str, int], here: int
 ) -> tuple[str, ...]:
     """What the values that are written mean for control groups, and later on this host."""
+    if not groups:
+        return _bytes_notes(written)
     values = replace_values(read_writeback(system), written)
-    if groups:
-        return (*_group_notes(groups, values, here), *_later_notes(system, written, here))
-    return _bytes_notes(written)
+    return (*_group_notes(groups, values, here), *_later_notes(system, written, here))
 
 
 def _bytes_notes(written: Mapping[str, int]) -> tuple[str, ...]:
-    in_bytes = any(written.get(name) for _, name in _PAIRS)
-    return (f"bytes are {CONTAINERS}",) if in_bytes else ()
+    return (f"bytes are {CONTAINERS}",) if _is_in_bytes(written) else ()
+
+
+def _is_in_bytes(values: Mapping[str, int]) -> bool:
+    """Whether a threshold is set in bytes."""
+    return any(values.get(in_bytes) for _, in_bytes in _PAIRS)
 
 
 def _later_notes(system: System, written: Mapping[str, int], here: int) -> tuple[str, ...]:

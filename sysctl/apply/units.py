@@ -19,15 +19,9 @@ from sysctl.host.system import HostError, System, host_errors
 
 RECOVERY_UNIT = "writewise-recover.service"
 RECOVERY_PATH = f"/etc/systemd/system/{RECOVERY_UNIT}"
-_BOOTED = "/run/systemd/system"
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+,=-]+")
 #: What systemd takes in no path of a program (`string_is_safe()`), and what it would substitute.
 _REFUSED = set("\"'\\$")
-
-
-def is_run_by_systemd(system: System) -> bool:
-    """Whether systemd is the init of this host (sd_booted(3))."""
-    return system.exists(_BOOTED)
 
 
 def require_start_by_systemd(system: System, what: str) -> None:
@@ -35,7 +29,7 @@ def require_start_by_systemd(system: System, what: str) -> None:
 
     Raises HostError, and UntrustedError where others could change what would be started.
     """
-    if not is_run_by_systemd(system):
+    if not system.is_run_by_systemd():
         raise HostError(
             f"{what} needs systemd, which does not run this host",
             "leave the option out, and undo by `writewise rollback`",

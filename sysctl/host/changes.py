@@ -161,24 +161,21 @@ class NewPath:
         path = system.path(self.path)
         if self._is_out_of_reach(system):
             raise HostError(f"cannot delete {self.path}: nothing is mounted on {self.mounted_on}")
-        if not system.exists(self.path):
-            self._sync(path.parent)  # gone from memory alone, where the device has failed
-            return
+        with host_errors(f"delete {self.path}"):
+            if system.exists(self.path):
+                self._delete(system, path)
+            # also what is not there: on a device that failed it may be gone from memory alone
+            if self.mounted_on and path.parent.is_dir():
+                sync_directory(path.parent)  # the journal is on another disk
+
+    def _delete(self, system: System, path: Path) -> None:
         held = [m.target for m in system.mounts() if is_below(m.target, self.path)]
         if held:
             raise HostError(f"cannot delete {self.path}: {held[0]} is still mounted")
-        with host_errors(f"delete {self.path}"):
-            if path.is_symlink() or not path.is_dir():
-                path.unlink()
-            else:
-                shutil.rmtree(path)
-        self._sync(path.parent)
-
-    def _sync(self, parent: Path) -> None:
-        """Bring it to the volume: the journal is on another disk, and must not know it sooner."""
-        if self.mounted_on and parent.is_dir():
-            with host_errors(f"delete {self.path}"):
-                sync_directory(parent)
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+        else:
+            shutil.rmtree(path)
 
     def _is_out_of_reach(self, system: System) -> bool:
         """A mount point that is gone (a lab's) took its volume along."""
@@ -272,7 +269,7 @@ def _move_to_parent(system: System, group: str) -> None:
         try:
             system.write(f"{Path(group).parent}/cgroup.procs", pid)
         except HostError:
-            if system.exists(f"/proc/{pid}"):  # else it has ended meanwhile
+            if system.exists(f"/proc/{pid}"):  # a process that has ended needs no other group
                 raise
 
 

@@ -87,6 +87,10 @@ class System:
         self.root = root
         self.run = run
 
+    def is_run_by_systemd(self) -> bool:
+        """Whether systemd is the init of this host (sd_booted(3))."""
+        return self.exists("/run/systemd/system")
+
     def path(self, absolute: str) -> Path:
         """Where the host's `absolute` path is for this system."""
         return self.root / absolute.lstrip("/")

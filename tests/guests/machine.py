@@ -22,8 +22,8 @@ NVME_SERIAL = "vol0123456789abcdef"
 NVME_BYTES = 4 << 30
 #: Emulated CPUs have none of the flaws that mitigations slow them down for.
 KERNEL_COMMAND_LINE = "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off"
-
-
+#: One thread for both CPUs: with two, QEMU 7.2 hung in a breakpoint of Linux 6.1 (`int3` of a
+#: static key that the other CPU was changing).
 _CPUS = ("-accel", "tcg,thread=single", "-smp", "2")
 #: The guest's clock is the number of instructions: 2 ns each, whatever else the host does.
 _COUNTING_CPU = ("-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=1,sleep=off")

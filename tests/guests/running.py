@@ -111,11 +111,7 @@ def _in_guest(machine: Machine, feature: Feature) -> FeatureResult:
         print(error, flush=True)
         machine.power_cut()
         return FeatureResult(0, 1, (), round(time.monotonic() - started_s, 1))
-    print(done.stdout + done.stderr if done.returncode else "", end="", flush=True)
-    seconds = time.monotonic() - started_s
-    if done.returncode not in _RAN:
-        return FeatureResult(0, 1, (), round(seconds, 1))
-    return read_report(machine.read(_REPORT), seconds)
+    return _counted(done, lambda: machine.read(_REPORT), started_s)
 
 
 def _on_host(guest: Guest, feature: Feature) -> FeatureResult:
@@ -124,14 +120,19 @@ def _on_host(guest: Guest, feature: Feature) -> FeatureResult:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", *_PYTEST, f"--junitxml={report}", *feature.tests]
         environment = {**os.environ, GUEST_VARIABLE: guest.name}
-        done = subprocess.run(
-            command, cwd=PROJECT, env=environment, stdout=subprocess.PIPE, text=True
-        )
-        print(done.stdout if done.returncode else "", end="", flush=True)
-        seconds = time.monotonic() - started_s
-        if done.returncode not in _RAN:
-            return FeatureResult(0, 1, (), round(seconds, 1))
-        return read_report(report.read_text(), seconds)
+        done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True)
+        return _counted(done, report.read_text, started_s)
+
+
+def _counted(
+    done: subprocess.CompletedProcess[str], report: Callable[[], str], started_s: float
+) -> FeatureResult:
+    """What pytest counted; its output is printed where a test failed, or none ran."""
+    seconds = time.monotonic() - started_s
+    print(done.stdout + done.stderr if done.returncode else "", end="", flush=True)
+    if done.returncode not in _RAN:
+        return FeatureResult(0, 1, (), round(seconds, 1))
+    return read_report(report(), seconds)
 
 
 def read_report(report: str, seconds: float) -> FeatureResult:

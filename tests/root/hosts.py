@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from sysctl.host.system import System
 
 #: A skip that begins so is none that a package or a mount would mend: it is no failure in CI.
 CANNOT_RUN_HERE = "cannot run on this host: "
@@ -36,15 +39,16 @@ def needs_real_cpus(claim: str) -> None:
         cannot_run_here(f"its CPUs are emulated (QEMU TCG), and {claim}")
 
 
-def runs_programs_preemptibly() -> bool:
-    """Whether a thread may lose its CPU amid a program on a system call, as on Linux 7.3.
+@functools.cache
+def leaves_out_runs() -> bool:
+    """Whether the kernel leaves out runs of programs on system calls, as Linux 7.3 does.
 
-    The kernel leaves out that program's runs on that CPU until the thread goes on
-    (`trace_call_bpf_faultable()`). On Linux 6.18 it cannot happen.
+    It does where threads outnumber the CPUs, since it runs them by `trace_call_bpf_faultable()`,
+    with preemption. Linux 6.18 has no such function.
     """
     return " trace_call_bpf_faultable\n" in Path("/proc/kallsyms").read_text()
 
 
 def has_systemd() -> bool:
     """Whether systemd is the init of this host (sd_booted(3))."""
-    return Path("/run/systemd/system").is_dir()
+    return System().is_run_by_systemd()

@@ -15,7 +15,7 @@ import pytest
 from contracts.model import SizeRange
 from profiler.session import ProfileSession, ProfileSnapshot
 from tests.root import load
-from tests.root.hosts import SLOWNESS, cannot_run_here, runs_programs_preemptibly
+from tests.root.hosts import SLOWNESS, cannot_run_here, leaves_out_runs
 from tests.root.profiling import contract, run
 
 MILLISECONDS = 3000
@@ -44,10 +44,10 @@ def check(snapshot: ProfileSnapshot, told: dict[str, int]) -> None:
     assert small.bytes <= small.count * (MAX_CALL_BYTES // 2)
 
 
-@pytest.fixture(autouse=True)
-def needs_every_run(request: pytest.FixtureRequest) -> None:
-    """What is exact alone where every program runs; elsewhere what is left out must be told."""
-    if runs_programs_preemptibly() and "anywhere" not in request.node.name:
+@pytest.fixture
+def every_run() -> None:
+    """For what is exact only where the kernel leaves out no run of a program."""
+    if leaves_out_runs():
         cannot_run_here(
             "its kernel leaves out runs of programs on system calls where threads outnumber the "
             "CPUs (trace_call_bpf_faultable); that what is left out is told is tested"
@@ -71,6 +71,7 @@ def profiled(tmp_path: Path, program: Path, *arguments: object, host_wide: bool)
     return told
 
 
+@pytest.mark.usefixtures("every_run")
 @pytest.mark.parametrize("host_wide", [False, True], ids=["tree", "host-wide"])
 def test_32_threads_that_write_without_a_pause(
     tmp_path: Path, program: Path, host_wide: bool
@@ -80,6 +81,7 @@ def test_32_threads_that_write_without_a_pause(
     assert told["calls"] > 100_000 / SLOWNESS
 
 
+@pytest.mark.usefixtures("every_run")
 @pytest.mark.parametrize("host_wide", [False, True], ids=["tree", "host-wide"])
 def test_threads_and_processes_that_start_and_end_all_the_time(
     tmp_path: Path, program: Path, host_wide: bool
@@ -88,6 +90,7 @@ def test_threads_and_processes_that_start_and_end_all_the_time(
     assert min(told["threads"], told["processes"]) > 100 / SLOWNESS
 
 
+@pytest.mark.usefixtures("every_run")
 def test_a_tree_of_10000_short_processes(tmp_path: Path, program: Path) -> None:
     """One after the other, so that threads that have ended must be taken out of the table."""
     told = profiled(tmp_path, program, "tree", 10_000, host_wide=False)
@@ -95,7 +98,7 @@ def test_a_tree_of_10000_short_processes(tmp_path: Path, program: Path) -> None:
 
 
 @pytest.mark.parametrize("scope", ["tree", "host-wide"])
-def test_what_is_not_counted_anywhere_is_told(tmp_path: Path, program: Path, scope: str) -> None:
+def test_what_is_not_counted_is_told(tmp_path: Path, program: Path, scope: str) -> None:
     """With more threads than CPUs, also where the kernel leaves out runs of programs."""
     with ProfileSession(contract(tmp_path), host_wide=scope == "host-wide") as session:
         told = json.loads(run(session, program, "hammer", tmp_path, 8, MILLISECONDS))
@@ -104,6 +107,7 @@ def test_what_is_not_counted_anywhere_is_told(tmp_path: Path, program: Path, sco
     assert 0 < counted <= told["calls"] <= counted + snapshot.losses.total
 
 
+@pytest.mark.usefixtures("every_run")
 def test_a_tree_within_a_table_of_few_threads(tmp_path: Path, program: Path) -> None:
     """What the table lacks room for is a loss, and the rest is exact: no call counts twice."""
     with ProfileSession(contract(tmp_path), max_threads=8) as session:
@@ -115,6 +119,7 @@ def test_a_tree_within_a_table_of_few_threads(tmp_path: Path, program: Path) -> 
     assert snapshot.in_flight == 0
 
 
+@pytest.mark.usefixtures("every_run")
 def test_a_session_that_begins_and_ends_amid_the_writes(tmp_path: Path, program: Path) -> None:
     """Every call is counted, in flight, or a loss that is told, at the start and at the end."""
     lasts = MILLISECONDS * SLOWNESS  # to find all threads takes a while

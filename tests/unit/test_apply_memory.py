@@ -175,9 +175,8 @@ def test_bytes_become_ratios_on_the_same_memory_where_containers_have_limits(sys
         assert fitted.change.sysctl_values == SYSCTLS.sysctl_values
         assert fitted.unmeasured == ""
         in_group, later = fitted.notes
-        assert in_group.startswith("control groups here") and later.startswith(
-            "60% of the 4.00 GiB"
-        )
+        assert in_group.startswith("control groups here")
+        assert later.startswith("60% of the 4.00 GiB")
 
 
 def test_one_percent_is_taken_where_the_amount_is_that_but_for_rounding(system):

@@ -33,15 +33,20 @@ can_run() { "$program" --version >/dev/null 2>&1; }
 restore_interrupted_if_possible() {
     if has_journal && ! can_run; then
         say "the installed version does not start: run 'writewise rollback --interrupted' after the upgrade" >&2
-        return 0
+    else
+        restore_interrupted
     fi
-    restore_interrupted
+}
+
+# After a removal nothing could restore.
+require_program_for_journals() {
+    ! has_journal || can_run ||
+        fail "the installed version does not start, and $state has a journal" \
+            "install a version that starts, or write back the originals in $state/*.journal by hand and delete these files; then try again"
 }
 
 restore_interrupted() {
     has_journal || return 0
-    can_run ||
-        fail "the installed version does not start, and $state has a journal"             "install a version that starts, or write back the originals in $state/*.journal by hand and delete these files; then try again"
     "$program" rollback --interrupted ||
         fail "cannot restore what a killed run left" \
             "fix the cause above, or give the change up by 'writewise rollback --give-up'; then try again"
