@@ -17,6 +17,7 @@ from typing import Any
 from contracts.evaluate import evaluate
 from contracts.model import Contract
 from profiler.bpf.probes.dirty_limit import DirtyLimitReader
+from profiler.hypervisor import Hypervisor
 from profiler.in_force import InForce, read_in_force
 from profiler.measured_pull import OnPhase, PullMeasurement, Verify, measure_pull
 from profiler.pull.destination import Destination
@@ -126,10 +127,12 @@ class PullBench:
                 thresholds = read_thresholds(self.host.system)
                 dirtyable = dirtyable_bytes(self.host.system)
                 dirtied_before = read_dirtied_bytes(self.host.system)
+                hypervisor = Hypervisor(self.host.system)
                 _require_cap(self.cap_problem())
                 self.say("pulling")
                 measured = self._pull(folder, durable, stop_after_s)
                 dirtied = read_dirtied_bytes(self.host.system) - dirtied_before
+                stolen_share, ballooned_bytes = hypervisor.since()
         why = measured.why
         check_memory(why.timeline if why else None)
         return Observation(
@@ -145,6 +148,8 @@ class PullBench:
             dirtyable_bytes=dirtyable,
             others_dirtied_bytes=max(0, dirtied - whole_pages_bytes(self.plan)),
             device_read_bytes=self._read_bytes(why),
+            stolen_share=stolen_share,
+            ballooned_bytes=ballooned_bytes,
             **_of_writes(why),
             trace=trace_of(why.timeline if why else None, self._disk_names()),
             findings=self._findings(measured),

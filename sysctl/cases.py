@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.units import counted, format_rate, format_seconds, format_size
-from sysctl.choice import MIN_GAIN
-from sysctl.evidence import NEGLIGIBLE_SHARE, Comparison, Side, noise_floor_of, writers_of
+from sysctl.differences import changed_transfer
+from sysctl.evidence import MIN_GAIN, NEGLIGIBLE_SHARE, Comparison, Side, noise_of_pairs, writers_of
 from sysctl.explain import LARGEST_SHARE, share, share_text
-from sysctl.knobs_tried import changed_transfer
 from sysctl.price import model_of
 from sysctl.results import CANDIDATE, Observation, Results
 from sysctl.statistics import Interval
@@ -35,7 +34,7 @@ SMALL_OBJECT_BYTES = 2**20
 #: One invalid trial alone, however few there are, is chance.
 _FEWEST_INVALID = 2
 #: From so many invalid trials, or so much between runs alike, or so wide an interval on is noise.
-_NOISY_TRIALS, _NOISY_FLOOR, _WIDE_INTERVAL = 0.25, 0.10, 1.5
+_NOISY_TRIALS, _NOISY, _WIDE_INTERVAL = 0.25, 0.10, 1.5
 
 
 class Case(str, enum.Enum):
@@ -85,8 +84,8 @@ def _nothing_to_gain(present: Side) -> Finding:
         )
     else:
         sentence = (
-            f"writers slept {seen.stall_share:.1%} of their time in dirty throttling, and a "
-            f"write-back setting can save no more than that of {format_seconds(seen.return_s)}; "
+            f"writers slept {seen.stall_share:.1%} of their time in dirty throttling, too little "
+            f"for a write-back setting to save {MIN_GAIN:.0%} of {format_seconds(seen.return_s)}; "
             f"the source brought {brought}."
         )
     return Finding(Case.NOTHING_TO_GAIN, f"{sentence}{_kept_up(present)}{_operations(seen)}")
@@ -189,10 +188,10 @@ def _invalid(results: Results) -> list[str]:
 
 
 def _restless(results: Results) -> list[str]:
-    floor = noise_floor_of(results)
-    if floor <= _NOISY_FLOOR:
+    deviation = noise_of_pairs(results).deviation
+    if deviation <= _NOISY:
         return []
-    return [f"two runs of the present settings differ by {floor:.0%}"]
+    return [f"times under the same settings scatter by {deviation:.0%} (standard deviation)"]
 
 
 def _wide(comparisons: Sequence[Comparison]) -> list[str]:
@@ -216,7 +215,7 @@ def no_difference(results: Results, present: Side, comparisons: Sequence[Compari
     intervals = [c.interval for c in comparisons if c.interval and c.interval.count > 1]
     if intervals:
         best = min(intervals, key=lambda interval: interval.estimate)
-        return Finding(Case.NO_DIFFERENCE, _within_chance(best, noise_floor_of(results)))
+        return Finding(Case.NO_DIFFERENCE, _within_chance(best))
     times_s = [t.valid.return_s for t in results.of_role(CANDIDATE) if t.valid]
     took = (
         f"the best of the settings tried took {format_seconds(min(times_s))}"
@@ -230,18 +229,18 @@ def no_difference(results: Results, present: Side, comparisons: Sequence[Compari
     return Finding(Case.NO_DIFFERENCE, sentence)
 
 
-def _within_chance(best: Interval, floor: float) -> str:
+def _within_chance(best: Interval) -> str:
     shown = share_text(best)
     if best.includes(1.0):
         return f"the best of the settings measured again took {shown}, which includes 100%."
     if best.estimate > 1:
         return f"the best of the settings measured again took {shown}: it is slower."
-    if 1 / best.estimate > 1 + floor:
+    if best.estimate * (1 + MIN_GAIN) > 1:
         return (
             f"the best of the settings measured again took {shown}: a gain, but one of less than "
             f"{MIN_GAIN:.0%} is not worth a change."
         )
     return (
-        f"the best of the settings measured again took {shown}; two runs of the present settings "
-        f"differ by {floor:.1%} among themselves, so that is no gain."
+        f"the best of the settings measured again took {shown}: too few pairs to rule out chance, "
+        "as they were looked at more than once."
     )

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from contracts.units import counted, format_seconds, format_size
-from sysctl.choice import MIN_GAIN, search_times, within_limits
+from sysctl.evidence import MIN_GAIN
 from sysctl.price import Limits, durable_text, limits_of, model_of, price_of
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
+from sysctl.search.finalists import search_times, within_limits
 from sysctl.setting import Setting
 
 

@@ -16,9 +16,8 @@ from typing import Optional
 
 from contracts.errors import UsageError
 from contracts.units import counted, format_seconds, format_size
+from sysctl.differences import change_count
 from sysctl.evidence import thresholds_of
-from sysctl.knobs_tried import changed_knobs
-from sysctl.mounts_tried import changed_options
 from sysctl.prediction.fit import fit
 from sysctl.prediction.model import Model
 from sysctl.results import Results
@@ -33,15 +32,15 @@ class Price:
     """What a setting costs; `is_measured` is of `at_risk_bytes`, else they are the bound.
 
     `ceiling_bytes` is the dirty threshold, which a larger burst may reach; `durable_s` is None
-    where no trial waited for the device and no model could predict it. `changed_options` counts the
-    mount options and the knobs beside the thresholds that it changes.
+    where no trial waited for the device and no model could predict it. `change_count` is how many
+    values a person would have to change.
     """
 
     at_risk_bytes: int
     is_measured: bool
     ceiling_bytes: int
     durable_s: float | None
-    changed_options: int
+    change_count: int
     is_durable_predicted: bool = False
 
 
@@ -141,8 +140,7 @@ def price_of(results: Results, setting: Setting, model: Model | None = None) -> 
         is_measured=bool(seen),
         ceiling_bytes=ceiling_bytes,
         durable_s=durable_s,
-        changed_options=len(changed_options(results, setting))
-        + len(changed_knobs(results, setting)),
+        change_count=change_count(results, setting),
         is_durable_predicted=is_predicted,
     )
 
@@ -160,9 +158,9 @@ _Measure = Callable[[Price], Optional[float]]
 
 #: What makes one setting cheaper than another, the weightiest first, and what counts as the same.
 CRITERIA: tuple[tuple[_Measure, float], ...] = (
+    (lambda price: price.change_count, 0.0),
     (lambda price: price.at_risk_bytes, SAME_SHARE),
     (lambda price: price.durable_s, SAME_SHARE),
-    (lambda price: price.changed_options, 0.0),
     (lambda price: price.ceiling_bytes, 0.0),
 )
 

@@ -41,6 +41,8 @@ _SHORTEST_S, _LONGEST_S = 1e-6, 1e9
 PRESENT = "present"
 CANDIDATE = "candidate"
 RECHECK = "recheck"
+#: One run of a setting that is watched until all is on the device, for its price alone.
+PRICE = "price"
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,9 @@ class Observation:
     and `dirtyable_bytes` are as the pull began. `write_p50_ns`, `write_p99_ns` and `split_s` (the
     time in write calls by cause, `profiler.why.causes.Cause`) are of the contract's writes.
     `others_dirtied_bytes` is what was dirtied meanwhile and was not of this pull,
-    `device_read_bytes` what was read from the destination's disk (None: not known). `trace` is the
+    `device_read_bytes` what was read from the destination's disk (None: not known). `stolen_share`
+    is the part of the CPUs' time that the hypervisor kept, `ballooned_bytes` the memory that its
+    balloon took or gave back. `trace` is the
     pull's course, a few hundred points at most. `findings` are the contract's values
     (`profiler.report.findings`), for reading only.
     """
@@ -83,6 +87,8 @@ class Observation:
     dirtyable_bytes: int = 0
     others_dirtied_bytes: int = 0
     device_read_bytes: int | None = None
+    stolen_share: float = 0.0
+    ballooned_bytes: int = 0
     write_p50_ns: float = 0.0
     write_p99_ns: float = 0.0
     split_s: Mapping[str, float] = field(default_factory=dict)
@@ -301,7 +307,7 @@ def _fstab_line(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _trial_from_json(data: Mapping[str, Any]) -> Trial:
-    if data["role"] not in (PRESENT, CANDIDATE, RECHECK):
+    if data["role"] not in (PRESENT, CANDIDATE, RECHECK, PRICE):
         raise ValueError(f"a trial of role {data['role']!r}")
     setting = Setting.from_json(data["setting"])
     unknown = [name for name in setting.values if name not in BY_NAME]
@@ -335,6 +341,8 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
         dirtyable_bytes=_whole(data["dirtyable_bytes"]),
         others_dirtied_bytes=_whole(data["others_dirtied_bytes"]),
         device_read_bytes=None if read_bytes is None else _whole(read_bytes),
+        stolen_share=_share_or_time(data.get("stolen_share", 0.0)),
+        ballooned_bytes=_whole(data.get("ballooned_bytes", 0)),
         write_p50_ns=_share_or_time(data["write_p50_ns"]),
         write_p99_ns=_share_or_time(data["write_p99_ns"]),
         split_s={str(cause): _share_or_time(time) for cause, time in data["split_s"].items()},

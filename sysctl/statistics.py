@@ -8,10 +8,12 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
+#: exp() ends at 709.
+_LARGEST_LOG = 100.0
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _student(ratios: Sequence[float], confidence: float) -> tuple[float, float]:
     logs = [math.log(ratio) for ratio in ratios]
     centre, deviation = statistics.fmean(logs), statistics.stdev(logs)
     quantile = student_quantile(len(logs) - 1, confidence)
-    reach = min(quantile * deviation / math.sqrt(len(logs)), 100.0)  # exp() ends at 709
+    reach = min(quantile * deviation / math.sqrt(len(logs)), _LARGEST_LOG)
     return math.exp(centre - reach), math.exp(centre + reach)
 
 
@@ -141,6 +143,49 @@ def _student_within(degrees: int, angle: float) -> float:
         term *= math.cos(angle) ** 2 * (power - 1) / power
     total *= math.sin(angle)
     return (angle + total) * 2 / math.pi if odd else total
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much runs under the same settings scatter.
+
+    `deviation` is the standard deviation of the logarithm of the time (0.03 is 3 %), estimated with
+    so many `degrees` of freedom; 0 degrees: nothing is known.
+    """
+
+    deviation: float
+    degrees: int
+
+
+def pooled_noise(groups: Iterable[Sequence[float]]) -> Noise:
+    """Return the noise that groups of times have in common, each group of one setting's runs."""
+    squares, degrees = 0.0, 0
+    for times in groups:
+        if len(times) > 1:
+            logs = [math.log(time) for time in times]
+            squares += statistics.variance(logs) * (len(logs) - 1)
+            degrees += len(logs) - 1
+    return Noise(math.sqrt(squares / degrees) if degrees else 0.0, degrees)
+
+
+def paired_interval(
+    ratios: Sequence[float], noise: Noise, confidence: float = CONFIDENCE
+) -> Interval:
+    """Return the geometric mean of paired ratios and the interval that holds the true ratio.
+
+    The logarithm of a ratio of two runs has twice the variance of a run's. Student's t with the
+    degrees of freedom of the noise: so two pairs suffice where more runs tell the noise.
+    Raises ValueError without any ratio, or for one that is not positive and finite.
+    """
+    if not ratios or not all(0 < ratio < math.inf for ratio in ratios):
+        raise ValueError("ratios must be positive, and one or more")
+    centre = statistics.fmean(math.log(ratio) for ratio in ratios)
+    if not noise.degrees:
+        return Interval(math.exp(centre), 0.0, math.inf, len(ratios))
+    error = noise.deviation * math.sqrt(2 / len(ratios))
+    reach = min(student_quantile(noise.degrees, confidence) * error, _LARGEST_LOG)
+    low, high = math.exp(centre - reach), math.exp(centre + reach)
+    return Interval(math.exp(centre), low, high, len(ratios))
 
 
 def noise_floor(times: Sequence[float]) -> float:

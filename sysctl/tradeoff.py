@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.errors import UsageError
+from sysctl.differences import changed_beside_thresholds
 from sysctl.evidence import Side
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
-from sysctl.knobs_tried import changed_transfer
-from sysctl.mounts_tried import changed_options
 from sysctl.price import price_of
 from sysctl.results import RECHECK, Results
 from sysctl.setting import Setting, replace_values
@@ -125,7 +124,7 @@ def _times_of(results: Results, setting: Setting) -> Repeats:
 
 def _well_known(results: Results, setting: Setting, present: Setting) -> dict[str, bool]:
     """Which of the well-known settings it is: of their thresholds, and the rest as at present."""
-    if setting.device or changed_options(results, setting) or changed_transfer(results, setting):
+    if changed_beside_thresholds(results, setting):
         return {}
     own = replace_values(present.values, setting.values)
     return {

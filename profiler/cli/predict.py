@@ -185,13 +185,13 @@ def _asked_for(
             f"these are {counted(count, 'setting')}, at most {_MOST_SETTINGS} are predicted",
             "name fewer values",
         )
-    grid, left_out = build_grid(values, (), present, dirtyable_bytes)
-    if not grid.candidates:
+    settings, left_out = build_grid(values, present, dirtyable_bytes)
+    if not settings:
         raise UsageError(
             f"there is no valid setting: {left_out[0].what}: {left_out[0].why}",
             "name a higher dirty or a lower background threshold",
         )
-    yield from grid.candidates
+    yield from settings
 
 
 def _measured_s(results: Results, setting: Setting) -> float | None:

@@ -130,8 +130,8 @@ def _facts(recommendation: Recommendation) -> list[str]:
     """What was measured and how well it is known, the price, and what else is to be said."""
     return [
         _measured_line(recommendation),
-        "Noise floor: two runs of the present settings typically differ by "
-        f"{recommendation.noise_floor:.1%}.",
+        f"Noise: times under the same settings scatter by {recommendation.noise.deviation:.1%} "
+        "(standard deviation).",
         *_price_lines(recommendation),
         *_limit_lines(recommendation),
         *recommendation.notes,
@@ -234,7 +234,7 @@ def advice_document(
         "verdict": recommendation.verdict,
         "speedup": recommendation.speedup,
         "time_ratio": _interval_document(interval) if interval else None,
-        "noise_floor": recommendation.noise_floor,
+        "noise": recommendation.noise.deviation,
         "present": _side_document(recommendation.present, recommendation.present_price),
         "recommended": _side_document(best, price) if best and price else None,
         "limits": vars(recommendation.limits),

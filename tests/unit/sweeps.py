@@ -6,9 +6,12 @@ import contextlib
 
 from contracts.errors import WritewiseError
 from sysctl.budget import Budget
+from sysctl.extras import MOUNT, Extra
+from sysctl.price import Limits
 from sysctl.results import Observation, Results
+from sysctl.search.edge import EdgeSearch, ladders_of
 from sysctl.search.grid import build_grid
-from sysctl.search.strategies import GRID, make_strategy
+from sysctl.search.strategies import EDGE, GRID, make_strategy
 from sysctl.setting import Setting
 from sysctl.sweep import StoppedEarly, SweepPlan, run_sweep
 from sysctl.writeback import effective_thresholds
@@ -101,15 +104,18 @@ def sweep(
     mount_options=(),
     results=None,
     budget=None,
-    always=(),
     bench=None,
     at_most=None,
     strategy=GRID,
 ):
     """A sweep of the grid to its end, or until there are `at_most` trials (as if killed then)."""
     values = {"vm.dirty_ratio": ratios, "vm.dirty_background_ratio": backgrounds}
-    grid, left_out = build_grid(values, mount_options, PRESENT, 4 * GIB)
-    search = make_strategy(strategy, grid.candidates, CONTEXT, seed=0)
+    candidates, left_out = build_grid(values, PRESENT, 4 * GIB)
+    if strategy == EDGE:
+        search = EdgeSearch(ladders_of(PRESENT.values, 4 * GIB, Limits(), 40 * 48 * 2**20))
+    else:
+        search = make_strategy(strategy, candidates, seed=0)
+    extras = tuple(Extra(MOUNT, text, is_asked_for=True) for text in mount_options)
     results = results or Results(dict(CONTEXT), {}, left_out)
     bench = bench or MadeUpBench(seconds)
 
@@ -120,7 +126,7 @@ def sweep(
     with contextlib.suppress(KeyboardInterrupt):
         run_sweep(
             results,
-            SweepPlan(PRESENT, search, always, budget or Budget()),
+            SweepPlan(PRESENT, search, extras, budget or Budget()),
             bench,
             on_step=lambda step: None,
             on_trial=on_trial,

@@ -7,17 +7,17 @@ trials to tell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from contracts.units import format_seconds, format_size
-from sysctl.evidence import NEGLIGIBLE_SHARE
+from sysctl.evidence import NEGLIGIBLE_SHARE, writers_of
 from sysctl.knobs.bdi import BDI_KNOBS
 from sysctl.knobs.block import NR_REQUESTS, READ_AHEAD, SCHEDULER, WBT
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
-from sysctl.results import PRESENT, Observation, Trial
+from sysctl.results import Observation, Results
 
 #: `profiler.why.causes.Cause.DEVICE`, by its name in the results.
 _DEVICE_WAIT = "waiting for the device"
+#: The waits that mount options and knobs of the disk may shorten.
+_HELPED = (_DEVICE_WAIT, "other sleeping")
 
 _THRESHOLDS = (*DIRTY_PAIR, *BACKGROUND_PAIR, *(knob.name for knob in BDI_KNOBS))
 _QUEUE = (SCHEDULER, NR_REQUESTS, WBT)
@@ -80,13 +80,23 @@ def _is_unthrottled(present: Observation) -> bool:
     return present.stall_share < NEGLIGIBLE_SHARE and below
 
 
+def wait_shares(results: Results, seen: Observation) -> str:
+    """Why a knob beside the thresholds cannot help a run; empty where its writers do wait.
+
+    For the device, or asleep for another reason than dirty throttling (locks, the journal): parts
+    of the time that the writers had.
+    """
+    available_s = seen.return_s * writers_of(results, seen)
+    device, other = (seen.split_s.get(cause, 0.0) / available_s for cause in _HELPED)
+    if not seen.split_s or max(device, other) >= NEGLIGIBLE_SHARE:
+        return ""
+    return (
+        f"writers waited for the device for {device:.1%} of their time, and slept for another "
+        f"reason than dirty throttling for {other:.1%}: nothing else could help by much"
+    )
+
+
 def _device_share(present: Observation) -> float | None:
     """The part of the time in write calls that went into waiting for the device."""
     whole = sum(present.split_s.values())
     return present.split_s.get(_DEVICE_WAIT, 0.0) / whole if whole else None
-
-
-def most_throttled(done: Sequence[Trial]) -> Observation | None:
-    """Of the valid present runs the one with the most throttling: it speaks for all of them."""
-    seen = [t.valid for t in done if t.role == PRESENT and t.valid]
-    return max(seen, key=lambda observation: observation.stall_share, default=None)
