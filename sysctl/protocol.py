@@ -20,6 +20,9 @@ It is *invalid*, with its reason kept and printed, when
 
 An invalid trial is repeated at once, `ATTEMPTS` times in all, and never ends the study. A candidate
 that takes longer than the best so far could excuse is stopped: it is no observation and no failure.
+
+A run of the role `price` has a neighbour on the volume (`profiler/price`) and waits until all is
+durable. It is valid by the same rules, and no time of it is compared with another.
 """
 
 from __future__ import annotations
@@ -123,7 +126,7 @@ def stop_after_s(results: Results) -> float | None:
 
     A setting beyond the limits of the sweep cannot win either, so nothing is measured by its time.
     """
-    runs = [t for t in results.trials if t.role != RECHECK and t.pair is None and t.valid]
+    runs = [t for t in results.timed if t.role != RECHECK and t.pair is None and t.valid]
     candidates = [trial.setting for trial in runs if trial.role == CANDIDATE]
     able = set(within_limits(results, candidates, limits_of(results)))
     times = [t.valid.return_s for t in runs if t.valid and (t.role == PRESENT or t.setting in able)]

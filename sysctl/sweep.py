@@ -52,10 +52,14 @@ class Bench(Protocol):
     def apply(self, setting: Setting) -> None:
         """Put the setting in force on the host and read it back."""
 
-    def measure(self, *, durable: bool, stop_after_s: float | None = None) -> Observation:
+    def measure(
+        self, *, durable: bool, stop_after_s: float | None = None, observe_price: bool = False
+    ) -> Observation:
         """Settle, pull once, delete what was pulled. `durable`: also wait for the device.
 
-        Raises StoppedEarly, all deleted too, when the pull takes longer than `stop_after_s`.
+        `observe_price`: it waits, too, a neighbour runs until then, and the observation has its
+        `price`. Raises StoppedEarly, all deleted too, when the pull takes longer than
+        `stop_after_s`.
         """
 
     def require_destination(self) -> None:

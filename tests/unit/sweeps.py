@@ -63,7 +63,7 @@ class MadeUpBench:
     def apply(self, setting):
         self.applied.append(setting)
 
-    def measure(self, *, durable, stop_after_s=None):
+    def measure(self, *, durable, stop_after_s=None, observe_price=False):
         setting, run = self.applied[-1], self.applied.count(self.applied[-1])
         self.now_s += 2.0
         seconds = self.seconds(setting, run)
