@@ -37,8 +37,9 @@ class Bounds:
         return Label.MODERATE if value > self.moderate else Label.LOW
 
 
-#: 20 % is the kernel's default dirty_ratio. Of more than half, most memory cannot be reclaimed.
-AT_RISK_SHARE = Bounds(0.20, 0.50)
+#: A quarter is the kernel's default dirty_ratio of 20 %, with room for what exceeds it shortly.
+#: Above a half, most memory cannot be reclaimed before it is written.
+AT_RISK_SHARE = Bounds(0.25, 0.50)
 #: 30 s is the kernel's default dirty_expire_centisecs; 2 min is the notice of a spot interruption.
 AFTER_RETURN_S = Bounds(30.0, 120.0)
 #: 40 % is the dirty_ratio of tuned's profile throughput-performance. A bound alone is no loss.
@@ -112,7 +113,7 @@ def _unknown(figures: Figures, parts: list[tuple[str, _Part | None]]) -> Iterato
 
 def _at_risk(figures: Figures) -> _Part:
     share = figures.at_risk_bytes / figures.memory_bytes
-    words = f"{format_size(figures.at_risk_bytes)} at risk are {share:.0%} of {_MEMORY}"
+    words = f"{format_size(figures.at_risk_bytes)} at risk is {share:.0%} of {_MEMORY}"
     return _Part(AT_RISK_SHARE.label(share), words)
 
 

@@ -20,7 +20,7 @@ from contracts.units import counted, format_count, format_duration, format_secon
 from profiler.measured_pull import Phase
 from profiler.pull.results import Progress as PullProgress
 from profiler.report.progress import MovingLine
-from sysctl.results import PRESENT, RECHECK, LeftOut, Observation, Results, Trial, by_reason
+from sysctl.results import PRESENT, PRICE, RECHECK, LeftOut, Observation, Results, Trial, by_reason
 from sysctl.setting import Setting, notable
 from sysctl.sweep import Step
 
@@ -160,6 +160,8 @@ def title_of(role: str, setting: Setting) -> str:
     """`present (dirty_ratio=20 …)`."""
     if role == PRESENT:
         return f"present ({notable(setting)})"
+    if role == PRICE:
+        return f"beside a neighbour: {notable(setting)}"
     return f"again: {setting}" if role == RECHECK else str(setting)
 
 
@@ -173,9 +175,12 @@ def _without_observation(trial: Trial) -> tuple[str, str]:
 
 def _trial_line(trial: Trial, seen: Observation) -> str:
     durable = f" · durable {seen.durable_s:.1f} s" if seen.durable_s is not None else ""
+    fsync = seen.price.fsync if seen.price else None
+    neighbour = f" · its fsync up to {format_seconds(fsync.worst_s)}" if fsync else ""
     return (
         f"{seen.return_s:6.1f} s  {title_of(trial.role, trial.setting)} · stalled "
-        f"{seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty{durable}"
+        f"{seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty"
+        f"{durable}{neighbour}"
     )
 
 

@@ -6,6 +6,7 @@ import contextlib
 
 from contracts.errors import WritewiseError
 from sysctl.budget import Budget
+from sysctl.price_seen import Latency, PriceSeen
 from sysctl.results import Observation, Results
 from sysctl.search.grid import build_grid
 from sysctl.search.strategies import GRID, make_strategy
@@ -38,6 +39,15 @@ CONTEXT = {
     "available_bytes": 4 * GIB,
     "dirtyable_bytes": 4 * GIB,
 }
+PRICE_SEEN = PriceSeen(
+    observed_s=31.5,
+    fsync=Latency(0.004, 0.3, 31),
+    read=Latency(0.001, 0.02, 31),
+    swapped_out_bytes=0,
+    refaulted_bytes=2**20,
+    direct_reclaim_stalls=0,
+    memory_pressure_share=0.002,
+)
 
 
 def by_ratio(setting, run):
@@ -70,10 +80,11 @@ class MadeUpBench:
         if stop_after_s is not None and seconds > stop_after_s:
             self.now_s += stop_after_s
             raise StoppedEarly
+        durable = durable or observe_price
         self.now_s += 31.5 if durable else seconds
-        return Observation(
-            **{**self._observed(seconds, setting, durable), **self.changed(setting, run)}
-        )
+        price = {"price": PRICE_SEEN} if observe_price else {}
+        fields = self._observed(seconds, setting, durable)
+        return Observation(**{**fields, **price, **self.changed(setting, run)})
 
     def require_destination(self):
         if self.lost:
