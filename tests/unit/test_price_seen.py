@@ -114,10 +114,11 @@ def test_the_neighbours_waits_are_compared_with_those_under_the_present_settings
 
 
 def test_no_time_of_it_enters_a_comparison():
-    plain = Study(durable_s=31.0).tried(FAST, 4.0).results
-    study = Study(durable_s=31.0).tried(FAST, 4.0)
-    for setting in (FAST, PRESENT_SETTING):
-        priced(study, setting, peak_dirty_bytes=GIB, durable_s=None)
+    searched = ratio(60)
+    plain = Study(durable_s=31.0).candidate(searched, 6.0).tried(FAST, 4.0).results
+    study = Study(durable_s=31.0).candidate(searched, 6.0).tried(FAST, 4.0)
+    for setting in (FAST, PRESENT_SETTING, searched):
+        priced(study, setting, return_s=1.0, peak_dirty_bytes=GIB, durable_s=None)
     with_prices = study.results
     before, after = advise(plain), advise(with_prices)
     assert after.verdict == before.verdict
