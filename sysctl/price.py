@@ -4,7 +4,7 @@ Bytes at risk are those that a host loses when it fails: dirty or under write-ba
 under the setting they are the most that was seen; else the bound that the kernel keeps, the dirty
 threshold (`domain_dirty_limits()`, mm/page-writeback.c, as of Linux 6.18), or the whole burst where
 that is smaller. A time to durable that nobody waited for is predicted (`sysctl.prediction`), and
-said to be. What programs beside the pull notice is known where a run with a neighbour showed it
+said to be. What other programs notice is known where a run with a neighbour showed it
 (role `price`), and `sysctl.price_label` puts it all in a word.
 """
 
@@ -39,7 +39,7 @@ class Price:
     where no trial waited for the device and no model could predict it. `changed_options` counts the
     mount options and the knobs beside the thresholds that it changes. `after_return_s` is how long
     after the return data of the pull was not yet durable, predicted where `durable_s` is. `seen` is
-    what programs beside the pull noticed, None where no neighbour ran; `rating` is the label with
+    what other programs noticed, None where no neighbour ran; `rating` is the label with
     its reasons, None for a price that is only expected.
     """
 
@@ -135,7 +135,7 @@ def model_of(results: Results) -> Model | None:
 def price_of(results: Results, setting: Setting, model: Model | None = None) -> Price:
     """The price of a setting, from its valid trials, or the bound where it has none.
 
-    A run beside a neighbour counts for the bytes at risk and the time to durable as well. With a
+    A run with a neighbour counts for the bytes at risk and the time to durable as well. With a
     `model` a time to durable that was not measured is the one that it predicts.
     """
     runs = [trial.valid for trial in results.of_setting(setting) if trial.valid]
@@ -184,7 +184,7 @@ def _durable(runs: Sequence[Observation]) -> tuple[float, float] | None:
 
 
 def _seen(results: Results) -> Mapping[Setting, PriceSeen]:
-    """What programs beside the pull noticed, by setting: of its last run beside a neighbour."""
+    """What other programs noticed, by setting: of its last run with a neighbour."""
     return results.derived(_seen_by_setting)
 
 

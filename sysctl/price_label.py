@@ -61,7 +61,7 @@ class Figures:
     """What is known of a setting's price, None where it is not.
 
     `memory_bytes` is the memory that may be dirty. `after_return_s` is how long after the return
-    the pull was not yet durable. `seen` is of the setting's own run beside a neighbour,
+    the pull was not yet durable. `seen` is of the setting's own run with a neighbour,
     `present_seen` of the one under the present settings.
     """
 
@@ -104,7 +104,7 @@ def rate(figures: Figures) -> Rating:
 
 
 def _unknown(figures: Figures, parts: list[tuple[str, _Part | None]]) -> Iterator[str]:
-    """The figures that are not known; those of a run beside a neighbour together without one."""
+    """The figures that are not known; those of a run with a neighbour together without one."""
     if figures.seen is None:
         yield "what a neighbour and other programs notice"
         return

@@ -1,4 +1,4 @@
-"""What programs beside a pull notice of it, seen in a run of its own (role `price`).
+"""What other programs notice of a pull, seen in a run of its own (role `price`).
 
 A run with a neighbour is no run of the comparison: the neighbour's fsyncs change what they measure.
 """

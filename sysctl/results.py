@@ -38,7 +38,7 @@ MAX_TRIALS = 10_000
 _SHORTEST_S, _LONGEST_S = 1e-6, 1e9
 
 #: Roles: the present settings, alone or beside another; a setting of the search; one of its best,
-#: measured afresh beside the present settings before it is recommended; a run beside a neighbour,
+#: measured afresh beside the present settings before it is recommended; a run with a neighbour,
 #: which shows the price of a setting and takes part in no comparison of times.
 PRESENT = "present"
 CANDIDATE = "candidate"
@@ -71,8 +71,8 @@ class Observation:
     `others_dirtied_bytes` is what was dirtied meanwhile and was not of this pull,
     `device_read_bytes` what was read from the destination's disk (None: not known). `trace` is the
     pull's course, a few hundred points at most. `findings` are the contract's values
-    (`profiler.report.findings`), for reading only. `price` is what programs beside the pull
-    noticed, None where no neighbour ran.
+    (`profiler.report.findings`), for reading only. `price` is what other programs noticed,
+    None where no neighbour ran.
     """
 
     return_s: float

@@ -1,1 +1,1 @@
-"""What a setting costs programs beside the pull: a neighbour on the volume, and memory."""
+"""What a setting costs other programs: a neighbour on the volume, and memory."""

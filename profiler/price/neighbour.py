@@ -13,7 +13,7 @@ Both run in a thread each, so that a read does not wait for an fsync. A second t
 call before is still under way is left out: an fsync of 20 s is one sample of 20 s.
 
 It begins when its standard input has a line and ends when that is closed. It answers by lines in a
-file in memory, which its parent reads however the neighbour ends (`profiler/price/beside.py`):
+file in memory, which its parent reads however the neighbour ends (`profiler/price/process.py`):
 `KIND begun NS` on the monotonic clock, then `KIND took NS` or `KIND failed REASON`.
 """
 

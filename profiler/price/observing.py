@@ -1,4 +1,4 @@
-"""What programs beside a pull notice of it: a neighbour on the volume, and the host's memory."""
+"""What other programs notice of a pull: a neighbour on the volume, and the host's memory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from profiler.price.beside import Neighbour
 from profiler.price.memory import read_memory_totals
+from profiler.price.process import Neighbour
 from sysctl.host.ext4 import data_mode
 from sysctl.host.mount_table import Mount
 from sysctl.host.system import System

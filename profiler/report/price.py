@@ -1,4 +1,4 @@
-"""The price of the recommended setting beside the present one's, for the terminal and JSON."""
+"""The prices of the recommended and the present settings, for the terminal and JSON."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def price_lines(best: Side | None, price: Price | None, present: Price) -> Itera
     yield from _durable_lines(best, price, present)
     yield from _ordered_lines(price.seen, present.seen)
     if price.seen and price.seen.problem:
-        yield f"In the run beside a neighbour: {price.seen.problem}."
+        yield f"In the run with a neighbour: {price.seen.problem}."
 
 
 def other_price_lines(results: Results, shown: Sequence[Setting]) -> Iterator[str]:
-    """A line for each other setting that had a run beside a neighbour."""
+    """A line for each other setting that had a run with a neighbour."""
     settings = dict.fromkeys(trial.setting for trial in results.of_role(PRICE) if trial.valid)
     for setting in settings:
         if setting not in shown:
@@ -93,11 +93,11 @@ def _ordered_lines(seen: PriceSeen | None, present: PriceSeen | None) -> Iterato
     before = present.fsync if present else None
     if not _is_long(seen.fsync, before):
         return
-    beside = f" ({format_seconds(before.worst_s)} under the present settings)" if before else ""
+    was = f" ({format_seconds(before.worst_s)} under the present settings)" if before else ""
     yield (
         "This volume is ext4 with data=ordered: the fsync of any program commits the journal, and "
         "so it can wait for data of the pull. The longest fsync of the neighbour took "
-        f"{format_seconds(seen.fsync.worst_s)}{beside}."
+        f"{format_seconds(seen.fsync.worst_s)}{was}."
     )
 
 
@@ -156,7 +156,7 @@ def price_document(price: Price) -> dict[str, object]:
 def other_price_documents(
     results: Results, shown: Sequence[Setting]
 ) -> Iterator[dict[str, object]]:
-    """The prices of the other settings that had a run beside a neighbour."""
+    """The prices of the other settings that had a run with a neighbour."""
     settings = dict.fromkeys(trial.setting for trial in results.of_role(PRICE) if trial.valid)
     for setting in settings:
         if setting not in shown:

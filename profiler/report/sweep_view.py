@@ -161,7 +161,7 @@ def title_of(role: str, setting: Setting) -> str:
     if role == PRESENT:
         return f"present ({notable(setting)})"
     if role == PRICE:
-        return f"beside a neighbour: {notable(setting)}"
+        return f"with a neighbour: {notable(setting)}"
     return f"again: {setting}" if role == RECHECK else str(setting)
 
 

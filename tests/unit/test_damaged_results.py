@@ -32,7 +32,7 @@ RECORDED = Path(__file__).parents[1] / "bench" / "data" / "grid-2560-24.json"
 
 
 def shortened():
-    """Two present runs, three candidates, a recheck in two pairs, and two runs beside a neighbour.
+    """Two present runs, three candidates, a recheck in two pairs, and two runs with a neighbour.
 
     With a part of each course.
     """

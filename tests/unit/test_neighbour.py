@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler.price import beside
 from profiler.price import neighbour as program
-from profiler.price.beside import Neighbour, parse_answer
+from profiler.price import process
 from profiler.price.neighbour import BLOCK_BYTES, FSYNC, READ
+from profiler.price.process import Neighbour, parse_answer
 from sysctl.host.system import System
 from tests.unit.source_rules import ROOT
 
@@ -68,7 +68,7 @@ def test_it_reads_past_the_page_cache_or_says_why_not(tmp_path):
         assert neighbour.read.latency().count >= 3
         assert neighbour.problem == ""
         (read,) = tmp_path.glob("*-reads")
-        assert read.stat().st_size == beside.READ_FILE_BYTES
+        assert read.stat().st_size == process.READ_FILE_BYTES
 
 
 def test_its_files_are_no_ones_to_read_and_no_names_to_guess(tmp_path):
@@ -124,7 +124,7 @@ def test_where_the_folder_takes_no_files_the_block_runs_without_it(tmp_path):
 
 
 def test_a_full_volume_is_a_reason_and_no_exception(tmp_path, monkeypatch):
-    monkeypatch.setattr(beside, "_appended", lambda folder_fd: os.open("/dev/full", os.O_WRONLY))
+    monkeypatch.setattr(process, "_appended", lambda folder_fd: os.open("/dev/full", os.O_WRONLY))
     with Neighbour(tmp_path, interval_ns=TICK_NS) as neighbour, neighbour.running():
         assert has_answered(neighbour, 40)
     assert "the neighbour's fsync failed after 0 calls: No space left" in neighbour.problem
@@ -181,7 +181,7 @@ def blocked_pipe():
 
 
 def test_a_call_that_does_not_end_is_a_sample_of_what_it_took(tmp_path, monkeypatch, blocked_pipe):
-    monkeypatch.setattr(beside, "_appended", lambda folder_fd: blocked_pipe)
+    monkeypatch.setattr(process, "_appended", lambda folder_fd: blocked_pipe)
     with Neighbour(tmp_path, interval_ns=TICK_NS, grace_s=0.2) as neighbour:
         with neighbour.running():
             assert has_answered(neighbour, 10)
@@ -192,7 +192,7 @@ def test_a_call_that_does_not_end_is_a_sample_of_what_it_took(tmp_path, monkeypa
 
 
 def test_it_is_killed_at_once_where_the_block_raises(tmp_path, monkeypatch, blocked_pipe):
-    monkeypatch.setattr(beside, "_appended", lambda folder_fd: blocked_pipe)
+    monkeypatch.setattr(process, "_appended", lambda folder_fd: blocked_pipe)
     began_s = time.monotonic()
     with Neighbour(tmp_path, grace_s=60) as neighbour:
         with pytest.raises(KeyboardInterrupt), neighbour.running():
@@ -219,7 +219,7 @@ def test_what_it_measured_before_it_was_killed_stays(tmp_path):
 
 
 def test_a_call_that_was_killed_is_no_sample(tmp_path, monkeypatch, blocked_pipe):
-    monkeypatch.setattr(beside, "_appended", lambda folder_fd: blocked_pipe)
+    monkeypatch.setattr(process, "_appended", lambda folder_fd: blocked_pipe)
     with Neighbour(tmp_path) as neighbour, neighbour.running():
         assert has_answered(neighbour, 10)
         os.kill(pid_of(neighbour), signal.SIGKILL)
@@ -229,7 +229,7 @@ def test_a_call_that_was_killed_is_no_sample(tmp_path, monkeypatch, blocked_pipe
 PARENT = """
 import os, sys, time
 from pathlib import Path
-from profiler.price.beside import Neighbour
+from profiler.price.process import Neighbour
 with Neighbour(Path(sys.argv[1])) as neighbour, neighbour.running():
     while not os.fstat(neighbour._answer_fd).st_size:
         time.sleep(0.02)
@@ -254,7 +254,7 @@ def test_it_dies_with_its_parent(tmp_path):
 def test_a_symlink_in_the_place_of_its_file_is_not_followed(tmp_path, monkeypatch):
     target = tmp_path / "target"
     target.write_text("mine")
-    monkeypatch.setattr(beside, "_name", lambda kind: "known")
+    monkeypatch.setattr(process, "_name", lambda kind: "known")
     Path(tmp_path, "known").symlink_to(target)
     with Neighbour(tmp_path) as neighbour, neighbour.running():
         pass

@@ -76,7 +76,7 @@ def test_a_ceiling_alone_is_never_high():
     assert rate(replace(LOW, ceiling_bytes=10 * GIB)).label is Label.MODERATE
 
 
-def test_without_a_run_beside_a_neighbour_what_is_known_decides():
+def test_without_a_run_with_a_neighbour_what_is_known_decides():
     older = replace(LOW, seen=None, present_seen=None)
     assert rate(older).label is Label.LOW
     assert rate(older).unknown == ("what a neighbour and other programs notice",)

@@ -1,4 +1,4 @@
-"""What a run beside a neighbour counts of the host, and from when until when."""
+"""What a run with a neighbour counts of the host, and from when until when."""
 
 from __future__ import annotations
 

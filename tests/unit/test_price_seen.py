@@ -1,4 +1,4 @@
-"""Runs beside a neighbour: kept in the results, part of a price, and of no comparison of times."""
+"""Runs with a neighbour: kept in the results, part of a price, and of no comparison of times."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAST = ratio(80)
 
 
 def priced(study, setting=FAST, return_s=40.0, price=SLOW, **changes):
-    """A run beside a neighbour that took longer than any other: it would be seen in a time."""
+    """A run with a neighbour that took longer than any other: it would be seen in a time."""
     fields = {"durable_s": 70.0, "peak_dirty_bytes": 2 * GIB, "price": price, **changes}
     return study.add(PRICE, setting, return_s, **fields)
 
@@ -95,7 +95,7 @@ def test_it_is_part_of_the_price():
     assert price.rating.label is Label.HIGH
 
 
-def test_the_last_run_beside_a_neighbour_counts():
+def test_the_last_run_with_a_neighbour_counts():
     study = priced(priced(Study()), price=PRICE_SEEN)
     assert price_of(study.results, FAST).seen == PRICE_SEEN
     study.add(PRICE, FAST, 4.0, problem="another writer")
@@ -132,7 +132,7 @@ def test_no_time_of_it_enters_a_comparison():
     assert to_keep_limits(with_prices, limits) == to_keep_limits(plain, limits)
 
 
-def test_a_setting_that_ran_beside_a_neighbour_alone_has_no_time():
+def test_a_setting_that_ran_with_a_neighbour_alone_has_no_time():
     results = priced(Study()).results
     points = trade_off(results, side_of(results, results.of_role(PRESENT))).points
     assert FAST not in [point.setting for point in points]
@@ -151,4 +151,4 @@ def test_a_trial_of_that_role_is_kept_with_what_it_saw():
 def test_its_line_says_what_it_is():
     titles = {role: title_of(role, FAST) for role in (PRESENT, CANDIDATE, RECHECK, PRICE)}
     assert len(set(titles.values())) == 4
-    assert titles[PRICE] == "beside a neighbour: dirty_ratio=80 dirty_background_ratio=5"
+    assert titles[PRICE] == "with a neighbour: dirty_ratio=80 dirty_background_ratio=5"

@@ -28,7 +28,7 @@ SLOW = replace(
 
 
 def advised(present=CALM, recommended=SLOW, other=None):
-    """A change is recommended, with runs beside a neighbour of the settings given."""
+    """A change is recommended, with runs with a neighbour of the settings given."""
     study = Study(durable_s=31.0).tried(ratio(80), 4.0, peak_dirty_bytes=2 * GIB)
     study.tried(ratio(60), 6.0)
     prices = {PRESENT_SETTING: present, ratio(80): recommended, ratio(60): other}
@@ -131,7 +131,7 @@ def test_a_reason_of_the_neighbour_is_told():
     told = printed(
         advised(recommended=replace(SLOW, read=None, problem="no read was timed: \x1b[2J"))
     )
-    assert "In the run beside a neighbour: no read was timed: " in told
+    assert "In the run with a neighbour: no read was timed: " in told
     assert "\x1b" not in told
     assert "Not known: a neighbour's reads." in told
 

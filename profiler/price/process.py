@@ -1,4 +1,4 @@
-"""A neighbour beside a pull: its files are made before, it runs meanwhile, and answers after.
+"""The process of a neighbour: made before a pull, told to run during it, and heard after it.
 
 Whatever fails about it is a reason for missing figures, never the end of a trial.
 """
@@ -26,7 +26,7 @@ from profiler.price.neighbour import BEGUN, BLOCK_BYTES, FAILED, FSYNC, INTERVAL
 from profiler.pull.destination import Destination
 from sysctl.price_seen import Latency
 
-#: What is read of: larger than what a device's own cache answers for long, small beside any pull.
+#: The size of the file that is read: 4,096 places, and little compared with a pull.
 READ_FILE_BYTES = 16 * 2**20
 #: How long a call may still take once all else is durable. It is a sample of so long then.
 _GRACE_S = 10.0
