@@ -83,7 +83,7 @@ def _measured_times(results: Results) -> dict[Setting, list[float]]:
     """The times to return (s) of every setting but the present one."""
     present = results.of_role(PRESENT)[0].setting
     times_s: dict[Setting, list[float]] = {}
-    for trial in results.trials:
+    for trial in results.timed:
         if trial.valid and trial.setting != present:
             times_s.setdefault(trial.setting, []).append(trial.valid.return_s)
     return times_s

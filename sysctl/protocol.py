@@ -23,6 +23,9 @@ It is *invalid*, with its reason kept and printed, when
 
 An invalid trial is repeated at once, `ATTEMPTS` times in all, and never ends the study. A candidate
 that takes longer than the best so far could excuse is stopped: it is no observation and no failure.
+
+A run of the role `price` has a neighbour on the volume (`profiler/price`) and waits until all is
+durable. It is valid by the same rules, and no time of it is compared with another.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from contracts.files import FileKind
 from contracts.text import printable
 from contracts.writing import write_atomically
 from sysctl.knobs.vm import BY_NAME
+from sysctl.price_seen import Latency, PriceSeen
 from sysctl.setting import Setting
 from sysctl.writeback import PAGE_BYTES, Thresholds
 
@@ -37,11 +38,11 @@ MAX_TRIALS = 10_000
 _SHORTEST_S, _LONGEST_S = 1e-6, 1e9
 
 #: Roles: the present settings, alone or beside another; a setting of the search; one of its best,
-#: measured afresh beside the present settings before it is recommended.
+#: measured afresh beside the present settings before it is recommended; a run with a neighbour,
+#: which shows the price of a setting and takes part in no comparison of times.
 PRESENT = "present"
 CANDIDATE = "candidate"
 RECHECK = "recheck"
-#: One run of a setting that is watched until all is on the device, for its price alone.
 PRICE = "price"
 
 
@@ -72,7 +73,8 @@ class Observation:
     is the part of the CPUs' time that the hypervisor kept, `ballooned_bytes` the memory that its
     balloon took or gave back. `trace` is the
     pull's course, a few hundred points at most. `findings` are the contract's values
-    (`profiler.report.findings`), for reading only.
+    (`profiler.report.findings`), for reading only. `price` is what other programs noticed,
+    None where no neighbour ran.
     """
 
     return_s: float
@@ -94,6 +96,7 @@ class Observation:
     split_s: Mapping[str, float] = field(default_factory=dict)
     trace: tuple[TracePoint, ...] = ()
     findings: Sequence[Mapping[str, Any]] = ()
+    price: PriceSeen | None = None
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,11 @@ class Results:
         """The trials of one role, in the order in which they ran."""
         return self.derived(_by_role).get(role, ())
 
+    @property
+    def timed(self) -> Sequence[Trial]:
+        """The trials whose times can be compared: all but those of the role `price`."""
+        return self.derived(_timed)
+
     def of_setting(self, setting: Setting) -> Sequence[Trial]:
         """The trials of one setting, in the order in which they ran."""
         return self.derived(_by_setting).get(setting, ())
@@ -187,6 +195,10 @@ class Results:
             "trials": [_trial_to_json(trial) for trial in self.trials],
         }
         write_atomically(path, json.dumps(document, indent=1) + "\n")
+
+
+def _timed(results: Results) -> list[Trial]:
+    return [trial for trial in results.trials if trial.role != PRICE]
 
 
 def _by_role(results: Results) -> dict[str, list[Trial]]:
@@ -320,14 +332,14 @@ def _trial_from_json(data: Mapping[str, Any]) -> Trial:
         started_at=str(data["started_at"]),
         observation=_observation_from_json(observed) if observed else None,
         problem=str(data["problem"]),
-        pair=None if data["pair"] is None else _whole(data["pair"]),
+        pair=_whole_or_none(data["pair"]),
         stopped_s=None if data["stopped_s"] is None else _seconds(data["stopped_s"]),
         elapsed_s=_share_or_time(data.get("elapsed_s", 0.0)),
     )
 
 
 def _observation_from_json(data: Mapping[str, Any]) -> Observation:
-    durable, read_bytes = data["durable_s"], data.get("device_read_bytes")
+    durable = data["durable_s"]
     return Observation(
         return_s=_seconds(data["return_s"]),
         durable_s=None if durable is None else _seconds(durable),
@@ -340,7 +352,7 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
         writers=_whole(data.get("writers", 0)),
         dirtyable_bytes=_whole(data["dirtyable_bytes"]),
         others_dirtied_bytes=_whole(data["others_dirtied_bytes"]),
-        device_read_bytes=None if read_bytes is None else _whole(read_bytes),
+        device_read_bytes=_whole_or_none(data.get("device_read_bytes")),
         stolen_share=_share_or_time(data.get("stolen_share", 0.0)),
         ballooned_bytes=_whole(data.get("ballooned_bytes", 0)),
         write_p50_ns=_share_or_time(data["write_p50_ns"]),
@@ -348,7 +360,33 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
         split_s={str(cause): _share_or_time(time) for cause, time in data["split_s"].items()},
         trace=tuple(_point(*point) for point in data["trace"]),
         findings=tuple(data["findings"]),
+        price=_price_from_json(data["price"]) if data.get("price") else None,
     )
+
+
+def _price_from_json(data: Mapping[str, Any]) -> PriceSeen:
+    share = data["memory_pressure_share"]
+    return PriceSeen(
+        observed_s=_seconds(data["observed_s"]),
+        fsync=_latency(data["fsync"]),
+        read=_latency(data["read"]),
+        swapped_out_bytes=_whole_or_none(data["swapped_out_bytes"]),
+        refaulted_bytes=_whole_or_none(data["refaulted_bytes"]),
+        direct_reclaim_stalls=_whole_or_none(data["direct_reclaim_stalls"]),
+        memory_pressure_share=None if share is None else _share(share),
+        ext4_data_mode=str(data["ext4_data_mode"]),
+        problem=str(data["problem"]),
+    )
+
+
+def _latency(data: Mapping[str, Any] | None) -> Latency | None:
+    if data is None:
+        return None
+    count = _whole(data["count"])
+    median_s, worst_s = (_share_or_time(data[name]) for name in ("median_s", "worst_s"))
+    if not count or not median_s <= worst_s <= _LONGEST_S:
+        raise ValueError(f"{count} calls of {median_s} s, at worst {worst_s} s, are no latency")
+    return Latency(median_s, worst_s, count)
 
 
 def _point(time_s: float, held_bytes: int, written_bytes: int) -> TracePoint:
@@ -358,6 +396,12 @@ def _point(time_s: float, held_bytes: int, written_bytes: int) -> TracePoint:
 def _share_or_time(value: float) -> float:
     if not 0 <= float(value) < _LARGEST:
         raise ValueError(f"{value!r} is neither a share nor a time")
+    return float(value)
+
+
+def _share(value: float) -> float:
+    if not 0 <= float(value) <= 1:
+        raise ValueError(f"{value!r} is no share")
     return float(value)
 
 
@@ -371,3 +415,7 @@ def _whole(value: int) -> int:
     if not isinstance(value, int) or not 0 <= value <= _LARGEST:
         raise ValueError(f"{value!r} is no number of bytes or objects")
     return value
+
+
+def _whole_or_none(value: int | None) -> int | None:
+    return None if value is None else _whole(value)

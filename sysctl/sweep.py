@@ -5,7 +5,7 @@
 2. Search: the strategy's candidates, stopped when they can no longer win.
 3. Extras (`sysctl/extras.py`): under the setting found, in blocks with it and without them.
 4. Recheck (`sysctl/recheck.py`): what came of it in blocks with the present settings.
-5. Price: the setting to be recommended once more, watched until all is on the device.
+5. Price: what may be recommended once more, watched until all is on the device.
 
 What a trial does to the host and how it measures is the bench's (`profiler/pull_bench.py`), when it
 counts is the protocol's (`sysctl/protocol.py`); this module decides what comes next and keeps the
@@ -52,10 +52,14 @@ class Bench(Protocol):
     def apply(self, setting: Setting) -> None:
         """Put the setting in force on the host and read it back."""
 
-    def measure(self, *, durable: bool, stop_after_s: float | None = None) -> Observation:
+    def measure(
+        self, *, durable: bool, stop_after_s: float | None = None, observe_price: bool = False
+    ) -> Observation:
         """Settle, pull once, delete what was pulled. `durable`: also wait for the device.
 
-        Raises StoppedEarly, all deleted too, when the pull takes longer than `stop_after_s`.
+        `observe_price`: it waits, too, a neighbour runs until then, and the observation has its
+        `price`. Raises StoppedEarly, all deleted too, when the pull takes longer than
+        `stop_after_s`.
         """
 
     def require_destination(self) -> None:
@@ -182,15 +186,14 @@ def _affordable(known: Results, plan: SweepPlan, finalists: list[Setting]) -> li
 
 
 def _last_price(results: Results, plan: SweepPlan) -> _Due | None:
-    """What the setting that is to be recommended costs, if anything is."""
+    """What the settings cost that may be recommended, the preferred one first; None if none may."""
     within = judge(results, limits_of(results)).within
-    if not within:
+    if not within or not plan.budget.affords(results, [RECHECK], syncs=1):
         return None
-    chosen = choose(results, near_the_fastest(results, within)).setting
-    is_affordable = plan.budget.affords(results, [RECHECK], syncs=1)
-    if _is_watched(results, chosen) or not is_affordable:
-        return None
-    return PRICE, chosen, None
+    near = near_the_fastest(results, within)
+    ranked = dict.fromkeys([choose(results, near).setting, *(each.setting for each in near)])
+    left = [setting for setting in ranked if not _is_watched(results, setting)]
+    return (PRICE, left[0], None) if left else None
 
 
 def remaining(results: Results, plan: SweepPlan) -> int:
@@ -273,7 +276,11 @@ def run_trial(
     observation, problem, stopped_s = None, "", None
     try:
         bench.apply(step.setting)
-        observation = bench.measure(durable=step.durable, stop_after_s=step.stop_after_s)
+        observation = bench.measure(
+            durable=step.durable,
+            stop_after_s=step.stop_after_s,
+            observe_price=step.role == PRICE,
+        )
         problem = _problem(observation, step.setting, before)
     except StoppedEarly:
         stopped_s = step.stop_after_s

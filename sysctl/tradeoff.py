@@ -15,7 +15,7 @@ from sysctl.differences import changed_beside_thresholds
 from sysctl.evidence import Side
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 from sysctl.price import price_of
-from sysctl.results import RECHECK, Results
+from sysctl.results import PRICE, RECHECK, Results
 from sysctl.setting import Setting, replace_values
 from sysctl.statistics import Repeats, summarize
 
@@ -85,7 +85,7 @@ def trade_off(results: Results, present: Side, best: Side | None = None) -> Trad
     `present` and `best` (the recommended one) are the sides of the comparison: their times here are
     those that it shows.
     """
-    settings = dict.fromkeys(trial.setting for trial in results.trials if trial.valid)
+    settings = dict.fromkeys(trial.setting for trial in results.timed if trial.valid)
     points = [_measured(results, setting, present, best) for setting in settings]
     known = {name for point in points for name in point.names}
     absent = {name: values for name, values in WELL_KNOWN.items() if name not in known}
@@ -116,7 +116,7 @@ def _measured(results: Results, setting: Setting, present: Side, best: Side | No
 
 def _times_of(results: Results, setting: Setting) -> Repeats:
     """The times to return of a setting's valid runs: of its recheck, if there was one."""
-    trials = results.of_setting(setting)
+    trials = [trial for trial in results.of_setting(setting) if trial.role != PRICE]
     rechecks = [trial.valid for trial in trials if trial.valid and trial.role == RECHECK]
     seen = rechecks or [trial.valid for trial in trials if trial.valid]
     return summarize([each.return_s for each in seen])

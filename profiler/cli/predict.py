@@ -197,6 +197,6 @@ def _asked_for(
 def _measured_s(results: Results, setting: Setting) -> float | None:
     import statistics
 
-    trials = [trial.valid for trial in results.trials if trial.setting == setting]
+    trials = [trial.valid for trial in results.timed if trial.setting == setting]
     times_s = [seen.return_s for seen in trials if seen]
     return statistics.median(times_s) if times_s else None

@@ -162,7 +162,7 @@ def title_of(role: str, setting: Setting) -> str:
     """`present (dirty_ratio=20 …)`."""
     if role == PRESENT:
         return f"present ({notable(setting)})"
-    prefix = {RECHECK: "again: ", PRICE: "until durable: "}.get(role, "")
+    prefix = {RECHECK: "again: ", PRICE: "with a neighbour: "}.get(role, "")
     return f"{prefix}{notable(setting)}"
 
 
@@ -176,9 +176,12 @@ def _without_observation(trial: Trial) -> tuple[str, str]:
 
 def _trial_line(trial: Trial, seen: Observation) -> str:
     durable = f" · durable {seen.durable_s:.1f} s" if seen.durable_s is not None else ""
+    fsync = seen.price.fsync if seen.price else None
+    neighbour = f" · its fsync up to {format_seconds(fsync.worst_s)}" if fsync else ""
     return (
         f"{seen.return_s:6.1f} s  {title_of(trial.role, trial.setting)} · stalled "
-        f"{seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty{durable}"
+        f"{seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty"
+        f"{durable}{neighbour}"
     )
 
 

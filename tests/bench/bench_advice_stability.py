@@ -144,7 +144,9 @@ class SimulatedBench:
         """See `Bench`."""
         self._before, self._setting = self._setting, setting
 
-    def measure(self, *, durable: bool, stop_after_s: float | None = None) -> Observation:
+    def measure(
+        self, *, durable: bool, stop_after_s: float | None = None, observe_price: bool = False
+    ) -> Observation:
         """See `Bench`."""
         host, world, setting = self._host, self._world, self._setting
         memory = self._memory * math.exp(self._dice.gauss(0, 0.002))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sysctl.search.staged import MOUNT
 
 from profiler.space import Place, Space, make_search
 from sysctl.host.devices import present_values, read_attribute
@@ -10,7 +11,6 @@ from sysctl.host.host import Host
 from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
-from sysctl.search.staged import MOUNT
 from tests.root.labs import lab_volume
 
 SYSTEM = System()

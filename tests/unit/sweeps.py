@@ -8,6 +8,7 @@ from contracts.errors import WritewiseError
 from sysctl.budget import Budget
 from sysctl.extras import MOUNT, Extra
 from sysctl.price import Limits
+from sysctl.price_seen import Latency, PriceSeen
 from sysctl.results import Observation, Results
 from sysctl.search.edge import EdgeSearch, ladders_of
 from sysctl.search.grid import build_grid
@@ -41,6 +42,15 @@ CONTEXT = {
     "available_bytes": 4 * GIB,
     "dirtyable_bytes": 4 * GIB,
 }
+PRICE_SEEN = PriceSeen(
+    observed_s=31.5,
+    fsync=Latency(0.004, 0.3, 31),
+    read=Latency(0.001, 0.02, 31),
+    swapped_out_bytes=0,
+    refaulted_bytes=2**20,
+    direct_reclaim_stalls=0,
+    memory_pressure_share=0.002,
+)
 
 
 def by_ratio(setting, run):
@@ -66,17 +76,18 @@ class MadeUpBench:
     def apply(self, setting):
         self.applied.append(setting)
 
-    def measure(self, *, durable, stop_after_s=None):
+    def measure(self, *, durable, stop_after_s=None, observe_price=False):
         setting, run = self.applied[-1], self.applied.count(self.applied[-1])
         self.now_s += 2.0
         seconds = self.seconds(setting, run)
         if stop_after_s is not None and seconds > stop_after_s:
             self.now_s += stop_after_s
             raise StoppedEarly
+        durable = durable or observe_price
         self.now_s += 31.5 if durable else seconds
-        return Observation(
-            **{**self._observed(seconds, setting, durable), **self.changed(setting, run)}
-        )
+        price = {"price": PRICE_SEEN} if observe_price else {}
+        fields = self._observed(seconds, setting, durable)
+        return Observation(**{**fields, **price, **self.changed(setting, run)})
 
     def require_destination(self):
         if self.lost:

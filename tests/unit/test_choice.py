@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sysctl.choice import finalists
 from sysctl.mounts_tried import mount_ratios
+
 from tests.unit.studies import Study, ratio
 
 MIB = 2**20

@@ -7,27 +7,35 @@ on. Whatever comes of it, no other exception than a WritewiseError may leave.
 from __future__ import annotations
 
 import copy
+import io
 import json
 import math
 import os
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from contracts.errors import WritewiseError
 from profiler.cli.main import main
+from profiler.report.advice import advice_document, print_advice
 from sysctl.advise import advise
 from sysctl.prediction.fit import fit
-from sysctl.results import CANDIDATE, PRESENT, RECHECK, load
+from sysctl.results import CANDIDATE, PRESENT, PRICE, RECHECK, load
+from tests.unit.sweeps import PRICE_SEEN
 
 RECORDED = Path(__file__).parents[1] / "bench" / "data" / "grid-2560-24.json"
 
 
 def shortened():
-    """Two present runs, three candidates and a recheck in two pairs, with a part of each course."""
+    """Two present runs, three candidates, a recheck in two pairs, and two runs with a neighbour.
+
+    With a part of each course.
+    """
     document = json.loads(RECORDED.read_text())
     present, candidates = (
         [trial for trial in document["trials"] if trial["role"] == role]
@@ -39,9 +47,12 @@ def shortened():
         for pair in (0, 1)
         for role, trial in ((PRESENT, present[0]), (RECHECK, fastest))
     ]
-    trials = copy.deepcopy([*present[:2], *candidates[:2], fastest, *pairs])
+    prices = [{**trial, "role": PRICE} for trial in (present[0], fastest)]
+    trials = copy.deepcopy([*present[:2], *candidates[:2], fastest, *pairs, *prices])
     for trial in trials:
         trial["observation"]["trace"] = trial["observation"]["trace"][:60]
+        if trial["role"] == PRICE:
+            trial["observation"]["price"] = {**asdict(PRICE_SEEN), "ext4_data_mode": "ordered"}
     return {**document, "trials": trials}
 
 
@@ -122,6 +133,13 @@ def predicted(results):
             assert 0 <= told.peak_dirty_bytes <= (size_bytes or model.burst_bytes) * 1.001
 
 
+def reported(results):
+    """The advice, printed and as a document."""
+    found = advise(results)
+    print_advice(found, Console(file=io.StringIO(), width=80))
+    json.dumps(advice_document(found), allow_nan=False)
+
+
 def everywhere(path):
     """The same place in every trial, where it is one of a trial."""
     if path[0] != "trials" or len(path) < 3:
@@ -131,7 +149,7 @@ def everywhere(path):
 
 def survives(document):
     """Whether it is read, predicted from and advised on, or refused with an error to act on."""
-    for use in (predicted, advise):
+    for use in (predicted, reported):
         try:
             use(loaded(document))
         except WritewiseError as error:

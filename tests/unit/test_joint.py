@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from sysctl.search.staged import StagedSearch
 
 from contracts.errors import UsageError
 from profiler.pull.access import S3Access
@@ -25,7 +26,6 @@ from sysctl.knobs.transfer import TRANSFER_KNOBS, transfer_problems
 from sysctl.recommendation_file import from_json
 from sysctl.results import CANDIDATE, Results, TracePoint, load
 from sysctl.search.grid import Grid, build_grid
-from sysctl.search.staged import StagedSearch
 from sysctl.search.strategies import NAMES, make_strategy
 from sysctl.setting import Setting
 from sysctl.sweep import SweepPlan, run_sweep

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
 from sysctl.choice import finalists
+from sysctl.knobs_tried import changed_knobs, is_worth_its_knobs, knob_ratios
+
 from sysctl.evidence import Comparison, Verdict
 from sysctl.explain import explain_device
-from sysctl.knobs_tried import changed_knobs, is_worth_its_knobs, knob_ratios
 from sysctl.price import price_of
 from sysctl.results import CANDIDATE, PRESENT, Observation, Results, Trial
 from sysctl.setting import Setting

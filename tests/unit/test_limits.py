@@ -6,6 +6,9 @@ import argparse
 from dataclasses import replace
 
 import pytest
+from sysctl.choice import finalists
+from sysctl.search.model import MAX_TRIALS, ModelSearch
+from sysctl.search.staged import MOUNT, StagedSearch, Variation
 
 from contracts.errors import UsageError
 from contracts.loading import load_contract
@@ -15,13 +18,10 @@ from profiler.cli import sweep as sweep_command
 from profiler.cli.limit_arguments import limits_from
 from sysctl.advise import advise
 from sysctl.cases import Case
-from sysctl.choice import finalists
 from sysctl.price import Limits, limits_of, model_of, price_of
 from sysctl.protocol import stop_after_s
 from sysctl.results import CANDIDATE, RECHECK, Results, Trial, load
 from sysctl.search.grid import Grid, build_grid
-from sysctl.search.model import MAX_TRIALS, ModelSearch
-from sysctl.search.staged import MOUNT, StagedSearch, Variation
 from tests.unit import predictions
 from tests.unit.studies import MIB, Study, course, ratio
 from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench, sweep

@@ -151,7 +151,7 @@ def test_a_present_run_is_never_given_a_limit():
     limits = []
 
     class Recorded(MadeUpBench):
-        def measure(self, *, durable, stop_after_s=None):
+        def measure(self, *, durable, stop_after_s=None, observe_price=False):
             limits.append((self.applied[-1] == NOW, stop_after_s))
             return super().measure(durable=durable, stop_after_s=stop_after_s)
 

@@ -44,8 +44,9 @@ def test_the_report_tells_the_verdict_the_price_the_points_and_the_reasons():
     for words in (
         "5.0× faster (95% interval",
         "Noise floor: two runs of the present settings typically differ by 0.0%.",
-        "takes up to 2.00 GiB of written data (1.00 GiB under the present settings), during a "
-        "larger one up to 3.20 GiB (819 MiB)",
+        "The price is moderate: 2.00 GiB at risk is 50% of the memory that may be dirty; a larger "
+        "pull could make 80% of it dirty.",
+        "lost in a spot interruption or termination without a clean shutdown, in a kernel panic",
         "Measured: 40 objects, 1.88 GiB, from s3://bucket/images to /data (xfs), on node-1 (Linux",
         "case study 30/20",
         "predicted",
@@ -64,7 +65,7 @@ def test_a_predicted_time_to_durable_is_said_to_be_one():
     row = next(line for line in text.splitlines() if line.startswith("time to durable"))
     assert row.split("  ")[-1].strip() == "30.7 s predicted"
     assert "All is on the device after 30.7 s predicted (31.0 s under the present" in text
-    assert "For 26.6 s after the return a power loss still takes data of the pull." in text
+    assert "Data of the pull is at risk for 26.6 s after the return." in text
     assert document["recommended"]["durable_is_predicted"] is True
     assert document["present"]["durable_is_predicted"] is False
 

@@ -7,13 +7,6 @@ import subprocess
 import sys
 
 import pytest
-
-from contracts.errors import RequirementError
-from sysctl.results import CANDIDATE, PRESENT, Observation, TracePoint, Trial
-from sysctl.search import bayes
-from sysctl.search.bayes import BayesSearch
-from sysctl.search.grid import Grid, build_grid
-from sysctl.search.random import RandomSearch
 from sysctl.search.relevance import skip_reason
 from sysctl.search.staged import (
     MOUNT,
@@ -22,6 +15,13 @@ from sysctl.search.staged import (
     in_one_mount,
     wide_variations,
 )
+
+from contracts.errors import RequirementError
+from sysctl.results import CANDIDATE, PRESENT, Observation, TracePoint, Trial
+from sysctl.search import bayes
+from sysctl.search.bayes import BayesSearch
+from sysctl.search.grid import Grid, build_grid
+from sysctl.search.random import RandomSearch
 from sysctl.search.strategies import NAMES, make_strategy
 from sysctl.setting import Setting
 from sysctl.writeback import Thresholds
