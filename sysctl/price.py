@@ -19,8 +19,7 @@ from contracts.units import counted, format_seconds, format_size
 from sysctl.evidence import thresholds_of
 from sysctl.knobs_tried import changed_knobs
 from sysctl.mounts_tried import changed_options
-from sysctl.prediction.fit import fit
-from sysctl.prediction.model import Model
+from sysctl.prediction import Model, fit
 from sysctl.results import Results
 from sysctl.setting import Setting
 
@@ -116,7 +115,7 @@ def durable_text(price: Price) -> str:
 
 
 def model_of(results: Results) -> Model | None:
-    """The model of the present settings' runs; None where they do not suffice for one."""
+    """The model of the runs; None where they do not suffice for one."""
     try:
         return fit(results)
     except UsageError:

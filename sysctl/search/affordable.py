@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sysctl.prediction.model import Model
+from sysctl.prediction import Model
 from sysctl.price import Limits, Price, price_of
 from sysctl.results import Results
 from sysctl.setting import Setting, replace_values

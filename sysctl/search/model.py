@@ -21,8 +21,7 @@ from typing import Any
 
 from contracts.errors import UsageError
 from sysctl.evidence import NEGLIGIBLE_SHARE
-from sysctl.prediction.fit import fit
-from sysctl.prediction.model import Model
+from sysctl.prediction import Model, fit
 from sysctl.price import cheapest, limits_of
 from sysctl.results import CANDIDATE, Results, Trial
 from sysctl.search.affordable import affordable, expected_price

@@ -21,8 +21,7 @@ from statistics import median, quantiles
 from contracts.errors import UsageError
 from contracts.units import counted
 from sysctl.evidence import NEGLIGIBLE_SHARE
-from sysctl.prediction.fit import fit
-from sysctl.prediction.model import Model, Prediction
+from sysctl.prediction import Model, Prediction, fit
 from sysctl.results import PRESENT, Observation, Results
 from sysctl.setting import Setting
 from tests.bench.figures import print_table

@@ -1,19 +1,24 @@
-"""The model's search on a host whose true times are known."""
+"""The model's search on a host whose true times are known, and are as predicted."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from sysctl.results import CANDIDATE, PRESENT, Trial
 from sysctl.search.grid import build_grid, untried
 from sysctl.search.model import MAX_TRIALS, ModelSearch
-from tests.unit.predictions import observed, results, setting, true_course
+from tests.unit import predictions
+from tests.unit.predictions import setting, stopped_at_the_set_point
 from tests.unit.sweeps import CONTEXT, GIB
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 
+observed = partial(predictions.observed, control=stopped_at_the_set_point)
+results = partial(predictions.results, control=stopped_at_the_set_point)
+true_course = partial(predictions.true_course, control=stopped_at_the_set_point)
 SPACE = {
     "vm.dirty_ratio": (10, 20, 30, 40, 50, 60, 70, 80),
     "vm.dirty_background_ratio": (1, 2, 5, 10, 15, 20, 30, 40),
@@ -60,9 +65,10 @@ def test_a_model_that_is_wrong_is_corrected(seed):
     def measure(chosen):
         seen = observed(chosen, trace=False)
         factor = 1.0 if chosen.values["vm.dirty_ratio"] >= 70 else 2.0
-        return type(seen)(
-            **{**vars(seen), "return_s": seen.return_s * factor * draw.uniform(1, 1.03)}
-        )
+        slower = {"return_s": seen.return_s * factor * draw.uniform(1, 1.03)}
+        if factor > 1:
+            slower["stall_share"] = 0.5
+        return replace(seen, **slower)
 
     tried = {trial.setting.values["vm.dirty_ratio"] for trial in search(measure=measure)}
     assert max(tried) >= 70
