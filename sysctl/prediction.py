@@ -14,7 +14,6 @@ measured errors.
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from sysctl.evidence import NEGLIGIBLE_SHARE
 from sysctl.knobs.vm import BY_NAME, DIRTY_PAIR
 from sysctl.results import PRESENT, Observation, Results, TracePoint
 from sysctl.setting import Setting, replace_values
-from sysctl.writeback import Thresholds, effective_thresholds
+from sysctl.writeback import Thresholds, effective_thresholds, flush_age_s
 
 #: A pull returns in time if it takes at most this share longer than without any wait.
 IN_TIME = 0.02
@@ -88,7 +87,7 @@ class Model:
         source, device = self.source_bytes_per_s, self.device_bytes_per_s
         begins_s = _write_back_begins_s(at, complete, size, source)
         unthrottled_s = size / source
-        return_s = max(unthrottled_s, begins_s + (size - _plateau_bytes(at)) / device)
+        return_s = max(unthrottled_s, begins_s + (size - at.setpoint_bytes) / device)
         unthrottled_peak = max(begins_s * source, size - (unthrottled_s - begins_s) * device)
         peak_bytes = round(min(unthrottled_peak, _throttled_peak_bytes(at)))
         reasons = list(self._reasons(size, memory, peak_bytes))
@@ -115,7 +114,7 @@ class Model:
         size, memory = self.burst_bytes, self.dirtyable_bytes
         if memory >= size:
             return None
-        in_time_s, age_s = self.unthrottled_s() * (1 + IN_TIME), _flush_age_s(self.present)
+        in_time_s, age_s = self.unthrottled_s() * (1 + IN_TIME), flush_age_s(self.present)
         early = (size - 0.75 * memory) / in_time_s  # the plateau of thresholds 0 and `memory`
         late = (size - memory) / (in_time_s - min(memory / self.source_bytes_per_s, age_s))
         needed = min(early, late)
@@ -133,7 +132,7 @@ class Model:
             return None
         late = min(
             left / (1 - device / self.source_bytes_per_s),
-            left + device * _flush_age_s(self.present),
+            left + device * flush_age_s(self.present),
         )
         needed = min(left / 0.75, late)
         return needed if needed > self.dirtyable_bytes else None
@@ -275,30 +274,16 @@ def _write_back_begins_s(
 ) -> float:
     """Return when the device begins to write (s): by the background threshold, age or a sync."""
     by_size_s = min(at.background_bytes, size_bytes) / source_bytes_per_s
-    return min(by_size_s, _flush_age_s(values))
-
-
-def _flush_age_s(values: Mapping[str, int]) -> float:
-    """Return the age (s) at which periodic write-back takes dirty pages: half a period late."""
-    expire, period = (
-        values.get(name, BY_NAME[name].kernel_default)
-        for name in ("vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs")
-    )
-    return (expire + period / 2) / 100 if period else math.inf
-
-
-def _plateau_bytes(at: Thresholds) -> float:
-    """Return the level at which dirty bytes settle while writers are throttled."""
-    return (at.freerun_bytes + at.dirty_bytes) / 2
+    return min(by_size_s, flush_age_s(values))
 
 
 def _throttled_peak_bytes(at: Thresholds) -> float:
     """Return the most that is dirty while writers are throttled.
 
-    They pass the plateau before the kernel has slowed them, and never the limit: in the median of
-    the grids of November 2026 the peak was half way between.
+    They pass the set point before the kernel has slowed them, and never the limit: in the median
+    of the grids of November 2026 the peak was half way between.
     """
-    return (_plateau_bytes(at) + at.dirty_bytes) / 2
+    return (at.setpoint_bytes + at.dirty_bytes) / 2
 
 
 def _factor(ratio: float) -> str:
