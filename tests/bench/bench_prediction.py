@@ -152,7 +152,8 @@ def noise_percent(results: Results) -> float:
 
 def print_errors(what: str, studies: Mapping[str, Results]) -> None:
     """Print the errors of each, from its own present runs, and of all together."""
-    rows, together = [], []
+    rows: list[tuple[str, ...]] = []
+    together: list[float] = []
     for name, results in studies.items():
         try:
             model = fit(present_only(results))

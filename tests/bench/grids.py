@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -19,7 +20,11 @@ FOLDER = Path(__file__).parent / "data"
 NAMES = ("4096-40", "4096-24", "2560-40", "2560-24")
 #: The grid that goals of the search are of: the one with most settings.
 WIDEST = "4096-40"
-_OPENERS = {".xz": lzma.open, ".gz": gzip.open}
+#: Endings of compressed files: how they are unpacked and packed.
+_PACKERS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+    ".xz": (lzma.decompress, lzma.compress),
+    ".gz": (gzip.decompress, gzip.compress),
+}
 
 
 def recorded(name: str) -> Results:
@@ -30,28 +35,33 @@ def recorded(name: str) -> Results:
 
 def all_files() -> list[Path]:
     """Return every recorded grid, compressed or not, by name."""
-    return sorted(FOLDER.glob("grid-*.json*"))
+    found = FOLDER.glob("grid-*.json*")
+    return sorted(path for path in found if path.suffix in (".json", *_PACKERS))
 
 
 def read(path: Path) -> Results:
     """Return the results in a file, which may end in `.xz` or `.gz`.
 
-    Raises UsageError for a file that is damaged, as `sysctl.results.load` does.
+    Raises UsageError for results that are damaged, as `sysctl.results.load` does, OSError and
+    LZMAError for a file that is.
     """
-    opener = _OPENERS.get(path.suffix)
-    if opener is None:
+    if path.suffix not in _PACKERS:
         return load(path)
-    with tempfile.TemporaryDirectory() as folder, opener(path) as packed:
+    unpack, _ = _PACKERS[path.suffix]
+    with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder, path.stem)
-        plain.write_bytes(packed.read())
+        plain.write_bytes(unpack(path.read_bytes()))
         return load(plain)
 
 
 def pack(plain: Path, path: Path) -> None:
-    """Replace a results file by `path`, compressed as its ending says; whole or not at all."""
-    packed = path.with_name(f".{path.name}.part")
-    with _OPENERS[path.suffix](packed, "wb") as file:
-        file.write(plain.read_bytes())
+    """Make a results file into `path`, compressed as its ending says; whole or not at all."""
+    content = plain.read_bytes()
+    if path.suffix in _PACKERS:
+        _, compress = _PACKERS[path.suffix]
+        content = compress(content)
+    packed = path.with_name(f"{path.name}.part")
+    packed.write_bytes(content)
     packed.replace(path)
     plain.unlink()
 
@@ -104,4 +114,4 @@ def candidates(results: Results) -> list[Trial]:
 
 def present_only(results: Results) -> Results:
     """Return the same results as if the sweep had been stopped after its present runs."""
-    return Results(results.context, {}, [], results.of_role(PRESENT))
+    return Results(results.context, {}, [], list(results.of_role(PRESENT)))
