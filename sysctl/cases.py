@@ -134,8 +134,8 @@ def _operations(seen: Observation) -> str:
 def beyond_memory(results: Results, seen: Observation) -> Finding | None:
     """The burst needs more dirty memory than there is, so its rest waits for the device.
 
-    By simulation under the best thresholds that there can be (`Model.returns_in_time`), not under
-    those that were tried.
+    As predicted under the best thresholds that there can be (`Model.rate_needed_bytes_per_s`), not
+    under those that were tried.
     """
     model = model_of(results)
     if model is None or seen.stall_share < NEGLIGIBLE_SHARE:
@@ -147,12 +147,12 @@ def beyond_memory(results: Results, seen: Observation) -> Finding | None:
     return Finding(
         Case.BEYOND_MEMORY,
         f"the burst of {format_size(model.burst_bytes)} is beyond this host's memory: no "
-        f"thresholds let it return at the source's {format_rate(model.flushed_bytes_per_s)} where "
+        f"thresholds let it return at the source's {format_rate(model.source_bytes_per_s)} where "
         f"{format_size(model.dirtyable_bytes)} can be dirty and the device writes "
         f"{format_rate(device)}. What would help: a volume that writes {format_rate(rate)}, "
         f"{rate / device:.1f} times as fast, to return after "
         f"{format_seconds(model.unthrottled_s())}; or an instance on which {format_size(memory)} "
-        "can be dirty (both as simulated, with the best thresholds).",
+        "can be dirty (both as predicted, with the best thresholds).",
     )
 
 

@@ -19,8 +19,7 @@ from contracts.errors import UsageError
 from contracts.units import counted, format_seconds, format_size
 from sysctl.differences import change_count
 from sysctl.evidence import dirtyable_bytes_of, thresholds_of
-from sysctl.prediction.fit import fit
-from sysctl.prediction.model import Model
+from sysctl.prediction import Model, fit
 from sysctl.price_label import Figures, Rating, rate
 from sysctl.price_seen import PriceSeen
 from sysctl.results import PRESENT, Observation, Results
@@ -124,7 +123,7 @@ def durable_text(price: Price) -> str:
 
 
 def model_of(results: Results) -> Model | None:
-    """The model of the present settings' runs; None where they do not suffice for one."""
+    """The model of the runs; None where they do not suffice for one."""
     try:
         return fit(results)
     except UsageError:

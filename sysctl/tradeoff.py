@@ -1,7 +1,6 @@
 """What return time costs in bytes at risk: every setting of a sweep, and some that are well known.
 
-A setting that was not measured is predicted from the present settings' runs (`sysctl.prediction`),
-and said to be.
+A setting that was not measured is predicted (`sysctl.prediction`), and said to be.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ def _predict(
 ) -> tuple[Sequence[Point], tuple[str, ...]]:
     if not wanted:
         return [], ()
-    from sysctl.prediction.fit import fit
+    from sysctl.prediction import fit
 
     try:
         model = fit(results)

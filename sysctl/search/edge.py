@@ -179,11 +179,9 @@ def _best_of_the_stalled(
 def _waiting_bytes(results: Results, setting: Setting) -> float:
     """What of the pull waits for the device, to which the time is in proportion (see the module).
 
-    All that the dirty pages do not hold when they have settled, half way from freerun to the dirty
-    threshold (`Documentation/admin-guide/sysctl/vm.rst`, `dirty_setpoint` in mm/page-writeback.c).
+    All that the dirty pages do not hold when they have settled at the set point.
     """
-    at = thresholds_of(results, setting)
-    return max(1.0, burst_bytes(results) - (at.freerun_bytes + at.dirty_bytes) / 2)
+    return max(1.0, burst_bytes(results) - thresholds_of(results, setting).setpoint_bytes)
 
 
 def ladders_of(

@@ -24,7 +24,7 @@ from contracts.errors import WritewiseError
 from profiler.cli.main import main
 from profiler.report.advice import advice_document, print_advice
 from sysctl.advise import advise
-from sysctl.prediction.fit import fit
+from sysctl.prediction import fit
 from sysctl.results import CANDIDATE, PRESENT, PRICE, RECHECK, load
 from tests.unit.sweeps import PRICE_SEEN
 
@@ -177,16 +177,19 @@ def test_only_errors_to_act_on_leave_a_file_with_one_value_everywhere(value):
         survives(document)
 
 
+def without_waits_for_the_device(document):
+    for trial in document["trials"]:
+        trial["observation"]["durable_s"] = None
+
+
 def without_traces(document):
     for trial in document["trials"]:
-        trial["observation"]["trace"] = []
-        trial["observation"]["durable_s"] = None
+        trial["observation"].update(trace=[], stall_share=0.5)
 
 
 def with_one_point(document):
     for trial in document["trials"]:
-        trial["observation"]["trace"] = [[0.5, 0, 0]]
-        trial["observation"]["durable_s"] = None
+        trial["observation"].update(trace=[[0.5, 0, 0]], stall_share=0.5)
 
 
 def only_invalid(document):
@@ -221,14 +224,15 @@ def without_thresholds(document):
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (without_traces, "do not show how fast the device writes"),
-        (with_one_point, "do not show how fast the device writes"),
+        (without_waits_for_the_device, "do not show how fast the device writes"),
+        (without_traces, "do not show how fast the source is"),
+        (with_one_point, "do not show how fast the source is"),
         (only_invalid, "no valid run of the present settings"),
         (with_an_unknown_knob, "swappiness=60 is no setting"),
         (with_a_huge_ratio, "a vm.dirty_ratio that is out of range"),
         (without_thresholds, "do not say which dirty threshold"),
         (in_every_run("bytes", 0), "no bytes that arrived"),
-        (in_every_run("bytes", 100), "a device of 5 B/s"),
+        (in_every_run("bytes", 100), "a source of 22 B/s"),
         (in_every_run("dirtyable_bytes", 0), "no memory that can be dirtied"),
         (in_every_run("return_s", -1.0), "is no time"),
         (in_every_run("return_s", math.nan), "NaN is no measurement"),
