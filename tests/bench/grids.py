@@ -11,26 +11,15 @@ from pathlib import Path
 from statistics import median
 
 from contracts.units import format_size
-from sysctl.protocol import MAX_MEMORY_CHANGE, invalid_reason
-from sysctl.results import CANDIDATE, PRESENT, Results, Trial, load
+from sysctl.protocol import MAX_MEMORY_CHANGE
+from sysctl.results import PRESENT, Results, Trial, load
 
 FOLDER = Path(__file__).parent / "data"
-#: The grids of the search benchmark, by the lab's memory in MiB and the number of objects of
-#: 48 MiB: 25 MB/s a connection, one run of each setting, with the client of November 2026.
-NAMES = ("4096-40", "4096-24", "2560-40", "2560-24")
-#: The grid that goals of the search are of: the one with most settings.
-WIDEST = "4096-40"
 #: Endings of compressed files: how they are unpacked and packed.
 _PACKERS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     ".xz": (lzma.decompress, lzma.compress),
     ".gz": (gzip.decompress, gzip.compress),
 }
-
-
-def recorded(name: str) -> Results:
-    """Return one of `NAMES`; trials during which others wrote too much have a `problem`."""
-    results = read(FOLDER / f"grid-{name}.json")
-    return replace(results, trials=[_judged(trial) for trial in results.trials])
 
 
 def all_files() -> list[Path]:
@@ -66,12 +55,6 @@ def pack(plain: Path, path: Path) -> None:
     plain.unlink()
 
 
-def _judged(trial: Trial) -> Trial:
-    if not trial.valid:
-        return trial
-    return replace(trial, problem=invalid_reason(trial.valid, trial.setting, ()))
-
-
 def comparable(results: Results) -> Results:
     """Return the same; trials whose memory is not the grid's median have a `problem`.
 
@@ -105,11 +88,6 @@ def title(results: Results) -> str:
         return shown
     rate = context["connection_bytes_per_s"] / 1e6
     return f"{shown}, {context['fstype']}, {context['connections']} × {rate:g} MB/s"
-
-
-def candidates(results: Results) -> list[Trial]:
-    """Return every valid candidate."""
-    return [trial for trial in results.of_role(CANDIDATE) if trial.valid]
 
 
 def present_only(results: Results) -> Results:

@@ -247,6 +247,7 @@ def bench(tmp_path, monkeypatch):
     files["/proc/self/mountinfo"] = MOUNTED
     files["/proc/sys/kernel/random/boot_id"] = "boot"
     files["/proc/sys/vm/drop_caches"] = ""
+    files["/proc/stat"] = "cpu 1 2 3 4 5 6 7 8\n"
     system = FileHost(tmp_path / "host", files)
     thresholds = {"nr_dirty_threshold": 200_000, "nr_dirty_background_threshold": 100_000}
     system.put("/proc/vmstat", vmstat(nr_dirtied=1000, **thresholds))

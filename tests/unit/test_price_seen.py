@@ -122,11 +122,11 @@ def test_no_time_of_it_enters_a_comparison():
     with_prices = study.results
     before, after = advise(plain), advise(with_prices)
     assert after.verdict == before.verdict
-    assert after.noise_floor == before.noise_floor
+    assert after.noise == before.noise
     assert [p.return_s for p in after.trade_off.points if p.runs] == [
         p.return_s for p in before.trade_off.points if p.runs
     ]
-    assert stop_after_s(with_prices) == stop_after_s(plain)
+    assert stop_after_s(with_prices, {searched}) == stop_after_s(plain, {searched})
     assert _measured_s(with_prices, FAST) == _measured_s(plain, FAST)
     limits = Limits(max_at_risk_bytes=3 * GIB)
     assert to_keep_limits(with_prices, limits) == to_keep_limits(plain, limits)

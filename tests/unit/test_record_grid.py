@@ -12,8 +12,7 @@ from contracts.errors import WritewiseError
 from profiler.lab.lab import LabSpec
 from profiler.pull.settings import TransferSettings
 from sysctl.results import CANDIDATE, PRESENT, Results
-from tests.bench import bench_search, grids
-from tests.bench.bench_search import starts
+from tests.bench import grids
 from tests.bench.grid_plan import (
     SETTINGS,
     GridSpec,
@@ -88,10 +87,6 @@ def test_the_first_round_waits_for_the_device_under_the_present_settings_and_som
     durable = Counter(step.role for step in first if step.durable)
     assert durable == {PRESENT: 1, CANDIDATE: 4}
     assert not any(step.durable for step in rest)
-
-
-def test_a_grid_of_single_runs_can_be_replayed_by_the_search():
-    assert len(starts(record(lambda number, setting: False))) == 3
 
 
 def test_every_pair_of_the_grids_is_one_that_the_kernel_takes():
@@ -198,9 +193,3 @@ def test_what_is_there_is_not_recorded_again(tmp_path, capsys):
     assert recorded == [second, third]
     assert first.read_text() == "recorded"
     assert "is there already" in capsys.readouterr().out
-
-
-def test_without_optuna_the_benchmark_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match="run `tools/setup test bench`"):
-        bench_search.main()
