@@ -119,10 +119,10 @@ def _due(results: Results, plan: SweepPlan) -> _Due | None:
     setting = None if has_pairs else _candidate(results, plan)
     if setting is not None:
         return CANDIDATE, setting, None
-    run = blocks.next_run(results, plan.present, lambda known: _members(known, plan))
-    if run is not None:
-        return run.role, run.setting, run.pair
-    return _last_price(results, plan)
+    run = blocks.next_run(results, lambda known: _members(known, plan))
+    if run is None:
+        return _last_price(results, plan)
+    return _role(run[0], plan), *run
 
 
 def _is_watched(results: Results, setting: Setting) -> bool:
@@ -153,22 +153,20 @@ def _members(known: Results, plan: SweepPlan) -> list[Setting]:
     ]
     members = recheck.members(known, plan.present, _affordable(known, plan, chosen))
     begun = sum(trial.role == PRESENT and trial.pair is not None for trial in known.trials)
-    if begun < MIN_PAIRS or plan.budget.affords(known, _roles(members, plan)):
-        return members
-    return []
+    roles = [_role(each, plan) for each in members]
+    return members if begun < MIN_PAIRS or plan.budget.affords(known, roles) else []
 
 
-def _roles(members: Sequence[Setting], plan: SweepPlan) -> list[str]:
-    return [PRESENT if each == plan.present else RECHECK for each in members]
+def _role(member: Setting, plan: SweepPlan) -> str:
+    return PRESENT if member == plan.present else RECHECK
 
 
 def _affords(
     known: Results, plan: SweepPlan, members: Sequence[Setting], finalists: Sequence[Setting]
 ) -> bool:
     """Whether a block of extras leaves enough for the recheck."""
-    return plan.budget.affords(
-        known, [*_roles(members, plan), *_least_pairs(len(finalists))], syncs=1
-    )
+    roles = [_role(each, plan) for each in members]
+    return plan.budget.affords(known, [*roles, *_least_pairs(len(finalists))], syncs=1)
 
 
 def _affordable(known: Results, plan: SweepPlan, finalists: list[Setting]) -> list[Setting]:
@@ -207,7 +205,7 @@ def remaining(results: Results, plan: SweepPlan) -> int:
 
 def left_out(results: Results, plan: SweepPlan) -> list[LeftOut]:
     """Return the extras that are not tried, and what speaks against them, once that is known."""
-    if plan.strategy.next_setting(results) is not None:
+    if not valid_present(results) or _candidate(results, plan) is not None:
         return []
     finalists = plan.strategy.finalists(results)
     return worth_trying(results, finalists[0] if finalists else plan.present, plan.extras)[1]
