@@ -155,7 +155,7 @@ def why_uncredited(results: Results, setting: Setting) -> str:
         return f"but it was not measured next to the same settings without {named}"
     if max(counts) < PAIRS:
         few = counted(max(counts), "pair")
-        return f"but only {few} with and without {named} were measured, and it takes {PAIRS}"
+        return f"but it was compared without {named} in only {few}, and it takes {PAIRS}"
     return f"but the pairs with and without {named} do not show a gain of {MIN_GAIN:.0%}"
 
 

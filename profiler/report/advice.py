@@ -15,13 +15,14 @@ from contracts.text import printable
 from contracts.units import counted, format_seconds, format_size
 from profiler.report.tradeoff import print_trade_off, setting_text
 from sysctl.advise import Recommendation
+from sysctl.cases import span_text
 from sysctl.evidence import Side, dirtyable_bytes_of
 from sysctl.explain import LEAVE_OUT, MOUNT_OPTIONS, SET, Reason
 from sysctl.forms import Form
 from sysctl.price import Price, durable_text
 from sysctl.results import by_reason
 from sysctl.setting import Setting
-from sysctl.statistics import Interval, Repeats
+from sysctl.statistics import Interval, Noise, Repeats
 from sysctl.tradeoff import Point
 
 #: Times to durable that differ by no more are the same device at work.
@@ -122,20 +123,27 @@ def _words_of(setting: Setting, recommendation: Recommendation) -> str:
 
 
 def _range(times: Repeats) -> str:
-    span = f"{format_seconds(times.smallest)} to {format_seconds(times.largest)}"
-    return f"{span} ({counted(times.count, 'run')})"
+    return f"{span_text(times)} ({counted(times.count, 'run')})"
 
 
 def _facts(recommendation: Recommendation) -> list[str]:
     """What was measured and how well it is known, the price, and what else is to be said."""
     return [
         _measured_line(recommendation),
-        f"Noise: times under the same settings scatter by {recommendation.noise.deviation:.1%} "
-        "(standard deviation).",
+        _noise_line(recommendation.noise),
         *_price_lines(recommendation),
         *_limit_lines(recommendation),
         *recommendation.notes,
     ]
+
+
+def _noise_line(noise: Noise) -> str:
+    if not noise.degrees:
+        return "Noise: not known, since too few runs were repeated."
+    return (
+        f"Noise: times under the same settings scatter by {noise.deviation:.1%} (standard "
+        "deviation)."
+    )
 
 
 def _limit_lines(recommendation: Recommendation) -> list[str]:
@@ -234,7 +242,7 @@ def advice_document(
         "verdict": recommendation.verdict,
         "speedup": recommendation.speedup,
         "time_ratio": _interval_document(interval) if interval else None,
-        "noise": recommendation.noise.deviation,
+        "noise": recommendation.noise.deviation if recommendation.noise.degrees else None,
         "present": _side_document(recommendation.present, recommendation.present_price),
         "recommended": _side_document(best, price) if best and price else None,
         "limits": vars(recommendation.limits),
