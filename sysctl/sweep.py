@@ -27,7 +27,7 @@ from sysctl.differences import changed_transfer
 from sysctl.evidence import MIN_PAIRS, cpu_wait_share
 from sysctl.extras import Extra, judge_extras, worth_trying
 from sysctl.judgement import choose, judge, near_the_fastest
-from sysctl.price import limits_of
+from sysctl.price import Limits, limits_of
 from sysctl.protocol import (
     ATTEMPTS,
     concluded,
@@ -180,8 +180,12 @@ def _affordable(known: Results, plan: SweepPlan, finalists: list[Setting]) -> li
 
 
 def _last_price(results: Results, plan: SweepPlan) -> _Due | None:
-    """What the setting that is to be recommended costs, if anything is."""
-    within = judge(results, limits_of(results)).within
+    """What the setting that is to be recommended costs, if anything is.
+
+    A time to durable that is not known yet is within the limits: this run is to measure it.
+    """
+    limits = limits_of(results)
+    within = [each for each in judge(results, Limits()).within if not limits.breaks(each.price)]
     if not within:
         return None
     chosen = choose(results, near_the_fastest(results, within)).setting
