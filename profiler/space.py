@@ -17,7 +17,7 @@ from sysctl.host.host import Host
 from sysctl.host.mount_table import Mount
 from sysctl.host.mounts import check_sweepable, present_words, words_of
 from sysctl.host.probe import judge_device_values, judge_options
-from sysctl.host.sysctls import dirtyable_bytes, read_writeback
+from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.knobs.catalogue import DEVICE_KNOBS
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, KNOBS
@@ -141,19 +141,21 @@ def make_search(
     place: Place,
     present: Setting,
     limits: Limits,
-    pulled_bytes: int,
+    context: Mapping[str, Any],
     transfers: Sequence[Transfer] = ((),),
 ) -> tuple[Strategy, tuple[Extra, ...], list[LeftOut]]:
     """Return the search, the extras that follow it, and what is left out.
 
-    `transfers` are the transfer settings to combine with all else (`profiler.tune.joint`).
+    `context` is that of the results, so that a resumed sweep tries the same as before it stopped:
+    `dirtyable_bytes`, and the `bytes` of the pull. `transfers` are the transfer settings to combine
+    with all else (`profiler.tune.joint`).
     Raises UsageError when there is nothing to try, HostError when mount options or the disk's knobs
     cannot be changed at all.
     """
-    dirtyable = dirtyable_bytes(place.host.system)
+    dirtyable = context["dirtyable_bytes"]
     extras, refused = _extras(space, place)
     if space.strategy_name == EDGE:
-        ladders = ladders_of(present.values, dirtyable, limits, pulled_bytes)
+        ladders = ladders_of(present.values, dirtyable, limits, context["bytes"])
         strategy: Strategy = EdgeSearch(ladders)
         is_empty, invalid = not ladders, list[LeftOut]()
     else:
@@ -183,22 +185,20 @@ def _is_present(setting: Setting, present: Setting) -> bool:
 
 
 def _extras(space: Space, place: Place) -> tuple[tuple[Extra, ...], list[LeftOut]]:
-    """What was asked for, then what else is worth a look, as far as this host takes it."""
+    """What was asked for and is not in force, then what else is worth a look on this host."""
     options, refused = _usable_options(space.mount_options, place)
     device, unusable = _usable_device(space.device, place)
     sysctls = {name: v for name, v in space.values.items() if name not in _THRESHOLDS}
-    in_force = read_writeback(place.host.system)
+    in_force = dict[str, object](read_writeback(place.host.system))
+    if device and place.disk:
+        in_force.update(present_values(place.host.system, place.disk))
+    mounted = set(present_words(place.mount))
     asked = [
-        *(
-            (name, str(v))
-            for name, values in sysctls.items()
-            for v in values
-            if in_force.get(name) != v
-        ),
-        *((name, value) for name, values in device.items() for value in values),
-        *((MOUNT, text) for text in options),
+        *((n, str(v)) for n, values in sysctls.items() for v in values if in_force.get(n) != v),
+        *((n, v) for n, values in device.items() for v in values if in_force.get(n) != v),
+        *((MOUNT, text) for text in options if set(words_of(text)) != mounted),
     ]
-    named = {name for name, _ in asked}
+    named = {*sysctls, *space.device, *[MOUNT] * bool(space.mount_options)}
     is_looking = space.wide or (space.vm and not space.is_explicit)
     others, not_tried = _unasked(space, place, named) if is_looking else ((), [])
     extras = (*(Extra(name, value, is_asked_for=True) for name, value in asked), *others)

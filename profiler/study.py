@@ -158,22 +158,21 @@ def _prepare(request: StudyRequest, host: Host, destination: Path, plan: Plan) -
     disk = _disk_of(host.system, mount)
     present = request.space.present(read_writeback(host.system))
     context = _context(request, host.system, mount, plan)
-    transfers, heavy = _transfers(request, plan, context)
     if request.space.transfer:
         present = replace(present, transfer=present_transfer(request.transfer))
         context["transfer_settings"] = asdict(request.transfer)
     context["present"] = present.values
     context["disk"] = disk_identity(host.system, disk) if disk else {}
     context["present_device"] = steady_values(host.system, disk) if disk else {}
+    space = request.space.to_json()
+    is_new = not request.resume
+    results = Results(context, space) if is_new else _resumed(request.output, space, context)
+    transfers, heavy = _transfers(request, plan, results.context)
     place = Place(host, str(destination), mount, disk)
     strategy, extras, refused = make_search(
-        request.space, place, present, request.limits, plan.bytes, transfers
+        request.space, place, present, request.limits, results.context, transfers
     )
-    space = request.space.to_json()
-    if request.resume:
-        results = _resumed(request.output, space, context)
-    else:
-        results = Results(context, space, [*heavy, *refused])
+    results.left_out += [*heavy, *refused] * is_new
     sweep_plan = SweepPlan(present, strategy, extras, request.budget)
     return Study(results, sweep_plan, mount, disk, plan)
 

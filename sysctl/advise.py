@@ -21,16 +21,17 @@ from sysctl.cases import (
     no_difference,
     noise,
     nothing_measured,
+    why_no_gain,
     writers_do_not_wait,
 )
 from sysctl.evidence import (
-    MIN_GAIN,
     MIN_PAIRS,
     NEGLIGIBLE_SHARE,
     Comparison,
     Side,
     Verdict,
     dirtyable_bytes_of,
+    is_gain,
     noise_of_pairs,
     paired_sides,
     pairs_of,
@@ -87,9 +88,9 @@ class Recommendation:
     present_price: Price
     trade_off: TradeOff
     results: Results
+    noise: Noise
     best: Side | None = None
     comparison: Comparison | None = None
-    noise: Noise = field(default_factory=lambda: Noise(0.0, 0))
     limits: Limits = field(default_factory=Limits)
     price: Price | None = None
     reasons: tuple[Reason, ...] = ()
@@ -197,7 +198,8 @@ def _unfinished(results: Results) -> Finding | None:
     rechecked = {trial.setting for trial in results.of_role(RECHECK)}
     if any(len(pairs_of(results, setting)) >= MIN_PAIRS for setting in rechecked):
         return None
-    if not rechecked and results.of_role(CANDIDATE) and not _has_gain(results):
+    is_searched = results.of_role(CANDIDATE) or results.left_out
+    if not rechecked and is_searched and not _has_gain(results):
         return None
     return Finding(Case.UNFINISHED, _UNFINISHED)
 
@@ -207,7 +209,7 @@ def _has_gain(results: Results) -> bool:
     times_s, present_s = times_of_candidates(results), search_times(results)
     within = within_limits(results, times_s, limits_of(results))
     fastest_s = min((times_s[setting] for setting in within), default=math.inf)
-    return bool(present_s) and fastest_s * (1 + MIN_GAIN) <= statistics.median(present_s)
+    return bool(present_s) and is_gain(fastest_s / statistics.median(present_s))
 
 
 def _none(results: Results, present: Side, judged: Judged) -> Recommendation:
@@ -290,11 +292,9 @@ def _passed_over(judged: Judged, chosen: Faster, near: Sequence[Faster]) -> Iter
 def _why_passed_over(
     judged: Judged, chosen: Faster, near: Sequence[Faster], setting: Setting
 ) -> str:
-    verdict = judged.comparisons[setting].verdict
-    if verdict is Verdict.SAME:
-        return "not distinguishable from the present settings"
-    if verdict is Verdict.SLOWER:
-        return "slower than the present settings"
+    comparison = judged.comparisons[setting]
+    if comparison.interval and comparison.verdict is not Verdict.FASTER:
+        return why_no_gain(comparison.interval)
     if setting in judged.uncredited:
         return judged.uncredited[setting]
     if setting in {each.setting for each in near}:

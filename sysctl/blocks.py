@@ -9,47 +9,31 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sysctl.protocol import concluded
-from sysctl.results import PRESENT, RECHECK, Results
+from sysctl.results import Results
 from sysctl.setting import Setting
 
 #: From the results of the blocks before → the settings of the next block; none when all is said.
 Members = Callable[[Results], Sequence[Setting]]
 
 
-@dataclass(frozen=True)
-class PairedRun:
-    """One run of a block; `left` run after it in the same one."""
-
-    role: str
-    setting: Setting
-    pair: int
-    left: int
-    is_first: bool
-
-
-def next_run(results: Results, present: Setting, members: Members) -> PairedRun | None:
-    """Return the next run of the block that has begun, or of a new one; None when none is due.
+def next_run(results: Results, members: Members) -> tuple[Setting, int] | None:
+    """Return the setting of the next run and the number of its block; None when none is due.
 
     From the results alone, so a resumed sweep goes on where it stopped. A block whose run failed
     for good is still run to its end: its other runs may be pairs.
     """
-    begun = [trial.pair for trial in results.trials if trial.pair is not None]
-    for block in ([begun[-1]] if begun else []) + [len(set(begun))]:
-        before = replace(results, trials=[t for t in results.trials if _is_before(t.pair, block)])
-        order = _order(members(before), block)
+    pairs = [trial.pair for trial in results.trials]
+    begun = [pair for pair in pairs if pair is not None]
+    for block in (*begun[-1:], len(set(begun))):
+        start = pairs.index(block) if block in pairs else len(pairs)
+        order = _order(members(replace(results, trials=results.trials[:start])), block)
         ended = [trial for trial in concluded(results.trials) if trial.pair == block]
         if len(ended) < len(order):
-            setting = order[len(ended)]
-            role = PRESENT if setting == present else RECHECK
-            return PairedRun(role, setting, block, len(order) - len(ended) - 1, not ended)
+            return order[len(ended)], block
     return None
-
-
-def _is_before(pair: int | None, block: int) -> bool:
-    return pair is None or pair < block
 
 
 def _order(members: Sequence[Setting], block: int) -> list[Setting]:

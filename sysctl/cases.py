@@ -14,11 +14,19 @@ from dataclasses import dataclass
 
 from contracts.units import counted, format_rate, format_seconds, format_size
 from sysctl.differences import changed_transfer
-from sysctl.evidence import MIN_GAIN, NEGLIGIBLE_SHARE, Comparison, Side, noise_of_pairs, writers_of
+from sysctl.evidence import (
+    MIN_GAIN,
+    NEGLIGIBLE_SHARE,
+    Comparison,
+    Side,
+    is_gain,
+    noise_of_pairs,
+    writers_of,
+)
 from sysctl.explain import LARGEST_SHARE, share, share_text
 from sysctl.price import model_of
 from sysctl.results import CANDIDATE, Observation, Results
-from sysctl.statistics import Interval
+from sysctl.statistics import Interval, Repeats
 
 #: From this share on a wait in write calls is worth a sentence.
 _MUCH = 0.10
@@ -35,6 +43,10 @@ SMALL_OBJECT_BYTES = 2**20
 _FEWEST_INVALID = 2
 #: From so many invalid trials, or so much between runs alike, or so wide an interval on is noise.
 _NOISY_TRIALS, _NOISY, _WIDE_INTERVAL = 0.25, 0.10, 1.5
+_ALL_LEFT_OUT = (
+    "only the present settings were measured, as all else was left out. If the sweep was stopped, "
+    "go on with `writewise sweep … --resume`."
+)
 
 
 class Case(str, enum.Enum):
@@ -215,7 +227,10 @@ def no_difference(results: Results, present: Side, comparisons: Sequence[Compari
     intervals = [c.interval for c in comparisons if c.interval and c.interval.count > 1]
     if intervals:
         best = min(intervals, key=lambda interval: interval.estimate)
-        return Finding(Case.NO_DIFFERENCE, _within_chance(best))
+        took = f"the best of the settings measured again took {share_text(best)}"
+        return Finding(Case.NO_DIFFERENCE, f"{took}, {why_no_gain(best)}.")
+    if not results.of_role(CANDIDATE):
+        return Finding(Case.NOTHING_MEASURED, _ALL_LEFT_OUT)
     times_s = [t.valid.return_s for t in results.of_role(CANDIDATE) if t.valid]
     took = (
         f"the best of the settings tried took {format_seconds(min(times_s))}"
@@ -223,24 +238,24 @@ def no_difference(results: Results, present: Side, comparisons: Sequence[Compari
         else "all the settings tried were stopped as hopeless"
     )
     sentence = (
-        f"{took}, the present ones took {format_seconds(present.return_s.smallest)} to "
-        f"{format_seconds(present.return_s.largest)}: no gain that is worth measuring again."
+        f"{took}, the present ones took {span_text(present.return_s)}: no gain that is worth "
+        "measuring again."
     )
     return Finding(Case.NO_DIFFERENCE, sentence)
 
 
-def _within_chance(best: Interval) -> str:
-    shown = share_text(best)
-    if best.includes(1.0):
-        return f"the best of the settings measured again took {shown}, which includes 100%."
-    if best.estimate > 1:
-        return f"the best of the settings measured again took {shown}: it is slower."
-    if best.estimate * (1 + MIN_GAIN) > 1:
-        return (
-            f"the best of the settings measured again took {shown}: a gain, but one of less than "
-            f"{MIN_GAIN:.0%} is not worth a change."
-        )
-    return (
-        f"the best of the settings measured again took {shown}: too few pairs to rule out chance, "
-        "as they were looked at more than once."
-    )
+def span_text(times_s: Repeats) -> str:
+    """`19.0 s to 20.3 s`; of a single run its time."""
+    ends = dict.fromkeys((times_s.smallest, times_s.largest))
+    return " to ".join(map(format_seconds, ends))
+
+
+def why_no_gain(interval: Interval) -> str:
+    """Why pairs show no gain worth a change, to follow `took 98% of the present time, `."""
+    if interval.includes(1.0):
+        return "not distinguishable from the present settings"
+    if interval.estimate > 1:
+        return "slower than the present settings"
+    if not is_gain(interval.estimate):
+        return f"a gain of less than {MIN_GAIN:.0%}, which is not worth a change"
+    return "a gain that chance may explain, as the pairs were looked at more than once"

@@ -1,8 +1,8 @@
 """What runs show together: one side of a comparison, and paired comparisons of two settings.
 
 The ratio of two settings is that of pairs alone: runs next to each other in time, so that what
-drifts (memory, the volume, the network) is the same for both. How much runs alike scatter is
-estimated from all runs of the two.
+drifts (memory, the volume, the network) is the same for both. How much runs under the same settings
+scatter is estimated from the runs of both.
 """
 
 from __future__ import annotations

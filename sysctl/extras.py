@@ -12,16 +12,18 @@ wait for the device or sleep for another reason than dirty throttling.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from contracts.units import counted
 from sysctl.differences import THRESHOLDS, changed_options, changed_sysctls, thresholds
-from sysctl.evidence import Comparison, Verdict, compare, pairs_of
+from sysctl.evidence import MIN_GAIN, Comparison, Verdict, compare, pairs_of
 from sysctl.knobs.catalogue import DEVICE_KNOBS
 from sysctl.knobs.mount import wide_texts
 from sysctl.knobs.vm import KNOBS
 from sysctl.relevance import skip_reason, wait_shares
-from sysctl.results import RECHECK, LeftOut, Results
+from sysctl.results import RECHECK, LeftOut, Results, grouped
 from sysctl.setting import Setting
 from sysctl.statistics import Interval
 
@@ -60,7 +62,7 @@ class Extra:
 
 @dataclass(frozen=True)
 class Credited:
-    """The setting with the extras that count, and the comparisons that show it, by extra."""
+    """The setting with the extras that count so far, and the settings of the next block."""
 
     setting: Setting
     members: tuple[Setting, ...]
@@ -93,26 +95,31 @@ def credit(results: Results, setting: Setting, base: Setting) -> Comparison | No
 
 def _rivals(results: Results, base: Setting) -> int:
     """How many settings were compared with a base that have it and an extra."""
+    return results.derived(_rival_counts)[base]
+
+
+def _rival_counts(results: Results) -> Counter[Setting]:
     tried = dict.fromkeys(trial.setting for trial in results.of_role(RECHECK))
-    return sum(
-        base in bases_of(results, each) and bool(pairs_of(results, each, base)) for each in tried
-    )
+    return Counter(base for each in tried for base in bases_of(results, each))
 
 
 def bases_of(results: Results, setting: Setting) -> list[Setting]:
-    """Return the settings that ran in blocks with it and are the same without one of its extras."""
-    blocks = {trial.pair for trial in results.of_setting(setting) if trial.pair is not None}
-    beside = dict.fromkeys(trial.setting for trial in results.trials if trial.pair in blocks)
-    return [each for each in beside if _is_without_one(results, setting, each)]
+    """Return the settings that it has pairs with and that are the same without one extra of it."""
+    alike, (rest, extras) = results.derived(_by_parts), _parts_of(results, setting)
+    less = [(rest, extras - {extra}) for extra in extras]
+    bases = [base for parts in less for base in alike.get(parts, ())]
+    return [base for base in bases if pairs_of(results, setting, base)]
 
 
-def _is_without_one(results: Results, setting: Setting, base: Setting) -> bool:
-    if base.transfer != setting.transfer or thresholds(results, base) != thresholds(
-        results, setting
-    ):
-        return False
-    more, less = (dict(_extras_of(results, each)) for each in (setting, base))
-    return len(more) == len(less) + 1 and less.items() <= more.items()
+def _by_parts(results: Results) -> dict[object, list[Setting]]:
+    ran = dict.fromkeys(trial.setting for trial in results.trials if trial.pair is not None)
+    return grouped((_parts_of(results, setting), setting) for setting in ran)
+
+
+def _parts_of(results: Results, setting: Setting) -> tuple[object, frozenset[tuple[str, str]]]:
+    """Thresholds and settings of the pull, and the extras."""
+    rest = (tuple(sorted(thresholds(results, setting).items())), setting.transfer)
+    return rest, frozenset(_extras_of(results, setting))
 
 
 def _extras_of(results: Results, setting: Setting) -> Iterator[tuple[str, str]]:
@@ -140,15 +147,28 @@ def why_uncredited(results: Results, setting: Setting) -> str:
     They count where a chain of comparisons leads to a setting without extras, each crediting one.
     """
     extras = dict(_extras_of(results, setting))
-    if not extras:
-        return ""
-    bases = bases_of(results, setting)
-    if any(credit(results, setting, b) and not why_uncredited(results, b) for b in bases):
+    if not extras or setting in results.derived(_credited):
         return ""
     named = f"mount={extras[MOUNT]}" if set(extras) == {MOUNT} else ", ".join(extras)
-    if not bases:
+    counts = [len(pairs_of(results, setting, base)) for base in bases_of(results, setting)]
+    if not counts:
         return f"but it was not measured next to the same settings without {named}"
-    return f"but {named} made no difference that its own pairs show"
+    if max(counts) < PAIRS:
+        few = counted(max(counts), "pair")
+        return f"but it was compared without {named} in only {few}, and it takes {PAIRS}"
+    return f"but the pairs with and without {named} do not show a gain of {MIN_GAIN:.0%}"
+
+
+def _credited(results: Results) -> set[Setting]:
+    """The settings with extras that count; those with fewer extras first."""
+    tried = dict.fromkeys(trial.setting for trial in results.of_role(RECHECK))
+    parts = {setting: _parts_of(results, setting)[1] for setting in tried}
+    found: set[Setting] = set()
+    for setting in sorted(tried, key=lambda each: len(parts[each])):
+        for base in bases_of(results, setting):
+            if (base in found or len(parts[setting]) == 1) and credit(results, setting, base):
+                found.add(setting)
+    return found
 
 
 def _is_running(results: Results, setting: Setting, base: Setting) -> bool:

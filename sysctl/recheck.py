@@ -23,15 +23,15 @@ from sysctl.setting import Setting
 
 def members(results: Results, present: Setting, finalists: Sequence[Setting]) -> list[Setting]:
     """Return the settings of the next block, the present ones first; none when all is decided."""
-    blocks = {t.pair for t in results.of_role(PRESENT) if t.pair is not None}
-    if not finalists or len(blocks) >= MAX_PAIRS:
-        return []
     open_ones = [each for each in finalists if is_open(results, each, len(finalists))]
     return [present, *open_ones] if open_ones else []
 
 
 def is_open(results: Results, setting: Setting, finalist_count: int = 1) -> bool:
     """Return whether more pairs could change what is said of a finalist."""
+    beside = {trial.pair for trial in results.of_role(PRESENT)} - {None}
+    if len(beside & {trial.pair for trial in results.of_setting(setting)}) >= MAX_PAIRS:
+        return False
     if len(pairs_of(results, setting)) < MIN_PAIRS:
         return True
     found = compare(results, setting, error=error_of_each(finalist_count))

@@ -1,4 +1,4 @@
-"""What repeated measurements say: a centre and a spread, the interval of a ratio, the noise floor.
+"""What repeated measurements say: a centre and a spread, noise, the interval of a ratio.
 
 The standard library calculates: SciPy and NumPy take 259 MB. The tests compare with SciPy.
 """
@@ -45,7 +45,10 @@ def summarize(values: Sequence[float]) -> Repeats:
 
 @dataclass(frozen=True)
 class Interval:
-    """A median ratio with its interval, of 95 % unless said; `high` is infinite for one ratio."""
+    """A ratio, estimated from `count` pairs, with its interval, of 95 % unless said.
+
+    `high` is infinite where nothing is known of the noise.
+    """
 
     estimate: float
     low: float

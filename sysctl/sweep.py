@@ -27,7 +27,7 @@ from sysctl.differences import changed_transfer
 from sysctl.evidence import MIN_PAIRS, cpu_wait_share
 from sysctl.extras import Extra, judge_extras, worth_trying
 from sysctl.judgement import choose, judge, near_the_fastest
-from sysctl.price import limits_of
+from sysctl.price import Limits, limits_of
 from sysctl.protocol import (
     ATTEMPTS,
     concluded,
@@ -123,10 +123,10 @@ def _due(results: Results, plan: SweepPlan) -> _Due | None:
     setting = None if has_pairs else _candidate(results, plan)
     if setting is not None:
         return CANDIDATE, setting, None
-    run = blocks.next_run(results, plan.present, lambda known: _members(known, plan))
-    if run is not None:
-        return run.role, run.setting, run.pair
-    return _last_price(results, plan)
+    run = blocks.next_run(results, lambda known: _members(known, plan))
+    if run is None:
+        return _last_price(results, plan)
+    return _role(run[0], plan), *run
 
 
 def _is_watched(results: Results, setting: Setting) -> bool:
@@ -157,22 +157,20 @@ def _members(known: Results, plan: SweepPlan) -> list[Setting]:
     ]
     members = recheck.members(known, plan.present, _affordable(known, plan, chosen))
     begun = sum(trial.role == PRESENT and trial.pair is not None for trial in known.trials)
-    if begun < MIN_PAIRS or plan.budget.affords(known, _roles(members, plan)):
-        return members
-    return []
+    roles = [_role(each, plan) for each in members]
+    return members if begun < MIN_PAIRS or plan.budget.affords(known, roles) else []
 
 
-def _roles(members: Sequence[Setting], plan: SweepPlan) -> list[str]:
-    return [PRESENT if each == plan.present else RECHECK for each in members]
+def _role(member: Setting, plan: SweepPlan) -> str:
+    return PRESENT if member == plan.present else RECHECK
 
 
 def _affords(
     known: Results, plan: SweepPlan, members: Sequence[Setting], finalists: Sequence[Setting]
 ) -> bool:
     """Whether a block of extras leaves enough for the recheck."""
-    return plan.budget.affords(
-        known, [*_roles(members, plan), *_least_pairs(len(finalists))], syncs=1
-    )
+    roles = [_role(each, plan) for each in members]
+    return plan.budget.affords(known, [*roles, *_least_pairs(len(finalists))], syncs=1)
 
 
 def _affordable(known: Results, plan: SweepPlan, finalists: list[Setting]) -> list[Setting]:
@@ -186,8 +184,12 @@ def _affordable(known: Results, plan: SweepPlan, finalists: list[Setting]) -> li
 
 
 def _last_price(results: Results, plan: SweepPlan) -> _Due | None:
-    """What the settings cost that may be recommended, the preferred one first; None if none may."""
-    within = judge(results, limits_of(results)).within
+    """What the settings cost that may be recommended, the preferred one first; None if none may.
+
+    A time to durable that is not known yet is within the limits: this run is to measure it.
+    """
+    limits = limits_of(results)
+    within = [each for each in judge(results, Limits()).within if not limits.breaks(each.price)]
     if not within or not plan.budget.affords(results, [RECHECK], syncs=1):
         return None
     near = near_the_fastest(results, within)
@@ -210,7 +212,7 @@ def remaining(results: Results, plan: SweepPlan) -> int:
 
 def left_out(results: Results, plan: SweepPlan) -> list[LeftOut]:
     """Return the extras that are not tried, and what speaks against them, once that is known."""
-    if plan.strategy.next_setting(results) is not None:
+    if not valid_present(results) or _candidate(results, plan) is not None:
         return []
     finalists = plan.strategy.finalists(results)
     return worth_trying(results, finalists[0] if finalists else plan.present, plan.extras)[1]

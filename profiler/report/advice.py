@@ -22,13 +22,14 @@ from profiler.report.price import (
 )
 from profiler.report.tradeoff import print_trade_off, setting_text
 from sysctl.advise import Recommendation
+from sysctl.cases import span_text
 from sysctl.evidence import Side, dirtyable_bytes_of
 from sysctl.explain import LEAVE_OUT, MOUNT_OPTIONS, SET, Reason
 from sysctl.forms import Form
 from sysctl.price import Price
 from sysctl.results import by_reason
 from sysctl.setting import Setting
-from sysctl.statistics import Interval, Repeats
+from sysctl.statistics import Interval, Noise, Repeats
 from sysctl.tradeoff import Point
 
 _INDENT = "          "
@@ -141,8 +142,7 @@ def _words_of(setting: Setting, recommendation: Recommendation) -> str:
 
 
 def _range(times: Repeats) -> str:
-    span = f"{format_seconds(times.smallest)} to {format_seconds(times.largest)}"
-    return f"{span} ({counted(times.count, 'run')})"
+    return f"{span_text(times)} ({counted(times.count, 'run')})"
 
 
 def _facts(recommendation: Recommendation) -> list[str]:
@@ -159,9 +159,17 @@ def _measured_lines(recommendation: Recommendation) -> list[str]:
     """What was measured, and how well it is known."""
     return [
         _measured_line(recommendation),
-        f"Noise: times under the same settings scatter by {recommendation.noise.deviation:.1%} "
-        "(standard deviation).",
+        _noise_line(recommendation.noise),
     ]
+
+
+def _noise_line(noise: Noise) -> str:
+    if not noise.degrees:
+        return "Noise: not known, since too few runs were repeated."
+    return (
+        f"Noise: times under the same settings scatter by {noise.deviation:.1%} (standard "
+        "deviation)."
+    )
 
 
 def _limit_lines(recommendation: Recommendation) -> list[str]:
@@ -231,7 +239,7 @@ def advice_document(
         "verdict": recommendation.verdict,
         "speedup": recommendation.speedup,
         "time_ratio": _interval_document(interval) if interval else None,
-        "noise": recommendation.noise.deviation,
+        "noise": recommendation.noise.deviation if recommendation.noise.degrees else None,
         "present": _side_document(recommendation.present, recommendation.present_price),
         "recommended": _side_document(best, price) if best and price else None,
         "other_prices": list(other_price_documents(recommendation.results, _shown(recommendation))),

@@ -29,7 +29,8 @@ from dataclasses import dataclass
 from sysctl.evidence import NEGLIGIBLE_SHARE, is_gain, thresholds_of
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.price import Limits, burst_bytes
-from sysctl.results import CANDIDATE, PRESENT, Observation, Results
+from sysctl.protocol import concluded
+from sysctl.results import CANDIDATE, PRESENT, Observation, Results, Trial
 from sysctl.search import searched
 from sysctl.setting import Setting, threshold_bytes
 from sysctl.writeback import PAGE_BYTES, effective_thresholds
@@ -58,8 +59,9 @@ class EdgeSearch:
         return self._search(results)[0]
 
     def remaining(self, results: Results) -> int:
-        """See `Strategy`: three more at a time, which is what a ladder takes mostly."""
-        if self.next_setting(results) is None:
+        """See `Strategy`: three in all, which is what a ladder takes mostly, and then one more."""
+        is_known = bool(_present_runs(results) or not self.ladders)
+        if is_known and self.next_setting(results) is None:
             return 0
         tried = len({trial.setting for trial in results.of_role(CANDIDATE)})
         return max(1, 3 - tried)
@@ -70,22 +72,23 @@ class EdgeSearch:
         return () if found is None else (found,)
 
     def _search(self, results: Results) -> tuple[Setting | None, Setting | None]:
-        """The next setting to try, or else the one found; neither where nothing helps.
+        """The next setting to try, and the one found so far: a budget may end the search early.
 
         From the search alone: later runs must not change what it found.
         """
         results = searched(results)
         if not _do_writers_wait(_present_runs(results)):
             return None, None
+        found = None
         for ladder in self.ladders:
             top = ladder[-1]
             if not _is_tried(results, top):
-                return top, None
-            if _stalls(results, top):
-                continue
-            if not _is_faster(results, top):
-                return (top, None) if _tries(results, top) < _TRIES else (None, None)
-            return _edge(results, ladder)
+                return top, found
+            if not _stalls(results, top):
+                if _is_faster(results, top):
+                    return _edge(results, ladder)
+                return (top, found) if _tries(results, top) < _TRIES else (None, None)
+            found = top if _is_faster(results, top) else found
         return _best_of_the_stalled(results, self.ladders)
 
 
@@ -97,14 +100,18 @@ def _do_writers_wait(runs: Sequence[Observation]) -> bool:
     return any(run.stall_share >= NEGLIGIBLE_SHARE for run in runs)
 
 
+def _tried(results: Results, setting: Setting) -> list[Trial]:
+    return [trial for trial in results.of_setting(setting) if trial.role == CANDIDATE]
+
+
 def _runs(results: Results, setting: Setting) -> list[Observation]:
     """The runs of the search, in their order."""
-    tried = (trial for trial in results.of_setting(setting) if trial.role == CANDIDATE)
-    return [trial.valid for trial in tried if trial.valid]
+    return [trial.valid for trial in _tried(results, setting) if trial.valid]
 
 
 def _tries(results: Results, setting: Setting) -> int:
-    return sum(trial.role == CANDIDATE for trial in results.of_setting(setting))
+    """How often it was tried; repeated attempts of a run that failed are one try."""
+    return len(concluded(_tried(results, setting)))
 
 
 def _is_tried(results: Results, setting: Setting) -> bool:
@@ -131,7 +138,7 @@ def _is_faster(results: Results, setting: Setting) -> bool:
 
 
 def _edge(results: Results, ladder: Ladder) -> tuple[Setting | None, Setting | None]:
-    """The rung to try next, or else the lowest one at which writers do not wait.
+    """The rung to try next, if any, and the lowest one known at which writers do not wait.
 
     At the top they do not. The rung that the dirty bytes point to is tried, then those next to it.
     """
@@ -140,7 +147,7 @@ def _edge(results: Results, ladder: Ladder) -> tuple[Setting | None, Setting | N
     low = max((at for at in tried if at < high), default=-1)
     if high - low == 1:
         return None, ladder[high]
-    return ladder[min(max(_rung_for(results, ladder), low + 1), high - 1)], None
+    return ladder[min(max(_rung_for(results, ladder), low + 1), high - 1)], ladder[high]
 
 
 def _rung_for(results: Results, ladder: Ladder) -> int:
@@ -158,22 +165,25 @@ def _freerun_bytes(results: Results, setting: Setting) -> int:
 def _best_of_the_stalled(
     results: Results, ladders: Sequence[Ladder]
 ) -> tuple[Setting | None, Setting | None]:
-    """The rung to try, or else the one found, where writers wait at the top of every ladder.
+    """The rung to try, if any, and the one found, where writers wait at the top of every ladder.
 
     The first ladder, unless the second one's top is expected to be faster by a gain worth having,
     and was not slower. Measured times would say it one way today and another way tomorrow.
+    What was stopped or never worked is passed over, a rung or a ladder's top.
     """
-    if not ladders:
+    measured = [ladder for ladder in ladders if _runs(results, ladder[-1])]
+    if not measured:
         return None, None
-    best, other = ladders[0], ladders[-1]
+    best, other = measured[0], measured[-1]
     gain = _waiting_bytes(results, other[-1]) / _waiting_bytes(results, best[-1])
     if is_gain(gain) and _time_s(results, other[-1]) <= _time_s(results, best[-1]):
         best = other
     if not _is_faster(results, best[-1]):
         return None, None
-    least = _waiting_bytes(results, best[-1])
-    rung = next(each for each in best if _waiting_bytes(results, each) <= least * (1 + NEAR_BEST))
-    return (None, rung) if _is_tried(results, rung) else (rung, None)
+    most = _waiting_bytes(results, best[-1]) * (1 + NEAR_BEST)
+    near = [each for each in best if _waiting_bytes(results, each) <= most]
+    rung = next(each for each in near if _runs(results, each) or not _is_tried(results, each))
+    return (None, rung) if _is_tried(results, rung) else (rung, best[-1])
 
 
 def _waiting_bytes(results: Results, setting: Setting) -> float:
@@ -194,39 +204,40 @@ def ladders_of(
     smaller; where the present one is above the limit the rungs are below it.
     """
     is_bytes = bool(present.get(DIRTY_PAIR[1]))
-    most = _most_bytes(dirtyable_bytes, limits, pulled_bytes)
+    name, allowed = DIRTY_PAIR[is_bytes], limits.max_at_risk_bytes
+    most = dirtyable_bytes * _MOST_RATIO // 100
+    if allowed is not None and allowed < min(most, pulled_bytes):
+        most = allowed
+    steps = _steps(is_bytes, most, dirtyable_bytes, is_limited=most == allowed)
     now = threshold_bytes(present, DIRTY_PAIR, dirtyable_bytes)
-    steps = _bytes_steps(most) if is_bytes else _ratio_steps(most, dirtyable_bytes)
-    name = DIRTY_PAIR[is_bytes]
-    sizes = {v: threshold_bytes({name: v}, DIRTY_PAIR, dirtyable_bytes) for v in steps}
-    values = [value for value in steps if sizes[value] > now or now > most]
-    plain = [_plain(present, name, value) for value in values]
-    raised = [_raised(name, value, is_bytes) for value in values]
 
-    def freerun(setting: Setting) -> int:
-        return effective_thresholds(setting.values, dirtyable_bytes).freerun_bytes
+    def dirty(value: int) -> int:
+        return threshold_bytes({name: value}, DIRTY_PAIR, dirtyable_bytes)
 
+    def freerun(values: Mapping[str, int]) -> int:
+        return effective_thresholds(values, dirtyable_bytes).freerun_bytes
+
+    plain = [_plain(present, name, each) for each in steps if dirty(each) > now or now > most]
     first = [each for each in plain if _is_valid(each, dirtyable_bytes)]
-    highest = max(map(freerun, first), default=0)
-    second = [each for each in raised if freerun(each) > highest and each not in first]
+    raised = [_raised(name, each, is_bytes) for each in steps if dirty(each) >= now or now > most]
+    highest = max((freerun(each.values) for each in first), default=0)
+    if not first and now <= most:
+        highest = freerun(present)
+    second = [each for each in raised if freerun(each.values) > highest]
     return tuple(tuple(ladder) for ladder in (first, second) if ladder)
 
 
-def _most_bytes(dirtyable_bytes: int, limits: Limits, pulled_bytes: int) -> int:
-    """The highest dirty threshold to try."""
-    most, allowed = dirtyable_bytes * _MOST_RATIO // 100, limits.max_at_risk_bytes
-    return most if allowed is None or pulled_bytes <= allowed else min(most, allowed)
+def _steps(is_bytes: bool, most_bytes: int, dirtyable_bytes: int, *, is_limited: bool) -> list[int]:
+    """Round values of the dirty threshold up to `most_bytes`, and the highest that a limit allows.
 
-
-def _ratio_steps(most_bytes: int, dirtyable_bytes: int) -> list[int]:
-    """Round percentages, and the highest whole one."""
-    highest = most_bytes * 100 // dirtyable_bytes
-    return sorted({ratio for ratio in (*_RATIOS, highest) if 1 <= ratio <= highest})
-
-
-def _bytes_steps(most_bytes: int) -> list[int]:
-    highest = most_bytes // PAGE_BYTES * PAGE_BYTES
-    return sorted({*(size for size in _BYTES if size < highest), highest})
+    Without a limit no other value is the highest: it would vary with the memory.
+    """
+    if is_bytes:
+        highest = most_bytes // PAGE_BYTES * PAGE_BYTES
+    else:
+        highest = ((most_bytes + 1) * 100 - 1) // dirtyable_bytes
+    values = [each for each in (_BYTES if is_bytes else _RATIOS) if each <= highest]
+    return sorted({*values, *[highest] * (is_limited and highest > 0)})
 
 
 def _plain(present: Mapping[str, int], name: str, value: int) -> Setting:

@@ -43,7 +43,7 @@ def test_the_report_tells_the_verdict_the_price_the_points_and_the_reasons():
     text = printed(predictable(), lines=["a group governs"])
     for words in (
         "5.0× faster (95% interval",
-        "Noise floor: two runs of the present settings typically differ by 0.0%.",
+        "Noise: times under the same settings scatter by 0.4% (standard deviation).",
         "The price is moderate: 2.00 GiB at risk is 50% of the memory that may be dirty; a larger "
         "pull could make 80% of it dirty.",
         "lost in a spot interruption or termination without a clean shutdown, in a kernel panic",
@@ -58,6 +58,24 @@ def test_the_report_tells_the_verdict_the_price_the_points_and_the_reasons():
         "a group governs",
     ):
         assert words in text
+
+
+@pytest.mark.parametrize(
+    ("present_s", "line", "noise"),
+    [
+        (
+            (20.0, 21.0),
+            "times under the same settings scatter by 3.4% (standard deviation).",
+            0.034,
+        ),
+        ((20.0,), "not known, since too few runs were repeated.", None),
+    ],
+)
+def test_the_noise_is_reported_where_it_is_known(present_s, line, noise):
+    recommendation = advise(Study(present_s).candidate(ratio(80), 20.0).results)
+    assert f"\nNoise: {line}\n" in printed(recommendation, width=200)
+    told = advice_document(recommendation)["noise"]
+    assert told == (noise if noise is None else pytest.approx(noise, abs=0.001))
 
 
 def test_a_predicted_time_to_durable_is_said_to_be_one():
@@ -216,7 +234,7 @@ def test_the_command_writes_the_formats_asked_for_and_says_what_it_could_not(tmp
     ],
 )
 def test_of_results_that_apply_would_refuse_nothing_is_written(context, words, tmp_path):
-    study = Study(context=context).tried(ratio(80, mount_options=words), 4.0)
+    study = Study(context=context).credited(ratio(80, mount_options=words), 4.0)
     with pytest.raises(UsageError, match="nothing was written"):
         advised(tmp_path, study.results, "--format=all")
     assert not (tmp_path / "out").exists()
@@ -298,9 +316,8 @@ def _link(path):
 def test_advice_does_not_replace_a_file_that_writewise_did_not_write(name, put, tmp_path):
     (tmp_path / "out").mkdir()
     put(tmp_path / "out" / name)
-    results = Study().tried(
-        Setting(ratio(80).sysctls, "noatime", (("queue/scheduler", "none"),)), 4.0
-    )
+    setting = Setting(ratio(80).sysctls, "noatime", (("queue/scheduler", "none"),))
+    results = Study().credited(setting, 4.0)
     with pytest.raises(UsageError, match=f"{name} was not written by Writewise") as caught:
         advised(tmp_path, results.results, "--format=all")
     assert "--output-directory" in caught.value.hint
