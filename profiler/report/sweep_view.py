@@ -162,7 +162,7 @@ def title_of(role: str, setting: Setting) -> str:
     """`present (dirty_ratio=20 …)`."""
     if role == PRESENT:
         return f"present ({notable(setting)})"
-    prefix = {RECHECK: "again: ", PRICE: "with a neighbour: "}.get(role, "")
+    prefix = {RECHECK: "again: ", PRICE: "until durable: "}.get(role, "")
     return f"{prefix}{notable(setting)}"
 
 
