@@ -154,8 +154,10 @@ def pairs_of(results: Results, setting: Setting, base: Setting | None = None) ->
     A pair is of one block and valid on both sides. The base is the present settings by default.
     """
     other = present_setting(results) if base is None else base
-    blocks = results.derived(_by_block)
-    sides = ((block.get(other), block.get(setting)) for block in blocks.values())
+    every = results.derived(_by_block)
+    ran_in = dict.fromkeys(trial.pair for trial in results.of_setting(setting))
+    blocks = [every[number] for number in ran_in if number in every]
+    sides = ((block.get(other), block.get(setting)) for block in blocks)
     return [Pair(before, after) for before, after in sides if before and after]
 
 
