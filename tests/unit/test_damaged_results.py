@@ -7,6 +7,7 @@ on. Whatever comes of it, no other exception than a WritewiseError may leave.
 from __future__ import annotations
 
 import copy
+import io
 import json
 import math
 import os
@@ -16,33 +17,47 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from contracts.errors import WritewiseError
 from profiler.cli.main import main
+from profiler.report.advice import advice_document, print_advice
 from sysctl.advise import advise
 from sysctl.prediction.fit import fit
-from sysctl.results import CANDIDATE, PRESENT, RECHECK, load
+from sysctl.results import CANDIDATE, PRESENT, PRICE, RECHECK, load
 
 RECORDED = Path(__file__).parents[1] / "bench" / "data" / "grid-2560-24.json"
 
 
 def shortened():
-    """Two present runs, three candidates and a recheck in two pairs, with a part of each course."""
+    """A sweep with every kind of trial, with a part of each course.
+
+    Two present runs, three candidates, a recheck in two pairs, a mount option and a knob of the
+    disk in pairs of their own, and the price.
+    """
     document = json.loads(RECORDED.read_text())
     present, candidates = (
         [trial for trial in document["trials"] if trial["role"] == role]
         for role in (PRESENT, CANDIDATE)
     )
     fastest = min(candidates, key=lambda trial: trial["observation"]["return_s"])
+    extras = [
+        {**fastest, "setting": {**fastest["setting"], **extra}}
+        for extra in ({"mount_options": "noatime"}, {"device": {"queue/scheduler": "none"}})
+    ]
     pairs = [
         {**trial, "role": role, "pair": pair}
         for pair in (0, 1)
         for role, trial in ((PRESENT, present[0]), (RECHECK, fastest))
+    ] + [
+        {**trial, "role": RECHECK, "pair": pair} for pair in (2, 3) for trial in (fastest, *extras)
     ]
-    trials = copy.deepcopy([*present[:2], *candidates[:2], fastest, *pairs])
+    price = {**fastest, "role": PRICE}
+    trials = copy.deepcopy([*present[:2], *candidates[:2], fastest, *pairs, price])
     for trial in trials:
         trial["observation"]["trace"] = trial["observation"]["trace"][:60]
-    return {**document, "trials": trials}
+    context = {**document["context"], "max_at_risk_bytes": 2**40, "max_durable_s": 1e6}
+    return {**document, "context": context, "trials": trials}
 
 
 SHORTENED = shortened()
@@ -122,6 +137,13 @@ def predicted(results):
             assert 0 <= told.peak_dirty_bytes <= (size_bytes or model.burst_bytes) * 1.001
 
 
+def reported(results):
+    """The advice as people and programs get it."""
+    found = advise(results)
+    print_advice(found, Console(file=io.StringIO()))
+    json.dumps(advice_document(found), allow_nan=False)
+
+
 def everywhere(path):
     """The same place in every trial, where it is one of a trial."""
     if path[0] != "trials" or len(path) < 3:
@@ -131,7 +153,7 @@ def everywhere(path):
 
 def survives(document):
     """Whether it is read, predicted from and advised on, or refused with an error to act on."""
-    for use in (predicted, advise):
+    for use in (predicted, reported):
         try:
             use(loaded(document))
         except WritewiseError as error:
