@@ -32,9 +32,10 @@ RECORDED = Path(__file__).parents[1] / "bench" / "data" / "grid-2560-24.json"
 
 
 def shortened():
-    """Two present runs, three candidates, a recheck in two pairs, and two runs with a neighbour.
+    """A sweep with every kind of trial, with a part of each course.
 
-    With a part of each course.
+    Two present runs, three candidates, a recheck in two pairs, a mount option and a knob of the
+    disk in pairs of their own, and two runs with a neighbour.
     """
     document = json.loads(RECORDED.read_text())
     present, candidates = (
@@ -42,10 +43,16 @@ def shortened():
         for role in (PRESENT, CANDIDATE)
     )
     fastest = min(candidates, key=lambda trial: trial["observation"]["return_s"])
+    extras = [
+        {**fastest, "setting": {**fastest["setting"], **extra}}
+        for extra in ({"mount_options": "noatime"}, {"device": {"queue/scheduler": "none"}})
+    ]
     pairs = [
         {**trial, "role": role, "pair": pair}
         for pair in (0, 1)
         for role, trial in ((PRESENT, present[0]), (RECHECK, fastest))
+    ] + [
+        {**trial, "role": RECHECK, "pair": pair} for pair in (2, 3) for trial in (fastest, *extras)
     ]
     prices = [{**trial, "role": PRICE} for trial in (present[0], fastest)]
     trials = copy.deepcopy([*present[:2], *candidates[:2], fastest, *pairs, *prices])
@@ -53,7 +60,8 @@ def shortened():
         trial["observation"]["trace"] = trial["observation"]["trace"][:60]
         if trial["role"] == PRICE:
             trial["observation"]["price"] = {**asdict(PRICE_SEEN), "ext4_data_mode": "ordered"}
-    return {**document, "trials": trials}
+    context = {**document["context"], "max_at_risk_bytes": 2**40, "max_durable_s": 1e6}
+    return {**document, "context": context, "trials": trials}
 
 
 SHORTENED = shortened()
@@ -134,7 +142,7 @@ def predicted(results):
 
 
 def reported(results):
-    """The advice, printed and as a document."""
+    """The advice as people and programs get it."""
     found = advise(results)
     print_advice(found, Console(file=io.StringIO(), width=80))
     json.dumps(advice_document(found), allow_nan=False)
