@@ -25,7 +25,7 @@ from sysctl.evidence import (
 )
 from sysctl.explain import LARGEST_SHARE, share, share_text
 from sysctl.price import model_of
-from sysctl.results import CANDIDATE, Observation, Results
+from sysctl.results import CANDIDATE, RECHECK, Observation, Results
 from sysctl.statistics import Interval, Repeats
 
 #: From this share on a wait in write calls is worth a sentence.
@@ -170,7 +170,7 @@ def beyond_memory(results: Results, seen: Observation) -> Finding | None:
 
 def nothing_measured(results: Results) -> Finding | None:
     """Every other setting failed or was invalid."""
-    problems = [trial.problem for trial in results.of_role(CANDIDATE)]
+    problems = [t.problem for t in (*results.of_role(CANDIDATE), *results.of_role(RECHECK))]
     if not problems or not all(problems):
         return None
     reason, times = Counter(problems).most_common(1)[0]

@@ -237,7 +237,7 @@ def _steps(is_bytes: bool, most_bytes: int, dirtyable_bytes: int, *, is_limited:
     else:
         highest = ((most_bytes + 1) * 100 - 1) // dirtyable_bytes
     values = [each for each in (_BYTES if is_bytes else _RATIOS) if each <= highest]
-    return sorted({*values, *[highest] * (is_limited and highest > 0)})
+    return sorted({*values, *[highest] * is_limited})
 
 
 def _plain(present: Mapping[str, int], name: str, value: int) -> Setting:

@@ -14,7 +14,7 @@ from sysctl.price import Limits
 from sysctl.results import LeftOut, Results
 from sysctl.statistics import Noise
 from tests.unit.studies import Study, ratio
-from tests.unit.sweeps import CONTEXT, GIB, by_ratio, failing, sweep
+from tests.unit.sweeps import CONTEXT, GIB, PRESENT, by_ratio, failing, sweep
 
 CHEAP, DEAR = ratio(40), ratio(80)
 
@@ -124,6 +124,16 @@ def test_no_change_when_nothing_else_could_be_measured():
     recommendation = advise(sweep(seconds))
     assert recommendation.case is Case.NOTHING_MEASURED
     assert "(18 of 18 trials: refused)" in recommendation.verdict
+
+
+def test_no_change_when_no_extra_could_be_measured():
+    study = Study()
+    for pair in range(2):
+        study.add("present", PRESENT, 20.0, pair)
+        study.add("recheck", replace(PRESENT, mount_options="noatime"), 0.0, pair, "refused")
+    recommendation = advise(study.results)
+    assert recommendation.case is Case.NOTHING_MEASURED
+    assert "(2 of 2 trials: refused)" in recommendation.verdict
 
 
 @pytest.mark.parametrize("kept", [2, 3, 4, 5, 8, 9, 10])

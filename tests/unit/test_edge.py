@@ -146,6 +146,8 @@ def test_a_limit_in_bytes_is_the_highest_rung_itself():
     assert [dirty // MIB for dirty, _ in first] == [1280, 1536, 1600]
     assert second[-1] == (1600 * MIB, 800 * MIB)
     assert rungs(present, allowed=1600 * MIB + 1)[0] == first, "in whole pages"
+    odd = 1600 * MIB + PAGE_BYTES
+    assert rungs(present, allowed=odd)[1][-1] == (odd, 800 * MIB), "half of it too"
     assert rungs(present, allowed=PAGE_BYTES - 1) == []
 
 
@@ -235,6 +237,27 @@ def test_dirty_bytes_that_point_elsewhere_lead_to_the_same_edge(edge, peak):
     assert len(tried(results)) == len(set(tried(results))) <= len(FIRST)
 
 
+@pytest.mark.parametrize("edge", range(1, len(FIRST)))
+def test_a_rung_whose_freerun_is_just_what_was_dirty_does_not_suffice(edge):
+    results = search(waits_below(freerun(FIRST[edge]), freerun(FIRST[edge - 1])))
+    assert tried(results) == fewest(FIRST, edge)
+
+
+def test_the_most_that_was_dirty_where_no_writer_waited_points_to_the_rung():
+    """A rung that scatters down does not, nor one at which writers waited."""
+    peaks = {TOP: freerun(FIRST[4]) - 1, FIRST[4]: 0, FIRST[1]: freerun(TOP)}
+
+    def answer(setting, run):
+        return ran(
+            15.0 if setting == FIRST[1] else 5.0, 0.3 * (setting == FIRST[1]), peaks[setting]
+        )
+
+    assert tried(search(answer, at_most=2)) == [TOP, FIRST[4]]
+    assert SEARCH.next_setting(search(answer, at_most=2)) == FIRST[3]
+    peaks[TOP] = freerun(FIRST[1]) - 1
+    assert SEARCH.next_setting(search(answer, at_most=2)) == FIRST[2]
+
+
 def test_a_ladder_of_bytes_is_walked_alike():
     ladders = made(host(64 * MIB, 32 * MIB, "bytes"))
     first = ladders[0]
@@ -302,6 +325,13 @@ def test_an_attempt_that_failed_is_not_one_of_the_two_runs_of_a_top():
     results = search(answer)
     assert tried(results)[:3] == [TOP, TOP, TOP]
     assert found(results) == [FIRST[3]]
+
+
+def test_a_top_at_which_writers_wait_when_it_runs_again_gives_way_to_the_next_ladder():
+    runs = [ran(19.5), ran(5.0, 0.3)]
+    later = waits_below(freerun(SECOND[0]))
+    results = search(lambda setting, run: runs[run - 1] if setting == TOP else later(setting, run))
+    assert tried(results) == [TOP, TOP, OTHER_TOP, SECOND[0]]
 
 
 @pytest.mark.parametrize("second", [FAILED, STOPPED])
@@ -399,7 +429,7 @@ def test_later_runs_do_not_change_what_was_found(burst):
     before = found(results)
     unlike = {"stall_share": 0.9, "peak_dirty_bytes": 3 * GIB, "dirtyable_bytes": 3 * GIB}
     study.add(PRICE, NOW, 1.0, stall_share=0.0, bytes=1)
-    study.recheck(before[0], [40.0, 41.0], [1.0, 1.1], **unlike)
+    study.recheck(before[0], [40.0] * 6, [1.0] * 6, **unlike)
     study.recheck(FIRST[1], [1.0, 1.0], **{**unlike, "stall_share": 0.0})
     assert SEARCH.next_setting(results) is None
     assert found(results) == before != []
@@ -413,6 +443,13 @@ def test_a_search_that_was_cut_short_has_the_best_that_it_knows(burst):
     assert len(whole) == 3
     kept = [found(search(answer, beyond_study(burst), count)) for count in (1, 2)]
     assert kept == ([[TOP], [FIRST[1]]] if burst == BURST else [[TOP], [TOP]])
+
+
+def test_a_first_top_that_was_faster_is_known_while_the_second_is_tried():
+    """Writers wait at the first one; the second one's first run was slow."""
+    slow = {TOP: ran(5.0, 0.3), OTHER_TOP: ran(19.5)}
+    results = search(lambda setting, run: slow[setting], at_most=2)
+    assert (SEARCH.next_setting(results), found(results)) == (OTHER_TOP, [TOP])
 
 
 def test_any_search_ends_with_something_that_worked_and_goes_on_from_any_trial():
