@@ -15,8 +15,6 @@ FOLDER = Path(__file__).parent / "data"
 #: `record_grid.py` (`--connection-rate 25MB`, so that the host's CPUs do not decide the source's
 #: rate) as `data/grid-MEMORY-OBJECTS.json`.
 NAMES = ("4096-40", "4096-24", "2560-40", "2560-24")
-#: The grid that goals of the search are of: the one with most settings.
-WIDEST = "4096-40"
 
 
 def recorded(name: str) -> Results:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from sysctl.results import CANDIDATE, PRESENT, Results
-from tests.bench import bench_search
-from tests.bench.bench_search import starts
 from tests.bench.grids import comparable
 from tests.bench.record_grid import BACKGROUND, DIRTY, grid, measure_all, steps
 from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench
@@ -55,7 +53,6 @@ def test_the_present_settings_are_measured_as_a_sweep_begins_and_twice_more():
     assert PLANNED[0].durable
     assert roles.count(PRESENT) == 4
     assert roles[-1] == PRESENT
-    assert len(starts(record(lambda number, setting: False))) == 6
 
 
 def test_the_grids_have_as_many_settings_as_the_goals_want():
@@ -63,9 +60,3 @@ def test_the_grids_have_as_many_settings_as_the_goals_want():
     wide = grid(tuple(range(10, 90, 10)), (1, 2, 5, 10, 15, 20, 30, 40))
     assert len(wide) == len(set(wide)) == 53
     assert {step.role for step in steps(PRESENT_SETTING, wide)} == {PRESENT, CANDIDATE}
-
-
-def test_without_optuna_the_benchmark_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match="run `tools/setup test bench`"):
-        bench_search.main()
