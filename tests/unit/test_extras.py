@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -235,9 +236,19 @@ def test_an_extra_on_top_of_one_that_is_not_credited_is_not_either():
     assert "do not show a gain" in why_uncredited(study.results, both)
 
 
-def test_settings_that_differ_in_their_thresholds_are_no_base():
+@pytest.mark.parametrize(
+    "other", [ratio(75, 10), replace(BASE, transfer=(("max_concurrency", 20),))], ids=str
+)
+def test_what_differs_in_more_than_the_extra_is_no_base(other):
     study = Blocks()
-    study.of({ratio(75, 10): [5.0, 5.01, 4.99, 5.0], BFQ.of(BASE): [4.0, 4.01, 3.99, 4.0]})
+    study.of({other: [5.0, 5.01, 4.99, 5.0], BFQ.of(BASE): [4.0, 4.01, 3.99, 4.0]})
+    assert "was not measured next to" in why_uncredited(study.results, BFQ.of(BASE))
+
+
+def test_runs_in_other_blocks_are_no_base():
+    study = Blocks()
+    study.of({NOW: [20.0] * 4, BFQ.of(BASE): [4.0, 4.01, 3.99, 4.0]})
+    study.of({NOW: [20.0] * 4, BASE: [5.0, 5.01, 4.99, 5.0]})
     assert "was not measured next to" in why_uncredited(study.results, BFQ.of(BASE))
 
 

@@ -38,7 +38,7 @@ def passed(**ticks):
     [
         ({"user": 60, "steal": 40}, 0.4),
         ({"idle": 60, "steal": 40}, 0.4),
-        ({"user": 100, "guest": 100, "guest_nice": 50}, 0.0),
+        ({"user": 60, "guest": 40, "guest_nice": 20, "steal": 40}, 0.4),
         ({}, 0.0),
         ({"idle": 100, "steal": -1}, 0.0),
         ({"idle": -50}, 0.0),

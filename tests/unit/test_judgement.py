@@ -266,6 +266,12 @@ def test_thresholds_are_no_cause_where_no_writer_waited(peak_dirty_bytes):
     assert "but nothing that it changes took part" in said_of(CHEAP, study)
 
 
+@pytest.mark.parametrize(("share", "is_one"), [(0.019, False), (0.021, True)])
+def test_from_two_percent_of_the_writers_time_on_throttling_is_a_cause(share, is_one):
+    study = Study(stall_share=share).tried(CHEAP, 18.0)
+    assert (advise(study.results).best is not None) is is_one
+
+
 def test_one_present_run_whose_writers_waited_is_enough_for_a_cause():
     study = Study(stall_share=0.0).add("present", PRESENT, 20.0, stall_share=0.3)
     assert advise(study.tried(CHEAP, 18.0).results).best.setting == CHEAP

@@ -16,6 +16,7 @@ from sysctl.setting import Setting
 from sysctl.sweep import Step as SweepStep
 from sysctl.sweep import StoppedEarly, run_trial
 from sysctl.writeback import PAGE_BYTES
+from tests.unit.studies import Study
 from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench, failing, sweep
 from tests.unit.sweeps import PRESENT as NOW
 
@@ -218,8 +219,11 @@ def test_one_that_is_not_able_to_win_stops_no_other():
     assert stop_after_s(sweep(at_most=6), set()) == pytest.approx(1.5 * 19.1)
 
 
-def test_the_run_watched_for_the_price_of_the_present_settings_stops_none():
+def test_runs_in_pairs_and_those_watched_for_a_price_stop_none():
     assert stop_after_s(sweep(at_most=1), set()) is None
+    study = Study(present_s=(20.0,)).price(CANDIDATE_SETTING, 5.0, durable_s=31.0)
+    study.recheck(CANDIDATE_SETTING, [5.0], present_s=[10.0])
+    assert stop_after_s(study.results, {CANDIDATE_SETTING}) == pytest.approx(1.5 * 20.0)
 
 
 def failed(times):

@@ -21,7 +21,7 @@ from sysctl.results import CANDIDATE, PRESENT, PRICE, RECHECK, Results, load
 from sysctl.search.edge import EdgeSearch, ladders_of
 from sysctl.search.strategies import EDGE, GRID
 from sysctl.setting import Setting
-from sysctl.sweep import SweepPlan, left_out, remaining
+from sysctl.sweep import SweepPlan, left_out, remaining, run_sweep
 from sysctl.writeback import effective_thresholds
 from tests.unit import sweeps
 from tests.unit.sweeps import GIB, by_ratio, failing, sweep
@@ -248,6 +248,26 @@ def test_a_budget_that_ends_the_search_ends_it_for_the_reasons_of_extras_too():
     assert [item.what for item in left_out(results, plan)] == [MOUNT]
 
 
+def test_extras_that_help_together_are_compared_with_the_present_settings_however_many_blocks():
+    """Writers do not wait: each extra alone beside the present settings first, one block fails."""
+    noatime, deep = Extra(MOUNT, "noatime", True), Extra("queue/nr_requests", "64", True)
+
+    def seconds(setting, run):
+        if run == 3 and setting == noatime.of(sweeps.PRESENT):
+            failing("disturbed")
+        part = (0.8 if setting.mount_options else 1.0) * (0.85 if setting.device else 1.0)
+        return 3.3 * part + 0.005 * (run % 3)
+
+    results = Results(dict(sweeps.CONTEXT), {})
+    bench = edge_bench(seconds)
+    run_sweep(
+        results, plan_of((noatime, deep)), bench, on_step=lambda _: None, on_trial=lambda _: None
+    )
+    both = deep.of(noatime.of(sweeps.PRESENT))
+    assert len(pairs_of(results, both)) >= MIN_PAIRS
+    assert both in [each.setting for each in judge(results, Limits()).within]
+
+
 # --- what it may cost ---------------------------------------------------------------------------
 
 
@@ -266,6 +286,39 @@ def test_a_budget_of_trials_is_kept_and_always_ends_in_a_comparison(trials, stra
     assert len(results.trials) <= trials
     assert judge(results, Limits()).within
     assert max(len(pairs_of(results, each)) for each in finalists(results)) >= MIN_PAIRS
+
+
+def test_a_budget_ends_pairs_that_do_not_decide():
+    def seconds(setting, run):
+        if setting == sweeps.PRESENT:
+            return 10.0
+        return 8.0 if run == 1 else (13.0 if run % 2 else 7.0)
+
+    for trials, pairs in ((10, 3), (11, 4)):
+        limited = sweep(seconds, ratios=(40,), backgrounds=(5,), budget=Budget(trials=trials))
+        assert (len(blocks(limited)), len(limited.trials)) == (pairs, 3 + 2 * pairs)
+
+
+def test_two_blocks_run_even_if_they_take_longer_than_the_budget_had_room_for():
+    """A single pair would be no comparison, so all before it would have been for nothing."""
+
+    def seconds(setting, run):
+        return 190.0 if setting == sweeps.PRESENT and run > 2 else by_ratio(setting, run)
+
+    bench = sweeps.MadeUpBench(seconds)
+    results = sweep(bench=bench, ratios=(80,), budget=Budget(time_s=180.0))
+    assert bench.now_s > 180.0
+    assert len(pairs_of(results, finalists(results)[0])) == MIN_PAIRS
+    assert roles(results)[-1] != PRICE
+
+
+def test_a_larger_budget_does_not_open_the_search_again_after_the_pairs():
+    """What was found is what the pairs are of."""
+    before = sweep(bench=edge_bench(), strategy=EDGE, budget=Budget(trials=MIN_TRIALS))
+    kept = list(before.trials)
+    after = sweep(bench=edge_bench(), strategy=EDGE, results=before, budget=Budget(trials=30))
+    assert after.trials[: len(kept)] == kept
+    assert [trial.role for trial in after.trials[len(kept) :]] == [PRICE]
 
 
 def test_a_budget_of_minutes_is_kept():
@@ -308,6 +361,13 @@ class LateBench(sweeps.MadeUpBench):
             **super()._observed(seconds, setting, durable),
             "durable_s": late_s if durable else None,
         }
+
+
+def test_no_more_trials_are_said_to_come_than_the_budget_has():
+    whole = sweep(bench=edge_bench(), strategy=EDGE)
+    plan = plan_of((), Budget(trials=9))
+    known = Results(whole.context, {}, trials=whole.trials[:3])
+    assert remaining(known, plan) == 6 < remaining(known, plan_of(()))
 
 
 def test_a_setting_that_its_price_run_shows_to_be_beyond_the_limits_gives_way_to_the_next():
