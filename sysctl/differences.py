@@ -51,11 +51,6 @@ def changed_beside_thresholds(results: Results, setting: Setting) -> list[str]:
     ]
 
 
-def changes_thresholds(results: Results, setting: Setting) -> bool:
-    """Return whether it changes a dirty or background threshold."""
-    return any(name in THRESHOLDS for name in changed_sysctls(results, setting))
-
-
 def change_count(results: Results, setting: Setting) -> int:
     """Return how many values a person would have to change for it."""
     thresholds = [name for name in changed_sysctls(results, setting) if name in THRESHOLDS]

@@ -37,9 +37,9 @@ MAX_TRIALS = 10_000
 #: Times that a pull can take: others are damage, and would overflow what is calculated from them.
 _SHORTEST_S, _LONGEST_S = 1e-6, 1e9
 
-#: Roles: the present settings, alone or beside another; a setting of the search; one of its best,
-#: measured afresh beside the present settings before it is recommended; a run with a neighbour,
-#: which shows the price of a setting and takes part in no comparison of times.
+#: Roles: the present settings, alone or in a block; a setting of the search; any other setting in
+#: a block (`sysctl.blocks`), where settings are compared; a run with a neighbour, which shows the
+#: price of a setting and takes part in no comparison of times.
 PRESENT = "present"
 CANDIDATE = "candidate"
 RECHECK = "recheck"
@@ -103,9 +103,9 @@ class Observation:
 class Trial:
     """One setting, tried once. `problem` says why it has no valid observation; else it is empty.
 
-    Trials of one `pair` ran next to each other, one of them under the present settings. A trial
-    that was stopped since it could no longer win has no observation and no problem: it took longer
-    than `stopped_s`. `elapsed_s` is what all of it took, settling and deleting included.
+    Trials of one `pair`, the number of their block, ran next to each other. A trial that was
+    stopped since it could no longer win has no observation and no problem: it took longer than
+    `stopped_s`. `elapsed_s` is what all of it took, settling and deleting included.
     """
 
     role: str

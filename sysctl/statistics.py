@@ -26,16 +26,6 @@ class Repeats:
     largest: float
     count: int
 
-    @property
-    def spread(self) -> float:
-        """Largest less smallest."""
-        return self.largest - self.smallest
-
-    @property
-    def relative_spread(self) -> float:
-        """The spread as a part of the median."""
-        return self.spread / self.median if self.median else 0.0
-
 
 def summarize(values: Sequence[float]) -> Repeats:
     """Summarize one measurement or more. Raises ValueError without any."""

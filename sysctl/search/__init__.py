@@ -25,7 +25,8 @@ class Strategy(Protocol):
     def finalists(self, results: Results) -> Sequence[Setting]:
         """Return the settings to compare with the present ones in pairs, the preferred one first.
 
-        None where the search showed nothing worth it.
+        Empty where the search found nothing that is worth it. A search that was cut short by a
+        budget returns the best that it knows.
         """
 
 

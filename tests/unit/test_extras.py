@@ -335,11 +335,11 @@ def test_without_a_run_of_the_base_nothing_is_known_of_extras():
 @pytest.mark.parametrize(
     ("name", "changes", "says"),
     [
-        ("vm.dirty_ratio", {}, ""),
-        ("vm.dirty_ratio", CALM, "made to wait from 768"),
-        ("vm.dirty_background_bytes", CALM, "0.1% of their time"),
-        ("bdi/max_ratio", CALM, "at most 256"),
-        ("vm.dirty_ratio", {**CALM, "peak_dirty_bytes": GIB}, ""),
+        ("bdi/max_ratio", {}, ""),
+        ("bdi/max_ratio", CALM, "made to wait from 768"),
+        ("bdi/max_bytes", CALM, "0.1% of their time"),
+        ("bdi/strict_limit", CALM, "at most 256"),
+        ("bdi/max_ratio", {**CALM, "peak_dirty_bytes": GIB}, ""),
         ("vm.dirty_expire_centisecs", CALM, ""),
         ("queue/scheduler", {}, ""),
         ("queue/scheduler", CALM, "waited for the device for 0.0%"),
