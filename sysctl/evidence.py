@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sysctl.differences import present_setting
-from sysctl.results import PRESENT, PRICE, RECHECK, Observation, Results, Trial
+from sysctl.results import PRESENT, PRICE, RECHECK, Observation, Results, Trial, grouped
 from sysctl.setting import Setting, replace_values
 from sysctl.statistics import (
     Interval,
@@ -38,8 +38,8 @@ MAX_PAIRS = 6
 #: The error of one look at the pairs that is 5 % over the five looks after 2 to 6 of them: Pocock,
 #: Group sequential methods in the design and analysis of clinical trials, Biometrika 64 (1977).
 LOOK_ERROR = 0.0158
-#: Writers that wait for a CPU for more of their time than this, compared with a run alike, are
-#: slowed by something that is not the setting.
+#: Writers that wait for a CPU for more of their time than this, compared with the median run of the
+#: same setting, are slowed by something that is not the setting.
 CPU_WAIT_SLACK = 0.05
 #: `profiler.why.causes.Cause.QUEUED`, by its name in the results.
 _CPU_WAIT = "waiting for a CPU"
@@ -194,24 +194,22 @@ def _times_of(results: Results, setting: Setting, *, is_paired: bool = False) ->
 
 
 def is_starved(results: Results, trial: Trial) -> bool:
-    """Return whether its writers waited for a CPU for more of their time than in another run.
+    """Return whether its writers waited for a CPU for more of their time than is usual.
 
-    By more than `CPU_WAIT_SLACK`, compared with the run of the same setting that waited least. It
-    is known only afterwards of a first run that it was disturbed.
+    By more than `CPU_WAIT_SLACK`, compared with the median run of the same setting, valid or not:
+    on a host that is busy all the time every run waits. That a first run was disturbed is known
+    only afterwards.
     """
     if trial.valid is None:
         return False
-    least = results.derived(_least_cpu_wait)[trial.setting]
-    return cpu_wait_share(results, trial.valid) > least + CPU_WAIT_SLACK
+    usual = results.derived(_usual_cpu_wait)[trial.setting]
+    return cpu_wait_share(results, trial.valid) > usual + CPU_WAIT_SLACK
 
 
-def _least_cpu_wait(results: Results) -> dict[Setting, float]:
-    least: dict[Setting, float] = {}
-    for trial in results.trials:
-        if trial.valid:
-            share = cpu_wait_share(results, trial.valid)
-            least[trial.setting] = min(share, least.get(trial.setting, share))
-    return least
+def _usual_cpu_wait(results: Results) -> dict[Setting, float]:
+    seen = ((trial.setting, trial.observation) for trial in results.trials)
+    shares = grouped((s, cpu_wait_share(results, run)) for s, run in seen if run)
+    return {setting: statistics.median_low(found) for setting, found in shares.items()}
 
 
 def cpu_wait_share(results: Results, run: Observation) -> float:

@@ -261,8 +261,8 @@ def _problem(seen: Observation, setting: Setting, before: Results | None) -> str
     # a disk that gets less from the pull writes less, without being slower
     is_other_pull = bool(changed_transfer(before, setting))
     beside = [] if is_other_pull else valid_present(before)
-    alike = [trial.valid for trial in before.of_setting(setting) if trial.valid]
-    waits = [cpu_wait_share(before, run) for run in (seen, *alike)]
+    alike = (trial.observation for trial in before.of_setting(setting))
+    waits = [cpu_wait_share(before, run) for run in (seen, *alike) if run]
     return invalid_reason(seen, setting, beside, observations, waits)
 
 

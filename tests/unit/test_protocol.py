@@ -114,18 +114,16 @@ def test_a_sweep_whose_first_run_was_out_of_line_goes_on():
 
 
 @pytest.mark.parametrize(("share", "is_invalid"), [(0.07, True), (0.05, False)])
-def test_a_run_that_waited_for_a_cpu_for_more_of_its_time_than_another_is_invalid(
-    share, is_invalid
-):
-    reason = invalid_reason(seen(), NOW, [seen()], cpu_waits=(share, 0.30, 0.01))
+def test_a_run_that_waited_for_a_cpu_for_more_of_its_time_than_usual_is_invalid(share, is_invalid):
+    reason = invalid_reason(seen(), NOW, [seen()], cpu_waits=(share, 0.01, 0.0, 0.01))
     assert bool(reason) is is_invalid
     assert not reason or reason == (
-        "other programs kept the CPUs busy: writers waited for one 7% of their time, 1% in another "
-        "run of the same settings"
+        "other programs kept the CPUs busy: writers waited for one 7% of their time, usually 1% "
+        "with the same settings"
     )
 
 
-@pytest.mark.parametrize("cpu_waits", [(), (0.5,), (0.5, 0.48)])
+@pytest.mark.parametrize("cpu_waits", [(), (0.5,), (0.5, 0.48), (0.5, 0.0, 0.5)])
 def test_writers_that_wait_for_a_cpu_in_every_run_make_none_invalid(cpu_waits):
     assert invalid_reason(seen(), NOW, [seen()], cpu_waits=cpu_waits) == ""
 
