@@ -190,15 +190,14 @@ def worth_trying(
 ) -> tuple[list[Extra], list[LeftOut]]:
     """Return the extras that could help under the base, and the others with the reason.
 
-    Those that were asked for are tried, unless what they act on took no part in the pull.
+    Those that were asked for are always tried.
     """
     seen = next((t.valid for t in results.of_setting(base) if t.valid), None)
     if seen is None:
         return [], []
     waits = wait_shares(results, seen)
     reasons = {
-        each: skip_reason(each.name, seen) or ("" if each.is_asked_for else waits)
-        for each in extras
+        each: "" if each.is_asked_for else skip_reason(each.name, seen) or waits for each in extras
     }
     left_out = {each.name: why for each, why in reasons.items() if why}
     kept = [each for each, why in reasons.items() if not why]

@@ -314,13 +314,15 @@ def test_where_no_wait_is_known_extras_are_tried():
     assert worth_trying(run_of_base(split_s={}), BASE, [NOATIME]) == ([NOATIME], [])
 
 
-def test_what_took_no_part_is_not_tried_even_if_it_was_named():
+def test_what_took_no_part_is_tried_only_if_it_was_named():
     results = run_of_base(**CALM, device_read_bytes=0)
-    extras = [*map(asked, ALL), Extra("queue/read_ahead_kb", "64", is_asked_for=True)]
+    extras = [BFQ, DEEP, Extra("queue/read_ahead_kb", "64")]
     kept, left_out = worth_trying(results, BASE, extras)
-    assert kept == [asked(RARE), asked(NOATIME)]
-    assert [item.what for item in left_out] == [BFQ.name, DEEP.name, "queue/read_ahead_kb"]
+    assert kept == []
+    assert [item.what for item in left_out] == [each.name for each in extras]
     assert all(item.why for item in left_out)
+    named = [asked(each) for each in extras]
+    assert worth_trying(results, BASE, named) == (named, [])
 
 
 def test_of_two_values_of_a_knob_the_reason_is_given_once():
