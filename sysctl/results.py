@@ -25,7 +25,9 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 FORMAT = "writewise-results"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+#: Version 2 has no runs that are watched for a price; all else is as in this one.
+_READABLE = (2, FORMAT_VERSION)
 _FILE = FileKind(
     noun="results",
     max_bytes=32 * 2**20,  # at worst, parsed, thirty times as much memory
@@ -250,9 +252,9 @@ def load(path: Path, *, trusted: bool = False) -> Results:
         ) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise UsageError(f"{name} is no results file of `writewise sweep`", _FILE.hint)
-    if document.get("version") != FORMAT_VERSION:
+    if document.get("version") not in _READABLE:
         raise UsageError(
-            f"{name} is of version {document.get('version')!r}, not {FORMAT_VERSION}",
+            f"{name} is of version {document.get('version')!r}, newer or older than can be read",
             "use the writewise that wrote it, or run the sweep again",
         )
     try:

@@ -166,7 +166,7 @@ def test_the_volume_is_in_use_at_every_unmount(present, failing, state, output):
     before = host_state()
     words = sweep(present, failing, output, *REMOUNTS)
     with (
-        reached(words, is_changed(state, REMOUNTS)) as process,
+        reached(words, is_changed(state, SYSCTLS)) as process,
         (failing.target / "file").open("w"),
     ):
         said = ended_by(process, 90)
