@@ -1,4 +1,4 @@
-"""Runs with a neighbour: kept in the results, part of a price, and of no comparison of times."""
+"""Runs until durable: kept in the results, part of a price, and of no comparison of times."""
 
 from __future__ import annotations
 
@@ -151,4 +151,4 @@ def test_a_trial_of_that_role_is_kept_with_what_it_saw():
 def test_its_line_says_what_it_is():
     titles = {role: title_of(role, FAST) for role in (PRESENT, CANDIDATE, RECHECK, PRICE)}
     assert len(set(titles.values())) == 4
-    assert titles[PRICE] == "with a neighbour: dirty_ratio=80 dirty_background_ratio=5"
+    assert titles[PRICE] == "until durable: dirty_ratio=80 dirty_background_ratio=5"
