@@ -6,6 +6,7 @@ import contextlib
 import enum
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from profiler.pull.destination import Destination
@@ -121,30 +122,33 @@ def measure_pull(
     verify: Verify = Verify.CHECKSUM,
     on_phase: OnPhase | None = None,
     stop_after_s: float | None = None,
+    meanwhile: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> PullMeasurement:
     """Pull `plan` to `destination`, wait for the device if `durable`, verify, publish if `keep`.
 
     `session` is entered already and counts the pool's workers from here on; one session and one
     pool serve any number of pulls. Without `keep` the files are deleted at the end, which also
-    discards what of them is still dirty. Raises PullError (also when the pull ends early and what
+    discards what of them is still dirty. `meanwhile` is entered from before the pull until all that
+    was asked for is durable. Raises PullError (also when the pull ends early and what
     has arrived is not kept), PullStoppedError when the pull takes longer than `stop_after_s`;
     nothing unpublished is left behind.
     """
     show = on_phase or _show_nothing
     with destination.stage(plan) as staging:
         pool.start()
-        with _watched(session, pool) as watch:
-            result = pool.run(staging, lambda progress: show(Phase.PULL, progress), stop_after_s)
-            snapshot = session.snapshot() if session is not None else None
-        if result.ended_by is not None and not keep:
-            raise result.ended_by.as_error()
-        why = watch.inputs(snapshot) if watch and snapshot else None
-        worker_count, writers_at_most = len(pool.pids), pool.writers_at_most
-        durable_seconds = None
-        if durable:
-            show(Phase.SYNC, None)
-            _sync(staging.root_fd)
-            durable_seconds = (time.monotonic_ns() - result.started_monotonic_ns) / 1e9
+        with meanwhile():
+            with _watched(session, pool) as watch:
+                result = pool.run(staging, lambda done: show(Phase.PULL, done), stop_after_s)
+                snapshot = session.snapshot() if session is not None else None
+            if result.ended_by is not None and not keep:
+                raise result.ended_by.as_error()
+            why = watch.inputs(snapshot) if watch and snapshot else None
+            worker_count, writers_at_most = len(pool.pids), pool.writers_at_most
+            durable_seconds = None
+            if durable:
+                show(Phase.SYNC, None)
+                _sync(staging.root_fd)
+                durable_seconds = (time.monotonic_ns() - result.started_monotonic_ns) / 1e9
         verification = pool.verify(
             staging,
             result,

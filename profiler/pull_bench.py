@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contracts.evaluate import evaluate
 from contracts.model import Contract
 from profiler.bpf.probes.dirty_limit import DirtyLimitReader
+from profiler.hypervisor import Hypervisor
 from profiler.in_force import InForce, read_in_force
 from profiler.measured_pull import OnPhase, PullMeasurement, Verify, measure_pull
 from profiler.pull.destination import Destination
@@ -31,7 +32,7 @@ from profiler.why.causes import WhyInputs, split
 from profiler.why.timeline import Timeline
 from sysctl.host.devices import Disk
 from sysctl.host.host import Host
-from sysctl.host.mount_table import mount_at
+from sysctl.host.mount_table import mount_at, mount_of
 from sysctl.host.mounts import words_of
 from sysctl.host.sysctls import (
     dirtyable_bytes,
@@ -44,6 +45,9 @@ from sysctl.results import Observation, TracePoint
 from sysctl.setting import Setting
 from sysctl.sweep import StoppedEarly
 from sysctl.writeback import PAGE_BYTES
+
+if TYPE_CHECKING:
+    from profiler.price.observing import PriceObserver
 
 #: Points of a pull's course that are kept.
 TRACE_POINTS = 250
@@ -113,25 +117,32 @@ class PullBench:
                 "put it back, or sweep again with the host as it is now",
             )
 
-    def measure(self, *, durable: bool, stop_after_s: float | None = None) -> Observation:
-        """See `Bench`."""
-        with self.host.temporary():
+    def measure(
+        self, *, durable: bool, stop_after_s: float | None = None, observe_price: bool = False
+    ) -> Observation:
+        """See `Bench`. A pull whose price is observed waits for the device, too."""
+        with ExitStack() as stack:
+            stack.enter_context(self.host.temporary())
             token = secrets.token_hex(6)
             folder = self.host.make_trial_directory(self.destination, token)
+            observer = stack.enter_context(self._observer(folder)) if observe_price else None
             self.say("settling")
             os.sync()  # of the whole host: what others left dirty counts against the same limits
             self.host.drop_clean_caches()
-            with self.unchanged() as in_force:
-                settled = settle_dirty_limit(self.host, self.limits, in_force.sysctls)
-                thresholds = read_thresholds(self.host.system)
-                dirtyable = dirtyable_bytes(self.host.system)
-                dirtied_before = read_dirtied_bytes(self.host.system)
-                _require_cap(self.cap_problem())
-                self.say("pulling")
-                measured = self._pull(folder, durable, stop_after_s)
-                dirtied = read_dirtied_bytes(self.host.system) - dirtied_before
+            in_force = stack.enter_context(self.unchanged())
+            settled = settle_dirty_limit(self.host, self.limits, in_force.sysctls)
+            thresholds = read_thresholds(self.host.system)
+            dirtyable = dirtyable_bytes(self.host.system)
+            dirtied_before = read_dirtied_bytes(self.host.system)
+            hypervisor = Hypervisor(self.host.system)
+            _require_cap(self.cap_problem())
+            self.say("pulling")
+            measured = self._pull(folder, durable, stop_after_s, observer)
+            dirtied = read_dirtied_bytes(self.host.system) - dirtied_before
+            stolen_share, ballooned_bytes = hypervisor.since()
         why = measured.why
         check_memory(why.timeline if why else None)
+        known_bytes = whole_pages_bytes(self.plan) + (observer.dirtied_bytes if observer else 0)
         return Observation(
             return_s=measured.return_seconds,
             durable_s=measured.durable_seconds,
@@ -143,12 +154,21 @@ class PullBench:
             objects=measured.result.objects,
             writers=measured.writing_threads or 0,
             dirtyable_bytes=dirtyable,
-            others_dirtied_bytes=max(0, dirtied - whole_pages_bytes(self.plan)),
+            others_dirtied_bytes=max(0, dirtied - known_bytes),
             device_read_bytes=self._read_bytes(why),
+            stolen_share=stolen_share,
+            ballooned_bytes=ballooned_bytes,
             **_of_writes(why),
             trace=trace_of(why.timeline if why else None, self._disk_names()),
             findings=self._findings(measured),
+            price=observer.seen if observer else None,
         )
+
+    def _observer(self, folder: Path) -> PriceObserver:
+        from profiler.price.observing import PriceObserver  # for few trials alone
+
+        mount = mount_of(self.host.system.mounts(), str(self.destination))
+        return PriceObserver(self.host.system, mount, folder)
 
     def require_destination(self) -> None:
         """See `Bench`: told by making a folder there, as a trial does."""
@@ -161,7 +181,14 @@ class PullBench:
         except HostError as error:
             raise HostError(f"{self.destination} takes no files: {error.message}", hint) from None
 
-    def _pull(self, folder: Path, durable: bool, stop_after_s: float | None) -> PullMeasurement:
+    def _pull(
+        self,
+        folder: Path,
+        durable: bool,
+        stop_after_s: float | None,
+        observer: PriceObserver | None,
+    ) -> PullMeasurement:
+        durable = durable or observer is not None
         lost: str | None = None
 
         @contextmanager
@@ -182,6 +209,7 @@ class PullBench:
                 verify=Verify.CHECKSUM if durable and not self._is_verified else Verify.SIZE,
                 on_phase=self.on_phase,
                 stop_after_s=stop_after_s,
+                meanwhile=observer.meanwhile if observer else nullcontext,
             )
         except PullStoppedError as stopped:
             raise StoppedEarly from stopped

@@ -27,7 +27,7 @@ from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, list_plan
 from profiler.pull_bench import Instruments, PullBench
-from profiler.space import Place, Space, always_tried, make_search
+from profiler.space import Place, Space, make_search
 from profiler.tune.joint import TrialWorkers, combinations, present_transfer
 from sysctl.budget import Budget
 from sysctl.host.devices import Disk, disk_of, steady_values
@@ -48,8 +48,7 @@ from sysctl.knobs.mount import is_tunable
 from sysctl.price import Limits
 from sysctl.results import PRESENT, LeftOut, Results, Trial, load
 from sysctl.search.grid import Transfer
-from sysctl.search.staged import StagedSearch
-from sysctl.sweep import Step, SweepPlan, remaining, run_sweep
+from sysctl.sweep import Step, SweepPlan, left_out, remaining, run_sweep
 
 LOCK_NAME = "sweep"
 #: What of the circumstances may differ where a sweep is resumed; of memory each trial is the judge.
@@ -116,7 +115,6 @@ class Study:
 
     results: Results
     sweep_plan: SweepPlan
-    search: StagedSearch
     mount: Mount
     disk: Disk | None
     plan: Plan = field(repr=False)
@@ -160,23 +158,23 @@ def _prepare(request: StudyRequest, host: Host, destination: Path, plan: Plan) -
     disk = _disk_of(host.system, mount)
     present = request.space.present(read_writeback(host.system))
     context = _context(request, host.system, mount, plan)
-    transfers, heavy = _transfers(request, plan, context)
     if request.space.transfer:
         present = replace(present, transfer=present_transfer(request.transfer))
         context["transfer_settings"] = asdict(request.transfer)
     context["present"] = present.values
     context["disk"] = disk_identity(host.system, disk) if disk else {}
     context["present_device"] = steady_values(host.system, disk) if disk else {}
-    place = Place(host, str(destination), mount, disk)
-    search, left_out = make_search(request.space, place, present, context, transfers)
     space = request.space.to_json()
-    if request.resume:
-        results = _resumed(request.output, space, context)
-    else:
-        results = Results(context, space, [*heavy, *left_out])
-    always = always_tried(request.space, present)
-    sweep_plan = SweepPlan(present, search, always, request.budget)
-    return Study(results, sweep_plan, search, mount, disk, plan)
+    is_new = not request.resume
+    results = Results(context, space) if is_new else _resumed(request.output, space, context)
+    transfers, heavy = _transfers(request, plan, results.context)
+    place = Place(host, str(destination), mount, disk)
+    strategy, extras, refused = make_search(
+        request.space, place, present, request.limits, results.context, transfers
+    )
+    results.left_out += [*heavy, *refused] * is_new
+    sweep_plan = SweepPlan(present, strategy, extras, request.budget)
+    return Study(results, sweep_plan, mount, disk, plan)
 
 
 def _transfers(
@@ -266,7 +264,7 @@ def _measure(
 ) -> None:
     def begin(step: Step) -> None:
         if step.role != PRESENT:
-            _leave_out(study.results, study.search.left_out(study.results.trials), view)
+            _leave_out(study.results, left_out(study.results, study.sweep_plan), view)
         view.step(step)
 
     def keep(trial: Trial) -> None:
@@ -289,9 +287,8 @@ def _leave_out(results: Results, items: Sequence[LeftOut], view: View) -> None:
 
 def _not_reached(request: StudyRequest, study: Study) -> list[LeftOut]:
     """What the present runs ruled out, and what the budget did not reach."""
-    trials = study.results.trials
-    items = study.search.left_out(trials)
-    count = study.search.remaining(trials)
+    items = left_out(study.results, study.sweep_plan)
+    count = study.sweep_plan.strategy.remaining(study.results)
     if request.budget.is_limited and count:
         items.append(LeftOut(counted(count, "setting"), "the budget was used up before"))
     return items

@@ -6,6 +6,8 @@ in `sysctl.cases`; `docs/advice.md` tells both.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -19,17 +21,20 @@ from sysctl.cases import (
     no_difference,
     noise,
     nothing_measured,
+    why_no_gain,
     writers_do_not_wait,
 )
-from sysctl.choice import finalists
 from sysctl.evidence import (
+    MIN_PAIRS,
     NEGLIGIBLE_SHARE,
     Comparison,
     Side,
     Verdict,
     dirtyable_bytes_of,
-    noise_floor_of,
+    is_gain,
+    noise_of_pairs,
     paired_sides,
+    pairs_of,
     side_of,
 )
 from sysctl.exclusions import (
@@ -48,24 +53,23 @@ from sysctl.explain import (
     share_text,
 )
 from sysctl.forms import Form, forms_of
-from sysctl.halves import told_halves
 from sysctl.judgement import Faster, Judged, choose, judge, near_the_fastest
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.price import Limits, Price, limits_of, model_of, price_of
-from sysctl.results import CANDIDATE, PRESENT, Results
+from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
+from sysctl.search.finalists import search_times, times_of_candidates, within_limits
 from sysctl.setting import Setting, replace_values
-from sysctl.statistics import Interval
+from sysctl.statistics import Interval, Noise
 from sysctl.tradeoff import TradeOff, trade_off
 
-MIN_PRESENT_RUNS = 2
 _ALSO = "Also measured in pairs: "
 #: Below it a speed-up is shown with two decimals, so that a small one does not read as none.
 _SMALL = 2.0
 #: Above it only that it is more.
 _MOST = 100
 _UNFINISHED = (
-    "the sweep was not finished: its best setting was not measured again beside the present ones, "
-    "two pairs at least; go on with `writewise sweep … --resume`, or with a larger --budget."
+    "the sweep is not finished: its best setting has no two pairs with the present ones yet; go on "
+    "with `writewise sweep … --resume`, or with a larger --budget."
 )
 
 
@@ -73,9 +77,9 @@ _UNFINISHED = (
 class Recommendation:
     """`best` is None when no change is recommended; `verdict` says it in a sentence either way.
 
-    `comparison` and `price` are of `best`, `present_price` of the present settings; `noise_floor`
-    is a part of the time (`sysctl.evidence`). `excluded` are faster settings beyond `limits`;
-    `notes` are sentences that hold beside the verdict.
+    `comparison` and `price` are of `best`, `present_price` of the present settings; `noise` is that
+    of all runs of settings that were measured in pairs. `excluded` are faster settings beyond
+    `limits`; `notes` are sentences that hold beside the verdict.
     """
 
     case: Case
@@ -84,9 +88,9 @@ class Recommendation:
     present_price: Price
     trade_off: TradeOff
     results: Results
+    noise: Noise
     best: Side | None = None
     comparison: Comparison | None = None
-    noise_floor: float = 0.0
     limits: Limits = field(default_factory=Limits)
     price: Price | None = None
     reasons: tuple[Reason, ...] = ()
@@ -133,13 +137,11 @@ def _why_none(results: Results, present: Side, judged: Judged) -> Finding:
     if judged.excluded:
         why = not_within(results, judged.excluded, judged.limits)
         return Finding(Case.NOT_WITHIN_LIMITS, why)
-    if present.return_s.count < MIN_PRESENT_RUNS:
-        return Finding(Case.UNFINISHED, _UNFINISHED)
     return (
         writers_do_not_wait(results, present)
         or nothing_measured(results)
         or noise(results, comparisons)
-        or _unfinished(results, comparisons)
+        or _unfinished(results)
         or _only_beyond(results, judged.limits)
         or _present_beyond(results, judged.limits)
         or longer_wait(results, present)
@@ -191,13 +193,23 @@ def _only_beyond(results: Results, limits: Limits) -> Finding | None:
     return Finding(Case.NOT_WITHIN_LIMITS, not_within(results, [beyond], limits))
 
 
-def _unfinished(results: Results, comparisons: Sequence[Comparison]) -> Finding | None:
-    """The search has not begun, or what it found worth measuring again was not, twice at least."""
-    is_told = any(each.verdict is not Verdict.UNKNOWN for each in comparisons)
-    is_searched = bool(results.of_role(CANDIDATE))
-    if is_searched and (is_told or not finalists(results)):
+def _unfinished(results: Results) -> Finding | None:
+    """The search has not ended, or what it found worth measuring in pairs has too few of them."""
+    rechecked = {trial.setting for trial in results.of_role(RECHECK)}
+    if any(len(pairs_of(results, setting)) >= MIN_PAIRS for setting in rechecked):
+        return None
+    is_searched = results.of_role(CANDIDATE) or results.left_out
+    if not rechecked and is_searched and not _has_gain(results):
         return None
     return Finding(Case.UNFINISHED, _UNFINISHED)
+
+
+def _has_gain(results: Results) -> bool:
+    """Whether a candidate within the limits was faster in its one run by a gain worth having."""
+    times_s, present_s = times_of_candidates(results), search_times(results)
+    within = within_limits(results, times_s, limits_of(results))
+    fastest_s = min((times_s[setting] for setting in within), default=math.inf)
+    return bool(present_s) and is_gain(fastest_s / statistics.median(present_s))
 
 
 def _none(results: Results, present: Side, judged: Judged) -> Recommendation:
@@ -211,7 +223,7 @@ def _none(results: Results, present: Side, judged: Judged) -> Recommendation:
         present_price=_present_price(results),
         trade_off=trade_off(results, present),
         results=results,
-        noise_floor=noise_floor_of(results),
+        noise=noise_of_pairs(results),
         limits=judged.limits,
         excluded=judged.excluded,
         notes=(*others, *kept),
@@ -219,12 +231,12 @@ def _none(results: Results, present: Side, judged: Judged) -> Recommendation:
 
 
 def _change(results: Results, judged: Judged) -> Recommendation:
-    near = near_the_fastest(judged.within)
+    near = near_the_fastest(results, judged.within)
     chosen = choose(results, near)
     present, best = paired_sides(results, chosen.setting)
     reasons = (
         *explain_sysctls(results, present, best, chosen.comparison),
-        *explain_device(results, best.setting, chosen.comparison),
+        *explain_device(results, best.setting),
         *explain_mounts(results, chosen.setting),
         *explain_transfer(results, best.setting, chosen.comparison),
     )
@@ -237,7 +249,7 @@ def _change(results: Results, judged: Judged) -> Recommendation:
         results=results,
         best=best,
         comparison=chosen.comparison,
-        noise_floor=chosen.comparison.noise_floor,
+        noise=noise_of_pairs(results),
         limits=judged.limits,
         price=chosen.price,
         reasons=reasons,
@@ -246,7 +258,6 @@ def _change(results: Results, judged: Judged) -> Recommendation:
             *_passed_over(judged, chosen, near),
             *cost_of_limits(results, judged.limits, judged.excluded, chosen.interval.estimate),
             *_beyond_memory(results, best),
-            *told_halves(results, chosen.setting),
         ),
     )
 
@@ -281,11 +292,9 @@ def _passed_over(judged: Judged, chosen: Faster, near: Sequence[Faster]) -> Iter
 def _why_passed_over(
     judged: Judged, chosen: Faster, near: Sequence[Faster], setting: Setting
 ) -> str:
-    verdict = judged.comparisons[setting].verdict
-    if verdict is Verdict.SAME:
-        return "not distinguishable from the present settings"
-    if verdict is Verdict.SLOWER:
-        return "slower than the present settings"
+    comparison = judged.comparisons[setting]
+    if comparison.interval and comparison.verdict is not Verdict.FASTER:
+        return why_no_gain(comparison.interval)
     if setting in judged.uncredited:
         return judged.uncredited[setting]
     if setting in {each.setting for each in near}:

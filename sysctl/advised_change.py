@@ -9,13 +9,13 @@ from typing import Any
 
 from contracts.text import printable
 from sysctl.advise import Recommendation
+from sysctl.differences import changed_transfer
 from sysctl.evidence import Side, dirtyable_bytes_of
 from sysctl.explain import MOUNT_OPTIONS, SET
 from sysctl.forms import BYTES, RATIO
 from sysctl.group_advice import bytes_starve
 from sysctl.knobs.mount import split_options
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
-from sysctl.knobs_tried import changed_transfer
 from sysctl.recommendation import (
     MAX_SENTENCE,
     DiskAdvice,

@@ -13,13 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.units import counted, format_rate, format_seconds, format_size
-from sysctl.choice import MIN_GAIN
-from sysctl.evidence import NEGLIGIBLE_SHARE, Comparison, Side, noise_floor_of, writers_of
+from sysctl.differences import changed_transfer
+from sysctl.evidence import (
+    MIN_GAIN,
+    NEGLIGIBLE_SHARE,
+    Comparison,
+    Side,
+    is_gain,
+    noise_of_pairs,
+    writers_of,
+)
 from sysctl.explain import LARGEST_SHARE, share, share_text
-from sysctl.knobs_tried import changed_transfer
 from sysctl.price import model_of
-from sysctl.results import CANDIDATE, Observation, Results
-from sysctl.statistics import Interval
+from sysctl.results import CANDIDATE, RECHECK, Observation, Results
+from sysctl.statistics import Interval, Repeats
 
 #: From this share on a wait in write calls is worth a sentence.
 _MUCH = 0.10
@@ -35,7 +42,11 @@ SMALL_OBJECT_BYTES = 2**20
 #: One invalid trial alone, however few there are, is chance.
 _FEWEST_INVALID = 2
 #: From so many invalid trials, or so much between runs alike, or so wide an interval on is noise.
-_NOISY_TRIALS, _NOISY_FLOOR, _WIDE_INTERVAL = 0.25, 0.10, 1.5
+_NOISY_TRIALS, _NOISY, _WIDE_INTERVAL = 0.25, 0.10, 1.5
+_ALL_LEFT_OUT = (
+    "only the present settings were measured, as all else was left out. If the sweep was stopped, "
+    "go on with `writewise sweep … --resume`."
+)
 
 
 class Case(str, enum.Enum):
@@ -85,8 +96,8 @@ def _nothing_to_gain(present: Side) -> Finding:
         )
     else:
         sentence = (
-            f"writers slept {seen.stall_share:.1%} of their time in dirty throttling, and a "
-            f"write-back setting can save no more than that of {format_seconds(seen.return_s)}; "
+            f"writers slept {seen.stall_share:.1%} of their time in dirty throttling, too little "
+            f"for a write-back setting to save {MIN_GAIN:.0%} of {format_seconds(seen.return_s)}; "
             f"the source brought {brought}."
         )
     return Finding(Case.NOTHING_TO_GAIN, f"{sentence}{_kept_up(present)}{_operations(seen)}")
@@ -135,8 +146,8 @@ def _operations(seen: Observation) -> str:
 def beyond_memory(results: Results, seen: Observation) -> Finding | None:
     """The burst needs more dirty memory than there is, so its rest waits for the device.
 
-    By simulation under the best thresholds that there can be (`Model.returns_in_time`), not under
-    those that were tried.
+    As predicted under the best thresholds that there can be (`Model.rate_needed_bytes_per_s`), not
+    under those that were tried.
     """
     model = model_of(results)
     if model is None or seen.stall_share < NEGLIGIBLE_SHARE:
@@ -148,18 +159,18 @@ def beyond_memory(results: Results, seen: Observation) -> Finding | None:
     return Finding(
         Case.BEYOND_MEMORY,
         f"the burst of {format_size(model.burst_bytes)} is beyond this host's memory: no "
-        f"thresholds let it return at the source's {format_rate(model.flushed_bytes_per_s)} where "
+        f"thresholds let it return at the source's {format_rate(model.source_bytes_per_s)} where "
         f"{format_size(model.dirtyable_bytes)} can be dirty and the device writes "
         f"{format_rate(device)}. What would help: a volume that writes {format_rate(rate)}, "
         f"{rate / device:.1f} times as fast, to return after "
         f"{format_seconds(model.unthrottled_s())}; or an instance on which {format_size(memory)} "
-        "can be dirty (both as simulated, with the best thresholds).",
+        "can be dirty (both as predicted, with the best thresholds).",
     )
 
 
 def nothing_measured(results: Results) -> Finding | None:
     """Every other setting failed or was invalid."""
-    problems = [trial.problem for trial in results.of_role(CANDIDATE)]
+    problems = [t.problem for t in (*results.of_role(CANDIDATE), *results.of_role(RECHECK))]
     if not problems or not all(problems):
         return None
     reason, times = Counter(problems).most_common(1)[0]
@@ -189,10 +200,10 @@ def _invalid(results: Results) -> list[str]:
 
 
 def _restless(results: Results) -> list[str]:
-    floor = noise_floor_of(results)
-    if floor <= _NOISY_FLOOR:
+    deviation = noise_of_pairs(results).deviation
+    if deviation <= _NOISY:
         return []
-    return [f"two runs of the present settings differ by {floor:.0%}"]
+    return [f"times under the same settings scatter by {deviation:.0%} (standard deviation)"]
 
 
 def _wide(comparisons: Sequence[Comparison]) -> list[str]:
@@ -216,7 +227,10 @@ def no_difference(results: Results, present: Side, comparisons: Sequence[Compari
     intervals = [c.interval for c in comparisons if c.interval and c.interval.count > 1]
     if intervals:
         best = min(intervals, key=lambda interval: interval.estimate)
-        return Finding(Case.NO_DIFFERENCE, _within_chance(best, noise_floor_of(results)))
+        took = f"the best of the settings measured again took {share_text(best)}"
+        return Finding(Case.NO_DIFFERENCE, f"{took}, {why_no_gain(best)}.")
+    if not results.of_role(CANDIDATE):
+        return Finding(Case.NOTHING_MEASURED, _ALL_LEFT_OUT)
     times_s = [t.valid.return_s for t in results.of_role(CANDIDATE) if t.valid]
     took = (
         f"the best of the settings tried took {format_seconds(min(times_s))}"
@@ -224,24 +238,24 @@ def no_difference(results: Results, present: Side, comparisons: Sequence[Compari
         else "all the settings tried were stopped as hopeless"
     )
     sentence = (
-        f"{took}, the present ones took {format_seconds(present.return_s.smallest)} to "
-        f"{format_seconds(present.return_s.largest)}: no gain that is worth measuring again."
+        f"{took}, the present ones took {span_text(present.return_s)}: no gain that is worth "
+        "measuring again."
     )
     return Finding(Case.NO_DIFFERENCE, sentence)
 
 
-def _within_chance(best: Interval, floor: float) -> str:
-    shown = share_text(best)
-    if best.includes(1.0):
-        return f"the best of the settings measured again took {shown}, which includes 100%."
-    if best.estimate > 1:
-        return f"the best of the settings measured again took {shown}: it is slower."
-    if 1 / best.estimate > 1 + floor:
-        return (
-            f"the best of the settings measured again took {shown}: a gain, but one of less than "
-            f"{MIN_GAIN:.0%} is not worth a change."
-        )
-    return (
-        f"the best of the settings measured again took {shown}; two runs of the present settings "
-        f"differ by {floor:.1%} among themselves, so that is no gain."
-    )
+def span_text(times_s: Repeats) -> str:
+    """`19.0 s to 20.3 s`; of a single run its time."""
+    ends = dict.fromkeys((times_s.smallest, times_s.largest))
+    return " to ".join(map(format_seconds, ends))
+
+
+def why_no_gain(interval: Interval) -> str:
+    """Why pairs show no gain worth a change, to follow `took 98% of the present time, `."""
+    if interval.includes(1.0):
+        return "not distinguishable from the present settings"
+    if interval.estimate > 1:
+        return "slower than the present settings"
+    if not is_gain(interval.estimate):
+        return f"a gain of less than {MIN_GAIN:.0%}, which is not worth a change"
+    return "a gain that chance may explain, as the pairs were looked at more than once"

@@ -1,24 +1,48 @@
-"""What the runs of settings show together: one side of a comparison, and paired comparisons.
+"""What runs show together: one side of a comparison, and paired comparisons of two settings.
 
-A comparison rests on pairs alone: runs of a setting and of the present ones next to each other in
-time, so that what drifts (memory, the volume, the network) is the same for both.
+The ratio of two settings is that of pairs alone: runs next to each other in time, so that what
+drifts (memory, the volume, the network) is the same for both. How much runs under the same settings
+scatter is estimated from the runs of both.
 """
 
 from __future__ import annotations
 
 import enum
-import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sysctl.results import PRESENT, RECHECK, Observation, Results, Trial
+from sysctl.differences import present_setting
+from sysctl.results import PRESENT, PRICE, RECHECK, Observation, Results, Trial, grouped
 from sysctl.setting import Setting, replace_values
-from sysctl.statistics import Interval, Repeats, noise_floor, ratio_interval, summarize
+from sysctl.statistics import (
+    Interval,
+    Noise,
+    Repeats,
+    paired_interval,
+    pooled_noise,
+    summarize,
+)
 from sysctl.writeback import Thresholds, effective_thresholds
 
 #: Shares of time below this are as good as none: writers may be said not to wait at all.
 NEGLIGIBLE_SHARE = 0.02
+#: A smaller gain is not worth a change, whatever the evidence.
+MIN_GAIN = 0.05
+#: Degrees of freedom from which on a noise is known well enough: those of 3 pairs.
+ENOUGH_DEGREES = 4
+#: Fewer pairs are no comparison.
+MIN_PAIRS = 2
+#: More are not made: what 6 pairs do not show is not worth finding out.
+MAX_PAIRS = 6
+#: The error of one look at the pairs that is 5 % over the five looks after 2 to 6 of them: Pocock,
+#: Group sequential methods in the design and analysis of clinical trials, Biometrika 64 (1977).
+LOOK_ERROR = 0.0158
+#: Writers that wait for a CPU for more of their time than this, compared with the median run of the
+#: same setting, are slowed by something that is not the setting.
+CPU_WAIT_SLACK = 0.05
+#: `profiler.why.causes.Cause.QUEUED`, by its name in the results.
+_CPU_WAIT = "waiting for a CPU"
 
 
 @dataclass(frozen=True)
@@ -51,9 +75,8 @@ def paired_sides(results: Results, setting: Setting) -> tuple[Side, Side]:
     pairs = pairs_of(results, setting)
     if not pairs:
         raise ValueError(f"{setting} was not measured in pairs")
-    present = results.of_role(PRESENT)[0].setting
     return (
-        _side(results, present, [pair.present for pair in pairs]),
+        _side(results, present_setting(results), [pair.present for pair in pairs]),
         _side(results, setting, [pair.other for pair in pairs]),
     )
 
@@ -73,8 +96,7 @@ def _side(results: Results, setting: Setting, runs: Sequence[Observation]) -> Si
 
 def thresholds_of(results: Results, setting: Setting) -> Thresholds:
     """What a setting means in bytes with the memory that the sweep had."""
-    present = results.of_role(PRESENT)
-    values = replace_values(present[0].setting.values if present else {}, setting.values)
+    values = replace_values(present_setting(results).values, setting.values)
     return effective_thresholds(values, dirtyable_bytes_of(results))
 
 
@@ -94,19 +116,19 @@ def _dirtyable_bytes(results: Results) -> int:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two runs next to each other: under the present settings, and under another."""
+    """Two runs next to each other: under a base, the present settings by default, and another."""
 
     present: Observation
     other: Observation
 
     @property
     def ratio(self) -> float:
-        """The other's time to return divided by the present one's: below 1 it is faster."""
+        """The other's time to return divided by the base's: below 1 it is faster."""
         return self.other.return_s / self.present.return_s
 
 
 class Verdict(str, enum.Enum):
-    """What the pairs let one say of a setting beside the present ones."""
+    """What pairs of runs show of a setting compared with another one."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -116,42 +138,132 @@ class Verdict(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A setting against the present ones: the ratio of times to return (below 1 is faster).
+    """A setting compared with a base: the ratio of their times to return (below 1 is faster).
 
-    `interval` is None without a single pair. `noise_floor` is a part: two runs of the present
-    settings typically differ by it.
+    `interval` is the 95 % one, None without a single pair; `noise` that of the runs of both.
     """
 
     interval: Interval | None
-    noise_floor: float
+    noise: Noise
     verdict: Verdict
 
 
-def pairs_of(results: Results, setting: Setting) -> list[Pair]:
-    """The pairs of a setting that are valid on both sides, in the order in which they ran."""
-    present = {t.pair: t.valid for t in results.of_role(PRESENT) if t.valid}
-    others = [t for t in results.of_role(RECHECK) if t.setting == setting and t.pair is not None]
-    sides = [(present.get(trial.pair), trial.valid) for trial in others]
+def pairs_of(results: Results, setting: Setting, base: Setting | None = None) -> list[Pair]:
+    """Return the pairs of a setting with a base, in the order in which they ran.
+
+    A pair is of one block and valid on both sides. The base is the present settings by default.
+    """
+    other = present_setting(results) if base is None else base
+    every = results.derived(_by_block)
+    ran_in = dict.fromkeys(trial.pair for trial in results.of_setting(setting))
+    blocks = [every[number] for number in ran_in if number in every]
+    sides = ((block.get(other), block.get(setting)) for block in blocks)
     return [Pair(before, after) for before, after in sides if before and after]
 
 
-def compare(results: Results, setting: Setting) -> Comparison:
-    """Whether a setting is faster than the present ones.
+def _by_block(results: Results) -> dict[int, dict[Setting, Observation]]:
+    """Return the runs that count, by the number of their block and by setting."""
+    blocks: dict[int, dict[Setting, Observation]] = {}
+    for trial in results.trials:
+        if trial.pair is not None and trial.valid and not is_starved(results, trial):
+            blocks.setdefault(trial.pair, {})[trial.setting] = trial.valid
+    return blocks
 
-    It is where the interval excludes 1 and the median is further from 1 than the noise floor.
+
+def noise_of(results: Results, settings: Iterable[Setting]) -> Noise:
+    """Return the noise that the runs of some settings have in common.
+
+    From their runs in blocks; where these are few, from those of the search too. A host that became
+    slower in between is then taken for a noisy one, until more blocks tell.
     """
-    ratios = [pair.ratio for pair in pairs_of(results, setting)]
-    interval = ratio_interval(ratios) if ratios else None
-    floor = noise_floor_of(results)
-    return Comparison(interval, floor, _verdict(interval, floor))
+    chosen = list(dict.fromkeys(settings))
+    paired = pooled_noise(_times_of(results, each, is_paired=True) for each in chosen)
+    if paired.degrees >= ENOUGH_DEGREES:
+        return paired
+    return pooled_noise(_times_of(results, each) for each in chosen)
 
 
-def _verdict(interval: Interval | None, floor: float) -> Verdict:
-    if interval is None or interval.count < 2:
+def _times_of(results: Results, setting: Setting, *, is_paired: bool = False) -> list[float]:
+    """The times to return (s) of a setting's runs that count in comparisons."""
+    return [
+        trial.valid.return_s
+        for trial in results.of_setting(setting)
+        if trial.valid and trial.role != PRICE and not is_starved(results, trial)
+        if not is_paired or trial.pair is not None
+    ]
+
+
+def is_starved(results: Results, trial: Trial) -> bool:
+    """Return whether its writers waited for a CPU for more of their time than is usual.
+
+    By more than `CPU_WAIT_SLACK`, compared with the median run of the same setting, valid or not:
+    on a host that is busy all the time every run waits. That a first run was disturbed is known
+    only afterwards.
+    """
+    if trial.valid is None:
+        return False
+    usual = results.derived(_usual_cpu_wait)[trial.setting]
+    return cpu_wait_share(results, trial.valid) > usual + CPU_WAIT_SLACK
+
+
+def _usual_cpu_wait(results: Results) -> dict[Setting, float]:
+    seen = ((trial.setting, trial.observation) for trial in results.trials)
+    shares = grouped((s, cpu_wait_share(results, run)) for s, run in seen if run)
+    return {setting: statistics.median_low(found) for setting, found in shares.items()}
+
+
+def cpu_wait_share(results: Results, run: Observation) -> float:
+    """Return the part of the writers' time in which they waited for a CPU in write calls."""
+    return run.split_s.get(_CPU_WAIT, 0.0) / (run.return_s * writers_of(results, run))
+
+
+def compare(
+    results: Results, setting: Setting, base: Setting | None = None, *, error: float = LOOK_ERROR
+) -> Comparison:
+    """Return what the pairs show of a setting compared with a base, by default the present ones.
+
+    It is faster where its mean ratio is a gain of `MIN_GAIN` or more and the interval of confidence
+    1 − `error` excludes 1.
+    """
+    other = present_setting(results) if base is None else base
+    noise = noise_of(results, (other, setting))
+    ratios = [pair.ratio for pair in pairs_of(results, setting, other)]
+    if not ratios:
+        return Comparison(None, noise, Verdict.UNKNOWN)
+    interval = paired_interval(ratios, noise)
+    return Comparison(
+        interval, noise, _verdict(interval, paired_interval(ratios, noise, 1 - error))
+    )
+
+
+def _verdict(interval: Interval, strict: Interval) -> Verdict:
+    if interval.count < MIN_PAIRS:
         return Verdict.UNKNOWN
-    if interval.includes(1.0) or abs(math.log(interval.estimate)) <= math.log1p(floor):
-        return Verdict.SAME
-    return Verdict.FASTER if interval.estimate < 1 else Verdict.SLOWER
+    if strict.high < 1 and is_gain(interval.estimate):
+        return Verdict.FASTER
+    return Verdict.SLOWER if interval.low > 1 else Verdict.SAME
+
+
+def error_of_each(count: int) -> float:
+    """Return the error of a look at one of so many finalists: together they have `LOOK_ERROR`."""
+    return LOOK_ERROR / max(1, count)
+
+
+def is_gain(ratio: float) -> bool:
+    """Return whether a ratio of times is a gain that is worth a change."""
+    return ratio * (1 + MIN_GAIN) <= 1
+
+
+def present_stall_share(results: Results) -> float:
+    """Return the largest part of their time that writers slept in throttling at present; 0 to 1."""
+    present = present_setting(results)
+    seen = (trial.valid for trial in results.of_setting(present))
+    return max((run.stall_share for run in seen if run), default=0.0)
+
+
+def noise_of_pairs(results: Results) -> Noise:
+    """Return the noise of the present settings and of all that was measured in pairs."""
+    return noise_of(results, [t.setting for t in results.trials if t.role in (PRESENT, RECHECK)])
 
 
 def writers_of(results: Results, run: Observation) -> int:
@@ -163,8 +275,3 @@ def workers_of(results: Results) -> int:
     """How many workers pulled; 1 where the results do not say it in a number."""
     workers = results.context.get("workers")
     return workers if isinstance(workers, int) and workers > 0 else 1
-
-
-def noise_floor_of(results: Results) -> float:
-    """The noise floor of all valid runs of the present settings (`statistics.noise_floor`)."""
-    return noise_floor([t.valid.return_s for t in results.of_role(PRESENT) if t.valid])

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from contracts.units import counted, format_seconds, format_size
-from sysctl.choice import MIN_GAIN, search_times, within_limits
+from sysctl.evidence import is_gain
 from sysctl.price import Limits, durable_text, limits_of, model_of, price_of
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
+from sysctl.search.finalists import search_times, within_limits
 from sysctl.setting import Setting
 
 
@@ -68,7 +69,9 @@ def to_keep_limits(results: Results, limits: Limits) -> str:
         remedy = ": sweep with them" * (limits != limits_of(results))
         return f"No other setting that was measured keeps your limits{remedy}."
     setting = min(within, key=lambda each: statistics.median(times_s[each]))
-    took_s, present_s = (statistics.median(t) for t in (times_s[setting], search_times(results)))
+    took_s = statistics.median(times_s[setting])
+    paired_s = [trial.valid.return_s for trial in results.of_role(PRESENT) if trial.valid]
+    present_s = statistics.median(search_times(results) or paired_s)
     price = price_of(results, setting, model_of(results))
     durable = f", durable after {durable_text(price)}" * (limits.max_durable_s is not None)
     return (
@@ -82,7 +85,7 @@ def _measured_times(results: Results) -> dict[Setting, list[float]]:
     """The times to return (s) of every setting but the present one."""
     present = results.of_role(PRESENT)[0].setting
     times_s: dict[Setting, list[float]] = {}
-    for trial in results.trials:
+    for trial in results.timed:
         if trial.valid and trial.setting != present:
             times_s.setdefault(trial.setting, []).append(trial.valid.return_s)
     return times_s
@@ -93,7 +96,7 @@ def cost_of_limits(
 ) -> list[str]:
     """What they exclude that is faster than a recommended setting of that `ratio`; or nothing."""
     searched = excluded_in_search(results, limits)
-    is_faster = searched is not None and searched.ratio * (1 + MIN_GAIN) <= ratio
+    is_faster = searched is not None and is_gain(searched.ratio / ratio)
     beyond = [*excluded, *([searched] if searched and is_faster else [])]
     return [f"Beyond your limits: {' '.join(map(str, beyond))}"] if beyond else []
 
@@ -109,5 +112,5 @@ def _gains(results: Results) -> Iterator[tuple[Setting, float]]:
     for trial in results.of_role(CANDIDATE):
         if trial.valid and present_s and trial.setting not in rechecked:
             ratio = trial.valid.return_s / present_s
-            if ratio * (1 + MIN_GAIN) <= 1:
+            if is_gain(ratio):
                 yield trial.setting, ratio

@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass
 
 from contracts.units import counted, format_seconds, format_size
+from sysctl.differences import change_count, changed_options, changed_transfer
 from sysctl.evidence import Comparison, Side
+from sysctl.extras import MOUNT, own_interval
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.knobs.mount import MountOption, find, split_options
 from sysctl.knobs.transfer import TRANSFER_BY_NAME
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
-from sysctl.knobs_tried import changed_transfer
-from sysctl.mounts_tried import changed_options, mount_ratios
 from sysctl.price import price_of
-from sysctl.results import CANDIDATE, PRESENT, Results
+from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
 from sysctl.setting import Setting
 from sysctl.statistics import Interval
 
@@ -71,6 +71,8 @@ def _explain(results: Results, present: Side, best: Side, name: str, measured: s
     if present.setting.values.get(name) == value:
         effect = others or "not changed, since the combination is what was measured"
         return Reason(name, str(value), KEEP, "", _now(name, best), effect)
+    is_extra = name not in (*DIRTY_PAIR, *BACKGROUND_PAIR)
+    measured = _own_effect(results, best.setting, name) if is_extra else measured
     effect = "; ".join(part for part in (measured, others) if part)
     return Reason(
         name=name,
@@ -86,11 +88,7 @@ def _explain(results: Results, present: Side, best: Side, name: str, measured: s
 
 def together(results: Results, setting: Setting, comparison: Comparison) -> str:
     """The measured effect of a whole setting: its time beside the present one's."""
-    present = results.of_role(PRESENT)[0].setting.values
-    sysctls = [name for name, value in setting.sysctls if present.get(name) != value]
-    count = len(sysctls) + len(setting.device) + len(changed_options(results, setting))
-    count += len(changed_transfer(results, setting))
-    changes = "this change" if count == 1 else "all changes together"
+    changes = "this change" if change_count(results, setting) == 1 else "all changes together"
     return f"with {changes} the pull took {share_text(comparison.interval)}"
 
 
@@ -111,7 +109,7 @@ def share(part: float, decimals: int = 1) -> str:
     return f"{part:.{decimals}%}"
 
 
-def explain_device(results: Results, best: Setting, comparison: Comparison) -> list[Reason]:
+def explain_device(results: Results, best: Setting) -> list[Reason]:
     """A reason for each knob of the destination's disk that the best setting changes."""
     found = results.context.get("present_device")
     before = found if isinstance(found, dict) else {}
@@ -122,7 +120,7 @@ def explain_device(results: Results, best: Setting, comparison: Comparison) -> l
             action=SET,
             before=str(before.get(name, "as found")),
             mechanism=DEVICE_BY_NAME[name].what,
-            effect=together(results, best, comparison),
+            effect=_own_effect(results, best, name),
             risk=DEVICE_BY_NAME[name].risk,
             undo="when the volume is replaced by one of another kind; a restart undoes it, unless "
             "a udev rule sets it again",
@@ -243,29 +241,40 @@ def _without(setting: Setting, name: str) -> tuple[object, ...]:
 
 
 def explain_mounts(results: Results, chosen: Setting) -> list[Reason]:
-    """A reason for each mount option text that was tried and is not the present mount."""
-    tried = [t.setting for t in results.of_role(CANDIDATE) if changed_options(results, t.setting)]
-    texts = dict.fromkeys(setting.mount_options or "" for setting in tried)
-    return [_explain_mount(results, text, is_set=text == chosen.mount_options) for text in texts]
+    """Return a reason for each text of mount options that was compared with the present mount."""
+    tried = [t.setting for t in results.of_role(RECHECK) if changed_options(results, t.setting)]
+    texts = {setting.mount_options or "": setting for setting in tried}
+    if chosen.mount_options in texts:
+        texts[chosen.mount_options or ""] = chosen
+    return [
+        _explain_mount(results, text, setting, is_set=text == chosen.mount_options)
+        for text, setting in texts.items()
+    ]
 
 
-def _explain_mount(results: Results, text: str, *, is_set: bool) -> Reason:
+def _explain_mount(results: Results, text: str, setting: Setting, *, is_set: bool) -> Reason:
     words = [find(word, str(results.context.get("fstype"))) for word in split_options(text)]
     known = [option for option in words if option]
-    ratios = mount_ratios(results, text)
-    effect = "was not tried beside the present mount"
-    if ratios:
-        span = dict.fromkeys(f"{ratio:.0%}" for ratio in (min(ratios), max(ratios)))
-        effect = f"with it the pull took {' to '.join(span)} of the time without it"
     return Reason(
         name=MOUNT_OPTIONS,
         value=text or "defaults",
         action=SET if is_set else LEAVE_OUT,
         before=",".join(results.context.get("mount_words", ())) or "defaults" if is_set else "",
         mechanism="; ".join(f"{option.name}: {option.note}" for option in known),
-        effect=effect,
+        effect=_own_effect(results, setting, MOUNT),
         risk=_mount_risk(known) if is_set else "",
         undo="when that risk is none to take, by mounting with the old ones" if is_set else "",
+    )
+
+
+def _own_effect(results: Results, setting: Setting, name: str) -> str:
+    """What the pairs with and without an extra show."""
+    interval = own_interval(results, setting, name)
+    if interval is None:
+        return "was not compared with the same settings without it"
+    return (
+        f"with it the pull took {share(interval.estimate)} of the time without it (95% interval "
+        f"{share(interval.low)} to {share(interval.high)}, {counted(interval.count, 'pair')})"
     )
 
 

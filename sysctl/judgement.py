@@ -1,16 +1,15 @@
-"""Which settings measured again count, and which of them is to be recommended.
+"""Which settings count, and which of them is recommended.
 
 The rule, so that it can be argued with (`docs/advice.md`):
 
-1. A setting counts only if it was measured again in pairs with the present settings, the 95 %
-   interval of its ratio excludes 1, its gain is above the noise floor (`sysctl.evidence`) and above
-   `MIN_GAIN`, and something that it changes took part in the pull (`sysctl.uncredited`).
-2. One that costs more than the limits allow is out of the question. A time to durable that nobody
-   waited for is judged by the model's prediction.
-3. The fastest of the rest, and those that cannot be told from it: their intervals overlap, and
-   they are at most `NEAR_BEST` or the noise floor slower.
-4. The cheapest of these is recommended (`sysctl.price`): speed that cannot be told apart is not
-   paid for in risk.
+1. A setting counts if its pairs with the present settings show a gain of `MIN_GAIN` or more and an
+   interval that excludes 1, at an error that allows for the looks at the pairs and for the number
+   of settings compared (`sysctl.evidence`), and if what it changes took part: extras are credited
+   by pairs of their own (`sysctl.extras`), thresholds only where writers waited.
+2. One that costs more than the limits allow is excluded.
+3. The fastest of the rest, and those that are as good by their direct pairs with it: at most
+   `AS_GOOD` slower, or not shown to be slower and at most `MAYBE_AS_GOOD`.
+4. The cheapest of these is recommended (`sysctl.price`).
 """
 
 from __future__ import annotations
@@ -18,17 +17,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sysctl.choice import MIN_GAIN
-from sysctl.evidence import Comparison, Verdict, compare
+from sysctl.differences import changed_beside_thresholds
+from sysctl.evidence import (
+    NEGLIGIBLE_SHARE,
+    Comparison,
+    Verdict,
+    compare,
+    error_of_each,
+    pairs_of,
+    present_stall_share,
+)
 from sysctl.exclusions import Excluded
+from sysctl.extras import why_uncredited
 from sysctl.price import Limits, Price, cheapest, model_of, price_of
 from sysctl.results import RECHECK, Results
 from sysctl.setting import Setting
 from sysctl.statistics import Interval
-from sysctl.uncredited import why_uncredited
 
-#: A setting that is slower by no more may be as fast, if its interval does not say otherwise.
-NEAR_BEST = 0.05
+#: Slower than the fastest by no more is as good.
+AS_GOOD = 0.05
+#: So is this, if the pairs do not show that it is slower.
+MAYBE_AS_GOOD = 0.10
 
 
 @dataclass(frozen=True)
@@ -56,48 +65,60 @@ class Judged:
 
 
 def judge(results: Results, limits: Limits) -> Judged:
-    """Rules 1 and 2."""
+    """Apply rules 1 and 2."""
     rechecked = dict.fromkeys(trial.setting for trial in results.of_role(RECHECK))
-    comparisons = {setting: compare(results, setting) for setting in rechecked}
-    gains = _faster(results, comparisons)
-    uncredited = {each.setting: why_uncredited(results, each.setting) for each in gains}
-    faster = [each for each in gains if not uncredited[each.setting]]
-    objections = [(each, limits.objection(each.price)) for each in faster]
-    excluded = [
-        Excluded(each.setting, why, each.interval.estimate, each.interval.count)
-        for each, why in objections
-        if why
-    ]
-    within = [each for each, why in objections if not why]
-    why_not = {setting: why for setting, why in uncredited.items() if why}
-    return Judged(comparisons, within, tuple(excluded), limits, why_not)
-
-
-def _faster(results: Results, comparisons: Mapping[Setting, Comparison]) -> list[Faster]:
-    """Rule 1, but for what the gains may be credited to."""
+    compared = [setting for setting in rechecked if pairs_of(results, setting)]
+    error = error_of_each(len(compared))
+    comparisons = {setting: compare(results, setting, error=error) for setting in compared}
     model = model_of(results)
-    return [
+    gains = [
         Faster(setting, comparison, comparison.interval, price_of(results, setting, model))
         for setting, comparison in comparisons.items()
-        if comparison.verdict is Verdict.FASTER
-        and comparison.interval
-        and comparison.interval.estimate * (1 + MIN_GAIN) <= 1
+        if comparison.verdict is Verdict.FASTER and comparison.interval
     ]
-
-
-def near_the_fastest(faster: Sequence[Faster]) -> list[Faster]:
-    """Rule 3."""
-    fastest = min(faster, key=lambda each: each.interval.estimate)
-    reach = fastest.interval.estimate * (1 + max(NEAR_BEST, fastest.comparison.noise_floor))
-    return [
-        each
+    why = {each.setting: _why_uncredited(results, each.setting) for each in gains}
+    faster = [each for each in gains if not why[each.setting]]
+    objections = {each.setting: limits.objection(each.price) for each in faster}
+    excluded = [
+        Excluded(
+            each.setting, objections[each.setting], each.interval.estimate, each.interval.count
+        )
         for each in faster
-        if each.interval.low <= fastest.interval.high and each.interval.estimate <= reach
+        if objections[each.setting]
     ]
+    within = [each for each in faster if not objections[each.setting]]
+    uncredited = {setting: reason for setting, reason in why.items() if reason}
+    return Judged(comparisons, within, tuple(excluded), limits, uncredited)
+
+
+def _why_uncredited(results: Results, setting: Setting) -> str:
+    """Why a gain is not the setting's doing; empty where it is."""
+    share = present_stall_share(results)
+    if share < NEGLIGIBLE_SHARE and not changed_beside_thresholds(results, setting):
+        return (
+            "but nothing that it changes took part: writers slept in dirty throttling for "
+            f"{share:.1%} of their time"
+        )
+    return why_uncredited(results, setting)
+
+
+def near_the_fastest(results: Results, faster: Sequence[Faster]) -> list[Faster]:
+    """Apply rule 3."""
+    fastest = min(faster, key=lambda each: each.interval.estimate)
+    return [each for each in faster if each is fastest or _is_as_good(results, each, fastest)]
+
+
+def _is_as_good(results: Results, each: Faster, fastest: Faster) -> bool:
+    """By the blocks in which both ran; by their ratios to the present settings without any."""
+    interval = compare(results, each.setting, fastest.setting).interval
+    if interval is None:
+        return each.interval.estimate <= fastest.interval.estimate * (1 + AS_GOOD)
+    limit = AS_GOOD if interval.low > 1 else MAYBE_AS_GOOD
+    return interval.estimate <= 1 + limit
 
 
 def choose(results: Results, near: Sequence[Faster]) -> Faster:
-    """Rule 4, by what was measured of the prices alone."""
+    """Apply rule 4, by what was measured of the prices alone."""
     kept = cheapest({each.setting: price_of(results, each.setting) for each in near})
     left = [each for each in near if each.setting in kept]
     return min(left, key=lambda each: each.interval.estimate)

@@ -1,10 +1,11 @@
-"""The price of a setting: bytes at risk, time until they are durable, what else it changes.
+"""The price of a setting: bytes at risk, time until they are durable, what programs notice.
 
-Bytes at risk are those that a power loss would take: dirty or under write-back. Where a pull ran
+Bytes at risk are those that a host loses when it fails: dirty or under write-back. Where a pull ran
 under the setting they are the most that was seen; else the bound that the kernel keeps, the dirty
 threshold (`domain_dirty_limits()`, mm/page-writeback.c, as of Linux 6.18), or the whole burst where
 that is smaller. A time to durable that nobody waited for is predicted (`sysctl.prediction`), and
-said to be.
+said to be. What other programs notice is known where a run with a neighbour showed it
+(role `price`), and `sysctl.price_label` puts it all in a word.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Optional
 
 from contracts.errors import UsageError
 from contracts.units import counted, format_seconds, format_size
-from sysctl.evidence import thresholds_of
-from sysctl.knobs_tried import changed_knobs
-from sysctl.mounts_tried import changed_options
-from sysctl.prediction.fit import fit
-from sysctl.prediction.model import Model
-from sysctl.results import Results
+from sysctl.differences import change_count
+from sysctl.evidence import dirtyable_bytes_of, thresholds_of
+from sysctl.prediction import Model, fit
+from sysctl.price_label import Figures, Rating, rate
+from sysctl.price_seen import PriceSeen
+from sysctl.results import PRESENT, Observation, Results
 from sysctl.setting import Setting
 
 #: Prices that differ by less are the same: a peak is seen by samples, and a device's rate varies.
@@ -33,16 +34,22 @@ class Price:
     """What a setting costs; `is_measured` is of `at_risk_bytes`, else they are the bound.
 
     `ceiling_bytes` is the dirty threshold, which a larger burst may reach; `durable_s` is None
-    where no trial waited for the device and no model could predict it. `changed_options` counts the
-    mount options and the knobs beside the thresholds that it changes.
+    where no trial waited for the device and no model could predict it. `change_count` is how many
+    values a person would have to change. `after_return_s` is how long
+    after the return data of the pull was not yet durable, predicted where `durable_s` is. `seen` is
+    what other programs noticed, None where no neighbour ran; `rating` is the label with
+    its reasons, None for a price that is only expected.
     """
 
     at_risk_bytes: int
     is_measured: bool
     ceiling_bytes: int
     durable_s: float | None
-    changed_options: int
+    change_count: int
     is_durable_predicted: bool = False
+    after_return_s: float | None = None
+    seen: PriceSeen | None = None
+    rating: Rating | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ def durable_text(price: Price) -> str:
 
 
 def model_of(results: Results) -> Model | None:
-    """The model of the present settings' runs; None where they do not suffice for one."""
+    """The model of the runs; None where they do not suffice for one."""
     try:
         return fit(results)
     except UsageError:
@@ -126,25 +133,66 @@ def model_of(results: Results) -> Model | None:
 def price_of(results: Results, setting: Setting, model: Model | None = None) -> Price:
     """The price of a setting, from its valid trials, or the bound where it has none.
 
-    With a `model` a time to durable that was not measured is the one that it predicts.
+    A run with a neighbour counts for the bytes at risk and the time to durable as well. With a
+    `model` a time to durable that was not measured is the one that it predicts.
     """
-    seen = [trial.valid for trial in results.of_setting(setting) if trial.valid]
-    durable = [each.durable_s for each in seen if each.durable_s is not None]
+    runs = [trial.valid for trial in results.of_setting(setting) if trial.valid]
     ceiling_bytes = thresholds_of(results, setting).dirty_bytes
     bound_bytes = min(ceiling_bytes, burst_bytes(results) or ceiling_bytes)
-    durable_s = statistics.median(durable) if durable else None
-    is_predicted = False
-    if durable_s is None and model is not None:
-        durable_s, is_predicted = model.predict(setting.values).durable_s, True
+    durable = _durable(runs)
+    is_predicted = durable is None and model is not None
+    if durable is None and model is not None:
+        told = model.predict(setting.values)
+        durable = told.durable_s, told.durable_s - told.return_s
+    durable_s, after_return_s = durable or (None, None)
+    figures = Figures(
+        memory_bytes=max(1, dirtyable_bytes_of(results)),
+        at_risk_bytes=max((each.peak_dirty_bytes for each in runs), default=bound_bytes),
+        ceiling_bytes=ceiling_bytes,
+        after_return_s=after_return_s,
+        seen=_seen(results).get(setting),
+        present_seen=_present_seen(results),
+    )
     return Price(
-        at_risk_bytes=max((each.peak_dirty_bytes for each in seen), default=bound_bytes),
-        is_measured=bool(seen),
+        at_risk_bytes=figures.at_risk_bytes,
+        is_measured=bool(runs),
         ceiling_bytes=ceiling_bytes,
         durable_s=durable_s,
-        changed_options=len(changed_options(results, setting))
-        + len(changed_knobs(results, setting)),
+        change_count=change_count(results, setting),
         is_durable_predicted=is_predicted,
+        after_return_s=after_return_s,
+        seen=figures.seen,
+        rating=rate(figures),
     )
+
+
+def _durable(runs: Sequence[Observation]) -> tuple[float, float] | None:
+    """When all was durable, from the start and from the return, in s: the medians of the runs.
+
+    None where no run waited for the device.
+    """
+    waited = [(run.durable_s, run.return_s) for run in runs if run.durable_s is not None]
+    if not waited:
+        return None
+    return (
+        statistics.median(durable_s for durable_s, _ in waited),
+        max(0.0, statistics.median(durable_s - return_s for durable_s, return_s in waited)),
+    )
+
+
+def _seen(results: Results) -> Mapping[Setting, PriceSeen]:
+    """What other programs noticed, by setting: of its last run with a neighbour."""
+    return results.derived(_seen_by_setting)
+
+
+def _seen_by_setting(results: Results) -> dict[Setting, PriceSeen]:
+    valid = ((trial.setting, trial.valid) for trial in results.trials if trial.valid)
+    return {setting: run.price for setting, run in valid if run.price is not None}
+
+
+def _present_seen(results: Results) -> PriceSeen | None:
+    present = results.of_role(PRESENT)
+    return _seen(results).get(present[0].setting) if present else None
 
 
 def burst_bytes(results: Results) -> int:
@@ -160,9 +208,9 @@ _Measure = Callable[[Price], Optional[float]]
 
 #: What makes one setting cheaper than another, the weightiest first, and what counts as the same.
 CRITERIA: tuple[tuple[_Measure, float], ...] = (
+    (lambda price: price.change_count, 0.0),
     (lambda price: price.at_risk_bytes, SAME_SHARE),
     (lambda price: price.durable_s, SAME_SHARE),
-    (lambda price: price.changed_options, 0.0),
     (lambda price: price.ceiling_bytes, 0.0),
 )
 

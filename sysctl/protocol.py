@@ -15,24 +15,29 @@ It is *invalid*, with its reason kept and printed, when
   runs before it, valid or not: one run that is out of line does not count, and where the memory has
   changed for good the third attempt does;
 - others dirtied more than `MAX_OTHERS_SHARE` of the pull meanwhile;
+- its writers waited for a CPU for `CPU_WAIT_SLACK` more of their time than in the median run of the
+  same setting, valid or not, or the hypervisor kept more than `MAX_STOLEN_SHARE` of the CPUs' time
+  to itself;
+- the hypervisor's balloon took or gave back more than `MAX_BALLOON_SHARE` of the pull;
 - the disk wrote more than `MAX_RATE_LOSS` slower than under the present settings: a volume out of
   credits (EBS gp2, st1, or the instance's own bucket) is another volume.
 
 An invalid trial is repeated at once, `ATTEMPTS` times in all, and never ends the study. A candidate
 that takes longer than the best so far could excuse is stopped: it is no observation and no failure.
+
+A run of the role `price` has a neighbour on the volume (`profiler/price`) and waits until all is
+durable. It is valid by the same rules, and no time of it is compared with another.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from contracts.units import format_rate, format_size
-from sysctl.choice import search_times, within_limits
-from sysctl.price import limits_of
-from sysctl.results import CANDIDATE, PRESENT, RECHECK, Observation, Results, Trial
+from sysctl.evidence import CPU_WAIT_SLACK
+from sysctl.results import CANDIDATE, PRESENT, Observation, Results, Trial
 from sysctl.setting import Setting
-from sysctl.statistics import noise_floor
 
 ATTEMPTS = 3
 MAX_MEMORY_CHANGE = 0.10
@@ -42,9 +47,10 @@ MAX_OTHERS_SHARE = 0.05
 #: small the pull.
 OTHERS_SLACK_BYTES = 8 * 2**20
 MAX_RATE_LOSS = 0.25
-#: A candidate may take so much longer than the best so far, or so many noise floors.
+MAX_STOLEN_SHARE = 0.05
+MAX_BALLOON_SHARE = 0.05
+#: A candidate may take so much longer than the best run so far.
 STOP_MARGIN = 0.5
-_STOP_FLOORS = 3
 #: Write-back has begun in earnest so long after the background threshold was passed, and a rate
 #: over a shorter time than `_MIN_RATE_S` says nothing: of equal pulls some are a fifth lower then.
 _RAMP_S = 0.5
@@ -56,15 +62,19 @@ def invalid_reason(
     setting: Setting,
     present: Sequence[Observation],
     before: Sequence[Observation] | None = None,
+    cpu_waits: Sequence[float] = (),
 ) -> str:
     """Why a pull that went well does not count beside the valid `present` runs; empty if it does.
 
     `before` are all runs before it in their order, valid or not, by which its memory is judged; the
     `present` ones where they are not given. The disk's rate is not judged where `setting` changes
-    knobs of the disk: they may be the cause.
+    knobs of the disk: they may be the cause. `cpu_waits` are the parts of their time in which
+    writers waited for a CPU, in this run and then in each other one of the same setting.
     """
     reasons = (
         _others_wrote(seen),
+        _starved(cpu_waits),
+        _robbed(seen),
         _memory_moved(seen, present if before is None else before),
         "" if setting.device else _device_throttled(seen, present),
     )
@@ -80,6 +90,28 @@ def _others_wrote(seen: Observation) -> str:
         f"other programs dirtied {format_size(seen.others_dirtied_bytes)} meanwhile, "
         f"{share:.0%} of the pull"
     )
+
+
+def _starved(cpu_waits: Sequence[float]) -> str:
+    usual = statistics.median_low(cpu_waits) if cpu_waits else 0.0
+    if not cpu_waits or cpu_waits[0] <= usual + CPU_WAIT_SLACK:
+        return ""
+    return (
+        f"other programs kept the CPUs busy: writers waited for one {cpu_waits[0]:.0%} of their "
+        f"time, usually {usual:.0%} with the same settings"
+    )
+
+
+def _robbed(seen: Observation) -> str:
+    """What the hypervisor did meanwhile."""
+    if seen.stolen_share > MAX_STOLEN_SHARE:
+        return (
+            f"the hypervisor kept {seen.stolen_share:.0%} of the CPUs' time: the instance may be "
+            "out of CPU credits"
+        )
+    if seen.ballooned_bytes > MAX_BALLOON_SHARE * seen.bytes:
+        return f"the hypervisor's balloon moved {format_size(seen.ballooned_bytes)} of memory"
+    return ""
 
 
 def _memory_moved(seen: Observation, before: Sequence[Observation]) -> str:
@@ -118,19 +150,14 @@ def writeback_rate_bytes_per_s(seen: Observation) -> float | None:
     return (last.written_bytes - first.written_bytes) / (last.time_s - first.time_s)
 
 
-def stop_after_s(results: Results) -> float | None:
-    """The time to return from which a candidate can no longer win; None before any run.
+def stop_after_s(results: Results, able: Container[Setting]) -> float | None:
+    """Return the time to return from which a candidate can no longer win; None before any run.
 
-    A setting beyond the limits of the sweep cannot win either, so nothing is measured by its time.
+    A setting that is not `able` to win, as it is beyond the limits, stops no other.
     """
-    runs = [t for t in results.trials if t.role != RECHECK and t.pair is None and t.valid]
-    candidates = [trial.setting for trial in runs if trial.role == CANDIDATE]
-    able = set(within_limits(results, candidates, limits_of(results)))
+    runs = [t for t in results.trials if t.role in (PRESENT, CANDIDATE) and t.pair is None]
     times = [t.valid.return_s for t in runs if t.valid and (t.role == PRESENT or t.setting in able)]
-    if not times:
-        return None
-    margin = max(STOP_MARGIN, _STOP_FLOORS * noise_floor(search_times(results)))
-    return min(times) * (1 + margin)
+    return min(times) * (1 + STOP_MARGIN) if times else None
 
 
 def concluded(trials: Sequence[Trial]) -> list[Trial]:
@@ -153,13 +180,3 @@ def to_repeat(trials: Sequence[Trial]) -> Trial | None:
 def valid_present(results: Results) -> list[Observation]:
     """The valid runs of the present settings, in the order in which they ran."""
     return [trial.valid for trial in results.of_role(PRESENT) if trial.valid]
-
-
-def candidates_since_present(trials: Sequence[Trial]) -> int:
-    """How many runs of candidates have ended since the present settings were last measured."""
-    count = 0
-    for trial in reversed(concluded(trials)):
-        if trial.role != CANDIDATE:
-            return count
-        count += 1
-    return count

@@ -17,6 +17,7 @@ from contracts.files import FileKind
 from contracts.text import printable
 from contracts.writing import write_atomically
 from sysctl.knobs.vm import BY_NAME
+from sysctl.price_seen import Latency, PriceSeen
 from sysctl.setting import Setting
 from sysctl.writeback import PAGE_BYTES, Thresholds
 
@@ -24,7 +25,9 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 FORMAT = "writewise-results"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+#: Version 2 has no runs that are watched for a price; all else is as in this one.
+_READABLE = (2, FORMAT_VERSION)
 _FILE = FileKind(
     noun="results",
     max_bytes=32 * 2**20,  # at worst, parsed, thirty times as much memory
@@ -36,11 +39,13 @@ MAX_TRIALS = 10_000
 #: Times that a pull can take: others are damage, and would overflow what is calculated from them.
 _SHORTEST_S, _LONGEST_S = 1e-6, 1e9
 
-#: Roles: the present settings, alone or beside another; a setting of the search; one of its best,
-#: measured afresh beside the present settings before it is recommended.
+#: Roles: the present settings, alone or in a block; a setting of the search; any other setting in
+#: a block (`sysctl.blocks`), where settings are compared; a run with a neighbour, which shows the
+#: price of a setting and takes part in no comparison of times.
 PRESENT = "present"
 CANDIDATE = "candidate"
 RECHECK = "recheck"
+PRICE = "price"
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,12 @@ class Observation:
     and `dirtyable_bytes` are as the pull began. `write_p50_ns`, `write_p99_ns` and `split_s` (the
     time in write calls by cause, `profiler.why.causes.Cause`) are of the contract's writes.
     `others_dirtied_bytes` is what was dirtied meanwhile and was not of this pull,
-    `device_read_bytes` what was read from the destination's disk (None: not known). `trace` is the
+    `device_read_bytes` what was read from the destination's disk (None: not known). `stolen_share`
+    is the part of the CPUs' time that the hypervisor kept, `ballooned_bytes` the memory that its
+    balloon took or gave back. `trace` is the
     pull's course, a few hundred points at most. `findings` are the contract's values
-    (`profiler.report.findings`), for reading only.
+    (`profiler.report.findings`), for reading only. `price` is what other programs noticed,
+    None where no neighbour ran.
     """
 
     return_s: float
@@ -83,20 +91,23 @@ class Observation:
     dirtyable_bytes: int = 0
     others_dirtied_bytes: int = 0
     device_read_bytes: int | None = None
+    stolen_share: float = 0.0
+    ballooned_bytes: int = 0
     write_p50_ns: float = 0.0
     write_p99_ns: float = 0.0
     split_s: Mapping[str, float] = field(default_factory=dict)
     trace: tuple[TracePoint, ...] = ()
     findings: Sequence[Mapping[str, Any]] = ()
+    price: PriceSeen | None = None
 
 
 @dataclass(frozen=True)
 class Trial:
     """One setting, tried once. `problem` says why it has no valid observation; else it is empty.
 
-    Trials of one `pair` ran next to each other, one of them under the present settings. A trial
-    that was stopped since it could no longer win has no observation and no problem: it took longer
-    than `stopped_s`. `elapsed_s` is what all of it took, settling and deleting included.
+    Trials of one `pair`, the number of their block, ran next to each other. A trial that was
+    stopped since it could no longer win has no observation and no problem: it took longer than
+    `stopped_s`. `elapsed_s` is what all of it took, settling and deleting included.
     """
 
     role: str
@@ -166,6 +177,11 @@ class Results:
         """The trials of one role, in the order in which they ran."""
         return self.derived(_by_role).get(role, ())
 
+    @property
+    def timed(self) -> Sequence[Trial]:
+        """The trials whose times can be compared: all but those of the role `price`."""
+        return self.derived(_timed)
+
     def of_setting(self, setting: Setting) -> Sequence[Trial]:
         """The trials of one setting, in the order in which they ran."""
         return self.derived(_by_setting).get(setting, ())
@@ -181,6 +197,10 @@ class Results:
             "trials": [_trial_to_json(trial) for trial in self.trials],
         }
         write_atomically(path, json.dumps(document, indent=1) + "\n")
+
+
+def _timed(results: Results) -> list[Trial]:
+    return [trial for trial in results.trials if trial.role != PRICE]
 
 
 def _by_role(results: Results) -> dict[str, list[Trial]]:
@@ -232,9 +252,9 @@ def load(path: Path, *, trusted: bool = False) -> Results:
         ) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise UsageError(f"{name} is no results file of `writewise sweep`", _FILE.hint)
-    if document.get("version") != FORMAT_VERSION:
+    if document.get("version") not in _READABLE:
         raise UsageError(
-            f"{name} is of version {document.get('version')!r}, not {FORMAT_VERSION}",
+            f"{name} is of version {document.get('version')!r}, newer or older than can be read",
             "use the writewise that wrote it, or run the sweep again",
         )
     try:
@@ -301,7 +321,7 @@ def _fstab_line(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _trial_from_json(data: Mapping[str, Any]) -> Trial:
-    if data["role"] not in (PRESENT, CANDIDATE, RECHECK):
+    if data["role"] not in (PRESENT, CANDIDATE, RECHECK, PRICE):
         raise ValueError(f"a trial of role {data['role']!r}")
     setting = Setting.from_json(data["setting"])
     unknown = [name for name in setting.values if name not in BY_NAME]
@@ -314,14 +334,14 @@ def _trial_from_json(data: Mapping[str, Any]) -> Trial:
         started_at=str(data["started_at"]),
         observation=_observation_from_json(observed) if observed else None,
         problem=str(data["problem"]),
-        pair=None if data["pair"] is None else _whole(data["pair"]),
+        pair=_whole_or_none(data["pair"]),
         stopped_s=None if data["stopped_s"] is None else _seconds(data["stopped_s"]),
         elapsed_s=_share_or_time(data.get("elapsed_s", 0.0)),
     )
 
 
 def _observation_from_json(data: Mapping[str, Any]) -> Observation:
-    durable, read_bytes = data["durable_s"], data.get("device_read_bytes")
+    durable = data["durable_s"]
     return Observation(
         return_s=_seconds(data["return_s"]),
         durable_s=None if durable is None else _seconds(durable),
@@ -334,13 +354,41 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
         writers=_whole(data.get("writers", 0)),
         dirtyable_bytes=_whole(data["dirtyable_bytes"]),
         others_dirtied_bytes=_whole(data["others_dirtied_bytes"]),
-        device_read_bytes=None if read_bytes is None else _whole(read_bytes),
+        device_read_bytes=_whole_or_none(data.get("device_read_bytes")),
+        stolen_share=_share_or_time(data.get("stolen_share", 0.0)),
+        ballooned_bytes=_whole(data.get("ballooned_bytes", 0)),
         write_p50_ns=_share_or_time(data["write_p50_ns"]),
         write_p99_ns=_share_or_time(data["write_p99_ns"]),
         split_s={str(cause): _share_or_time(time) for cause, time in data["split_s"].items()},
         trace=tuple(_point(*point) for point in data["trace"]),
         findings=tuple(data["findings"]),
+        price=_price_from_json(data["price"]) if data.get("price") else None,
     )
+
+
+def _price_from_json(data: Mapping[str, Any]) -> PriceSeen:
+    share = data["memory_pressure_share"]
+    return PriceSeen(
+        observed_s=_seconds(data["observed_s"]),
+        fsync=_latency(data["fsync"]),
+        read=_latency(data["read"]),
+        swapped_out_bytes=_whole_or_none(data["swapped_out_bytes"]),
+        refaulted_bytes=_whole_or_none(data["refaulted_bytes"]),
+        direct_reclaim_stalls=_whole_or_none(data["direct_reclaim_stalls"]),
+        memory_pressure_share=None if share is None else _share(share),
+        ext4_data_mode=str(data["ext4_data_mode"]),
+        problem=str(data["problem"]),
+    )
+
+
+def _latency(data: Mapping[str, Any] | None) -> Latency | None:
+    if data is None:
+        return None
+    count = _whole(data["count"])
+    median_s, worst_s = (_share_or_time(data[name]) for name in ("median_s", "worst_s"))
+    if not count or not median_s <= worst_s <= _LONGEST_S:
+        raise ValueError(f"{count} calls of {median_s} s, at worst {worst_s} s, are no latency")
+    return Latency(median_s, worst_s, count)
 
 
 def _point(time_s: float, held_bytes: int, written_bytes: int) -> TracePoint:
@@ -350,6 +398,12 @@ def _point(time_s: float, held_bytes: int, written_bytes: int) -> TracePoint:
 def _share_or_time(value: float) -> float:
     if not 0 <= float(value) < _LARGEST:
         raise ValueError(f"{value!r} is neither a share nor a time")
+    return float(value)
+
+
+def _share(value: float) -> float:
+    if not 0 <= float(value) <= 1:
+        raise ValueError(f"{value!r} is no share")
     return float(value)
 
 
@@ -363,3 +417,7 @@ def _whole(value: int) -> int:
     if not isinstance(value, int) or not 0 <= value <= _LARGEST:
         raise ValueError(f"{value!r} is no number of bytes or objects")
     return value
+
+
+def _whole_or_none(value: int | None) -> int | None:
+    return None if value is None else _whole(value)

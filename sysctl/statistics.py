@@ -1,17 +1,20 @@
-"""What repeated measurements say: a centre and a spread, the interval of a ratio, the noise floor.
+"""What repeated measurements say: a centre and a spread, noise, the interval of a ratio.
 
 The standard library calculates: SciPy and NumPy take 259 MB. The tests compare with SciPy.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
+#: exp() ends at 709.
+_LARGEST_LOG = 100.0
 
 
 @dataclass(frozen=True)
@@ -23,16 +26,6 @@ class Repeats:
     largest: float
     count: int
 
-    @property
-    def spread(self) -> float:
-        """Largest less smallest."""
-        return self.largest - self.smallest
-
-    @property
-    def relative_spread(self) -> float:
-        """The spread as a part of the median."""
-        return self.spread / self.median if self.median else 0.0
-
 
 def summarize(values: Sequence[float]) -> Repeats:
     """Summarize one measurement or more. Raises ValueError without any."""
@@ -43,7 +36,10 @@ def summarize(values: Sequence[float]) -> Repeats:
 
 @dataclass(frozen=True)
 class Interval:
-    """A median ratio with its interval, of 95 % unless said; `high` is infinite for one ratio."""
+    """A ratio, estimated from `count` pairs, with its interval, of 95 % unless said.
+
+    `high` is infinite where nothing is known of the noise.
+    """
 
     estimate: float
     low: float
@@ -110,10 +106,11 @@ def _student(ratios: Sequence[float], confidence: float) -> tuple[float, float]:
     logs = [math.log(ratio) for ratio in ratios]
     centre, deviation = statistics.fmean(logs), statistics.stdev(logs)
     quantile = student_quantile(len(logs) - 1, confidence)
-    reach = min(quantile * deviation / math.sqrt(len(logs)), 100.0)  # exp() ends at 709
+    reach = min(quantile * deviation / math.sqrt(len(logs)), _LARGEST_LOG)
     return math.exp(centre - reach), math.exp(centre + reach)
 
 
+@functools.cache
 def student_quantile(degrees: int, confidence: float) -> float:
     """Return t such that Student's variable is within ±t with probability `confidence`.
 
@@ -141,6 +138,49 @@ def _student_within(degrees: int, angle: float) -> float:
         term *= math.cos(angle) ** 2 * (power - 1) / power
     total *= math.sin(angle)
     return (angle + total) * 2 / math.pi if odd else total
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much runs under the same settings scatter.
+
+    `deviation` is the standard deviation of the logarithm of the time (0.03 is 3 %), estimated with
+    so many `degrees` of freedom; 0 degrees: nothing is known.
+    """
+
+    deviation: float
+    degrees: int
+
+
+def pooled_noise(groups: Iterable[Sequence[float]]) -> Noise:
+    """Return the noise that groups of times have in common, each group of one setting's runs."""
+    squares, degrees = 0.0, 0
+    for times in groups:
+        if len(times) > 1:
+            logs = [math.log(time) for time in times]
+            squares += statistics.variance(logs) * (len(logs) - 1)
+            degrees += len(logs) - 1
+    return Noise(math.sqrt(squares / degrees) if degrees else 0.0, degrees)
+
+
+def paired_interval(
+    ratios: Sequence[float], noise: Noise, confidence: float = CONFIDENCE
+) -> Interval:
+    """Return the geometric mean of paired ratios and the interval that holds the true ratio.
+
+    The logarithm of a ratio of two runs has twice the variance of a run's. Student's t with the
+    degrees of freedom of the noise: so two pairs suffice where more runs tell the noise.
+    Raises ValueError without any ratio, or for one that is not positive and finite.
+    """
+    if not ratios or not all(0 < ratio < math.inf for ratio in ratios):
+        raise ValueError("ratios must be positive, and one or more")
+    centre = statistics.fmean(math.log(ratio) for ratio in ratios)
+    if not noise.degrees:
+        return Interval(math.exp(centre), 0.0, math.inf, len(ratios))
+    error = noise.deviation * math.sqrt(2 / len(ratios))
+    reach = min(student_quantile(noise.degrees, confidence) * error, _LARGEST_LOG)
+    low, high = math.exp(centre - reach), math.exp(centre + reach)
+    return Interval(math.exp(centre), low, high, len(ratios))
 
 
 def noise_floor(times: Sequence[float]) -> float:

@@ -1,10 +1,11 @@
-"""The sweep: the noise floor first, then a search, then a recheck of its best in pairs.
+"""The sweep: the present settings, a search, and what it found in pairs with the present ones.
 
-1. Floor: the present settings twice, so that it is known how much two equal runs differ; the first
-   also waits for the device.
-2. Search: the strategy's candidates, each measured once and stopped when it can no longer win; in
-   a long search the present settings in between, so that a drift is seen.
-3. Recheck (`sysctl/recheck.py`): the finalists in fresh pairs with the present settings.
+1. Present: once watched until all is on the device, for its price; it also warms caches and
+   connections, and counts in no comparison. Then once more.
+2. Search: the strategy's candidates, stopped when they can no longer win.
+3. Extras (`sysctl/extras.py`): under the setting found, in blocks with it and without them.
+4. Recheck (`sysctl/recheck.py`): what came of it in blocks with the present settings.
+5. Price: what may be recommended once more, watched until all is on the device.
 
 What a trial does to the host and how it measures is the bench's (`profiler/pull_bench.py`), when it
 counts is the protocol's (`sysctl/protocol.py`); this module decides what comes next and keeps the
@@ -14,32 +15,31 @@ results, so it runs in tests without root.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Protocol
 
 from contracts.errors import WritewiseError
-from sysctl import recheck
+from sysctl import blocks, recheck
 from sysctl.budget import Budget
-from sysctl.knobs_tried import changed_transfer
+from sysctl.differences import changed_transfer
+from sysctl.evidence import MIN_PAIRS, cpu_wait_share
+from sysctl.extras import Extra, judge_extras, worth_trying
+from sysctl.judgement import choose, judge, near_the_fastest
+from sysctl.price import Limits, limits_of
 from sysctl.protocol import (
     ATTEMPTS,
-    candidates_since_present,
+    concluded,
     invalid_reason,
     stop_after_s,
     to_repeat,
     valid_present,
 )
-from sysctl.results import CANDIDATE, PRESENT, RECHECK, Observation, Results, Trial
+from sysctl.results import CANDIDATE, PRESENT, PRICE, RECHECK, LeftOut, Observation, Results, Trial
 from sysctl.search import Strategy
-from sysctl.search.grid import untried
+from sysctl.search.finalists import within_limits
 from sysctl.setting import Setting
-
-#: Runs of the present settings before the search.
-FLOOR_RUNS = 2
-#: In a long search the present settings run again after so many candidates.
-GUARD_EVERY = 8
 
 
 class StoppedEarly(Exception):  # noqa: N818 - not an error: the trial could no longer win
@@ -52,10 +52,14 @@ class Bench(Protocol):
     def apply(self, setting: Setting) -> None:
         """Put the setting in force on the host and read it back."""
 
-    def measure(self, *, durable: bool, stop_after_s: float | None = None) -> Observation:
+    def measure(
+        self, *, durable: bool, stop_after_s: float | None = None, observe_price: bool = False
+    ) -> Observation:
         """Settle, pull once, delete what was pulled. `durable`: also wait for the device.
 
-        Raises StoppedEarly, all deleted too, when the pull takes longer than `stop_after_s`.
+        `observe_price`: it waits, too, a neighbour runs until then, and the observation has its
+        `price`. Raises StoppedEarly, all deleted too, when the pull takes longer than
+        `stop_after_s`.
         """
 
     def require_destination(self) -> None:
@@ -64,14 +68,11 @@ class Bench(Protocol):
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What is to be tried: the present settings, those `always` tried, then the strategy's.
-
-    `always` is no matter of the strategy, so it holds with every one.
-    """
+    """What is to be tried: the present settings, the strategy's, then extras beside its best."""
 
     present: Setting
     strategy: Strategy
-    always: tuple[Setting, ...] = ()
+    extras: tuple[Extra, ...] = ()
     budget: Budget = field(default_factory=Budget)
 
 
@@ -87,72 +88,134 @@ class Step:
     stop_after_s: float | None = None
 
 
+#: Role, setting and number of the block of a run that is due.
+_Due = tuple[str, Setting, "int | None"]
+
+
 def next_step(results: Results, plan: SweepPlan) -> Step | None:
-    """What to try next, from the results alone: a resumed sweep goes on where it stopped."""
+    """Return what to try next, from the results alone: a resumed sweep goes on where it stopped."""
     failed = to_repeat(results.trials)
-    if failed is not None:
-        return _step(results, plan, failed.role, failed.setting, failed.pair)
-    if not recheck.has_begun(results):
-        found = _floor_or_candidate(results, plan)
-        if found is not None:
-            return _step(results, plan, *found, None)
-    run = recheck.next_run(results, plan.present, plan.budget)
-    return _step(results, plan, run.role, run.setting, run.pair) if run else None
-
-
-def _floor_or_candidate(results: Results, plan: SweepPlan) -> tuple[str, Setting] | None:
-    """The role and the setting of the next run before the recheck; None when its time has come."""
-    if len(valid_present(results)) < FLOOR_RUNS:
-        return PRESENT, plan.present
-    if not plan.budget.affords(results, [CANDIDATE, *recheck.minimum(results)], syncs=1):
+    due = (failed.role, failed.setting, failed.pair) if failed else _due(results, plan)
+    if due is None:
         return None
-    first = next(iter(untried(plan.always, results.trials)), None)
-    setting = first or plan.strategy.next_setting(results.trials)
-    if setting is None:
-        return None
-    if candidates_since_present(results.trials) >= GUARD_EVERY:
-        return PRESENT, plan.present
-    return CANDIDATE, setting
-
-
-def _step(results: Results, plan: SweepPlan, role: str, setting: Setting, pair: int | None) -> Step:
-    """The step with what follows from the results: whether it waits for the device, its limit."""
+    role, setting, pair = due
+    able = within_limits(results, _tried(results), limits_of(results))
     return Step(
         role,
         setting,
-        durable=_is_durable(results, plan, role, setting),
+        durable=role == PRICE,
         remaining=max(0, remaining(results, plan) - 1),
         pair=pair,
-        stop_after_s=stop_after_s(results) if role == CANDIDATE else None,
+        stop_after_s=stop_after_s(results, set(able)) if role == CANDIDATE else None,
     )
 
 
-def _is_durable(results: Results, plan: SweepPlan, role: str, setting: Setting) -> bool:
-    """Once for the present settings, once for the preferred finalist: it takes long."""
-    if role == RECHECK:
-        chosen = recheck.affordable_finalists(results, plan.budget)
-        role_fits = chosen[:1] == [setting]
-    else:
-        role_fits = role == PRESENT
-    measured = (t.valid for t in results.trials if t.setting == setting and t.role == role)
-    return role_fits and not any(seen and seen.durable_s is not None for seen in measured)
+def _tried(results: Results) -> list[Setting]:
+    return list(dict.fromkeys(trial.setting for trial in results.of_role(CANDIDATE)))
+
+
+def _due(results: Results, plan: SweepPlan) -> _Due | None:
+    if not _is_watched(results, plan.present):
+        return PRICE, plan.present, None
+    if not valid_present(results):
+        return PRESENT, plan.present, None
+    has_pairs = any(trial.pair is not None for trial in results.trials)
+    setting = None if has_pairs else _candidate(results, plan)
+    if setting is not None:
+        return CANDIDATE, setting, None
+    run = blocks.next_run(results, lambda known: _members(known, plan))
+    if run is None:
+        return _last_price(results, plan)
+    return _role(run[0], plan), *run
+
+
+def _is_watched(results: Results, setting: Setting) -> bool:
+    ended = concluded(results.trials)
+    return any(trial.role == PRICE and trial.setting == setting for trial in ended)
+
+
+def _candidate(results: Results, plan: SweepPlan) -> Setting | None:
+    is_affordable = plan.budget.affords(results, [CANDIDATE, *_least_pairs(1)], syncs=1)
+    return plan.strategy.next_setting(results) if is_affordable else None
+
+
+def _least_pairs(finalists: int) -> list[str]:
+    """The roles of the runs that a recheck takes at least."""
+    return [PRESENT, *[RECHECK] * finalists] * MIN_PAIRS
+
+
+def _members(known: Results, plan: SweepPlan) -> list[Setting]:
+    """The settings of the next block, from the blocks before it."""
+    finalists = list(plan.strategy.finalists(known))
+    base = finalists[0] if finalists else plan.present
+    extras, _ = worth_trying(known, base, plan.extras)
+    found = judge_extras(known, base, extras)
+    if found.members and _affords(known, plan, found.members, finalists):
+        return list(found.members)
+    chosen = [
+        each for each in dict.fromkeys([found.setting, *finalists[1:]]) if each != plan.present
+    ]
+    members = recheck.members(known, plan.present, _affordable(known, plan, chosen))
+    begun = sum(trial.role == PRESENT and trial.pair is not None for trial in known.trials)
+    roles = [_role(each, plan) for each in members]
+    return members if begun < MIN_PAIRS or plan.budget.affords(known, roles) else []
+
+
+def _role(member: Setting, plan: SweepPlan) -> str:
+    return PRESENT if member == plan.present else RECHECK
+
+
+def _affords(
+    known: Results, plan: SweepPlan, members: Sequence[Setting], finalists: Sequence[Setting]
+) -> bool:
+    """Whether a block of extras leaves enough for the recheck."""
+    roles = [_role(each, plan) for each in members]
+    return plan.budget.affords(known, [*roles, *_least_pairs(len(finalists))], syncs=1)
+
+
+def _affordable(known: Results, plan: SweepPlan, finalists: list[Setting]) -> list[Setting]:
+    """Only so many finalists as the budget can compare when the search has ended; at least one."""
+    before = [t for t in known.trials if t.pair is None]
+    searched = Results(known.context, known.space, trials=before)
+    for count in range(len(finalists), 1, -1):
+        if plan.budget.affords(searched, _least_pairs(count), syncs=1):
+            return finalists[:count]
+    return finalists[:1]
+
+
+def _last_price(results: Results, plan: SweepPlan) -> _Due | None:
+    """What the settings cost that may be recommended, the preferred one first; None if none may.
+
+    A time to durable that is not known yet is within the limits: this run is to measure it.
+    """
+    limits = limits_of(results)
+    within = [each for each in judge(results, Limits()).within if not limits.breaks(each.price)]
+    if not within or not plan.budget.affords(results, [RECHECK], syncs=1):
+        return None
+    near = near_the_fastest(results, within)
+    ranked = dict.fromkeys([choose(results, near).setting, *(each.setting for each in near)])
+    left = [setting for setting in ranked if not _is_watched(results, setting)]
+    return (PRICE, left[0], None) if left else None
 
 
 def remaining(results: Results, plan: SweepPlan) -> int:
-    """How many trials are still to come, as far as is known: pairs may be added at the end."""
-    if recheck.has_begun(results):
-        run = recheck.next_run(results, plan.present, plan.budget)
-        if run is None:
-            return 0
-        blocks_left = max(0, recheck.MIN_PAIRS - 1 - run.pair)
-        size = len(recheck.affordable_finalists(results, plan.budget)) + 1
-        return run.block_left + 1 + blocks_left * size
-    floor = max(0, FLOOR_RUNS - len(results.of_role(PRESENT)))
-    always = len(untried(plan.always, results.trials))
-    search = always + plan.strategy.remaining(results.trials)
-    expected = floor + search + search // GUARD_EVERY + len(recheck.minimum(results))
+    """Return how many trials are still to come, as far as is known: pairs may be added."""
+    paired = len(concluded([trial for trial in results.trials if trial.pair is not None]))
+    watched = sum(trial.role == PRICE for trial in concluded(results.trials))
+    present = 0 if valid_present(results) else 1
+    search = 0 if paired else plan.strategy.remaining(results)
+    pairs = max(0, len(_least_pairs(1)) - paired)
+    expected = max(1, 2 - watched) + present + search + pairs
     most = plan.budget.trials
     return expected if most is None else min(expected, most - len(results.trials))
+
+
+def left_out(results: Results, plan: SweepPlan) -> list[LeftOut]:
+    """Return the extras that are not tried, and what speaks against them, once that is known."""
+    if not valid_present(results) or _candidate(results, plan) is not None:
+        return []
+    finalists = plan.strategy.finalists(results)
+    return worth_trying(results, finalists[0] if finalists else plan.present, plan.extras)[1]
 
 
 def run_sweep(
@@ -167,8 +230,8 @@ def run_sweep(
     """Try everything that is left to try. `on_trial` keeps the results after each trial.
 
     A trial that fails is kept with its reason, repeated, and the sweep goes on, unless the
-    destination is lost; without `FLOOR_RUNS` valid runs of the present settings there is nothing to
-    compare with, so that failure is raised.
+    destination is lost; without a valid run of the present settings there is nothing to compare
+    with, so that failure is raised.
     """
     failures = 0
     while True:
@@ -182,7 +245,7 @@ def run_sweep(
         failures = failures + 1 if trial.problem else 0
         if failures and failures % ATTEMPTS == 0:
             bench.require_destination()
-        if failures == ATTEMPTS and len(valid_present(results)) < FLOOR_RUNS:
+        if failures == ATTEMPTS and not valid_present(results):
             del results.trials[-ATTEMPTS:]
             raise WritewiseError(
                 f"no valid pull under the present settings in {ATTEMPTS} attempts: {trial.problem}",
@@ -198,7 +261,9 @@ def _problem(seen: Observation, setting: Setting, before: Results | None) -> str
     # a disk that gets less from the pull writes less, without being slower
     is_other_pull = bool(changed_transfer(before, setting))
     beside = [] if is_other_pull else valid_present(before)
-    return invalid_reason(seen, setting, beside, observations)
+    alike = (trial.observation for trial in before.of_setting(setting))
+    waits = [cpu_wait_share(before, run) for run in (seen, *alike) if run]
+    return invalid_reason(seen, setting, beside, observations, waits)
 
 
 def run_trial(
@@ -213,7 +278,11 @@ def run_trial(
     observation, problem, stopped_s = None, "", None
     try:
         bench.apply(step.setting)
-        observation = bench.measure(durable=step.durable, stop_after_s=step.stop_after_s)
+        observation = bench.measure(
+            durable=step.durable,
+            stop_after_s=step.stop_after_s,
+            observe_price=step.role == PRICE,
+        )
         problem = _problem(observation, step.setting, before)
     except StoppedEarly:
         stopped_s = step.stop_after_s

@@ -1,7 +1,6 @@
 """What return time costs in bytes at risk: every setting of a sweep, and some that are well known.
 
-A setting that was not measured is predicted from the present settings' runs (`sysctl.prediction`),
-and said to be.
+A setting that was not measured is predicted (`sysctl.prediction`), and said to be.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.errors import UsageError
+from sysctl.differences import changed_beside_thresholds
 from sysctl.evidence import Side
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
-from sysctl.knobs_tried import changed_transfer
-from sysctl.mounts_tried import changed_options
 from sysctl.price import price_of
-from sysctl.results import RECHECK, Results
+from sysctl.results import PRICE, RECHECK, Results
 from sysctl.setting import Setting, replace_values
 from sysctl.statistics import Repeats, summarize
 
@@ -86,7 +84,7 @@ def trade_off(results: Results, present: Side, best: Side | None = None) -> Trad
     `present` and `best` (the recommended one) are the sides of the comparison: their times here are
     those that it shows.
     """
-    settings = dict.fromkeys(trial.setting for trial in results.trials if trial.valid)
+    settings = dict.fromkeys(trial.setting for trial in results.timed if trial.valid)
     points = [_measured(results, setting, present, best) for setting in settings]
     known = {name for point in points for name in point.names}
     absent = {name: values for name, values in WELL_KNOWN.items() if name not in known}
@@ -117,7 +115,7 @@ def _measured(results: Results, setting: Setting, present: Side, best: Side | No
 
 def _times_of(results: Results, setting: Setting) -> Repeats:
     """The times to return of a setting's valid runs: of its recheck, if there was one."""
-    trials = results.of_setting(setting)
+    trials = [trial for trial in results.of_setting(setting) if trial.role != PRICE]
     rechecks = [trial.valid for trial in trials if trial.valid and trial.role == RECHECK]
     seen = rechecks or [trial.valid for trial in trials if trial.valid]
     return summarize([each.return_s for each in seen])
@@ -125,7 +123,7 @@ def _times_of(results: Results, setting: Setting) -> Repeats:
 
 def _well_known(results: Results, setting: Setting, present: Setting) -> dict[str, bool]:
     """Which of the well-known settings it is: of their thresholds, and the rest as at present."""
-    if setting.device or changed_options(results, setting) or changed_transfer(results, setting):
+    if changed_beside_thresholds(results, setting):
         return {}
     own = replace_values(present.values, setting.values)
     return {
@@ -138,7 +136,7 @@ def _predict(
 ) -> tuple[Sequence[Point], tuple[str, ...]]:
     if not wanted:
         return [], ()
-    from sysctl.prediction.fit import fit
+    from sysctl.prediction import fit
 
     try:
         model = fit(results)

@@ -6,11 +6,12 @@ they come to in time is predicted by `sysctl.prediction`.
 
 from __future__ import annotations
 
+import math
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 from sysctl.setting import threshold_bytes
 
 PAGE_BYTES = resource.getpagesize()
@@ -28,6 +29,14 @@ class Thresholds:
         """Dirty bytes up to which no writer is made to wait: `dirty_freerun_ceiling()`."""
         return (self.background_bytes + self.dirty_bytes) // 2
 
+    @property
+    def setpoint_bytes(self) -> float:
+        """The dirty bytes at which throttled writers are as fast as the device.
+
+        `setpoint` of `wb_position_ratio()`: half way from freerun to the dirty threshold.
+        """
+        return (self.freerun_bytes + self.dirty_bytes) / 2
+
 
 def effective_thresholds(values: Mapping[str, int], dirtyable_bytes: int) -> Thresholds:
     """What sysctl `values` mean with that much dirtyable memory: `domain_dirty_limits()`."""
@@ -36,6 +45,19 @@ def effective_thresholds(values: Mapping[str, int], dirtyable_bytes: int) -> Thr
     if background >= dirty:
         background = dirty // 2
     return Thresholds(background, dirty)
+
+
+def flush_age_s(values: Mapping[str, int]) -> float:
+    """Return the age (s) at which periodic write-back takes dirty pages: half a period late.
+
+    `wb_check_old_data_flush()` in fs/fs-writeback.c, as of Linux 6.18. Infinite where sysctl
+    `values` turn it off.
+    """
+    expire, period = (
+        values.get(name, BY_NAME[name].kernel_default)
+        for name in ("vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs")
+    )
+    return (expire + period / 2) / 100 if period else math.inf
 
 
 @dataclass(frozen=True)

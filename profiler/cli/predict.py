@@ -1,7 +1,8 @@
 """Predict a pull under other settings, with other memory or of another size, from a sweep.
 
-The prediction rests on the runs of the present settings alone, so a sweep that was stopped after
-them will do. It says where it goes beyond what was measured.
+The runs of the present settings are enough, so a sweep that was stopped after them will do. A run
+in which writers hardly waited, under any setting, shows the source's rate best. The command says
+where it goes beyond what was measured, and what it cannot predict.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 
 if TYPE_CHECKING:
     from profiler.report.prediction import Asked, Line
-    from sysctl.prediction.model import Model
+    from sysctl.prediction import Model
     from sysctl.results import Results
     from sysctl.setting import Setting
 
@@ -30,7 +31,7 @@ _MEMORY_BYTES = (2**20, 2**46)
 _BURST_BYTES = (1, 2**50)
 #: What of its memory a host can dirty: the rest is reserved, and what is free at once counts less.
 _DIRTYABLE_PARTS = (0.01, 2.0)
-#: One takes 20 ms at most.
+#: A table that can still be read; one prediction takes microseconds.
 _MOST_SETTINGS = 1000
 #: (dirty_ratio, dirty_background_ratio) shown when no setting is asked for, and what they are.
 _SHOWN = (
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from profiler.report.prediction import Asked, predictions_document, print_predictions
-    from sysctl.prediction.fit import fit
+    from sysctl.prediction import fit
     from sysctl.results import load
 
     results = load(arguments.results)
@@ -185,18 +186,18 @@ def _asked_for(
             f"these are {counted(count, 'setting')}, at most {_MOST_SETTINGS} are predicted",
             "name fewer values",
         )
-    grid, left_out = build_grid(values, (), present, dirtyable_bytes)
-    if not grid.candidates:
+    settings, left_out = build_grid(values, present, dirtyable_bytes)
+    if not settings:
         raise UsageError(
             f"there is no valid setting: {left_out[0].what}: {left_out[0].why}",
             "name a higher dirty or a lower background threshold",
         )
-    yield from grid.candidates
+    yield from settings
 
 
 def _measured_s(results: Results, setting: Setting) -> float | None:
     import statistics
 
-    trials = [trial.valid for trial in results.trials if trial.setting == setting]
+    trials = [trial.valid for trial in results.timed if trial.setting == setting]
     times_s = [seen.return_s for seen in trials if seen]
     return statistics.median(times_s) if times_s else None

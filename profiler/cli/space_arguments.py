@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 #: Of `--space`: the default one has the write-back settings and mount options.
 VM, TRANSFER, WIDE = "vm", "transfer", "wide"
 #: As `sysctl.search.strategies.NAMES`, which takes longer to import than the help should.
-STRATEGIES = ("model", "grid", "random", "bayes")
+STRATEGIES = ("edge", "grid", "random", "bayes")
 
 
 def add_space_arguments(parser: argparse.ArgumentParser) -> None:
     """A flag for each knob, which of the others to try too, and how to search."""
     from profiler.cli import argument_types as types
 
-    group = parser.add_argument_group("what to try", "without any: thresholds, by the model")
+    group = parser.add_argument_group(
+        "what to try", "without any: the smallest change with which writers no longer wait"
+    )
     for knob in KNOBS:
         group.add_argument(
             knob.flag,
@@ -52,14 +54,14 @@ def add_space_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,NAME…",
         type=_space,
         default=(VM,),
-        help="vm (default): without values vm.dirty_* and the mount options of DEST's volume; "
+        help="vm (default): the thresholds, and mount options of DEST's volume if they could help; "
         "wide: then also every other knob of the host, one at a time; transfer,vm: settings of the "
-        "pull together with them; transfer: these alone",
+        "pull together with the thresholds; transfer: these alone",
     )
     group.add_argument(
         "--strategy",
         choices=STRATEGIES,
-        help="how to search: model, or grid where values are named",
+        help="how to search: edge, or grid where thresholds are named",
     )
     group.add_argument(
         "--seed", metavar="N", type=types.seed, default=0, help="of random and bayes"

@@ -11,7 +11,7 @@ from statistics import median
 from typing import TypeVar
 
 from profiler.pull.clients.catalogue import DEFAULT
-from sysctl.choice import MIN_GAIN
+from sysctl.evidence import MIN_GAIN
 from sysctl.statistics import CONFIDENCE, Interval, confidence_of_each, ratio_interval
 
 #: What times are divided by, where it was measured; else the default client.

@@ -13,19 +13,25 @@ from rich.text import Text
 
 from contracts.text import printable
 from contracts.units import counted, format_seconds, format_size
+from profiler.report.price import (
+    other_price_documents,
+    other_price_lines,
+    price_document,
+    price_lines,
+    price_table,
+)
 from profiler.report.tradeoff import print_trade_off, setting_text
 from sysctl.advise import Recommendation
+from sysctl.cases import span_text
 from sysctl.evidence import Side, dirtyable_bytes_of
 from sysctl.explain import LEAVE_OUT, MOUNT_OPTIONS, SET, Reason
 from sysctl.forms import Form
-from sysctl.price import Price, durable_text
+from sysctl.price import Price
 from sysctl.results import by_reason
 from sysctl.setting import Setting
-from sysctl.statistics import Interval, Repeats
+from sysctl.statistics import Interval, Noise, Repeats
 from sysctl.tradeoff import Point
 
-#: Times to durable that differ by no more are the same device at work.
-_SAME_DURABLE = 0.10
 _INDENT = "          "
 #: The blank between a number and its unit, and what stands for it while lines are broken.
 _UNIT, _NO_BREAK = re.compile(r"(?<=\d) (?=(?:[KMGTPE]iB|B|s|ms|µs|ns)\b)"), "\u00a0"
@@ -40,6 +46,10 @@ def print_advice(
     """
     _print_lines([recommendation.verdict], console, "bold")
     console.print(_comparison(recommendation))
+    console.print()
+    _print_lines(_measured_lines(recommendation), console, hanging=2)
+    console.print()
+    console.print(price_table(_prices(recommendation)))
     console.print()
     _print_lines(_facts(recommendation), console, hanging=2)
     console.print()
@@ -87,32 +97,42 @@ def _broken(text: str, width: int, hanging: int) -> str:
 def _comparison(recommendation: Recommendation) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("", no_wrap=True)
-    sides = [(recommendation.present, recommendation.present_price)]
     table.add_column("present", justify="right", overflow="fold")
-    if recommendation.best is not None and recommendation.price is not None:
-        sides.append((recommendation.best, recommendation.price))
+    sides = [recommendation.present]
+    if recommendation.best is not None:
+        sides.append(recommendation.best)
         table.add_column("recommended", justify="right", overflow="fold", style="bold")
     for title, cells in _rows(recommendation, sides):
         table.add_row(title, *cells)
     return table
 
 
-def _rows(
-    recommendation: Recommendation, sides: Sequence[tuple[Side, Price]]
-) -> list[tuple[str, list[str]]]:
-    seen = [side.observation for side, _ in sides]
-    thresholds = [side.thresholds for side, _ in sides]
+def _rows(recommendation: Recommendation, sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
+    seen = [side.observation for side in sides]
+    thresholds = [side.thresholds for side in sides]
     return [
-        ("settings", [_words_of(side.setting, recommendation) for side, _ in sides]),
-        ("time to return", [format_seconds(side.return_s.median) for side, _ in sides]),
-        ("  its runs", [_range(side.return_s) for side, _ in sides]),
-        ("time to durable", [durable_text(price) for _, price in sides]),
+        ("settings", [_words_of(side.setting, recommendation) for side in sides]),
+        ("time to return", [format_seconds(side.return_s.median) for side in sides]),
+        ("  its runs", [_range(side.return_s) for side in sides]),
         ("writers stalled", [f"{o.stall_share:.0%}" for o in seen]),
         ("writers wait from", [format_size(t.freerun_bytes) for t in thresholds]),
         ("background threshold", [format_size(t.background_bytes) for t in thresholds]),
         ("dirty threshold", [format_size(t.dirty_bytes) for t in thresholds]),
-        ("bytes at risk, at most", [format_size(price.at_risk_bytes) for _, price in sides]),
     ]
+
+
+def _prices(recommendation: Recommendation) -> list[tuple[str, Price]]:
+    """The prices by the titles of their columns."""
+    prices = [("present", recommendation.present_price)]
+    if recommendation.price is not None:
+        prices.append(("recommended", recommendation.price))
+    return prices
+
+
+def _shown(recommendation: Recommendation) -> list[Setting]:
+    """The settings whose prices the table has."""
+    sides = (recommendation.present, recommendation.best)
+    return [side.setting for side in sides if side is not None]
 
 
 def _words_of(setting: Setting, recommendation: Recommendation) -> str:
@@ -122,20 +142,34 @@ def _words_of(setting: Setting, recommendation: Recommendation) -> str:
 
 
 def _range(times: Repeats) -> str:
-    span = f"{format_seconds(times.smallest)} to {format_seconds(times.largest)}"
-    return f"{span} ({counted(times.count, 'run')})"
+    return f"{span_text(times)} ({counted(times.count, 'run')})"
 
 
 def _facts(recommendation: Recommendation) -> list[str]:
-    """What was measured and how well it is known, the price, and what else is to be said."""
+    """What the price means, and what else is to be said."""
     return [
-        _measured_line(recommendation),
-        "Noise floor: two runs of the present settings typically differ by "
-        f"{recommendation.noise_floor:.1%}.",
-        *_price_lines(recommendation),
+        *price_lines(recommendation.best, recommendation.price, recommendation.present_price),
+        *other_price_lines(recommendation.results, _shown(recommendation)),
         *_limit_lines(recommendation),
         *recommendation.notes,
     ]
+
+
+def _measured_lines(recommendation: Recommendation) -> list[str]:
+    """What was measured, and how well it is known."""
+    return [
+        _measured_line(recommendation),
+        _noise_line(recommendation.noise),
+    ]
+
+
+def _noise_line(noise: Noise) -> str:
+    if not noise.degrees:
+        return "Noise: not known, since too few runs were repeated."
+    return (
+        f"Noise: times under the same settings scatter by {noise.deviation:.1%} (standard "
+        "deviation)."
+    )
 
 
 def _limit_lines(recommendation: Recommendation) -> list[str]:
@@ -157,35 +191,6 @@ def _measured_line(recommendation: Recommendation) -> str:
         f"{context.get('kernel', '?')}, {memory} of dirtyable memory), "
         f"{context.get('started_at', '?')}."
     )
-
-
-def _price_lines(recommendation: Recommendation) -> list[str]:
-    """What the recommended setting costs beside the present one."""
-    price, present = recommendation.price, recommendation.present_price
-    if price is None:
-        return []
-    at_risk = (
-        f"Price: a power loss during this pull takes up to {format_size(price.at_risk_bytes)} of "
-        f"written data ({format_size(present.at_risk_bytes)} under the present settings), during a "
-        f"larger one up to {format_size(price.ceiling_bytes)} "
-        f"({format_size(present.ceiling_bytes)})."
-    )
-    return [at_risk, *_durable_lines(recommendation.best, price, present)]
-
-
-def _durable_lines(best: Side | None, price: Price, present: Price) -> list[str]:
-    """When all is on the device, and for how long after the return it is not."""
-    if best is None or price.durable_s is None:
-        return []
-    before_s = present.durable_s
-    is_same = before_s is not None and abs(price.durable_s / before_s - 1) <= _SAME_DURABLE
-    why = ": the device is as fast as before, the writers just do not wait for it" * is_same
-    left_s = max(0.0, price.durable_s - best.return_s.median)
-    return [
-        f"All is on the device after {durable_text(price)} ({durable_text(present)} under the "
-        f"present settings){why}. For {format_seconds(left_s)} after the return a power loss still "
-        "takes data of the pull."
-    ]
 
 
 def _print_reason(reason: Reason, console: Console) -> None:
@@ -234,9 +239,10 @@ def advice_document(
         "verdict": recommendation.verdict,
         "speedup": recommendation.speedup,
         "time_ratio": _interval_document(interval) if interval else None,
-        "noise_floor": recommendation.noise_floor,
+        "noise": recommendation.noise.deviation if recommendation.noise.degrees else None,
         "present": _side_document(recommendation.present, recommendation.present_price),
         "recommended": _side_document(best, price) if best and price else None,
+        "other_prices": list(other_price_documents(recommendation.results, _shown(recommendation))),
         "limits": vars(recommendation.limits),
         "notes": list(recommendation.notes),
         "excluded": [
@@ -278,6 +284,7 @@ def _side_document(side: Side, price: Price) -> dict[str, object]:
         "dirty_threshold_bytes": thresholds.dirty_bytes,
         "freerun_bytes": thresholds.freerun_bytes,
         "peak_dirty_bytes": price.at_risk_bytes,
+        "price": price_document(price),
     }
 
 

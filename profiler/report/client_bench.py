@@ -16,7 +16,7 @@ from contracts.units import counted, exact_size, format_duration, format_seconds
 from profiler.client_bench.context import IN_MEMORY
 from profiler.client_bench.results import Cell, Comparison, Row, Sample, ServerShape
 from profiler.pull.clients.catalogue import DEFAULT
-from sysctl.choice import MIN_GAIN
+from sysctl.evidence import MIN_GAIN
 from sysctl.statistics import CONFIDENCE, Interval
 
 _NONE = "-"

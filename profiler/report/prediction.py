@@ -12,7 +12,7 @@ from rich.text import Text
 
 from contracts.text import printable
 from contracts.units import format_rate, format_seconds, format_size
-from sysctl.prediction.model import Model, Prediction
+from sysctl.prediction import Model, Prediction
 from sysctl.setting import Setting
 
 
@@ -92,12 +92,12 @@ def _mark(line: Line, notes: Sequence[str]) -> Text:
 
 
 def _sources(model: Model) -> list[str]:
-    """From what the figures are."""
+    """What the figures rest on."""
     return [
-        f"From the runs of the present settings: {format_size(model.burst_bytes)} with "
+        f"From the runs of the sweep: {format_size(model.burst_bytes)} with "
         f"{format_size(model.dirtyable_bytes)} of dirtyable memory. The source brought "
-        f"{format_rate(model.source_bytes_per_s)}, {format_rate(model.flushed_bytes_per_s)} while "
-        f"the device wrote, and the device wrote {format_rate(model.device_bytes_per_s)}.",
+        f"{format_rate(model.source_bytes_per_s)} while writers did not wait, and the device wrote "
+        f"{format_rate(model.device_bytes_per_s)}.",
     ]
 
 
@@ -110,7 +110,6 @@ def predictions_document(lines: Sequence[Line], model: Model, asked: Asked) -> d
             "burst_bytes": model.burst_bytes,
             "dirtyable_bytes": model.dirtyable_bytes,
             "source_bytes_per_s": model.source_bytes_per_s,
-            "flushed_bytes_per_s": model.flushed_bytes_per_s,
             "device_bytes_per_s": model.device_bytes_per_s,
         },
         "settings": [

@@ -20,7 +20,7 @@ from contracts.units import counted, format_count, format_duration, format_secon
 from profiler.measured_pull import Phase
 from profiler.pull.results import Progress as PullProgress
 from profiler.report.progress import MovingLine
-from sysctl.results import PRESENT, RECHECK, LeftOut, Observation, Results, Trial, by_reason
+from sysctl.results import PRESENT, PRICE, RECHECK, LeftOut, Observation, Results, Trial, by_reason
 from sysctl.setting import Setting, notable
 from sysctl.sweep import Step
 
@@ -80,7 +80,9 @@ class SweepView:
         for item in by_reason(results.left_out):
             self.left_out(item)
         self._number = len(results.trials)
-        self._line(f"about {counted(trials, 'trial')}: present settings, search, recheck", "dim")
+        self._line(
+            f"about {counted(trials, 'trial')}: present settings, search, pairs, price", "dim"
+        )
 
     def left_out(self, item: LeftOut) -> None:
         """See `View`."""
@@ -136,7 +138,7 @@ class SweepView:
             self._line(*_without_observation(trial))
             return
         self._line(_trial_line(trial, observation))
-        if trial.role == PRESENT and self._number == 1:
+        if self._number == 1:
             for line in contract_lines(observation):
                 self._line(line, "dim")
 
@@ -160,7 +162,8 @@ def title_of(role: str, setting: Setting) -> str:
     """`present (dirty_ratio=20 …)`."""
     if role == PRESENT:
         return f"present ({notable(setting)})"
-    return f"again: {setting}" if role == RECHECK else str(setting)
+    prefix = {RECHECK: "again: ", PRICE: "until durable: "}.get(role, "")
+    return f"{prefix}{notable(setting)}"
 
 
 def _without_observation(trial: Trial) -> tuple[str, str]:
@@ -173,9 +176,12 @@ def _without_observation(trial: Trial) -> tuple[str, str]:
 
 def _trial_line(trial: Trial, seen: Observation) -> str:
     durable = f" · durable {seen.durable_s:.1f} s" if seen.durable_s is not None else ""
+    fsync = seen.price.fsync if seen.price else None
+    neighbour = f" · its fsync up to {format_seconds(fsync.worst_s)}" if fsync else ""
     return (
         f"{seen.return_s:6.1f} s  {title_of(trial.role, trial.setting)} · stalled "
-        f"{seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty{durable}"
+        f"{seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty"
+        f"{durable}{neighbour}"
     )
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from contracts.text import printable
 from contracts.units import counted, format_seconds, format_size
-from sysctl.mounts_tried import changed_options
+from sysctl.differences import changed_options
 from sysctl.results import Results
 from sysctl.setting import Setting, notable
 from sysctl.tradeoff import (

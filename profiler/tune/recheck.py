@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from profiler.tune.space import Point
 from profiler.tune.trial import Bench, Pull, PullOnce
-from sysctl.choice import MIN_GAIN
+from sysctl.evidence import MIN_GAIN
 from sysctl.statistics import Interval, noise_floor, ratio_interval
 
 #: From so many on the interval needs no assumption of a shape (sysctl/statistics.py).

@@ -198,7 +198,7 @@ class TimelineRecorder:
         if self._start_ns is None:
             self._start_ns = now_ns
         dirty, writeback, threshold, background = read_vmstat(self._vmstat)
-        some_us, full_us = read_io_pressure(self._pressure)
+        some_us, full_us = read_pressure(self._pressure)
         return Sample(
             time_ns=now_ns - self._start_ns,
             dirty_bytes=dirty,
@@ -216,7 +216,7 @@ def read_vmstat(path: Path) -> tuple[int, ...]:
     return tuple(int(pages[name.encode()]) * PAGE_BYTES for name in _VMSTAT)
 
 
-def read_io_pressure(path: Path) -> tuple[int | None, int | None]:
+def read_pressure(path: Path) -> tuple[int | None, int | None]:
     """Totals of `some` and `full` in µs; None without CONFIG_PSI, or when it is switched off."""
     try:
         totals = dict(_PRESSURE_LINE.findall(path.read_bytes()))

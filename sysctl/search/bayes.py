@@ -1,7 +1,7 @@
 """Bayesian search: Optuna's TPE over the candidates, told anew from the results each time.
 
-Numbers are axes by their rank among the values asked for, so that TPE knows which lie next to each
-other; mount options and names are choices. Optuna is an extra (`bayes`), imported late.
+Knobs are axes by the rank of their values, so that TPE knows which lie next to each other. Optuna
+is an extra (`bayes`), imported late.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import importlib.util
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from contracts.errors import RequirementError
 from contracts.installation import how_to_add
-from sysctl.results import CANDIDATE, Trial
-from sysctl.search.grid import untried
+from sysctl.results import CANDIDATE, Results, Trial
+from sysctl.search import untried
+from sysctl.search.finalists import near_the_fastest
 from sysctl.setting import Setting
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ _MAX_ASKED = 64
 #: Searches of neighbouring seeds would else draw the same, one trial later.
 _SEEDS_APART = 1_000_003
 
-Value = Union[int, str]
-Coordinates = tuple[tuple[str, Value], ...]
+Coordinates = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,14 @@ class BayesSearch:
             raise RequirementError(
                 "the strategy bayes needs Optuna, which is not installed",
                 f"install it with `{how_to_add('bayes')}`; "
-                "the strategies model, grid and random need nothing more",
+                "the strategies edge, grid and random need nothing more",
             )
 
-    def next_setting(self, done: Sequence[Trial]) -> Setting | None:
-        """What TPE expects most of, or None when enough was tried."""
+    def next_setting(self, results: Results) -> Setting | None:
+        """Return what TPE expects most of, or None when enough was tried."""
+        done = results.trials
         left = untried(self.candidates, done)
-        if not left or not self.remaining(done):
+        if not left or not self.remaining(results):
             return None
         axes = _axes(self.candidates)
         by_coordinates = {coordinates(setting, axes): setting for setting in left}
@@ -69,13 +70,17 @@ class BayesSearch:
                 return setting
         return random.Random(self.seed + len(done)).choice(left)  # noqa: S311
 
-    def remaining(self, done: Sequence[Trial]) -> int:
-        """How many candidates are still to come."""
-        left = len(untried(self.candidates, done))
+    def remaining(self, results: Results) -> int:
+        """See `Strategy`."""
+        left = len(untried(self.candidates, results.trials))
         tried = len(self.candidates) - left
         return max(0, min(self.max_trials - tried, left))
 
-    def _study(self, done: Sequence[Trial], axes: Mapping[str, Sequence[Value]]) -> Study:
+    def finalists(self, results: Results) -> Sequence[Setting]:
+        """See `Strategy`."""
+        return near_the_fastest(results)
+
+    def _study(self, done: Sequence[Trial], axes: Mapping[str, Sequence[int]]) -> Study:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -88,7 +93,7 @@ class BayesSearch:
         return study
 
 
-def _told(trial: Trial, axes: Mapping[str, Sequence[Value]]) -> list[FrozenTrial]:
+def _told(trial: Trial, axes: Mapping[str, Sequence[int]]) -> list[FrozenTrial]:
     """A trial as Optuna knows it: one stopped early was worse than all that ended; none failed."""
     from optuna.trial import TrialState, create_trial
 
@@ -104,52 +109,34 @@ def _told(trial: Trial, axes: Mapping[str, Sequence[Value]]) -> list[FrozenTrial
     return []
 
 
-def _named(setting: Setting) -> dict[str, Value]:
+def _named(setting: Setting) -> dict[str, int]:
     """What a setting names, by knob; numbers as numbers."""
-    words = {name: int(text) if text.isdigit() else text for name, text in setting.device}
-    mount = {} if setting.mount_options is None else {"mount options": setting.mount_options}
-    return {**setting.values, **words, **mount, **dict(setting.transfer)}
+    return {**setting.values, **dict(setting.transfer)}
 
 
-def _axes(candidates: Sequence[Setting]) -> dict[str, tuple[Value, ...]]:
-    """The values of each knob in which candidates differ, in order; names in the order tried."""
+def _axes(candidates: Sequence[Setting]) -> dict[str, tuple[int, ...]]:
+    """The values of each knob in which candidates differ, in order."""
     named = [_named(setting) for setting in candidates]
     names = dict.fromkeys(name for values in named for name in values)
-    axes = {name: tuple(dict.fromkeys(v[name] for v in named if name in v)) for name in names}
-    return {name: _ordered(values) for name, values in axes.items() if len(values) > 1}
+    axes = {name: tuple(sorted({v[name] for v in named if name in v})) for name in names}
+    return {name: values for name, values in axes.items() if len(values) > 1}
 
 
-def _ordered(values: tuple[Value, ...]) -> tuple[Value, ...]:
-    numbers = [value for value in values if isinstance(value, int)]
-    return tuple(sorted(numbers)) if len(numbers) == len(values) else values
-
-
-def coordinates(setting: Setting, axes: Mapping[str, Sequence[Value]]) -> Coordinates:
-    """Where a setting lies on the axes."""
+def coordinates(setting: Setting, axes: Mapping[str, Sequence[int]]) -> Coordinates:
+    """Return where a setting lies on the axes."""
     named = _named(setting)
     return tuple((name, named[name]) for name in axes)
 
 
-def _distributions(axes: Mapping[str, Sequence[Value]]) -> dict[str, BaseDistribution]:
-    from optuna.distributions import CategoricalDistribution, IntDistribution
+def _distributions(axes: Mapping[str, Sequence[int]]) -> dict[str, BaseDistribution]:
+    from optuna.distributions import IntDistribution
 
-    return {
-        name: IntDistribution(0, len(values) - 1)
-        if isinstance(values[0], int)
-        else CategoricalDistribution(list(values))
-        for name, values in axes.items()
-    }
+    return {name: IntDistribution(0, len(values) - 1) for name, values in axes.items()}
 
 
-def _parameters(setting: Setting, axes: Mapping[str, Sequence[Value]]) -> dict[str, Value]:
-    return {
-        name: list(axes[name]).index(value) if isinstance(axes[name][0], int) else value
-        for name, value in coordinates(setting, axes)
-    }
+def _parameters(setting: Setting, axes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    return {n: list(axes[n]).index(value) for n, value in coordinates(setting, axes)}
 
 
-def _of_parameters(parameters: Mapping[str, Any], axes: Mapping[str, Sequence[Value]]) -> Any:
-    return tuple(
-        (name, values[parameters[name]] if isinstance(values[0], int) else parameters[name])
-        for name, values in axes.items()
-    )
+def _of_parameters(parameters: Mapping[str, Any], axes: Mapping[str, Sequence[int]]) -> Coordinates:
+    return tuple((name, values[parameters[name]]) for name, values in axes.items())

@@ -6,8 +6,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sysctl.results import Trial
-from sysctl.search.grid import untried
+from sysctl.results import Results
+from sysctl.search import untried
+from sysctl.search.finalists import near_the_fastest
 from sysctl.setting import Setting
 
 MAX_TRIALS = 12
@@ -21,13 +22,17 @@ class RandomSearch:
     seed: int = 0
     max_trials: int = MAX_TRIALS
 
-    def next_setting(self, done: Sequence[Trial]) -> Setting | None:
-        """The first of those drawn that was not tried."""
-        return next(iter(untried(self._drawn, done)), None)
+    def next_setting(self, results: Results) -> Setting | None:
+        """See `Strategy`."""
+        return next(iter(untried(self._drawn, results.trials)), None)
 
-    def remaining(self, done: Sequence[Trial]) -> int:
-        """How many of those drawn were not tried."""
-        return len(untried(self._drawn, done))
+    def remaining(self, results: Results) -> int:
+        """See `Strategy`."""
+        return len(untried(self._drawn, results.trials))
+
+    def finalists(self, results: Results) -> Sequence[Setting]:
+        """See `Strategy`."""
+        return near_the_fastest(results)
 
     @property
     def _drawn(self) -> list[Setting]:

@@ -1,9 +1,8 @@
-"""The strategies by name."""
+"""The strategies over candidates, by name. The edge search has ladders instead (`edge.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from sysctl.search import Strategy
 from sysctl.search.bayes import MAX_TRIALS, BayesSearch
@@ -11,18 +10,12 @@ from sysctl.search.grid import Grid
 from sysctl.search.random import RandomSearch
 from sysctl.setting import Setting
 
-MODEL, GRID, RANDOM, BAYES = "model", "grid", "random", "bayes"
+EDGE, GRID, RANDOM, BAYES = "edge", "grid", "random", "bayes"
 #: Four axes more than the two of the thresholds.
 TRIALS_WITH_TRANSFER = 24
 
-#: Candidates, the context of the results and a seed → the strategy.
-_Make = Callable[[tuple[Setting, ...], Mapping[str, Any], int], Strategy]
-
-
-def _model(candidates: tuple[Setting, ...], context: Mapping[str, Any], seed: int) -> Strategy:
-    from sysctl.search.model import ModelSearch
-
-    return ModelSearch(candidates, context)
+#: Candidates and a seed → the strategy.
+_Make = Callable[[tuple[Setting, ...], int], Strategy]
 
 
 def _most(candidates: tuple[Setting, ...]) -> int:
@@ -32,19 +25,16 @@ def _most(candidates: tuple[Setting, ...]) -> int:
 
 
 _STRATEGIES: Mapping[str, _Make] = {
-    MODEL: _model,
-    GRID: lambda candidates, context, seed: Grid(candidates),
-    RANDOM: lambda candidates, context, seed: RandomSearch(candidates, seed, _most(candidates)),
-    BAYES: lambda candidates, context, seed: BayesSearch(candidates, seed, _most(candidates)),
+    GRID: lambda candidates, seed: Grid(candidates),
+    RANDOM: lambda candidates, seed: RandomSearch(candidates, seed, _most(candidates)),
+    BAYES: lambda candidates, seed: BayesSearch(candidates, seed, _most(candidates)),
 }
-NAMES = tuple(_STRATEGIES)
+NAMES = (EDGE, *_STRATEGIES)
 
 
-def make_strategy(
-    name: str, candidates: tuple[Setting, ...], context: Mapping[str, Any], seed: int
-) -> Strategy:
-    """The strategy `name` (one of `NAMES`) over candidates.
+def make_strategy(name: str, candidates: tuple[Setting, ...], seed: int) -> Strategy:
+    """Return the strategy `name` (one of `NAMES` but `EDGE`) over candidates.
 
     Raises RequirementError where it needs a package that is not installed.
     """
-    return _STRATEGIES[name](candidates, context, seed)
+    return _STRATEGIES[name](candidates, seed)

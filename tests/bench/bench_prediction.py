@@ -1,153 +1,225 @@
-"""How far the predicted times are from measured ones, over recorded grids of the lab.
+"""How far the predicted times are from measured ones, out of sample.
 
-The model is fitted to the present runs of each grid alone, and told the memory that each trial
-began with. Beside it stands the noise: how far the present runs of one grid are apart. Settings
-under which writers waited are told apart, since only they put the throttling to the test. The
-second table predicts one grid from another's present runs: other memory, another burst, or both.
-Needs no root: `python -m tests.bench.bench_prediction`.
+The model is fitted to the present runs of each results file alone. It does not know the memory of
+the trials that it is judged by, nor any time of theirs. A setting's measured time is the median of
+its runs. The goals are for settings under which writers waited for 2 % of their time or more: the
+others take what their source takes, and say nothing of the throttling. They have a column.
+
+`python -m tests.bench.bench_prediction` judges the recorded grids. It needs no root.
+`python -m tests.bench.bench_prediction FILE…` judges the results of real sweeps and demos as well.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import permutations
+from pathlib import Path
 from statistics import median, quantiles
 
+from contracts.errors import UsageError
 from contracts.units import counted
 from sysctl.evidence import NEGLIGIBLE_SHARE
-from sysctl.prediction.fit import fit
-from sysctl.prediction.model import Model, Prediction
-from sysctl.results import PRESENT, Observation, Results, Trial
+from sysctl.prediction import Model, Prediction, fit
+from sysctl.results import PRESENT, Observation, Results
+from sysctl.setting import Setting
 from tests.bench.figures import print_table
-from tests.bench.grids import NAMES, candidates, invalid_count, present_only, recorded, title
+from tests.bench.grids import all_files, comparable, invalid_count, present_only, read, title
 
 MEDIAN_GOAL_PERCENT = 5
 NINETIETH_GOAL_PERCENT = 12
 HEADER = (
-    "grid",
+    "results",
     "settings",
+    "throttled",
     "return: median, %",
     "90th, %",
-    "largest, %",
-    "throttled",
-    "median, %",
-    "90th, %",
+    "worst, %",
+    "unthrottled",
+    "return: median, %",
+    "worst, %",
     "durable of",
     "median, %",
     "peak: median, %",
 )
 
 
-def errors_percent(
-    trials: Sequence[Trial],
-    model: Model,
-    predicted: Callable[[Prediction], float],
-    measured: Callable[[Observation], float | None],
-) -> list[float]:
-    """Absolute errors, in % of what was measured, of every trial that was so measured."""
-    errors = []
-    for trial in trials:
-        assert trial.valid
-        true = measured(trial.valid)
-        if true:
-            prediction = model.predict(
-                trial.setting.values,
-                burst_bytes=trial.valid.bytes,
-                dirtyable_bytes=trial.valid.dirtyable_bytes,
-            )
-            errors.append(abs(predicted(prediction) / true - 1) * 100)
-    return errors
+@dataclass(frozen=True)
+class Measured:
+    """A setting and the medians of its valid runs. Times in s; `durable_s` None: not measured."""
+
+    setting: Setting
+    return_s: float
+    durable_s: float | None
+    peak_dirty_bytes: float
+    burst_bytes: int
 
 
-def return_errors(trials: Sequence[Trial], model: Model) -> list[float]:
-    """Of the time to return."""
-    return errors_percent(trials, model, lambda p: p.return_s, lambda o: o.return_s)
+def measured(results: Results, *, throttled: bool) -> list[Measured]:
+    """Return the settings under which writers waited, or did not; without the present ones.
 
-
-def throttled(trials: Sequence[Trial]) -> list[Trial]:
-    """Those under which writers waited in dirty throttling."""
+    Only what differs from the present settings in sysctls alone: the model knows of nothing else.
+    """
+    present = results.of_role(PRESENT)[0].setting
+    found = dict.fromkeys(trial.setting for trial in results.trials)
+    alike = [each for each in found if replace(each, sysctls=present.sysctls) == present]
+    runs = {
+        setting: [trial.valid for trial in results.of_setting(setting) if trial.valid]
+        for setting in alike
+        if setting != present
+    }
     return [
-        trial for trial in trials if trial.valid and trial.valid.stall_share >= NEGLIGIBLE_SHARE
+        _measured(setting, seen)
+        for setting, seen in runs.items()
+        if seen and (median(run.stall_share for run in seen) >= NEGLIGIBLE_SHARE) is throttled
     ]
 
 
+def _measured(setting: Setting, runs: Sequence[Observation]) -> Measured:
+    durable = [run.durable_s for run in runs if run.durable_s is not None]
+    return Measured(
+        setting,
+        median(run.return_s for run in runs),
+        median(durable) if durable else None,
+        median(run.peak_dirty_bytes for run in runs),
+        runs[0].bytes,
+    )
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Absolute errors in % of what was measured, one for each setting that was so measured."""
+
+    returned: tuple[float, ...]
+    durable: tuple[float, ...]
+    peak: tuple[float, ...]
+
+
+def errors_of(
+    settings: Sequence[Measured], model: Model, memory_bytes: int | None = None
+) -> Errors:
+    """Return the errors of a model; `memory_bytes` only where it was fitted with other memory."""
+    told = [
+        model.predict(
+            each.setting.values, burst_bytes=each.burst_bytes, dirtyable_bytes=memory_bytes
+        )
+        for each in settings
+    ]
+
+    def errors(
+        predicted: Callable[[Prediction], float], true: Callable[[Measured], float | None]
+    ) -> tuple[float, ...]:
+        pairs = [(predicted(p), true(m)) for p, m in zip(told, settings)]
+        return tuple(abs(told / seen - 1) * 100 for told, seen in pairs if seen)
+
+    return Errors(
+        errors(lambda p: p.return_s, lambda m: m.return_s),
+        errors(lambda p: p.durable_s, lambda m: m.durable_s),
+        errors(lambda p: p.peak_dirty_bytes, lambda m: m.peak_dirty_bytes),
+    )
+
+
 def cells(errors: Sequence[float]) -> tuple[str, ...]:
-    """Median, 90th percentile and largest; dashes for nothing."""
+    """Return median, 90th percentile and largest; dashes for nothing."""
     if not errors:
         return "–", "–", "–"
     ninetieth = quantiles(errors, n=10, method="inclusive")[-1] if len(errors) > 1 else errors[0]
     return f"{median(errors):.1f}", f"{ninetieth:.1f}", f"{max(errors):.1f}"
 
 
-def row(name: str, results: Results, model: Model) -> tuple[str, ...]:
-    """A grid: its size, the errors of return, those of throttled settings, of durable and peak."""
-    trials = candidates(results)
-    waited = return_errors(throttled(trials), model)
-    durable = errors_percent(trials, model, lambda p: p.durable_s, lambda o: o.durable_s)
-    peak = errors_percent(trials, model, lambda p: p.peak_dirty_bytes, lambda o: o.peak_dirty_bytes)
+def row(name: str, results: Results, errors: Errors, others: Errors) -> tuple[str, ...]:
+    """Return the cells of a results file: throttled settings, then the others."""
     return (
         name,
-        str(len(trials)),
-        *cells(return_errors(trials, model)),
-        str(len(waited)),
-        *cells(waited)[:2],
-        str(len(durable)),
-        cells(durable)[0],
-        cells(peak)[0],
+        str(len({trial.setting for trial in results.trials if trial.valid})),
+        str(len(errors.returned)),
+        *cells(errors.returned),
+        str(len(others.returned)),
+        cells(others.returned)[0],
+        cells(others.returned)[2],
+        str(len(errors.durable)),
+        cells(errors.durable)[0],
+        cells(errors.peak)[0],
     )
 
 
 def noise_percent(results: Results) -> float:
-    """How far the slowest present run is from the fastest."""
+    """Return how far the slowest present run is from the fastest."""
     times_s = [t.valid.return_s for t in results.of_role(PRESENT) if t.valid]
     return (max(times_s) / min(times_s) - 1) * 100
 
 
+def print_errors(what: str, studies: Mapping[str, Results]) -> None:
+    """Print the errors of each, from its own present runs, and of all together."""
+    rows: list[tuple[str, ...]] = []
+    together: list[float] = []
+    for name, results in studies.items():
+        try:
+            model = fit(present_only(results))
+        except UsageError as error:
+            print(f"- {name} cannot be predicted: {error}")
+            continue
+        errors = errors_of(measured(results, throttled=True), model)
+        others = errors_of(measured(results, throttled=False), model)
+        rows.append(row(name, results, errors, others))
+        together += errors.returned
+        print(
+            f"- {name}: present runs up to {noise_percent(results):.1f} % apart, "
+            f"{counted(invalid_count(results), 'trial')} invalid"
+        )
+    if not rows:
+        return
+    print(f"\nAbsolute errors of {what}\n")
+    print_table(HEADER, rows)
+    print_goals("all of these together", together)
+
+
+def print_goals(what: str, errors: Sequence[float]) -> None:
+    """Print the errors of the time to return, and whether they are as small as wanted."""
+    if not errors:
+        return
+    middle, ninetieth, worst = map(float, cells(errors))
+    print(
+        f"\n{what}, {counted(len(errors), 'throttled setting')}: median {middle:.1f} % (goal "
+        f"{MEDIAN_GOAL_PERCENT} %: {_verdict(middle <= MEDIAN_GOAL_PERCENT)}), 90th percentile "
+        f"{ninetieth:.1f} % (goal {NINETIETH_GOAL_PERCENT} %: "
+        f"{_verdict(ninetieth <= NINETIETH_GOAL_PERCENT)}), worst {worst:.1f} %\n"
+    )
+
+
+def _verdict(is_met: bool) -> str:
+    return "met" if is_met else "missed"
+
+
+def print_others(grids: Mapping[str, Results]) -> None:
+    """Print the errors of each grid from another one of the same source: as `predict --memory`."""
+    errors: list[float] = []
+    for one, other in permutations(grids, 2):
+        known, asked = grids[one], grids[other]
+        if _source(known) != _source(asked):
+            continue
+        seen = [trial.valid for trial in asked.of_role(PRESENT) if trial.valid]
+        memory_bytes = round(median(run.dirtyable_bytes for run in seen))
+        settings = measured(asked, throttled=True)
+        errors += errors_of(settings, fit(present_only(known)), memory_bytes).returned
+    print_goals("each grid from another one, with other memory, another burst or both", errors)
+
+
+def _source(results: Results) -> tuple[object, ...]:
+    names = ("connection_bytes_per_s", "connections", "client", "fstype")
+    return tuple(results.context.get(name) for name in names)
+
+
 def main() -> None:
-    """Each grid from its own present runs, then each from the others'."""
-    grids = {name: recorded(name) for name in NAMES}
-    models = {name: fit(present_only(results)) for name, results in grids.items()}
-    print("Absolute errors of the prediction, each grid from its own present runs\n")
-    print_table(HEADER, [row(title(grids[name]), grids[name], models[name]) for name in NAMES])
-    for name in NAMES:
-        print(
-            f"- {title(grids[name])}: present runs up to {noise_percent(grids[name]):.1f} % apart, "
-            f"{counted(invalid_count(grids[name]), 'trial')} left out: others wrote meanwhile"
-        )
-    every = [(candidates(grids[name]), models[name]) for name in NAMES]
-    print_goals("all grids together", [return_errors(*each) for each in every])
-    waited = [return_errors(throttled(trials), model) for trials, model in every]
-    print_goals("their throttled settings", waited)
-    print_others(grids, models)
-
-
-def print_others(grids: Mapping[str, Results], models: Mapping[str, Model]) -> None:
-    """Each grid from the present runs of each other."""
-    pairs = list(permutations(NAMES, 2))
-    print("\nThe same from the present runs of another grid: another memory, another burst\n")
-    others = [
-        row(f"{title(grids[other])} from {title(grids[name])}", grids[other], models[name])
-        for name, other in pairs
-    ]
-    print_table(HEADER, others)
-    errors = [return_errors(candidates(grids[other]), models[name]) for name, other in pairs]
-    print_goals("all of these together", errors)
-
-
-def print_goals(what: str, by_grid: Sequence[Sequence[float]]) -> None:
-    """Whether the time to return is as near as wanted: of all grids together, and of how many."""
-    together = [error for errors in by_grid for error in errors]
-    for at, name, allowed in (
-        (0, "median", MEDIAN_GOAL_PERCENT),
-        (1, "90th percentile", NINETIETH_GOAL_PERCENT),
-    ):
-        percent = float(cells(together)[at])
-        single = [float(cells(errors)[at]) <= allowed for errors in by_grid if errors]
-        print(
-            f"- {what}, {name} of the return's error ≤ {allowed} %: {percent:.1f} %, "
-            f"{'met' if percent <= allowed else 'missed'}; by itself in {sum(single)} of "
-            f"{len(single)}"
-        )
+    """Judge the recorded grids, and the files that were named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", metavar="FILE", nargs="*", type=Path)
+    arguments = parser.parse_args()
+    grids = {title(results): results for results in map(comparable, map(read, all_files()))}
+    print_errors("recorded grids", grids)
+    print_others(grids)
+    print_errors("the files that were named", {str(each): read(each) for each in arguments.files})
 
 
 if __name__ == "__main__":

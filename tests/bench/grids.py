@@ -2,42 +2,63 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
+import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from contracts.units import format_size
-from sysctl.protocol import MAX_MEMORY_CHANGE, invalid_reason
-from sysctl.results import CANDIDATE, PRESENT, Results, Trial, load
+from sysctl.protocol import MAX_MEMORY_CHANGE
+from sysctl.results import PRESENT, Results, Trial, load
 
 FOLDER = Path(__file__).parent / "data"
-#: By the lab's memory in MiB and the number of objects of 48 MiB. More are recorded by
-#: `record_grid.py` (`--connection-rate 25MB`, so that the host's CPUs do not decide the source's
-#: rate) as `data/grid-MEMORY-OBJECTS.json`.
-NAMES = ("4096-40", "4096-24", "2560-40", "2560-24")
-#: The grid that goals of the search are of: the one with most settings.
-WIDEST = "4096-40"
+#: Endings of compressed files: how they are unpacked and packed.
+_PACKERS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+    ".xz": (lzma.decompress, lzma.compress),
+    ".gz": (gzip.decompress, gzip.compress),
+}
 
 
-def recorded(name: str) -> Results:
-    """One of `NAMES`; trials during which others wrote too much have a `problem`.
+def all_files() -> list[Path]:
+    """Return every recorded grid, compressed or not, by name."""
+    found = FOLDER.glob("grid-*.json*")
+    return sorted(path for path in found if path.suffix in (".json", *_PACKERS))
 
-    That memory moves from trial to trial is none here, for a prediction that is told each trial's.
+
+def read(path: Path) -> Results:
+    """Return the results in a file, which may end in `.xz` or `.gz`.
+
+    Raises UsageError for results that are damaged, as `sysctl.results.load` does, OSError and
+    LZMAError for a file that is.
     """
-    results = load(FOLDER / f"grid-{name}.json")
-    return replace(results, trials=[_judged(trial) for trial in results.trials])
+    if path.suffix not in _PACKERS:
+        return load(path)
+    unpack, _ = _PACKERS[path.suffix]
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder, path.stem)
+        plain.write_bytes(unpack(path.read_bytes()))
+        return load(plain)
 
 
-def _judged(trial: Trial) -> Trial:
-    if not trial.valid:
-        return trial
-    return replace(trial, problem=invalid_reason(trial.valid, trial.setting, ()))
+def pack(plain: Path, path: Path) -> None:
+    """Make a results file into `path`, compressed as its ending says; whole or not at all."""
+    content = plain.read_bytes()
+    if path.suffix in _PACKERS:
+        _, compress = _PACKERS[path.suffix]
+        content = compress(content)
+    packed = path.with_name(f"{path.name}.part")
+    packed.write_bytes(content)
+    packed.replace(path)
+    plain.unlink()
 
 
 def comparable(results: Results) -> Results:
-    """The same; trials whose memory is not that of the grid, which is its median, have a `problem`.
+    """Return the same; trials whose memory is not the grid's median have a `problem`.
 
-    For a search, which compares the trials' times with each other: as in a sweep.
+    The trials' times are compared with each other, as in a sweep.
     """
     seen = [trial.observation.dirtyable_bytes for trial in results.trials if trial.observation]
     usual = median(seen) if seen else 0
@@ -53,24 +74,22 @@ def _of_memory(trial: Trial, usual_bytes: float) -> Trial:
 
 
 def invalid_count(results: Results) -> int:
-    """How many trials do not count."""
+    """Return how many trials do not count."""
     return sum(not trial.valid for trial in results.trials)
 
 
 def title(results: Results) -> str:
-    """`1.88 GiB, 4.00 GiB dirtyable`."""
-    gib = 2**30
-    return (
-        f"{results.context['bytes'] / gib:.2f} GiB, "
-        f"{results.context['dirtyable_bytes'] / gib:.2f} GiB dirtyable"
+    """`1.88 GiB, 4.00 GiB dirtyable`; of newer grids also `, ext4, 20 × 25 MB/s`."""
+    gib, context = 2**30, results.context
+    shown = (
+        f"{context['bytes'] / gib:.2f} GiB, {context['dirtyable_bytes'] / gib:.2f} GiB dirtyable"
     )
-
-
-def candidates(results: Results) -> list[Trial]:
-    """Every valid candidate."""
-    return [trial for trial in results.of_role(CANDIDATE) if trial.valid]
+    if "connections" not in context:
+        return shown
+    rate = context["connection_bytes_per_s"] / 1e6
+    return f"{shown}, {context['fstype']}, {context['connections']} × {rate:g} MB/s"
 
 
 def present_only(results: Results) -> Results:
-    """The same results as if the sweep had been stopped after its present runs."""
-    return Results(results.context, {}, [], results.of_role(PRESENT))
+    """Return the same results as if the sweep had been stopped after its present runs."""
+    return Results(results.context, {}, [], list(results.of_role(PRESENT)))

@@ -71,8 +71,7 @@ def test_a_device_faster_than_the_source_leaves_nothing_to_gain(tmp_path):
     assert "it is as fast as the source" in said
     tried = [trial.setting.values for trial in load(output).of_role(CANDIDATE)]
     ratios = {values.get("vm.dirty_ratio") for values in tried}
-    assert ratios <= {None, 20}, "no threshold but the present one and the kernel's default"
-    assert re.search(r"left out vm\.dirty_ratio, vm\.dirty_background_ratio: writers slept", said)
+    assert ratios == set(), "no threshold can help, so none is tried"
 
 
 def test_a_burst_far_larger_than_memory_names_the_volume_it_needs(tmp_path):

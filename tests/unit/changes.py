@@ -13,7 +13,7 @@ from sysctl.recommendation import DiskAdvice, FstabLine, KnobAdvice, MountAdvice
 from tests.unit.sweeps import sweep
 
 EVERYTHING = replace(
-    change_of(advise(sweep())),
+    change_of(advise(sweep(backgrounds=(5,)))),
     mount=MountAdvice(
         *("/data", "/dev/nvme1n1", "xfs", ("noatime",), ("relatime",), ("nosuid",), "fewer writes"),
         FstabLine(

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
-from sysctl.results import CANDIDATE, PRESENT, RECHECK, Observation, Results, TracePoint, Trial
+from sysctl.extras import PAIRS
+from sysctl.results import (
+    CANDIDATE,
+    PRESENT,
+    PRICE,
+    RECHECK,
+    Observation,
+    Results,
+    TracePoint,
+    Trial,
+)
 from sysctl.setting import Setting
 from sysctl.writeback import effective_thresholds
 from tests.unit.sweeps import CONTEXT, GIB
@@ -12,6 +23,8 @@ from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 
 MIB = 2**20
 BURST = 40 * 48 * MIB
+#: What a run takes under the present settings, unless something else is said.
+PRESENT_S = 20.0
 
 
 def ratio(dirty, background=5, mount_options=None):
@@ -54,19 +67,52 @@ class Study:
     def candidate(self, setting, return_s, **changes):
         return self.add(CANDIDATE, setting, return_s, **changes)
 
+    def price(self, setting, return_s, durable_s, **changes):
+        return self.add(PRICE, setting, return_s, durable_s=durable_s, **changes)
+
+    def block(self, times_s, **changes):
+        """A run of each setting of `times_s`; `changes` are not of the present one."""
+        pair = next(self.pairs)
+        for setting, time_s in times_s.items():
+            is_present = setting == PRESENT_SETTING
+            role, fields = (PRESENT, self.present) if is_present else (RECHECK, changes)
+            self.add(role, setting, time_s, pair, **fields)
+        return self
+
     def recheck(self, setting, return_s, present_s=None, **changes):
         """A pair for each of `return_s`, beside present runs of `present_s` (20 s each)."""
         for at, time_s in enumerate(return_s):
-            pair = next(self.pairs)
-            beside_s = present_s[at] if present_s else 20.0
-            self.add(PRESENT, PRESENT_SETTING, beside_s, pair, **self.present)
-            self.add(RECHECK, setting, time_s, pair, **changes)
+            beside_s = present_s[at] if present_s else PRESENT_S
+            self.block({PRESENT_SETTING: beside_s, setting: time_s}, **changes)
         return self
 
     def tried(self, setting, return_s, **changes):
         """A candidate that became a finalist: once in the search, then in three pairs."""
         times = [return_s * factor for factor in (1.0, 1.01, 1.005)]
         return self.candidate(setting, return_s, **changes).recheck(setting, times, **changes)
+
+    def credited(self, setting, return_s, **changes):
+        """The same, after enough pairs with and without each of its extras: it saved a fifth."""
+        base, base_s = without_an_extra(setting), return_s * 1.25
+        if base is None:
+            return self.tried(setting, return_s, **changes)
+        if base == PRESENT_SETTING:
+            base_s = PRESENT_S
+        else:
+            self.credited(base, base_s, **changes)
+        for at in range(PAIRS):
+            factor = 1 + at / 1000
+            self.block({base: base_s * factor, setting: return_s * factor}, **changes)
+        return self.tried(setting, return_s, **changes)
+
+
+def without_an_extra(setting):
+    """The setting without its last knob of the disk, or its mount options; None without any."""
+    if setting.device:
+        return replace(setting, device=setting.device[:-1])
+    if setting.mount_options is None:
+        return None
+    return replace(setting, mount_options=None, sysctls=setting.sysctls or PRESENT_SETTING.sysctls)
 
 
 def course(seen_s, source, device, freerun, end_s):

@@ -6,9 +6,13 @@ import contextlib
 
 from contracts.errors import WritewiseError
 from sysctl.budget import Budget
+from sysctl.extras import MOUNT, Extra
+from sysctl.price import Limits
+from sysctl.price_seen import Latency, PriceSeen
 from sysctl.results import Observation, Results
+from sysctl.search.edge import EdgeSearch, ladders_of
 from sysctl.search.grid import build_grid
-from sysctl.search.strategies import GRID, make_strategy
+from sysctl.search.strategies import EDGE, GRID, make_strategy
 from sysctl.setting import Setting
 from sysctl.sweep import StoppedEarly, SweepPlan, run_sweep
 from sysctl.writeback import effective_thresholds
@@ -38,6 +42,15 @@ CONTEXT = {
     "available_bytes": 4 * GIB,
     "dirtyable_bytes": 4 * GIB,
 }
+PRICE_SEEN = PriceSeen(
+    observed_s=31.5,
+    fsync=Latency(0.004, 0.3, 31),
+    read=Latency(0.001, 0.02, 31),
+    swapped_out_bytes=0,
+    refaulted_bytes=2**20,
+    direct_reclaim_stalls=0,
+    memory_pressure_share=0.002,
+)
 
 
 def by_ratio(setting, run):
@@ -63,17 +76,18 @@ class MadeUpBench:
     def apply(self, setting):
         self.applied.append(setting)
 
-    def measure(self, *, durable, stop_after_s=None):
+    def measure(self, *, durable, stop_after_s=None, observe_price=False):
         setting, run = self.applied[-1], self.applied.count(self.applied[-1])
         self.now_s += 2.0
         seconds = self.seconds(setting, run)
         if stop_after_s is not None and seconds > stop_after_s:
             self.now_s += stop_after_s
             raise StoppedEarly
+        durable = durable or observe_price
         self.now_s += 31.5 if durable else seconds
-        return Observation(
-            **{**self._observed(seconds, setting, durable), **self.changed(setting, run)}
-        )
+        price = {"price": PRICE_SEEN} if observe_price else {}
+        fields = self._observed(seconds, setting, durable)
+        return Observation(**{**fields, **price, **self.changed(setting, run)})
 
     def require_destination(self):
         if self.lost:
@@ -101,15 +115,18 @@ def sweep(
     mount_options=(),
     results=None,
     budget=None,
-    always=(),
     bench=None,
     at_most=None,
     strategy=GRID,
 ):
     """A sweep of the grid to its end, or until there are `at_most` trials (as if killed then)."""
     values = {"vm.dirty_ratio": ratios, "vm.dirty_background_ratio": backgrounds}
-    grid, left_out = build_grid(values, mount_options, PRESENT, 4 * GIB)
-    search = make_strategy(strategy, grid.candidates, CONTEXT, seed=0)
+    candidates, left_out = build_grid(values, PRESENT, 4 * GIB)
+    if strategy == EDGE:
+        search = EdgeSearch(ladders_of(PRESENT.values, 4 * GIB, Limits(), 40 * 48 * 2**20))
+    else:
+        search = make_strategy(strategy, candidates, seed=0)
+    extras = tuple(Extra(MOUNT, text, is_asked_for=True) for text in mount_options)
     results = results or Results(dict(CONTEXT), {}, left_out)
     bench = bench or MadeUpBench(seconds)
 
@@ -120,7 +137,7 @@ def sweep(
     with contextlib.suppress(KeyboardInterrupt):
         run_sweep(
             results,
-            SweepPlan(PRESENT, search, always, budget or Budget()),
+            SweepPlan(PRESENT, search, extras, budget or Budget()),
             bench,
             on_step=lambda step: None,
             on_trial=on_trial,

@@ -7,42 +7,61 @@ on. Whatever comes of it, no other exception than a WritewiseError may leave.
 from __future__ import annotations
 
 import copy
+import io
 import json
 import math
 import os
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from contracts.errors import WritewiseError
 from profiler.cli.main import main
+from profiler.report.advice import advice_document, print_advice
 from sysctl.advise import advise
-from sysctl.prediction.fit import fit
-from sysctl.results import CANDIDATE, PRESENT, RECHECK, load
+from sysctl.prediction import fit
+from sysctl.results import CANDIDATE, PRESENT, PRICE, RECHECK, load
+from tests.unit.sweeps import PRICE_SEEN
 
 RECORDED = Path(__file__).parents[1] / "bench" / "data" / "grid-2560-24.json"
 
 
 def shortened():
-    """Two present runs, three candidates and a recheck in two pairs, with a part of each course."""
+    """A sweep with every kind of trial, with a part of each course.
+
+    Two present runs, three candidates, a recheck in two pairs, a mount option and a knob of the
+    disk in pairs of their own, and two runs with a neighbour.
+    """
     document = json.loads(RECORDED.read_text())
     present, candidates = (
         [trial for trial in document["trials"] if trial["role"] == role]
         for role in (PRESENT, CANDIDATE)
     )
     fastest = min(candidates, key=lambda trial: trial["observation"]["return_s"])
+    extras = [
+        {**fastest, "setting": {**fastest["setting"], **extra}}
+        for extra in ({"mount_options": "noatime"}, {"device": {"queue/scheduler": "none"}})
+    ]
     pairs = [
         {**trial, "role": role, "pair": pair}
         for pair in (0, 1)
         for role, trial in ((PRESENT, present[0]), (RECHECK, fastest))
+    ] + [
+        {**trial, "role": RECHECK, "pair": pair} for pair in (2, 3) for trial in (fastest, *extras)
     ]
-    trials = copy.deepcopy([*present[:2], *candidates[:2], fastest, *pairs])
+    prices = [{**trial, "role": PRICE} for trial in (present[0], fastest)]
+    trials = copy.deepcopy([*present[:2], *candidates[:2], fastest, *pairs, *prices])
     for trial in trials:
         trial["observation"]["trace"] = trial["observation"]["trace"][:60]
-    return {**document, "trials": trials}
+        if trial["role"] == PRICE:
+            trial["observation"]["price"] = {**asdict(PRICE_SEEN), "ext4_data_mode": "ordered"}
+    context = {**document["context"], "max_at_risk_bytes": 2**40, "max_durable_s": 1e6}
+    return {**document, "context": context, "trials": trials}
 
 
 SHORTENED = shortened()
@@ -122,6 +141,13 @@ def predicted(results):
             assert 0 <= told.peak_dirty_bytes <= (size_bytes or model.burst_bytes) * 1.001
 
 
+def reported(results):
+    """The advice as people and programs get it."""
+    found = advise(results)
+    print_advice(found, Console(file=io.StringIO(), width=80))
+    json.dumps(advice_document(found), allow_nan=False)
+
+
 def everywhere(path):
     """The same place in every trial, where it is one of a trial."""
     if path[0] != "trials" or len(path) < 3:
@@ -131,7 +157,7 @@ def everywhere(path):
 
 def survives(document):
     """Whether it is read, predicted from and advised on, or refused with an error to act on."""
-    for use in (predicted, advise):
+    for use in (predicted, reported):
         try:
             use(loaded(document))
         except WritewiseError as error:
@@ -159,16 +185,19 @@ def test_only_errors_to_act_on_leave_a_file_with_one_value_everywhere(value):
         survives(document)
 
 
+def without_waits_for_the_device(document):
+    for trial in document["trials"]:
+        trial["observation"]["durable_s"] = None
+
+
 def without_traces(document):
     for trial in document["trials"]:
-        trial["observation"]["trace"] = []
-        trial["observation"]["durable_s"] = None
+        trial["observation"].update(trace=[], stall_share=0.5)
 
 
 def with_one_point(document):
     for trial in document["trials"]:
-        trial["observation"]["trace"] = [[0.5, 0, 0]]
-        trial["observation"]["durable_s"] = None
+        trial["observation"].update(trace=[[0.5, 0, 0]], stall_share=0.5)
 
 
 def only_invalid(document):
@@ -203,14 +232,15 @@ def without_thresholds(document):
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (without_traces, "do not show how fast the device writes"),
-        (with_one_point, "do not show how fast the device writes"),
+        (without_waits_for_the_device, "do not show how fast the device writes"),
+        (without_traces, "do not show how fast the source is"),
+        (with_one_point, "do not show how fast the source is"),
         (only_invalid, "no valid run of the present settings"),
         (with_an_unknown_knob, "swappiness=60 is no setting"),
         (with_a_huge_ratio, "a vm.dirty_ratio that is out of range"),
         (without_thresholds, "do not say which dirty threshold"),
         (in_every_run("bytes", 0), "no bytes that arrived"),
-        (in_every_run("bytes", 100), "a device of 5 B/s"),
+        (in_every_run("bytes", 100), "a source of 22 B/s"),
         (in_every_run("dirtyable_bytes", 0), "no memory that can be dirtied"),
         (in_every_run("return_s", -1.0), "is no time"),
         (in_every_run("return_s", math.nan), "NaN is no measurement"),

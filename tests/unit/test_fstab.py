@@ -55,7 +55,7 @@ def test_a_host_without_fstab_has_no_line(tmp_path) -> None:
 
 
 def test_the_line_goes_from_the_results_into_the_recommendation(tmp_path) -> None:
-    results = Study().tried(Setting((), "noatime"), 4.0).results
+    results = Study().credited(Setting((), "noatime"), 4.0).results
     own = {"source": "UUID=1", "fstype": "xfs", "options": ["nofail"], "dump": 0, "check": 2}
     results.context["fstab"] = own
     results.save(tmp_path / "results.json")

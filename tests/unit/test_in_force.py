@@ -110,7 +110,7 @@ class Disturbed(MadeUpBench):
         )
         self.disturb = lambda: system.put(path, text)
 
-    def measure(self, *, durable, stop_after_s=None):
+    def measure(self, *, durable, stop_after_s=None, observe_price=False):
         with self.checked.unchanged():
             self.disturb()
             return super().measure(durable=durable, stop_after_s=stop_after_s)

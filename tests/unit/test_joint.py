@@ -14,7 +14,7 @@ from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import by_name
 from profiler.pull.settings import TransferSettings, parse_settings
 from profiler.pull.source import Location, Plan, RemoteObject
-from profiler.space import GRID_VALUES, Space, always_tried
+from profiler.space import GRID_VALUES, Space
 from profiler.tune.joint import TrialWorkers, combinations, present_transfer, swept_values
 from sysctl.advise import advise
 from sysctl.advised_change import change_of
@@ -23,10 +23,9 @@ from sysctl.budget import Budget
 from sysctl.explain import KEEP, SET
 from sysctl.knobs.transfer import TRANSFER_KNOBS, transfer_problems
 from sysctl.recommendation_file import from_json
-from sysctl.results import CANDIDATE, Results, TracePoint, load
+from sysctl.results import CANDIDATE, RECHECK, Results, TracePoint, load
 from sysctl.search.grid import Grid, build_grid
-from sysctl.search.staged import StagedSearch
-from sysctl.search.strategies import NAMES, make_strategy
+from sysctl.search.strategies import EDGE, NAMES, make_strategy
 from sysctl.setting import Setting
 from sysctl.sweep import SweepPlan, run_sweep
 from sysctl.writeback import effective_thresholds
@@ -70,9 +69,9 @@ def pull_of(*sizes):
 
 def joint_sweep(seconds, strategy="grid", results=None, at_most=None, present=JOINT):
     """A joint sweep to its end, or of `at_most` trials more."""
-    grid, left_out = build_grid(VALUES, (), present, 4 * GIB, transfers=TRANSFERS)
-    candidates = tuple(s for s in grid.candidates if s != present)
-    core = make_strategy(strategy, candidates, CONTEXT, seed=1)
+    grid, left_out = build_grid(VALUES, present, 4 * GIB, TRANSFERS)
+    candidates = tuple(setting for setting in grid if setting != present)
+    search = make_strategy(strategy, candidates, seed=1)
     context = {**CONTEXT, "transfer_settings": asdict(BASE)}
     found = results or Results(context, {}, left_out)
     bench = MadeUpBench(seconds, at_thresholds)
@@ -81,7 +80,7 @@ def joint_sweep(seconds, strategy="grid", results=None, at_most=None, present=JO
         if at_most is not None and len(found.trials) >= at_most:
             raise KeyboardInterrupt
 
-    plan = SweepPlan(present, StagedSearch(core), (), Budget())
+    plan = SweepPlan(present, search)
     with contextlib.suppress(KeyboardInterrupt):
         run_sweep(found, plan, bench, on_step=lambda step: None, on_trial=on_trial)
     return found
@@ -105,8 +104,10 @@ def test_both_halves_are_recommended_each_value_with_its_reason():
     assert (reasons["io_chunksize"].value, reasons["io_chunksize"].before) == ("1MiB", "256KiB")
     assert {"vm.dirty_ratio", "max_concurrency"} <= set(reasons)
     assert all(reason.why for reason in recommendation.reasons)
-    [note] = [note for note in recommendation.notes if "alone" in note]
-    assert "its transfer settings alone 7.5" in note and "write-back settings alone 5.0" in note
+    host, pull = replace(best, transfer=JOINT.transfer), replace(best, sysctls=PRESENT.sysctls)
+    for half, took in ((host, "50.1%"), (pull, "75.0%")):
+        [note] = [note for note in recommendation.notes if str(half) in note]
+        assert f"took {took}" in note and "not as fast" in note
 
 
 def test_a_half_that_does_nothing_is_left_out():
@@ -117,30 +118,30 @@ def test_a_half_that_does_nothing_is_left_out():
     assert {r.action for r in recommendation.reasons if r.name.startswith("vm.")} == {KEEP}
 
 
-@pytest.mark.parametrize("strategy", [name for name in NAMES if name not in ("model", "grid")])
-def test_the_halves_of_the_best_are_tried_whatever_searches(strategy):
+@pytest.mark.parametrize("strategy", [name for name in NAMES if name != EDGE])
+def test_the_halves_of_the_fastest_are_measured_in_pairs_whatever_searches(strategy):
+    """Also those that the search did not try."""
     results = joint_sweep(joint_s, strategy)
-    tried = [trial.setting for trial in results.of_role(CANDIDATE)]
+    rechecked = {trial.setting for trial in results.of_role(RECHECK)}
     best = min((t for t in results.of_role(CANDIDATE) if t.valid), key=lambda t: t.valid.return_s)
     thresholds, pull = best.setting.sysctls, best.setting.transfer
-    assert replace(best.setting, transfer=JOINT.transfer) in tried or pull == JOINT.transfer
-    assert replace(best.setting, sysctls=PRESENT.sysctls) in tried or thresholds == PRESENT.sysctls
-    assert len(tried) == len(set(tried))
+    assert best.setting in rechecked
+    assert thresholds != PRESENT.sysctls and pull != JOINT.transfer
+    assert replace(best.setting, transfer=JOINT.transfer) in rechecked
+    assert replace(best.setting, sysctls=PRESENT.sysctls) in rechecked
 
 
-def test_the_halves_are_tried_once_a_best_has_lasted_so_that_a_budget_leaves_time_for_them():
+def test_where_a_budget_is_too_small_for_the_halves_the_best_alone_is_measured_in_pairs():
     best = replace(JOINT, sysctls=(("vm.dirty_ratio", 80), ("vm.dirty_background_ratio", 10)))
     best = replace(best, transfer=TRANSFERS[3])
-    others = [replace(best, transfer=transfer) for transfer in TRANSFERS[1:3]]
-    others += [replace(JOINT, transfer=transfer) for transfer in TRANSFERS[1:3]]
-    core = Grid((best, *others))
-    results = Results(dict(CONTEXT), {})
-    bench = MadeUpBench(lambda tried, run: 4.0 if tried == best else 5.9)
-    plan = SweepPlan(JOINT, StagedSearch(core), (), Budget())
-    run_sweep(results, plan, bench, on_step=lambda step: None, on_trial=lambda trial: None)
-    order = [trial.setting for trial in results.of_role(CANDIDATE)]
-    halves = [replace(best, sysctls=JOINT.sysctls), replace(best, transfer=JOINT.transfer)]
-    assert order == [best, *others[:3], *halves, others[3]]
+    bench = MadeUpBench(lambda tried, run: 4.0 if tried == best else 9.0)
+    for trials, measured in ((11, 3), (10, 2), (7, 1)):
+        results, plan = Results(dict(CONTEXT), {}), SweepPlan(JOINT, Grid((best,)))
+        plan = replace(plan, budget=Budget(trials=trials))
+        run_sweep(results, plan, bench, on_step=lambda step: None, on_trial=lambda trial: None)
+        rechecked = list(dict.fromkeys(trial.setting for trial in results.of_role(RECHECK)))
+        assert len(rechecked) == measured and best in rechecked
+        assert len(results.trials) <= trials
 
 
 def test_a_joint_sweep_is_resumed_from_its_file_at_any_trial(tmp_path):
@@ -193,7 +194,7 @@ def test_a_pull_that_brings_less_is_no_disk_that_is_slower(setting, is_suspect):
 
     bench = MadeUpBench(lambda tried, run: 9.0, course)
     results = Results(dict(CONTEXT), {})
-    plan = SweepPlan(JOINT, Grid((slow,)), (), Budget())
+    plan = SweepPlan(JOINT, Grid((slow,)))
     run_sweep(results, plan, bench, on_step=lambda step: None, on_trial=lambda trial: None)
     problems = [trial.problem for trial in results.of_role(CANDIDATE)]
     assert any("out of credits" in problem for problem in problems) == is_suspect
@@ -225,20 +226,13 @@ def test_what_takes_memory_from_the_page_cache_is_left_out_with_its_reason():
     assert present_transfer(heavy_base) in combinations(heavy_base, pull_of(GIB), 1, GIB)[0]
 
 
-def test_the_joint_space_searches_both_and_is_not_the_models():
+def test_the_joint_space_searches_both_by_time():
     space = Space(transfer=True)
     assert space.strategy_name in ("bayes", "random") and space.swept_values == GRID_VALUES
     assert Space(transfer=True, vm=False).swept_values == {}
-    assert not Space(transfer=True, vm=False).has_variations
     assert "transfer" in space.to_json() and "transfer" not in Space().to_json()
-    with pytest.raises(UsageError, match="write-back settings alone"):
-        Space(transfer=True, strategy="model")
-
-
-def test_the_kernels_default_is_tried_with_the_present_pull():
-    present = replace(JOINT, sysctls=(("vm.dirty_ratio", 40), ("vm.dirty_background_ratio", 10)))
-    [setting] = always_tried(Space(transfer=True), present)
-    assert setting.transfer == JOINT.transfer
+    with pytest.raises(UsageError, match="does not try settings of the pull"):
+        Space(transfer=True, strategy=EDGE)
 
 
 def test_results_without_transfer_settings_have_no_word_of_them(tmp_path: Path):

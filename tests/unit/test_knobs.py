@@ -19,6 +19,7 @@ from sysctl.host.system import HostError, System
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
 from sysctl.knobs.mount import find, wide_texts
 from sysctl.knobs.vm import BY_NAME, KNOBS
+from sysctl.price import Limits
 from sysctl.results import load
 from sysctl.search.strategies import NAMES
 from sysctl.setting import Setting
@@ -238,9 +239,13 @@ def test_a_sweep_leaves_out_what_a_device_made_of_others_lacks(tmp_path, asked_f
     present = asked_for.present(read_writeback(system))
     values = {"vm.dirty_ratio": (40,), "vm.dirty_background_ratio": (5,)}
     asked_for = dataclasses.replace(asked_for, values=values, strategy="grid")
-    _, left_out = make_search(asked_for, Place(host, "/data", mount, disk), present, {})
+    place = Place(host, "/data", mount, disk)
+    _, extras, left_out = make_search(
+        asked_for, place, present, Limits(), {"dirtyable_bytes": 2**30}
+    )
     reasons = {item.what.partition("=")[0]: item.why for item in left_out}
     assert reasons["queue/nr_requests"] == NO_QUEUE
+    assert "queue/nr_requests" not in {extra.name for extra in extras}
 
 
 def test_a_scheduler_that_is_not_offered_is_never_written(tmp_path):

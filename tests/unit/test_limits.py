@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 import pytest
 
@@ -15,17 +14,12 @@ from profiler.cli import sweep as sweep_command
 from profiler.cli.limit_arguments import limits_from
 from sysctl.advise import advise
 from sysctl.cases import Case
-from sysctl.choice import finalists
 from sysctl.price import Limits, limits_of, model_of, price_of
-from sysctl.protocol import stop_after_s
-from sysctl.results import CANDIDATE, RECHECK, Results, Trial, load
-from sysctl.search.grid import Grid, build_grid
-from sysctl.search.model import MAX_TRIALS, ModelSearch
-from sysctl.search.staged import MOUNT, StagedSearch, Variation
-from tests.unit import predictions
+from sysctl.results import CANDIDATE, RECHECK, Results, load
+from sysctl.search.finalists import near_the_fastest
+from sysctl.sweep import SweepPlan, next_step
 from tests.unit.studies import MIB, Study, course, ratio
-from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench, sweep
-from tests.unit.sweeps import PRESENT as PRESENT_SETTING
+from tests.unit.sweeps import CONTEXT, GIB, PRESENT, MadeUpBench, sweep
 
 #: Peaks of the made-up bench, by ratio; its times are those of `sweeps.by_ratio`.
 PEAKS = {20: 700 * MIB, 40: 900 * MIB, 60: 1300 * MIB, 80: 1700 * MIB}
@@ -35,14 +29,14 @@ def context(at_risk=None, durable_s=None):
     return {**CONTEXT, "max_at_risk_bytes": at_risk, "max_durable_s": durable_s}
 
 
-def swept(at_risk, peaks=PEAKS):
+def swept(at_risk, peaks=PEAKS, **options):
     """A sweep of the grid with that limit; a setting is as dirty as its ratio says."""
 
     def changed(setting, run):
         return {"peak_dirty_bytes": peaks[setting.values["vm.dirty_ratio"]] + run * MIB}
 
     results = Results(context(at_risk), {})
-    return sweep(results=results, bench=MadeUpBench(changed=changed))
+    return sweep(results=results, bench=MadeUpBench(changed=changed), **options)
 
 
 def test_the_finalists_of_a_sweep_are_within_its_limits():
@@ -53,7 +47,7 @@ def test_the_finalists_of_a_sweep_are_within_its_limits():
     assert recommendation.best.setting.values["vm.dirty_ratio"] == 40
     assert recommendation.price.at_risk_bytes <= GIB
     assert recommendation.limits == Limits(GIB)
-    (note,) = recommendation.notes
+    *_, note = recommendation.notes
     assert note.startswith("Beyond your limits: dirty_ratio=80 dirty_background_ratio=")
     assert "of the present time in one run: 1.66 GiB at risk, more than 1.00 GiB." in note
 
@@ -62,23 +56,42 @@ def test_without_limits_the_same_sweep_ends_elsewhere():
     assert advise(swept(None)).best.setting.values["vm.dirty_ratio"] == 80
 
 
+class OneMore:
+    """A strategy that has one more candidate."""
+
+    def next_setting(self, results):
+        return ratio(70)
+
+    def remaining(self, results):
+        return 1
+
+
+def stops_after_s(study):
+    """How long the next candidate may take."""
+    step = next_step(study.results, SweepPlan(PRESENT, OneMore()))
+    assert (step.role, step.setting) == (CANDIDATE, ratio(70))
+    return step.stop_after_s
+
+
 def test_what_lies_beyond_the_limits_does_not_stop_those_within():
-    study = Study(context=context(GIB)).candidate(ratio(80), 4.0, peak_dirty_bytes=2 * GIB)
-    assert stop_after_s(study.results) == pytest.approx(1.5 * 20.0)
+    study = Study(context=context(GIB)).price(PRESENT, 20.0, 31.0)
+    study.candidate(ratio(80), 4.0, peak_dirty_bytes=2 * GIB)
+    assert stops_after_s(study) == pytest.approx(1.5 * 20.0)
     study.candidate(ratio(40), 9.0, peak_dirty_bytes=GIB // 2)
-    assert stop_after_s(study.results) == pytest.approx(1.5 * 9.0)
+    assert stops_after_s(study) == pytest.approx(1.5 * 9.0)
     study.results.context = dict(CONTEXT)
-    assert stop_after_s(study.results) == pytest.approx(1.5 * 4.0)
+    assert stops_after_s(study) == pytest.approx(1.5 * 4.0)
 
 
-def test_beside_one_at_the_edge_of_a_limit_one_with_room_is_measured_again():
-    study = Study(context=context(GIB))
+@pytest.mark.parametrize(
+    ("at_risk", "found"), [(GIB, (ratio(40), ratio(30))), (GIB * 11 // 10, (ratio(40),))]
+)
+def test_next_to_one_at_the_edge_of_a_limit_one_with_room_is_measured_again(at_risk, found):
+    study = Study(context=context(at_risk))
     study.candidate(ratio(30), 9.0, peak_dirty_bytes=GIB * 8 // 10)
     study.candidate(ratio(40), 6.0, peak_dirty_bytes=GIB * 99 // 100)
     study.candidate(ratio(60), 4.0, peak_dirty_bytes=GIB * 12 // 10)
-    assert finalists(study.results) == [ratio(30), ratio(40)]
-    study.results.context = context(GIB * 11 // 10)
-    assert finalists(study.results) == [ratio(40)]
+    assert near_the_fastest(study.results) == found
 
 
 def test_where_only_settings_beyond_the_limits_are_faster_that_is_the_reason():
@@ -127,7 +140,7 @@ def test_one_that_was_measured_is_not():
 @pytest.mark.parametrize(("limit_s", "is_within"), [(40.0, True), (25.0, False)])
 def test_the_prediction_decides_who_is_within_a_limit(limit_s, is_within):
     results = predictable(limit_s).candidate(ratio(80), 4.0).results
-    assert finalists(results) == ([ratio(80)] if is_within else [])
+    assert near_the_fastest(results) == ((ratio(80),) if is_within else ())
     recommendation = advise(predictable(limit_s).tried(ratio(80), 4.0).results)
     assert (recommendation.best is not None) is is_within
     if not is_within:
@@ -137,7 +150,7 @@ def test_the_prediction_decides_who_is_within_a_limit(limit_s, is_within):
 def test_where_nothing_can_be_predicted_a_candidate_is_measured_again_all_the_same():
     study = Study(context=context(None, 25.0)).candidate(ratio(80), 4.0)
     assert model_of(study.results) is None
-    assert finalists(study.results) == [ratio(80)]
+    assert near_the_fastest(study.results) == (ratio(80),)
 
 
 def test_a_prediction_makes_no_setting_cheaper_than_another():
@@ -145,54 +158,27 @@ def test_a_prediction_makes_no_setting_cheaper_than_another():
     assert advise(study.results).best.setting == ratio(60), "31 s are predicted of the other"
 
 
-# --- the model's search ---------------------------------------------------------------------------
-
-RATIOS = {
-    "vm.dirty_ratio": (10, 20, 25, 30, 35, 40, 50, 60, 70, 80),
-    "vm.dirty_background_ratio": (1, 5, 10, 20),
-}
-CANDIDATES = build_grid(RATIOS, (), PRESENT_SETTING, 4 * GIB)[0].candidates
-
-
-def searched(limits, dirtier=1.0):
-    """The candidates that the model's search tries; each is `dirtier` than the model says."""
-    known = {**context(limits.max_at_risk_bytes, limits.max_durable_s), "workers": 2}
-    strategy, done = ModelSearch(CANDIDATES, known), list(predictions.results().trials)
-    while (chosen := strategy.next_setting(done)) is not None:
-        seen = predictions.observed(chosen)
-        seen = replace(seen, peak_dirty_bytes=round(seen.peak_dirty_bytes * dirtier))
-        done.append(Trial(CANDIDATE, chosen, "", seen))
-    return [trial for trial in done if trial.role == CANDIDATE]
+def test_a_time_to_durable_that_was_watched_for_the_price_decides_over_the_prediction():
+    study = predictable(40.0).tried(ratio(80), 4.0)
+    assert advise(study.results).best.setting == ratio(80)
+    recommendation = advise(study.price(ratio(80), 4.0, durable_s=45.0).results)
+    assert recommendation.case is Case.NOT_WITHIN_LIMITS
+    assert "durable after 45.0 s, later than 40.0 s" in recommendation.verdict
 
 
-@pytest.mark.parametrize("at_risk_bytes", [GIB, 1200 * MIB, 1500 * MIB])
-@pytest.mark.parametrize("dirtier", [0.95, 1.0, 1.07])
-def test_the_models_search_finds_the_best_within_the_limits(at_risk_bytes, dirtier):
-    tried = searched(Limits(at_risk_bytes), dirtier)
-    within = [t.valid for t in tried if t.valid.peak_dirty_bytes <= at_risk_bytes]
-    every = [predictions.observed(each) for each in CANDIDATES]
-    best_s = min(e.return_s for e in every if e.peak_dirty_bytes * dirtier <= at_risk_bytes)
-    assert len(tried) <= MAX_TRIALS
-    assert min(seen.return_s for seen in within) <= 1.1 * best_s
+def test_what_a_setting_left_at_risk_while_it_was_watched_for_its_price_counts_too():
+    study = Study(context=context(GIB)).tried(ratio(80), 4.0, peak_dirty_bytes=GIB // 2)
+    study.price(ratio(80), 4.0, 31.0, peak_dirty_bytes=2 * GIB)
+    recommendation = advise(study.results)
+    assert recommendation.case is Case.NOT_WITHIN_LIMITS
+    assert "2.00 GiB at risk, more than 1.00 GiB" in recommendation.verdict
 
 
-def test_a_search_with_limits_that_nothing_keeps_tries_the_cheapest_alone():
-    (only,) = {trial.setting.values["vm.dirty_ratio"] for trial in searched(Limits(MIB))}
-    assert only == 10
-
-
-def test_other_knobs_are_varied_around_the_fastest_within_the_limits():
-    study = Study(context=context(GIB)).candidate(ratio(80), 4.0, peak_dirty_bytes=2 * GIB)
-    study.candidate(ratio(40), 9.0, peak_dirty_bytes=GIB // 2)
-    noatime = Variation(MOUNT, "noatime")
-    for known, base in ((study.results.context, ratio(40)), (dict(CONTEXT), ratio(80))):
-        search = StagedSearch(Grid(()), (), (noatime,), context=known)
-        assert search.next_setting(study.results.trials) == noatime.of(base)
-
-
-def test_a_limit_that_everything_keeps_changes_nothing():
-    free = [trial.setting for trial in searched(Limits())]
-    assert [trial.setting for trial in searched(Limits(100 * GIB, 1000.0))] == free
+def test_extras_are_compared_under_the_setting_that_the_limits_allow():
+    for at_risk, dirty in ((GIB, 40), (None, 80)):
+        tried = [t.setting for t in swept(at_risk, mount_options=("noatime",)).of_role(RECHECK)]
+        with_extra = [each for each in tried if each.mount_options == "noatime"]
+        assert {each.values["vm.dirty_ratio"] for each in with_extra} == {dirty}
 
 
 # --- the file and the flags -----------------------------------------------------------------------

@@ -9,7 +9,7 @@ from sysctl.cases import Case
 from sysctl.price import Limits
 from sysctl.results import Trial
 from tests.unit.studies import Study, ratio
-from tests.unit.sweeps import GIB
+from tests.unit.sweeps import GIB, PRESENT
 
 BETTER = ratio(60)
 
@@ -18,13 +18,13 @@ def test_present_runs_that_differ_much_are_noise_without_a_finalist_too():
     study = Study(present_s=(20.0, 30.0)).candidate(BETTER, 18.0).candidate(ratio(40), 19.0)
     recommendation = advise(study.results)
     assert recommendation.case is Case.NOISE
-    assert "two runs of the present settings differ by 50%" in recommendation.verdict
+    assert "the same settings scatter by 29% (standard deviation)" in recommendation.verdict
 
 
 def test_pairs_that_contradict_each_other_are_said_to():
-    study = Study().candidate(BETTER, 10.0).recheck(BETTER, [2.0, 30.0])
+    study = Study().candidate(BETTER, 10.0).recheck(BETTER, [2.0, 300.0])
     verdict = advise(study.results).verdict
-    assert "from 0% to more than 1,000% of the present time, so much do the pairs" in verdict
+    assert "from 2% to more than 1,000% of the present time, so much do the pairs" in verdict
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,13 @@ def test_present_settings_beyond_the_limits_are_no_answer_to_them():
         "105% of the present time."
     )
     assert recommendation.notes == ()
+
+
+def test_where_every_present_run_outside_of_the_pairs_is_invalid_those_of_the_pairs_are_taken():
+    study = Study(present_s=()).add("present", PRESENT, 0.0, problem="made up")
+    study.recheck(ratio(10), [21.0, 21.0], peak_dirty_bytes=GIB // 2)
+    verdict = advise(study.results, Limits(max_at_risk_bytes=GIB * 3 // 4)).verdict
+    assert verdict.endswith("it took 21.0 s (2 runs), 105% of the present time.")
 
 
 def test_and_where_nothing_measured_keeps_them_that_is_said():

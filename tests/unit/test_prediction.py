@@ -1,4 +1,4 @@
-"""The prediction: simulation against measured figures, the fit, what is extrapolated, the CLI."""
+"""The prediction: the line against measured figures, the fit, what is extrapolated, the CLI."""
 
 from __future__ import annotations
 
@@ -12,39 +12,61 @@ from hypothesis import strategies as st
 
 from contracts.errors import UsageError
 from profiler.cli.main import main
-from sysctl.prediction import simulation
-from sysctl.prediction.fit import fit
-from sysctl.prediction.model import Model
-from sysctl.prediction.simulation import Burst, simulate
-from sysctl.results import PRESENT, Results, Trial
-from sysctl.writeback import Thresholds
-from tests.unit.predictions import BURST, DEVICE, MB, observed, results, setting, true_course
+from sysctl.prediction import IN_TIME, Model, fit
+from sysctl.results import CANDIDATE, PRESENT, Results, TracePoint, Trial
+from tests.unit.predictions import (
+    BURST,
+    DEVICE,
+    MB,
+    SOURCE,
+    START_S,
+    observed,
+    results,
+    setting,
+    true_course,
+)
 from tests.unit.sweeps import CONTEXT, GIB
 
 MIB = 2**20
+AMPLE = 2**62
 
 
-def burst(size_bytes, rate=500 * MB, **others):
-    return Burst(size_bytes, 0.0, rate, rate, **others)
+def model(size_bytes, memory=AMPLE, source=500 * MB, device=DEVICE, present=None):
+    """A pull on a host of these rates; far more memory than it needs by default."""
+    return Model(
+        present=present or setting(20, 10).values,
+        burst_bytes=size_bytes,
+        dirtyable_bytes=memory,
+        source_bytes_per_s=source,
+        device_bytes_per_s=device,
+        seen_bytes=size_bytes,
+    )
+
+
+def in_bytes(background, dirty):
+    """Thresholds as sysctls."""
+    return {"vm.dirty_bytes": int(dirty), "vm.dirty_background_bytes": int(background)}
 
 
 def test_a_burst_below_freerun_takes_the_time_of_its_source():
-    course = simulate(burst(1000 * MB), Thresholds(400 * MB, 2000 * MB), DEVICE)
-    assert course.return_s == pytest.approx(2.0)
-    assert course.flush_start_s == pytest.approx(0.8, abs=0.02)
-    assert course.held_bytes == pytest.approx((1000 - 1.2 * 65) * MB, rel=0.01)
-    assert course.throttled_s == 0
+    told = model(1000 * MB).predict(in_bytes(400 * MB, 2000 * MB))
+    assert told.return_s == pytest.approx(2.0)
+    assert told.durable_s == pytest.approx(0.8 + 1000 / 65)
+    assert told.peak_dirty_bytes == pytest.approx((1000 - 1.2 * 65) * MB)
 
 
 def test_nothing_is_written_below_background():
-    course = simulate(burst(300 * MB), Thresholds(400 * MB, 2000 * MB), DEVICE)
-    assert (course.flush_start_s, course.held_bytes) == (None, pytest.approx(300 * MB))
+    told = model(300 * MB).predict(in_bytes(400 * MB, 2000 * MB))
+    assert told.return_s == pytest.approx(0.6)
+    assert told.durable_s == pytest.approx(0.6 + 300 / 65), "the wait for the device begins it"
+    assert told.peak_dirty_bytes == 300 * MB
 
 
 def test_a_source_slower_than_the_device_is_never_throttled():
-    course = simulate(burst(1000 * MB, rate=50 * MB), Thresholds(10 * MB, 20 * MB), DEVICE)
-    assert course.return_s == pytest.approx(20.0)
-    assert course.peak_bytes < 12 * MB
+    told = model(1000 * MB, source=50 * MB).predict(in_bytes(10 * MB, 20 * MB))
+    assert told.return_s == pytest.approx(20.0)
+    assert told.durable_s == pytest.approx(20.0)
+    assert told.peak_dirty_bytes == 10 * MB
 
 
 @pytest.mark.parametrize(
@@ -52,30 +74,32 @@ def test_a_source_slower_than_the_device_is_never_throttled():
 )
 def test_throttled_bursts_return_as_they_were_measured(dirty, background, measured_s):
     """1,500 MiB by one writer, 60 MiB/s, 236 MiB per cent: measured on Linux 6.18 with XFS."""
-    thresholds = Thresholds(background * 236 * MIB, dirty * 236 * MIB)
-    course = simulate(burst(1500 * MIB, rate=2600 * MB), thresholds, 60 * MIB)
-    assert course.return_s == pytest.approx(measured_s, rel=0.12)
+    known = model(1500 * MIB, memory=23_600 * MIB, source=2600 * MB, device=60 * MIB)
+    told = known.predict(setting(dirty, background).values)
+    assert told.return_s == pytest.approx(measured_s, rel=0.08)
 
 
-def test_the_plateau_is_between_freerun_and_the_limit():
-    thresholds = Thresholds(400 * MB, 800 * MB)
-    course = simulate(burst(4000 * MB), thresholds, DEVICE)
-    assert thresholds.freerun_bytes < course.held_bytes < thresholds.dirty_bytes
-    assert course.return_s == pytest.approx((4000 * MB - course.held_bytes) / DEVICE, rel=0.03)
+def test_while_writers_are_throttled_dirty_bytes_stay_at_the_set_point():
+    """Half way from freerun, 600 MB, to the limit, 800 MB; by hand."""
+    told = model(4000 * MB).predict(in_bytes(400 * MB, 800 * MB))
+    assert told.return_s == pytest.approx(0.8 + (4000 - 700) / 65)
+    assert 700 * MB < told.peak_dirty_bytes < 800 * MB
+
+
+def test_a_background_threshold_that_is_not_below_the_other_counts_as_half_of_it():
+    known = model(4000 * MB)
+    swapped = known.predict(in_bytes(800 * MB, 800 * MB))
+    assert swapped == known.predict(in_bytes(400 * MB, 800 * MB))
 
 
 def test_old_pages_are_written_below_background_too():
-    slow, thresholds = burst(4000 * MB, rate=80 * MB), Thresholds(10**12, 2 * 10**12)
-    assert simulate(slow, thresholds, DEVICE).flush_start_s is None
-    course = simulate(slow, thresholds, DEVICE, 30.0)
-    assert course.flush_start_s == pytest.approx(30.0, abs=0.02)
-    assert course.peak_bytes == pytest.approx((2400 + 20 * 15) * MB, rel=0.01)
-
-
-def test_days_of_pulling_are_predicted_in_a_moment():
-    course = simulate(burst(10 * 2**40), Thresholds(2**37, 2**38), DEVICE)
-    written_s = (10 * 2**40 - course.held_bytes) / DEVICE
-    assert course.return_s == pytest.approx(course.flush_start_s + written_s, rel=1e-6)
+    """By default they are written after 32.5 s: 30 s, and half of a period of 5 s."""
+    slow, ample = model(4000 * MB, source=80 * MB), in_bytes(10**12, 2 * 10**12)
+    assert slow.predict(ample).durable_s == pytest.approx(32.5 + 4000 / 65)
+    never = {**ample, "vm.dirty_writeback_centisecs": 0}
+    assert slow.predict(never).durable_s == pytest.approx(50 + 4000 / 65)
+    assert slow.predict(never).peak_dirty_bytes == 4000 * MB
+    assert slow.predict(ample).peak_dirty_bytes == pytest.approx(4000 * MB - 17.5 * DEVICE)
 
 
 def any_number(least, most):
@@ -84,177 +108,196 @@ def any_number(least, most):
     return spread.map(lambda exponent: min(max(math.exp(exponent), least), most))
 
 
-sizes, rates = any_number(1, 2**63), any_number(1, 10**15)
-thresholds_of_all_sizes = st.one_of(
-    st.builds(Thresholds, sizes.map(int), sizes.map(int)),
-    st.builds(lambda dirty: Thresholds(dirty - 1, dirty), sizes.map(int)),
-    st.builds(Thresholds, st.just(0), st.integers(0, 4096)),
-)
-#: Far beyond what any command asks for, in every combination.
-anything = {
-    "size": sizes,
-    "source": rates,
-    "flushed_part": st.floats(0.01, 1.0),
-    "device": rates,
-    "at": thresholds_of_all_sizes,
-    "tail": st.one_of(st.just(0.0), sizes),
-    "writers": st.integers(1, 10**6),
-    "part": st.floats(1e-6, 1.0),
-    "age_s": st.one_of(st.just(math.inf), st.floats(0, 1e9)),
-}
-
-
-@settings(deadline=None)
-@given(**anything)
-def test_whatever_is_simulated_ends_and_stays_within_what_is_possible(
-    size, source, flushed_part, device, at, tail, writers, part, age_s
-):
-    flushed = source * flushed_part
-    whole = Burst(size, 0.0, source, flushed, tail, writers, part)
-    course = simulate(whole, at, device, age_s)
-    free_s = (size + min(tail, size)) / flushed
-    assert size / source * 0.999 <= course.return_s <= (free_s + size / device) * 1.001 + 0.02
-    assert math.isfinite(course.return_s)
-    assert course.return_s > 0
-    assert 0 <= course.held_bytes <= course.peak_bytes
-    assert course.peak_bytes <= min(size, max(1, at.dirty_bytes)) * (1 + 1e-9) + size * 1e-15
-
-
-@settings(deadline=None)
-@given(**anything)
-def test_whatever_is_simulated_takes_a_bounded_number_of_steps(
-    size, source, flushed_part, device, at, tail, writers, part, age_s
-):
-    """14,000 of 1.5 µs each: counted, as a clock would measure what else the host does."""
-    steps = 0
-
-    class Counting(simulation._Run):
-        def _advance(self, step_s, rate):
-            nonlocal steps
-            steps += 1
-            super()._advance(step_s, rate)
-
-    whole = Burst(size, 0.0, source, source * flushed_part, tail, writers, part)
-    Counting(whole, at, device, age_s).course()
-    assert 0 < steps <= 14_003
-
-
-@settings(deadline=None)
-@given(size=sizes, source=rates, device=rates, at=thresholds_of_all_sizes)
-def test_a_burst_takes_as_long_as_the_slower_of_source_and_device(size, source, device, at):
-    """But for what is held at the end, and for what the device had not begun to write."""
-    course = simulate(burst(size, rate=source), at, device)
-    held = min(size, max(1, at.dirty_bytes))
-    slowest = max(size / source, (size - held) / device)
-    unflushed_s = min(size, at.background_bytes, held) / source
-    assert slowest * 0.999 <= course.return_s
-    assert course.return_s <= max(size / source, size / device) * 1.001 + unflushed_s + 0.02
+sizes, rates = any_number(1, 2**62).map(int), any_number(1e3, 1e12)
 
 
 @settings(deadline=None)
 @given(
-    size=any_number(MB, 2**50),
+    size=sizes,
+    memory=sizes,
+    source=rates,
+    device=rates,
+    dirty=sizes,
+    background=sizes,
+    age=st.integers(0, 10**6),
+)
+def test_whatever_is_predicted_is_within_what_is_possible(
+    size, memory, source, device, dirty, background, age
+):
+    values = {**in_bytes(background, dirty), "vm.dirty_expire_centisecs": age}
+    told = model(size, memory, source, device).predict(values)
+    exact = 1 + 1e-9
+    assert size / source <= told.return_s <= told.durable_s * exact
+    assert told.durable_s <= (size / source + size / device) * exact
+    assert size / device <= told.durable_s * exact
+    assert 0 <= told.peak_dirty_bytes <= min(size, dirty, memory) * exact + 1
+
+
+@settings(deadline=None)
+@given(
+    size=any_number(MB, 2**50).map(int),
     source=any_number(10 * MB, 10**10),
     device=any_number(10 * MB, 10**10),
-    dirty=any_number(MB, 2**46),
+    memory=any_number(MB, 2**46).map(int),
+    dirty=st.integers(2, 100),
     part=st.floats(0.0, 0.95),
     more=st.floats(1.0, 100.0),
 )
 def test_more_data_takes_longer_and_a_faster_device_or_more_memory_does_not(
-    size, source, device, dirty, part, more
+    size, source, device, memory, dirty, part, more
 ):
-    """But for where in a control interval of 0.2 s it ends."""
+    def return_s(size=size, device=device, memory=memory):
+        at = setting(dirty, int(dirty * part)).values
+        return model(size, memory, source, device).predict(at).return_s
 
-    def return_s(size=size, device=device, dirty=dirty):
-        at = Thresholds(int(dirty * part), int(dirty))
-        return simulate(burst(size, rate=source), at, device).return_s
-
-    least_s = return_s() * 0.98 - 0.2
-    assert return_s(size=size * more) >= least_s
+    least_s = return_s() * (1 - 1e-6)
+    assert return_s(size=int(size * more)) >= least_s
     assert return_s(device=device / more) >= least_s
-    assert return_s(dirty=dirty / more) >= least_s
+    assert return_s(memory=int(memory / more)) >= least_s
 
 
 def test_the_fit_finds_the_rates_of_a_made_up_host():
-    model = fit(results())
-    assert model.source_bytes_per_s == pytest.approx(BURST.source_bytes_per_s, rel=0.02)
-    assert model.flushed_bytes_per_s == pytest.approx(BURST.flushed_bytes_per_s, rel=0.05)
-    assert model.device_bytes_per_s == pytest.approx(DEVICE, rel=0.02)
-    assert model.burst.start_s == pytest.approx(BURST.start_s, abs=0.02)
-    assert model.burst.writers == 2
-    assert model.burst.tail_bytes == pytest.approx(25 * MB)
+    known = fit(results())
+    assert known.source_bytes_per_s == pytest.approx(SOURCE, rel=0.01)
+    assert known.device_bytes_per_s == pytest.approx(DEVICE, rel=0.01)
+    assert known.burst_bytes == BURST
 
 
-def test_the_fit_has_the_writers_that_were_seen():
-    made = results()
-    for trial in made.trials:
-        object.__setattr__(trial, "observation", replace(trial.observation, writers=20))
-    burst = fit(made).burst
-    assert burst.writers == 20
-    assert burst.tail_bytes == pytest.approx(25 * MB)  # what the workers' last objects are
+def of_trials(*runs, role=PRESENT):
+    return Results({**CONTEXT, "workers": 2}, {}, [], [Trial(role, *run) for run in runs])
 
 
-@pytest.mark.parametrize("pair", [(10, 2), (20, 10), (30, 20), (40, 5), (60, 10), (80, 40)])
-def test_settings_that_were_not_measured_are_predicted(pair):
-    values = setting(*pair).values
-    told, true = fit(results()).predict(values), true_course(values)
-    assert told.return_s == pytest.approx(true.return_s, rel=0.05)
-    assert told.peak_dirty_bytes == pytest.approx(true.peak_bytes, rel=0.05)
-    assert told.durable_s == pytest.approx(true.return_s + true.held_bytes / DEVICE, rel=0.03)
+@pytest.mark.parametrize(("writers", "stall_share"), [(2, 0.9), (20, 0.3), (20, 0.05)])
+def test_the_sources_rate_is_seen_in_a_short_part_whatever_the_stall_share(writers, stall_share):
+    """The demo: 1.4 GB/s, freerun after 0.45 s, and a point each 0.1 s; most threads idle."""
+    source = 1400 * MB
+    seen = observed(setting(20, 10), durable=True, source=source)
+    seen = replace(seen, writers=writers, stall_share=stall_share, trace=seen.trace[::2])
+    free = [point for point in seen.trace if point.held_bytes <= seen.thresholds.freerun_bytes]
+    assert len(free) == 5
+    known = fit(of_trials((setting(20, 10), "", seen)))
+    assert known.source_bytes_per_s == pytest.approx(source, rel=0.02)
+    assert known.unthrottled_s() == pytest.approx(BURST / source, rel=0.02)
 
 
-def test_other_memory_and_another_burst_are_predicted():
-    told = fit(results()).predict(
-        setting(20, 10).values, burst_bytes=3000 * MB, dirtyable_bytes=8 * GIB
-    )
-    true = true_course(
-        setting(20, 10).values, replace(BURST, size_bytes=3000 * MB), dirtyable_bytes=8 * GIB
-    )
-    assert told.return_s == pytest.approx(true.return_s, rel=0.05)
+@pytest.mark.parametrize("step", [4, 100])
+def test_where_too_little_shows_the_sources_rate_none_is_made_up(step):
+    """Points each 0.2 s, two of them before writers wait: what arrived by one is its start."""
+    seen = observed(setting(20, 10), durable=True, source=1400 * MB)
+    seen = replace(seen, trace=seen.trace[::step])
+    with pytest.raises(UsageError, match="do not show how fast the source is") as raised:
+        fit(of_trials((setting(20, 10), "", seen)))
+    assert "sweep with --dirty-ratio 80" in raised.value.hint
 
 
-def test_a_run_without_a_course_will_do_where_it_waited_for_the_device():
-    model = fit(results(runs=((True, False),)))
-    assert model.device_bytes_per_s == pytest.approx(DEVICE, rel=0.05)
+def test_points_that_are_too_near_each_other_do_not_show_the_sources_rate():
+    seen = observed(setting(20, 10), durable=True)
+    near = tuple(TracePoint(p.time_s / 100, p.held_bytes, p.written_bytes) for p in seen.trace)
+    with pytest.raises(UsageError, match="do not show how fast the source is"):
+        fit(of_trials((setting(20, 10), "", replace(seen, trace=near))))
+
+
+def test_the_start_of_the_connections_is_not_the_sources_rate():
+    """Half a second of nothing, as where each connection waits for a first byte."""
+    seen = observed(setting(20, 10), durable=True)
+    late = [TracePoint(p.time_s + 0.5, p.held_bytes, p.written_bytes) for p in seen.trace]
+    trace = (*(TracePoint(n / 10, seen.trace[0].held_bytes, 0) for n in range(5)), *late)
+    known = fit(of_trials((setting(20, 10), "", replace(seen, trace=trace))))
+    assert known.source_bytes_per_s == pytest.approx(SOURCE, rel=0.01)
 
 
 def test_the_source_is_seen_where_little_of_a_large_burst_is_free():
     """Freerun is at 644 MB, 1.6 % of the burst."""
-    large = replace(observed(setting(20, 10)), bytes=40_000 * MB)
-    model = fit(
-        Results({**CONTEXT, "workers": 2}, {}, [], [Trial(PRESENT, setting(20, 10), "", large)])
-    )
-    assert model.source_bytes_per_s == pytest.approx(BURST.source_bytes_per_s, rel=0.02)
-    assert model.flushed_bytes_per_s == pytest.approx(BURST.flushed_bytes_per_s, rel=0.05)
-    assert model.burst.start_s == pytest.approx(BURST.start_s, abs=0.02)
+    seen = replace(observed(setting(20, 10), durable=True), bytes=40_000 * MB)
+    known = fit(of_trials((setting(20, 10), "", seen)))
+    assert known.source_bytes_per_s == pytest.approx(SOURCE, rel=0.01)
 
 
-def test_without_a_course_and_a_wait_for_the_device_there_is_no_model():
+def test_runs_in_which_writers_hardly_waited_are_the_best_evidence_of_the_source():
+    """Also a candidate's, also where the present runs have a course; their median."""
+    known = results()
+    for return_s in (9.0, 10.0, 12.0):
+        seen = replace(observed(setting(80, 40)), return_s=return_s, stall_share=0.019)
+        known.trials.append(Trial(CANDIDATE, setting(80, 40), "", seen))
+    assert fit(known).unthrottled_s() == pytest.approx(10.0)
+    assert fit(known).seen_bytes > 2 * fit(results()).seen_bytes
+
+
+def test_runs_that_waited_failed_or_pulled_otherwise_are_no_evidence_of_the_source():
+    expected = fit(results())
+    calm = replace(observed(setting(80, 40)), return_s=30.0, stall_share=0.0)
+    other = replace(setting(80, 40), transfer=(("max_concurrency", 2),))
+    for trial in (
+        Trial(CANDIDATE, setting(80, 40), "", replace(calm, stall_share=0.02)),
+        Trial(CANDIDATE, setting(80, 40), "", calm, problem="others wrote"),
+        Trial(CANDIDATE, setting(80, 40), "", None, stopped_s=9.0),
+        Trial(CANDIDATE, other, "", calm),
+    ):
+        known = results()
+        known.trials.append(trial)
+        assert fit(known) == expected
+
+
+def test_the_device_is_not_credited_with_the_time_before_it_began_to_write():
+    """Its threshold is above the burst: it begins at the wait for it, which the return is."""
+    known = fit(results(present=setting(80, 60), runs=((True, False),)))
+    assert known.device_bytes_per_s == pytest.approx(DEVICE, rel=0.01)
+    assert known.unthrottled_s() == pytest.approx(START_S + BURST / SOURCE, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("pair", "return_rel", "peak_rel"),
+    [
+        ((10, 2), 0.02, 0.07),
+        ((20, 10), 0.02, 0.07),
+        ((30, 20), 0.04, 0.07),
+        ((40, 5), 0.12, 0.23),  # the burst ends before it has settled: the line's weak point
+        ((40, 20), 0.06, 0.07),
+        ((60, 10), 0.01, 0.01),
+        ((80, 40), 0.01, 0.01),
+    ],
+)
+def test_settings_that_were_not_measured_are_predicted(pair, return_rel, peak_rel):
+    values = setting(*pair).values
+    told, true = fit(results()).predict(values), true_course(values)
+    assert told.return_s == pytest.approx(true.return_s, rel=return_rel)
+    assert told.peak_dirty_bytes == pytest.approx(true.peak_bytes, rel=peak_rel)
+    assert told.durable_s == pytest.approx(true.return_s + true.held_bytes / DEVICE, rel=0.01)
+
+
+def test_other_memory_and_another_burst_are_predicted():
+    size, memory = 3000 * MB, 8 * GIB
+    told = fit(results()).predict(setting(20, 10).values, burst_bytes=size, dirtyable_bytes=memory)
+    true = true_course(setting(20, 10).values, burst_bytes=size, dirtyable_bytes=memory)
+    assert told.return_s == pytest.approx(true.return_s, rel=0.05)
+
+
+def test_without_a_wait_for_the_device_or_a_valid_run_there_is_no_model():
     with pytest.raises(UsageError, match="how fast the device writes"):
-        fit(results(runs=((False, False),)))
+        fit(results(runs=((False, True),)))
     with pytest.raises(UsageError, match="no valid run of the present settings"):
         fit(Results({}, {}))
 
 
 def test_what_is_far_from_the_measured_is_said():
-    model = fit(results())
+    known = fit(results())
     present = setting(20, 10).values
-    assert model.predict(present).extrapolates == ""
-    far = model.predict(present, dirtyable_bytes=12 * GIB, burst_bytes=500 * MB).extrapolates
+    assert known.predict(present).extrapolates == ""
+    far = known.predict(present, dirtyable_bytes=12 * GIB, burst_bytes=500 * MB).extrapolates
     assert far.startswith("memory is 3 times what was measured; the burst is 0.2 times")
-    assert "seen without waits up to" in model.predict(setting(80, 40).values).extrapolates
+    assert "seen without waits up to" in known.predict(setting(80, 40).values).extrapolates
     seen = fit(results(present=setting(80, 40)))
     assert seen.predict(setting(60, 40).values).extrapolates == ""
 
 
 def test_no_more_is_dirty_than_can_be():
     """vm.dirty_bytes takes any size, also one that no memory has."""
-    model = fit(results())
+    known = fit(results())
     above = {"vm.dirty_bytes": 2**62, "vm.dirty_background_bytes": 2**61}
-    told = model.predict(above, burst_bytes=100 * GIB)
+    told = known.predict(above, burst_bytes=100 * GIB)
     assert told.peak_dirty_bytes <= 4 * GIB
     assert "the dirty threshold is above the memory that can be dirtied" in told.extrapolates
-    assert "above the memory" not in model.predict(setting(100, 10).values).extrapolates
+    assert "above the memory" not in known.predict(setting(100, 10).values).extrapolates
 
 
 @pytest.mark.parametrize(
@@ -267,41 +310,53 @@ def test_how_far_it_extrapolates_is_told_by_a_factor(part, says):
 
 
 def test_a_threshold_that_is_not_named_stays_as_in_the_present_settings():
-    model = fit(results())
-    assert model.predict({"vm.dirty_ratio": 40}) == model.predict(setting(40, 10).values)
-    in_bytes = {"vm.dirty_bytes": 4 * GIB * 40 // 100}
-    assert model.predict(in_bytes) == model.predict(setting(40, 10).values)
+    known = fit(results())
+    assert known.predict({"vm.dirty_ratio": 40}) == known.predict(setting(40, 10).values)
+    as_bytes = {"vm.dirty_bytes": 4 * GIB * 40 // 100}
+    assert known.predict(as_bytes) == known.predict(setting(40, 10).values)
 
 
-def best_s(model, device, memory):
-    """Under the best of many thresholds."""
+def best_s(known, device, memory):
+    """Under the best of many thresholds, as the line itself predicts them."""
+    known = replace(known, device_bytes_per_s=device, dirtyable_bytes=round(memory))
     pairs = [(d, b) for d in (90, 100) for b in (*range(0, d, 15), d - 1)]
-    ats = (Thresholds(int(memory * b / 100), int(memory * d / 100)) for d, b in pairs)
-    return min(simulate(model.burst, at, device, 32.5).return_s for at in ats)
+    by_ratio = [setting(*pair).values for pair in pairs]
+    all_of_it = [in_bytes(1, memory), in_bytes(memory - 4096, memory)]
+    return min(known.predict(values).return_s for values in (*by_ratio, *all_of_it))
 
 
-@pytest.mark.parametrize(("source", "device"), [(230, 62), (1000, 250), (100, 60)])
-@pytest.mark.parametrize("size_gib", [4.5, 8, 40])
+@pytest.mark.parametrize(("source", "device"), [(230, 62), (1000, 250), (1000, 10), (100, 60)])
+@pytest.mark.parametrize("size_gib", [3.5, 4.5, 8, 40, 400])
 def test_what_would_help_is_enough_and_no_more_than_that(source, device, size_gib):
-    """Beside it, by the same simulation: S·(1 - M/N), which balances the bytes, is not enough."""
-    rate, size, memory = source * MIB, int(size_gib * GIB), 4 * GIB
-    model = Model(
-        present=setting(20, 10).values,
-        burst=burst(size, rate=rate, writers=16, rate_limit_part=0.1),
-        dirtyable_bytes=memory,
-        device_bytes_per_s=device * MIB,
-        seen_bytes=GIB,
-    )
-    assert model.unthrottled_s() == pytest.approx(size / rate)
-    in_time_s = 1.02 * size / rate
-    needed, needed_memory = model.rate_needed_bytes_per_s(), model.memory_needed_bytes()
+    memory = 4 * GIB
+    known = model(int(size_gib * GIB), memory, source * MIB, device * MIB)
+    in_time_s = (1 + IN_TIME) * known.unthrottled_s()
+    needed, needed_memory = known.rate_needed_bytes_per_s(), known.memory_needed_bytes()
     if needed is None:
         assert needed_memory is None
-        assert best_s(model, device * MIB, memory) <= in_time_s * 1.001
+        assert best_s(known, device * MIB, memory) <= in_time_s * 1.001
         return
-    assert best_s(model, needed, memory) <= in_time_s < best_s(model, needed * 0.96, memory)
-    assert best_s(model, device * MIB, needed_memory) <= in_time_s * 1.005
-    assert best_s(model, device * MIB, needed_memory * 0.96) > in_time_s
+    assert best_s(known, needed, memory) <= in_time_s * 1.001
+    assert best_s(known, needed * 0.98, memory) > in_time_s
+    assert best_s(known, device * MIB, needed_memory) <= in_time_s * 1.001
+    assert best_s(known, device * MIB, needed_memory * 0.98) > in_time_s
+
+
+def test_both_kinds_of_best_background_threshold_occur():
+    """A late one where the source is more than four times as fast as the device, else none."""
+    size, memory = 8 * GIB, 4 * GIB
+    rates = {source: model(size, memory, source * MIB, 60 * MIB) for source in (200, 2000)}
+    left = {s: size - 60 * MIB * (1 + IN_TIME) * size / (s * MIB) for s in rates}
+    assert rates[200].memory_needed_bytes() == pytest.approx(left[200] / 0.75)
+    assert rates[2000].memory_needed_bytes() == pytest.approx(left[2000] / (1 - 60 / 2000))
+
+
+def test_pages_that_grow_old_count_for_what_would_help():
+    """200 s until memory is full, but write-back begins after 32.5 s."""
+    known = model(400 * GIB, 200 * GIB, 1000 * MIB, 200 * MIB)
+    never = replace(known, present={**known.present, "vm.dirty_writeback_centisecs": 0})
+    assert known.memory_needed_bytes() < never.memory_needed_bytes() * 0.95
+    assert known.rate_needed_bytes_per_s() < never.rate_needed_bytes_per_s() * 0.95
 
 
 @pytest.fixture
@@ -318,7 +373,7 @@ def test_the_command_shows_measured_beside_predicted(saved, capsys):
     assert "present, kernel default" in shown
     assert "case study" in shown
     assert "measured" in shown
-    assert "62.0 MiB/s" in shown
+    assert "the device wrote 61.9 MiB/s" in shown
 
 
 def test_the_command_answers_for_another_instance(saved, capsys):
@@ -375,7 +430,13 @@ def test_the_command_refuses_what_cannot_be(saved, capsys, asked, says):
     assert says in capsys.readouterr().err
 
 
-def test_present_runs_alone_will_do():
-    assert fit(results()) == fit(results(setting(60, 10)))
-    assert observed(setting(20, 10)).trace[0].held_bytes == 7 * MB
+def test_candidates_in_which_writers_waited_change_nothing():
+    assert fit(results()) == fit(results(setting(40, 10)))
     assert {trial.role for trial in results().trials} == {PRESENT}
+
+
+def test_the_command_says_what_it_cannot_predict(tmp_path, capsys):
+    seen = observed(setting(20, 10), durable=True, trace=False)
+    of_trials((setting(20, 10), "", seen)).save(tmp_path / "r.json")
+    assert main(["predict", str(tmp_path / "r.json")]) == 2
+    assert "do not show how fast the source is" in capsys.readouterr().err

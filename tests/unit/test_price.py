@@ -25,6 +25,39 @@ def test_bytes_at_risk_are_the_most_that_any_run_showed():
     assert price.ceiling_bytes == 80 * 4 * GIB // 100
 
 
+def test_the_run_watched_until_all_is_durable_tells_the_price():
+    study = Study().tried(ratio(80), 4.0, peak_dirty_bytes=GIB)
+    assert price_of(study.results, ratio(80)).durable_s is None
+    study.price(ratio(80), 4.0, durable_s=31.0, peak_dirty_bytes=GIB + MIB)
+    price = price_of(study.results, ratio(80))
+    assert (price.at_risk_bytes, price.durable_s) == (GIB + MIB, 31.0)
+
+
+def test_an_invalid_run_tells_nothing_of_it():
+    study = Study().tried(ratio(80), 4.0, peak_dirty_bytes=GIB)
+    study.price(ratio(80), 4.0, durable_s=31.0, peak_dirty_bytes=2 * GIB)
+    study.results.trials[-1] = dataclasses.replace(study.results.trials[-1], problem="made up")
+    price = price_of(study.results, ratio(80))
+    assert (price.at_risk_bytes, price.durable_s) == (GIB, None)
+
+
+@pytest.mark.parametrize(
+    ("setting", "count"),
+    [
+        (PRESENT, 0),
+        (ratio(80, background=10), 1),
+        (ratio(80), 2),
+        (ratio(80, mount_options="noatime,lazytime"), 4),
+        (Setting(ratio(80).sysctls, "noatime", (("queue/scheduler", "none"),)), 4),
+        (Setting((*ratio(80).sysctls, ("vm.dirty_expire_centisecs", 500))), 3),
+        (Setting((("vm.dirty_bytes", GIB), ("vm.dirty_background_ratio", 10))), 1),
+    ],
+    ids=["none", "one threshold", "both", "two words", "a knob", "another sysctl", "other form"],
+)
+def test_what_a_person_would_have_to_change_is_counted(setting, count):
+    assert price_of(Study().results, setting).change_count == count
+
+
 @pytest.mark.parametrize(("dirty", "bound"), [(80, BURST), (10, 10 * 4 * GIB // 100)])
 def test_of_a_setting_that_was_not_measured_they_are_the_bound(dirty, bound):
     price = price_of(Study().results, ratio(dirty))
@@ -43,7 +76,7 @@ def price(**changes):
         ({"durable_s": 40.0}, True),
         ({"durable_s": 31.0}, False),
         ({"durable_s": None}, False),
-        ({"changed_options": 1}, True),
+        ({"change_count": 1}, True),
         ({"ceiling_bytes": 2 * GIB + 1}, True),
     ],
 )
@@ -53,12 +86,27 @@ def test_one_criterion_after_the_other_decides(worse, is_worse):
     assert cheapest(prices) == (settings[1:] if is_worse else settings)
 
 
-def test_a_weightier_criterion_outweighs_all_that_follow():
-    prices = {
-        ratio(60): price(at_risk_bytes=GIB // 2, durable_s=90.0, changed_options=9),
-        ratio(80): price(),
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [
+        ({"change_count": 1}, {"change_count": 2}),
+        ({"at_risk_bytes": GIB}, {"at_risk_bytes": 2 * GIB}),
+        ({"durable_s": 30.0}, {"durable_s": 60.0}),
+        ({"ceiling_bytes": GIB}, {"ceiling_bytes": 2 * GIB}),
+    ],
+)
+def test_a_weightier_criterion_outweighs_all_that_follow(better, worse):
+    last = {
+        "change_count": 2,
+        "at_risk_bytes": 2 * GIB,
+        "durable_s": 60.0,
+        "ceiling_bytes": 2 * GIB,
     }
-    assert cheapest(prices) == [ratio(60)]
+    names = list(last)
+    after = names[names.index(*better) + 1 :]
+    one = price(**better, **{name: last[name] for name in after})
+    other = price(**worse, **{name: last[name] / 2 for name in after})
+    assert cheapest({ratio(60): one, ratio(80): other}) == [ratio(60)]
 
 
 def test_without_limits_nothing_is_objected_to():

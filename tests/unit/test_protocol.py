@@ -11,11 +11,12 @@ from contracts.errors import WritewiseError
 from profiler.pull.source import RemoteObject
 from profiler.pull_bench import whole_pages_bytes
 from sysctl.protocol import concluded, invalid_reason, stop_after_s, writeback_rate_bytes_per_s
-from sysctl.results import CANDIDATE, PRESENT, Results, TracePoint, Trial
+from sysctl.results import CANDIDATE, PRESENT, PRICE, Results, TracePoint, Trial
 from sysctl.setting import Setting
 from sysctl.sweep import Step as SweepStep
 from sysctl.sweep import StoppedEarly, run_trial
 from sysctl.writeback import PAGE_BYTES
+from tests.unit.studies import Study
 from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench, failing, sweep
 from tests.unit.sweeps import PRESENT as NOW
 
@@ -109,7 +110,51 @@ def test_a_sweep_whose_first_run_was_out_of_line_goes_on():
     bench = MadeUpBench(changed=lambda s, run: {"dirtyable_bytes": next(first, 866 * MIB)})
     results = sweep(bench=bench)
     assert sum(bool(trial.problem) for trial in results.trials) == 2
-    assert results.trials[-1].pair is not None
+    assert results.trials[-1].role == PRICE, "to the end"
+
+
+@pytest.mark.parametrize(("share", "is_invalid"), [(0.07, True), (0.05, False)])
+def test_a_run_that_waited_for_a_cpu_for_more_of_its_time_than_usual_is_invalid(share, is_invalid):
+    reason = invalid_reason(seen(), NOW, [seen()], cpu_waits=(share, 0.01, 0.0, 0.01))
+    assert bool(reason) is is_invalid
+    assert not reason or reason == (
+        "other programs kept the CPUs busy: writers waited for one 7% of their time, usually 1% "
+        "with the same settings"
+    )
+
+
+@pytest.mark.parametrize("cpu_waits", [(), (0.5,), (0.5, 0.48), (0.5, 0.0, 0.5)])
+def test_writers_that_wait_for_a_cpu_in_every_run_make_none_invalid(cpu_waits):
+    assert invalid_reason(seen(), NOW, [seen()], cpu_waits=cpu_waits) == ""
+
+
+def test_a_trial_is_compared_with_the_other_runs_of_its_setting():
+    """The wait of another setting is none of its business."""
+    waits = {NOW: iter((0.02, 0.20, 0.02)), CANDIDATE_SETTING: iter((0.20, 0.20))}
+
+    def changed(setting, run):
+        return {"split_s": {"waiting for a CPU": next(waits[setting]) * 5.0}}
+
+    bench, results = MadeUpBench(lambda setting, run: 5.0, changed), Results(dict(CONTEXT), {})
+    for setting in (NOW, NOW, CANDIDATE_SETTING, CANDIDATE_SETTING, NOW):
+        results.trials.append(run_trial(bench, SweepStep(PRESENT, setting, False, 0), results))
+    problems = [trial.problem.partition(":")[0] for trial in results.trials]
+    assert problems == ["", "other programs kept the CPUs busy", "", "", ""]
+
+
+@pytest.mark.parametrize(("share", "is_invalid"), [(0.06, True), (0.04, False)])
+def test_time_that_the_hypervisor_kept_makes_a_trial_invalid(share, is_invalid):
+    reason = invalid_reason(seen(stolen_share=share), NOW, [])
+    assert bool(reason) is is_invalid
+    assert not reason or reason.startswith("the hypervisor kept 6% of the CPUs' time")
+
+
+@pytest.mark.parametrize(("share", "is_invalid"), [(0.06, True), (0.04, False)])
+def test_memory_that_the_balloon_moved_makes_a_trial_invalid(share, is_invalid):
+    pulled = 40 * 48 * MIB
+    reason = invalid_reason(seen(ballooned_bytes=int(share * pulled)), NOW, [])
+    assert bool(reason) is is_invalid
+    assert not reason or reason == "the hypervisor's balloon moved 115 MiB of memory"
 
 
 @pytest.mark.parametrize(("share", "is_invalid"), [(0.06, True), (0.04, False)])
@@ -151,7 +196,7 @@ def test_a_present_run_is_never_given_a_limit():
     limits = []
 
     class Recorded(MadeUpBench):
-        def measure(self, *, durable, stop_after_s=None):
+        def measure(self, *, durable, stop_after_s=None, observe_price=False):
             limits.append((self.applied[-1] == NOW, stop_after_s))
             return super().measure(durable=durable, stop_after_s=stop_after_s)
 
@@ -161,14 +206,22 @@ def test_a_present_run_is_never_given_a_limit():
 
 
 def test_a_candidate_may_take_half_as_long_again_as_the_best():
-    assert stop_after_s(Results(dict(CONTEXT), {})) is None
-    assert stop_after_s(sweep(at_most=2)) == pytest.approx(1.5 * 19.05)
-    assert stop_after_s(sweep(at_most=6)) == pytest.approx(1.5 * 3.85)
+    tried = {trial.setting for trial in sweep().of_role(CANDIDATE)}
+    assert stop_after_s(Results(dict(CONTEXT), {}), tried) is None
+    assert stop_after_s(sweep(at_most=2), tried) == pytest.approx(1.5 * 19.1)
+    assert stop_after_s(sweep(at_most=6), tried) == pytest.approx(1.5 * 3.85)
+    assert stop_after_s(sweep(), tried) == pytest.approx(1.5 * 3.35), "the search's runs alone"
 
 
-def test_a_noisy_host_gives_candidates_more_time():
-    noisy = sweep(lambda setting, run: {1: 10.0, 2: 14.0}[run], at_most=2)
-    assert stop_after_s(noisy) == pytest.approx(10.0 * (1 + 3 * 0.4))
+def test_one_that_is_not_able_to_win_stops_no_other():
+    assert stop_after_s(sweep(at_most=6), set()) == pytest.approx(1.5 * 19.1)
+
+
+def test_runs_in_pairs_and_those_watched_for_a_price_stop_none():
+    assert stop_after_s(sweep(at_most=1), set()) is None
+    study = Study(present_s=(20.0,)).price(CANDIDATE_SETTING, 5.0, durable_s=31.0)
+    study.recheck(CANDIDATE_SETTING, [5.0], present_s=[10.0])
+    assert stop_after_s(study.results, {CANDIDATE_SETTING}) == pytest.approx(1.5 * 20.0)
 
 
 def failed(times):

@@ -44,7 +44,7 @@ def test_mount_options_and_knobs_of_the_disk_come_back_too():
         "noatime,logbsize=256k",
         (("queue/scheduler", "none"),),
     )
-    change = change_of(advise(Study().tried(setting, 3.6).results))
+    change = change_of(advise(Study().credited(setting, 3.6).results))
     assert change.mount.value == ("noatime", "logbsize=256k")
     assert change.mount.policy == ("nosuid",)
     assert change.disk.knobs[0].value == "none"

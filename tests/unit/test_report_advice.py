@@ -43,9 +43,10 @@ def test_the_report_tells_the_verdict_the_price_the_points_and_the_reasons():
     text = printed(predictable(), lines=["a group governs"])
     for words in (
         "5.0× faster (95% interval",
-        "Noise floor: two runs of the present settings typically differ by 0.0%.",
-        "takes up to 2.00 GiB of written data (1.00 GiB under the present settings), during a "
-        "larger one up to 3.20 GiB (819 MiB)",
+        "Noise: times under the same settings scatter by 0.4% (standard deviation).",
+        "The price is moderate: 2.00 GiB at risk is 50% of the memory that may be dirty; a larger "
+        "pull could make 80% of it dirty.",
+        "lost in a spot interruption or termination without a clean shutdown, in a kernel panic",
         "Measured: 40 objects, 1.88 GiB, from s3://bucket/images to /data (xfs), on node-1 (Linux",
         "case study 30/20",
         "predicted",
@@ -59,12 +60,30 @@ def test_the_report_tells_the_verdict_the_price_the_points_and_the_reasons():
         assert words in text
 
 
+@pytest.mark.parametrize(
+    ("present_s", "line", "noise"),
+    [
+        (
+            (20.0, 21.0),
+            "times under the same settings scatter by 3.4% (standard deviation).",
+            0.034,
+        ),
+        ((20.0,), "not known, since too few runs were repeated.", None),
+    ],
+)
+def test_the_noise_is_reported_where_it_is_known(present_s, line, noise):
+    recommendation = advise(Study(present_s).candidate(ratio(80), 20.0).results)
+    assert f"\nNoise: {line}\n" in printed(recommendation, width=200)
+    told = advice_document(recommendation)["noise"]
+    assert told == (noise if noise is None else pytest.approx(noise, abs=0.001))
+
+
 def test_a_predicted_time_to_durable_is_said_to_be_one():
     text, document = printed(predictable()), advice_document(predictable())
     row = next(line for line in text.splitlines() if line.startswith("time to durable"))
     assert row.split("  ")[-1].strip() == "30.7 s predicted"
     assert "All is on the device after 30.7 s predicted (31.0 s under the present" in text
-    assert "For 26.6 s after the return a power loss still takes data of the pull." in text
+    assert "Data of the pull is at risk for 26.6 s after the return." in text
     assert document["recommended"]["durable_is_predicted"] is True
     assert document["present"]["durable_is_predicted"] is False
 
@@ -215,7 +234,7 @@ def test_the_command_writes_the_formats_asked_for_and_says_what_it_could_not(tmp
     ],
 )
 def test_of_results_that_apply_would_refuse_nothing_is_written(context, words, tmp_path):
-    study = Study(context=context).tried(ratio(80, mount_options=words), 4.0)
+    study = Study(context=context).credited(ratio(80, mount_options=words), 4.0)
     with pytest.raises(UsageError, match="nothing was written"):
         advised(tmp_path, study.results, "--format=all")
     assert not (tmp_path / "out").exists()
@@ -297,9 +316,8 @@ def _link(path):
 def test_advice_does_not_replace_a_file_that_writewise_did_not_write(name, put, tmp_path):
     (tmp_path / "out").mkdir()
     put(tmp_path / "out" / name)
-    results = Study().tried(
-        Setting(ratio(80).sysctls, "noatime", (("queue/scheduler", "none"),)), 4.0
-    )
+    setting = Setting(ratio(80).sysctls, "noatime", (("queue/scheduler", "none"),))
+    results = Study().credited(setting, 4.0)
     with pytest.raises(UsageError, match=f"{name} was not written by Writewise") as caught:
         advised(tmp_path, results.results, "--format=all")
     assert "--output-directory" in caught.value.hint

@@ -17,7 +17,7 @@ from profiler.pull.results import Progress
 from profiler.report.advice import print_advice
 from profiler.report.sweep_view import SweepView, _minutes, sweep_bar
 from sysctl.advise import advise
-from sysctl.results import CANDIDATE, LeftOut, Results, Trial, by_reason
+from sysctl.results import CANDIDATE, PRICE, LeftOut, Results, Trial, by_reason
 from sysctl.setting import Setting
 from sysctl.sweep import Step
 from tests.unit.sweeps import PRESENT, sweep
@@ -124,6 +124,31 @@ def test_a_trial_tells_the_stalled_share():
     assert "stalled 83%" in shown.file.getvalue()
 
 
+def test_a_run_watched_for_its_price_says_what_it_waits_for_and_when_that_was():
+    shown = Shown(terminal=False)
+    first, second = sweep().trials[:2]
+    for trial in (first, second):
+        step = Step(trial.role, trial.setting, durable=trial.role == PRICE, remaining=0)
+        shown.view.step(step)
+        shown.view.trial(trial)
+    lines = shown.file.getvalue().splitlines()
+    assert lines[0] == "trial 1 of 1: until durable: dirty_ratio=20 dirty_background_ratio=10"
+    assert lines[1].startswith("  19.1 s  until durable: dirty_ratio=20")
+    assert " dirty · durable 31.5 s" in lines[1]
+    assert lines[2].startswith("trial 2 of 2: present (dirty_ratio=20")
+    assert "durable" not in lines[3]
+
+
+def test_the_time_left_is_without_the_wait_for_the_device():
+    shown = Shown(terminal=False)
+    (trial,) = sweep(lambda setting, run: 20.0, at_most=1).trials
+    shown.view.step(Step(PRICE, PRESENT, durable=True, remaining=10))
+    shown.now_s += trial.valid.durable_s
+    shown.view.trial(trial)
+    shown.view.step(Step(CANDIDATE, SETTING, durable=False, remaining=9))
+    assert "about 3 min 20 s left" in shown.file.getvalue()
+
+
 def printed_advice(recommendation) -> str:
     console = Console(file=io.StringIO(), width=80)
     with console.capture() as captured:
@@ -137,7 +162,7 @@ def test_only_a_changed_mount_is_shown(mount_options, is_shown):
     best = replace(found.best, setting=replace(found.best.setting, mount_options=mount_options))
     text = printed_advice(replace(found, best=best))
     assert ("mount=" in text) is is_shown
-    assert "dirty_background_ratio=5" in text
+    assert "dirty_background_ratio=10" in text
     assert "83%" in text
     assert "…" not in text
 

@@ -1,4 +1,4 @@
-"""Strategies: from the results alone, each candidate once, and nothing that cannot matter."""
+"""Strategies over candidates: from the results alone, each candidate once."""
 
 from __future__ import annotations
 
@@ -9,56 +9,26 @@ import sys
 import pytest
 
 from contracts.errors import RequirementError
-from sysctl.results import CANDIDATE, PRESENT, Observation, TracePoint, Trial
-from sysctl.search import bayes
+from sysctl.results import CANDIDATE, PRESENT, PRICE, Results, Trial
+from sysctl.search import bayes, searched
 from sysctl.search.bayes import BayesSearch
-from sysctl.search.grid import Grid, build_grid
+from sysctl.search.grid import build_grid
 from sysctl.search.random import RandomSearch
-from sysctl.search.relevance import skip_reason
-from sysctl.search.staged import (
-    MOUNT,
-    StagedSearch,
-    Variation,
-    in_one_mount,
-    wide_variations,
-)
-from sysctl.search.strategies import NAMES, make_strategy
+from sysctl.search.strategies import BAYES, EDGE, GRID, NAMES, RANDOM, make_strategy
 from sysctl.setting import Setting
-from sysctl.writeback import Thresholds
+from tests.unit.studies import Study, observed
+from tests.unit.sweeps import GIB
+from tests.unit.sweeps import PRESENT as NOW
 
-GIB = 2**30
 VALUES = {
     "vm.dirty_ratio": (10, 20, 30, 40, 50, 60, 80),
     "vm.dirty_background_ratio": (2, 5, 10, 20, 30, 40, 50),
 }
-NOW = Setting((("vm.dirty_ratio", 20), ("vm.dirty_background_ratio", 10)))
-CANDIDATES = build_grid(VALUES, (), NOW, 4 * GIB)[0].candidates
+CANDIDATES, _ = build_grid(VALUES, NOW, 4 * GIB)
 
 
-def observed(seconds=10.0, **changes):
-    seen = Observation(
-        return_s=seconds,
-        durable_s=None,
-        stall_share=0.5,
-        peak_dirty_bytes=GIB,
-        thresholds=Thresholds(GIB // 2, GIB),
-        limit_bytes=GIB,
-        bytes=2 * GIB,
-        objects=40,
-        split_s={"dirty throttling": 8.0, "waiting for the device": 0.0, "on CPU": 2.0},
-    )
-    return dataclasses.replace(seen, **changes)
-
-
-CALM = {
-    "stall_share": 0.001,
-    "peak_dirty_bytes": GIB // 4,
-    "split_s": {"dirty throttling": 0.0, "on CPU": 2.0},
-}
-
-
-def trial(setting, seconds, role=CANDIDATE, **changes):
-    return Trial(role, setting, "now", observed(seconds, **changes))
+def trial(setting, seconds, role=CANDIDATE):
+    return Trial(role, setting, "now", observed(seconds, setting))
 
 
 def seconds_of(setting):
@@ -71,29 +41,25 @@ def seconds_of(setting):
     )
 
 
+def of(trials):
+    return Results({}, {}, trials=list(trials))
+
+
 def run(strategy, done=(), seconds=seconds_of):
     """Every trial of a search, told to it one after the other."""
-    trials = list(done)
+    results = of(done)
     while True:
-        remaining = strategy.remaining(trials)
-        setting = strategy.next_setting(trials)
+        remaining = strategy.remaining(results)
+        setting = strategy.next_setting(results)
         assert (setting is None) == (remaining == 0)
         if setting is None:
-            return trials
-        trials.append(trial(setting, seconds(setting)))
+            return results.trials
+        results.trials.append(trial(setting, seconds(setting)))
 
 
-def made(name, max_trials=None):
-    strategy = make_strategy(name, CANDIDATES, {}, 3)
-    return dataclasses.replace(strategy, max_trials=max_trials) if max_trials else strategy
-
-
+@pytest.mark.parametrize("name", [name for name in NAMES if name != EDGE])
 class TestEveryStrategy:
-    """What holds for each strategy without a model of its own."""
-
-    @pytest.fixture(params=["grid", "random", "bayes"])
-    def name(self, request):
-        return request.param
+    """What holds for each strategy over candidates."""
 
     def test_each_candidate_is_proposed_once_and_none_from_elsewhere(self, name):
         tried = [t.setting for t in run(made(name))]
@@ -107,26 +73,37 @@ class TestEveryStrategy:
 
     def test_asking_twice_changes_nothing(self, name):
         done = run(made(name))[:4]
-        assert made(name).next_setting(done) == made(name).next_setting(list(done))
+        assert made(name).next_setting(of(done)) == made(name).next_setting(of(done))
 
     def test_failed_stopped_and_foreign_trials_do_not_disturb(self, name):
         strategy = made(name)
-        first = strategy.next_setting([])
+        first = strategy.next_setting(of([]))
         failed = Trial(CANDIDATE, first, "now", None, "the endpoint is down")
-        second = strategy.next_setting([failed])
+        second = strategy.next_setting(of([failed]))
         stopped = Trial(CANDIDATE, second, "now", None, stopped_s=12.0)
         foreign = trial(Setting((("vm.dirty_bytes", GIB),)), 4.0)
-        third = strategy.next_setting([failed, stopped, foreign])
+        third = strategy.next_setting(of([failed, stopped, foreign]))
         assert len({first, second, third, None}) == 4
 
+    def test_the_present_runs_are_no_candidates_even_if_they_have_the_setting_of_one(self, name):
+        strategy = made(name)
+        first = strategy.next_setting(of([]))
+        roles = (PRICE, PRESENT)
+        assert strategy.next_setting(of(trial(first, 9.0, role) for role in roles)) == first
+
     def test_one_candidate_alone_is_tried(self, name):
-        strategy = make_strategy(name, CANDIDATES[:1], {}, 0)
+        strategy = make_strategy(name, CANDIDATES[:1], 0)
         assert [t.setting for t in run(strategy)] == [CANDIDATES[0]]
 
+    def test_its_finalists_are_the_best_of_those_it_tried(self, name):
+        done = run(made(name), [trial(NOW, 40.0, PRESENT)])
+        fastest = min(done[1:], key=lambda t: t.valid.return_s).setting
+        assert made(name).finalists(of(done))[-1] == fastest
+        assert list(made(name).finalists(of(done[:1]))) == []
 
-def test_every_name_makes_a_strategy():
-    for name in NAMES:
-        assert make_strategy(name, CANDIDATES, {}, 0).remaining([]) > 0
+
+def made(name):
+    return make_strategy(name, CANDIDATES, 3)
 
 
 def test_a_seed_decides_the_random_order():
@@ -135,9 +112,21 @@ def test_a_seed_decides_the_random_order():
     assert all(len(order) == 12 for order in orders)
 
 
-@pytest.mark.parametrize("name", ["random", "bayes"])
+@pytest.mark.parametrize("name", [RANDOM, BAYES])
+def test_more_are_tried_where_settings_of_the_pull_are_axes_too(name):
+    joint = tuple(
+        dataclasses.replace(setting, transfer=(("io_chunksize", size),))
+        for setting in CANDIDATES
+        for size in (2**18, 2**20)
+    )
+    assert make_strategy(name, joint, 0).remaining(of([])) == 24
+    assert make_strategy(name, CANDIDATES, 0).remaining(of([])) == 12
+    assert make_strategy(name, joint[:5], 0).remaining(of([])) == 5
+
+
+@pytest.mark.parametrize("name", [RANDOM, BAYES])
 def test_the_largest_seed_that_the_command_line_takes_serves(name):
-    assert make_strategy(name, CANDIDATES, {}, 2**31 - 1).next_setting([]) in CANDIDATES
+    assert make_strategy(name, CANDIDATES, 2**31 - 1).next_setting(of([])) in CANDIDATES
 
 
 def test_bayes_is_nearer_to_the_best_than_chance():
@@ -152,22 +141,17 @@ def test_bayes_is_nearer_to_the_best_than_chance():
     assert tpe < drawn
 
 
-def test_bayes_takes_numbers_names_and_texts_of_mount_options():
-    grid, _ = build_grid(
-        {"vm.dirty_ratio": (40, 60)},
-        ("defaults", "noatime"),
-        NOW,
-        4 * GIB,
-        {"queue/nr_requests": ("64", "256"), "queue/scheduler": ("none", "bfq")},
-    )
-    tried = run(BayesSearch(grid.candidates, 0, 16), seconds=lambda setting: 5.0)
-    assert {t.setting for t in tried} == set(grid.candidates)
+def test_bayes_takes_sysctls_and_settings_of_the_pull():
+    transfers = [(("max_concurrency", 10), ("io_chunksize", size)) for size in (2**18, 2**20)]
+    grid, _ = build_grid({"vm.dirty_ratio": (40, 60)}, NOW, 4 * GIB, transfers)
+    tried = run(BayesSearch(grid, 0, 16), seconds=lambda setting: 5.0)
+    assert {t.setting for t in tried} == set(grid)
 
 
 def test_without_optuna_the_install_command_is_named(monkeypatch):
     monkeypatch.setattr(bayes.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(RequirementError, match="needs Optuna") as error:
-        make_strategy("bayes", CANDIDATES, {}, 0)
+        make_strategy(BAYES, CANDIDATES, 0)
     assert "tools/setup bayes" in error.value.hint
 
 
@@ -176,149 +160,54 @@ def test_optuna_is_not_imported_before_it_is_needed():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_a_grid_combines_knobs_of_the_disk_with_the_rest():
-    device = {"queue/scheduler": ("none", "bfq"), "queue/nr_requests": ("64",)}
-    grid, _ = build_grid({"vm.dirty_ratio": (40, 60)}, ("", "noatime"), NOW, 4 * GIB, device)
-    assert len(grid.candidates) == 8
-    assert str(grid.candidates[0]) == (
-        "dirty_ratio=40 queue/scheduler=none queue/nr_requests=64 mount=defaults"
+def test_what_was_found_is_of_the_runs_before_any_pair():
+    study = Study().candidate(CANDIDATES[0], 5.0)
+    before = list(study.results.trials)
+    study.recheck(CANDIDATES[0], [5.0, 5.1]).add(PRICE, CANDIDATES[0], 5.0)
+    assert searched(study.results).trials == before
+
+
+# --- the grid -----------------------------------------------------------------------------------
+
+
+def test_candidates_go_from_the_smallest_threshold_to_the_largest():
+    values = {"vm.dirty_ratio": (80, 40), "vm.dirty_background_ratio": (10, 5)}
+    grid, _ = build_grid(values, NOW, GIB)
+    order = [tuple(setting.values.values()) for setting in grid]
+    assert order == [(40, 5), (40, 10), (80, 5), (80, 10)]
+    assert [t.setting for t in run(make_strategy(GRID, grid, 0))] == list(grid)
+
+
+def test_pairs_that_the_kernel_would_halve_are_left_out_with_the_reason():
+    values = {"vm.dirty_ratio": (5, 40), "vm.dirty_background_ratio": (5, 10)}
+    transfers = [(("max_concurrency", number),) for number in (10, 20)]
+    grid, left_out = build_grid(values, NOW, GIB, transfers)
+    assert len(grid) == 4
+    assert [item.what for item in left_out] == [
+        "dirty_ratio=5 dirty_background_ratio=5",
+        "dirty_ratio=5 dirty_background_ratio=10",
+    ]
+    assert all("halve" in item.why for item in left_out)
+
+
+def test_bytes_are_compared_with_a_ratio_that_stays():
+    grid, left_out = build_grid({"vm.dirty_bytes": (2**20, GIB)}, NOW, 4 * GIB)
+    assert [setting.values for setting in grid] == [{"vm.dirty_bytes": GIB}]
+    assert len(left_out) == 1
+
+
+def test_a_grid_combines_thresholds_with_settings_of_the_pull():
+    transfers = [(("io_chunksize", size),) for size in (2**18, 2**20)]
+    grid, _ = build_grid({"vm.dirty_ratio": (40, 60)}, NOW, 4 * GIB, transfers)
+    assert [(s.values["vm.dirty_ratio"], s.transfer) for s in grid] == [
+        (ratio, transfer) for ratio in (40, 60) for transfer in transfers
+    ]
+
+
+def test_without_thresholds_the_settings_of_the_pull_alone_are_combined():
+    transfers = [(("io_chunksize", size),) for size in (2**18, 2**20)]
+    grid, left_out = build_grid({}, NOW, 4 * GIB, transfers)
+    assert ([(s.sysctls, s.transfer) for s in grid], left_out) == (
+        [((), transfer) for transfer in transfers],
+        [],
     )
-
-
-# --- what cannot matter ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "seen", "says"),
-    [
-        ("vm.dirty_ratio", {}, ""),
-        ("vm.dirty_ratio", CALM, "made to wait from 768"),
-        ("vm.dirty_background_bytes", CALM, "0.1% of their time"),
-        ("bdi/max_ratio", CALM, "at most 256"),
-        ("vm.dirty_ratio", {**CALM, "peak_dirty_bytes": GIB}, ""),
-        ("vm.dirty_expire_centisecs", CALM, ""),
-        ("queue/scheduler", {}, ""),
-        ("queue/scheduler", CALM, "waited for the device for 0.0%"),
-        ("queue/nr_requests", {**CALM, "split_s": {"waiting for the device": 1.0}}, ""),
-        ("queue/wbt_lat_usec", {**CALM, "split_s": {}}, ""),
-        ("queue/read_ahead_kb", {}, ""),
-        ("queue/read_ahead_kb", {"device_read_bytes": 4096}, "4.00 KiB were read"),
-        ("queue/read_ahead_kb", {"device_read_bytes": GIB}, ""),
-        (MOUNT, CALM, ""),
-    ],
-)
-def test_only_what_took_no_part_is_left_out(name, seen, says):
-    reason = skip_reason(name, observed(**seen))
-    assert (says in reason) if says else reason == ""
-
-
-# --- one knob at a time ---------------------------------------------------------------------
-
-BFQ, DEEP = Variation("queue/scheduler", "bfq"), Variation("queue/nr_requests", "256")
-RARE, NOATIME = Variation("vm.dirty_writeback_centisecs", "100"), Variation(MOUNT, "noatime")
-ALL = (BFQ, DEEP, RARE, NOATIME)
-PRESENT_RUN = trial(NOW, 20.0, PRESENT)
-
-
-def test_knobs_are_varied_one_at_a_time_around_the_fastest_of_the_core():
-    done = run(StagedSearch(Grid(CANDIDATES), ("vm.dirty_ratio",), ALL), [PRESENT_RUN])
-    best = min(done[: 1 + len(CANDIDATES)], key=lambda t: t.valid.return_s).setting
-    assert [str(t.setting) for t in done[1 + len(CANDIDATES) :]] == [
-        f"{best} queue/scheduler=bfq",
-        f"{best} queue/nr_requests=256",
-        f"{best} dirty_writeback_centisecs=100",
-        f"{best} mount=noatime",
-    ]
-
-
-def test_a_staged_search_is_resumed_at_any_point():
-    strategy = StagedSearch(Grid(CANDIDATES), (), ALL)
-    whole = run(strategy, [PRESENT_RUN])
-    for stopped_after in range(1, len(whole)):
-        assert run(strategy, whole[:stopped_after]) == whole
-
-
-def test_a_variation_that_turned_out_faster_does_not_move_the_base():
-    fast = StagedSearch(Grid(CANDIDATES[:2]), (), ALL)
-    done = run(fast, [PRESENT_RUN], seconds=lambda s: 1.0 if s.device else seconds_of(s))
-    assert [len(t.setting.device) for t in done[3:]] == [1, 1, 0, 0]
-
-
-def test_present_settings_are_varied_when_nothing_was_faster():
-    done = run(StagedSearch(Grid(CANDIDATES[:2]), (), (DEEP,)), [trial(NOW, 1.0, PRESENT)])
-    assert done[-1].setting == DEEP.of(NOW)
-
-
-def test_what_the_present_runs_rule_out_is_not_tried_and_named_with_its_figures():
-    calm = trial(NOW, 3.0, PRESENT, device_read_bytes=0, **CALM)
-    names = ("vm.dirty_ratio", "vm.dirty_background_ratio")
-    search = StagedSearch(Grid(CANDIDATES), names, (*ALL, Variation("queue/read_ahead_kb", "64")))
-    done = run(search, [calm])
-    assert [t.setting for t in done[1:]] == [NOATIME.of(NOW)]
-    left_out = {item.what: item.why for item in search.left_out(done)}
-    device = ("queue/scheduler", "queue/nr_requests", "queue/read_ahead_kb")
-    assert set(left_out) == {*names, "vm.dirty_writeback_centisecs", *device}
-    assert all("0.1%" in left_out[name] for name in names)
-    assert "no page was 5.00 s old" in left_out["vm.dirty_writeback_centisecs"]
-
-
-@pytest.mark.parametrize(
-    ("trace", "return_s", "reason"),
-    [
-        (
-            ((1.0, 0), (2.5, GIB)),
-            20.0,
-            "write-back began after 2.50 s, at the background threshold",
-        ),
-        (((1.0, 0), (7.0, GIB)), 20.0, ""),
-        (((1.0, 0), (4.0, 0)), 4.5, "no page was 5.00 s old before the pull returned"),
-        ((), 9.0, ""),
-    ],
-)
-def test_periodic_write_back_is_tried_where_it_may_come_first(trace, return_s, reason):
-    points = tuple(TracePoint(time_s, held, 0) for time_s, held in trace)
-    said = skip_reason("vm.dirty_expire_centisecs", observed(return_s, trace=points))
-    assert said.startswith(reason) if reason else said == ""
-
-
-def test_the_default_space_tries_mount_options_in_one_trial():
-    every = wide_variations({"vm.dirty_expire_centisecs": 3000}, {}, "xfs", ("noatime",))
-    assert in_one_mount(every)[-1] == Variation(MOUNT, "lazytime,logbsize=256k")
-    assert [each for each in in_one_mount(every) if each.name != MOUNT] == [
-        each for each in every if each.name != MOUNT
-    ]
-    assert in_one_mount(every[:1]) == every[:1]
-
-
-def test_what_was_asked_for_by_name_is_tried_whatever_the_evidence():
-    calm = trial(NOW, 3.0, PRESENT, **CALM)
-    assert len(run(StagedSearch(Grid(CANDIDATES[:3])), [calm])) == 4
-    assert StagedSearch(Grid(CANDIDATES[:3])).left_out([calm]) == []
-
-
-def test_the_most_throttled_of_the_present_runs_decides():
-    runs = [trial(NOW, 3.0, PRESENT, **CALM), trial(NOW, 9.0, PRESENT)]
-    search = StagedSearch(Grid(CANDIDATES[:1]), ("vm.dirty_ratio",))
-    assert search.next_setting(runs) == CANDIDATES[0]
-
-
-def test_a_wide_sweep_takes_what_the_host_has_but_for_what_is_in_force():
-    present = {"vm.dirty_expire_centisecs": 3000, "vm.dirty_writeback_centisecs": 500}
-    disk = {"queue/scheduler": "none", "queue/nr_requests": "128"}
-    shown = [f"{v.name}={v.value}" for v in wide_variations(present, disk, "xfs", ("noatime",))]
-    assert shown == [
-        "vm.dirty_expire_centisecs=500",
-        "vm.dirty_writeback_centisecs=100",
-        "queue/scheduler=mq-deadline",
-        "queue/nr_requests=64",
-        "queue/nr_requests=256",
-        "mount options=lazytime",
-        "mount options=logbsize=256k",
-    ]
-
-
-def test_what_the_core_combines_is_not_varied_too():
-    disk = {"queue/nr_requests": "128", "bdi/max_ratio": "100", "bdi/strict_limit": "0"}
-    named = ("vm.dirty_expire_centisecs", "queue/nr_requests", "bdi/max_bytes", MOUNT)
-    names = [v.name for v in wide_variations({}, disk, "ext4", (), named)]
-    assert names == ["vm.dirty_writeback_centisecs"] * 2 + ["bdi/strict_limit"]

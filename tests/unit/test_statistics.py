@@ -1,4 +1,4 @@
-"""Intervals and the noise floor: against SciPy and tables, exact coverage, and at their edges."""
+"""Noise and intervals: against SciPy and tables, their coverage, and at their edges."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import sys
 
 import pytest
 from scipy.special import stdtrit
-from scipy.stats import binom
+from scipy.stats import binom, f_oneway, ttest_ind
 
 from sysctl.statistics import (
+    Noise,
     _order_statistics,
     confidence_of_each,
     noise_floor,
+    paired_interval,
+    pooled_noise,
     ratio_interval,
     student_quantile,
 )
@@ -44,9 +47,11 @@ def test_a_bootstrap_of_the_median_is_never_wider_than_the_order_statistics(comp
 def test_an_interval_needs_neither_scipy_nor_numpy():
     code = """
 import sys
-from sysctl.statistics import ratio_interval
+from sysctl.statistics import paired_interval, pooled_noise, ratio_interval
 for count in (3, 8):
-    ratio_interval([0.5 + number / 100 for number in range(count)])
+    ratios = [0.5 + number / 100 for number in range(count)]
+    ratio_interval(ratios)
+    paired_interval(ratios, pooled_noise([ratios, ratios]))
 assert not {"scipy", "numpy"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
@@ -155,6 +160,90 @@ def test_ratios_that_differ_beyond_reason_have_a_finite_interval():
 def test_what_is_no_ratio_is_refused(ratios):
     with pytest.raises(ValueError, match="ratios"):
         ratio_interval(ratios)
+    with pytest.raises(ValueError, match="ratios"):
+        paired_interval(ratios, Noise(0.02, 4))
+
+
+# --- one noise for all runs of two settings -------------------------------------------------------
+
+
+def drawn(draw, centre, count, deviation=0.05):
+    """Times that scatter around a centre; of their logarithms `deviation` is the standard one."""
+    return [centre * math.exp(draw.gauss(0, deviation)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("counts", [(2, 2), (3, 5), (4, 4, 4)])
+def test_the_pooled_noise_is_the_residual_of_scipys_analysis_of_variance(counts):
+    """F is the variance between the groups' means divided by the one within the groups."""
+    draw = random.Random(sum(counts))
+    groups = [drawn(draw, 2.0**at, count) for at, count in enumerate(counts)]
+    logs = [[math.log(time) for time in group] for group in groups]
+    noise, means = pooled_noise(groups), [sum(group) / len(group) for group in logs]
+    whole = sum(map(sum, logs)) / sum(counts)
+    between = sum(n * (mean - whole) ** 2 for n, mean in zip(counts, means)) / (len(counts) - 1)
+    assert noise.degrees == sum(counts) - len(counts)
+    assert noise.deviation**2 == pytest.approx(between / f_oneway(*logs).statistic, rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+@pytest.mark.parametrize("confidence", [0.95, 1 - 0.0158, 0.999])
+def test_the_interval_of_as_many_runs_of_each_is_scipys_t_interval(count, confidence):
+    """With the noise of those very runs, Student's interval of two means with one variance."""
+    draw = random.Random(count)
+    before, after = drawn(draw, 20.0, count), drawn(draw, 10.0, count)
+    ratios = [b / a for a, b in zip(before, after)]
+    found = paired_interval(ratios, pooled_noise([before, after]), confidence)
+    logs = [[math.log(time) for time in times] for times in (after, before)]
+    expected = ttest_ind(*logs).confidence_interval(confidence)
+    assert math.log(found.low) == pytest.approx(expected.low, rel=1e-8)
+    assert math.log(found.high) == pytest.approx(expected.high, rel=1e-8)
+    assert found.estimate == pytest.approx(math.sqrt(found.low * found.high))
+    assert found.count == count
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+@pytest.mark.parametrize("confidence", [0.95, 1 - 0.0158])
+def test_the_interval_covers_the_truth_as_often_as_it_says(count, confidence):
+    """Of 4,000 comparisons at 95 % the share that holds varies by 0.35 % (a standard deviation)."""
+    draw, hits = random.Random(count), 0
+    for _ in range(4000):
+        before, after = drawn(draw, 20.0, count), drawn(draw, 10.0, count)
+        ratios = [b / a for a, b in zip(before, after)]
+        found = paired_interval(ratios, pooled_noise([before, after]), confidence)
+        hits += found.includes(0.5)
+    assert hits / 4000 == pytest.approx(confidence, abs=0.012)
+
+
+def test_what_drifts_from_block_to_block_widens_the_interval_and_does_not_move_it():
+    """It is common to both runs of a pair, but the pooled noise takes it for noise."""
+    steps = (1.0, 1.1, 1.21)
+    before, after = [20.0 * step for step in steps], [10.0 * step for step in steps]
+    found = paired_interval([0.5] * 3, pooled_noise([before, after]))
+    assert found.estimate == pytest.approx(0.5)
+    assert found.low < 0.45 and found.high > 0.55
+
+
+def test_other_runs_of_the_same_settings_tell_the_noise_of_a_single_pair():
+    noise = pooled_noise([[20.0, 20.4, 20.2], [10.0, 10.1]])
+    assert noise.degrees == 3
+    found = paired_interval([0.5], noise)
+    assert 0.45 < found.low < 0.5 < found.high < 0.55
+
+
+@pytest.mark.parametrize("groups", [[], [[]], [[20.0], [10.0]]])
+def test_without_a_repeated_run_the_noise_is_not_known_and_nothing_is_ruled_out(groups):
+    noise = pooled_noise(groups)
+    assert noise == Noise(0.0, 0)
+    found = paired_interval([0.01, 0.01], noise)
+    assert (found.estimate, found.low, found.high) == (pytest.approx(0.01), 0.0, math.inf)
+
+
+def test_noise_beyond_reason_leaves_a_finite_interval():
+    found = paired_interval([1e-9, 1e9], pooled_noise([[1e-6, 1e9], [1e9, 1e-6]]))
+    assert 0 < found.low < found.high < math.inf
+
+
+# --- the noise floor of `transfer tune` -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -9,215 +9,417 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import UsageError, WritewiseError
-from sysctl import recheck
 from sysctl import results as results_module
 from sysctl.budget import MIN_TRIALS, Budget
-from sysctl.evidence import Verdict, compare, pairs_of
+from sysctl.differences import changed_options
+from sysctl.evidence import MAX_PAIRS, MIN_PAIRS, Verdict, compare, pairs_of
+from sysctl.extras import MOUNT, PAIRS, Extra
+from sysctl.judgement import judge
+from sysctl.price import Limits, limits_of
 from sysctl.protocol import ATTEMPTS
-from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results, load
-from sysctl.search.grid import build_grid
-from sysctl.search.strategies import NAMES
+from sysctl.results import CANDIDATE, PRESENT, PRICE, RECHECK, Results, load
+from sysctl.search.edge import EdgeSearch, ladders_of
+from sysctl.search.strategies import EDGE, GRID
 from sysctl.setting import Setting
-from sysctl.sweep import FLOOR_RUNS
+from sysctl.sweep import SweepPlan, left_out, remaining, run_sweep
+from sysctl.writeback import effective_thresholds
 from tests.unit import sweeps
 from tests.unit.sweeps import GIB, by_ratio, failing, sweep
+
+
+def by_freerun(setting, run):
+    """19 s at present; 3.3 s, without a wait, from a freerun of 1.2 GiB on: dirty_ratio 60."""
+    freerun_bytes = effective_thresholds(setting.values, 4 * GIB).freerun_bytes
+    return 3.3 if freerun_bytes >= 1.2 * GIB else 19.0 - 10 * freerun_bytes / GIB
+
+
+def edge_bench(seconds=by_freerun, changed=lambda setting, run: {}):
+    """As `by_freerun`: the most that is dirty points to the edge."""
+    peak = {"peak_dirty_bytes": int(1.1 * GIB)}
+    return sweeps.MadeUpBench(seconds, lambda setting, run: {**peak, **changed(setting, run)})
 
 
 def roles(results):
     return [trial.role for trial in results.trials]
 
 
+def ratios(tried):
+    """The dirty and the background ratio of what has a setting."""
+    return tuple(tried.setting.values.values())
+
+
+def name_of(trial):
+    """P for the present settings, else the dirty and the background ratio, + with an extra."""
+    if trial.setting == sweeps.PRESENT:
+        return "P"
+    return (*ratios(trial), *["+"] * (trial.setting.mount_options is not None))
+
+
 def blocks(results):
-    """By pair: P for the present settings, else the dirty and the background ratio."""
+    """The names of the valid runs by block."""
     found = {}
     for trial in results.trials:
-        if trial.pair is not None and not trial.problem:
-            name = "P" if trial.role == PRESENT else tuple(trial.setting.values.values())
-            found.setdefault(trial.pair, []).append(name)
+        if trial.pair is not None and trial.valid:
+            found.setdefault(trial.pair, []).append(name_of(trial))
     return list(found.values())
 
 
-def test_the_floor_first_then_the_search_then_the_best_beside_the_present_settings():
-    results = sweep()
-    assert roles(results)[:8] == [PRESENT, PRESENT, *[CANDIDATE] * 6]
-    assert blocks(results) == [["P", (80, 5)], [(80, 5), "P"]]
+def finalists(results):
+    return list(dict.fromkeys(trial.setting for trial in results.of_role(RECHECK)))
+
+
+# --- the order ----------------------------------------------------------------------------------
+
+
+def test_price_and_present_then_the_search_then_pairs_then_the_price_of_the_chosen():
+    results = sweep(backgrounds=(10,))
+    assert roles(results) == [
+        *(PRICE, PRESENT),
+        *[CANDIDATE] * 3,
+        *(PRESENT, RECHECK, RECHECK, PRESENT),
+        PRICE,
+    ]
+    assert blocks(results) == [["P", (80, 10)], [(80, 10), "P"]]
+
+
+def test_the_edge_search_goes_on_to_the_smallest_change_that_suffices():
+    results = sweep(bench=edge_bench(), strategy=EDGE)
+    tried = [name_of(trial) for trial in results.of_role(CANDIDATE)]
+    assert tried == [(90, 10), (50, 10), (60, 10)]
+    assert blocks(results) == [["P", (60, 10)], [(60, 10), "P"]]
+    assert name_of(results.trials[-1]) == (60, 10)
+
+
+def test_where_no_writer_waits_at_present_the_edge_search_tries_nothing():
+    results = sweep(lambda setting, run: 3.3, strategy=EDGE)
+    assert roles(results) == [PRICE, PRESENT]
 
 
 def test_several_finalists_share_the_present_runs_forwards_and_backwards():
     def seconds(setting, run):
-        return {20: 19.0, 60: 3.5, 70: 3.4, 80: 3.3}[setting.values["vm.dirty_ratio"]]
+        return {20: 19.0, 60: 3.5, 80: 3.3}[setting.values["vm.dirty_ratio"]]
 
-    results = sweep(seconds, ratios=(60, 70, 80), backgrounds=(5,))
-    assert blocks(results) == [
-        ["P", (60, 5), (70, 5), (80, 5)],
-        [(80, 5), (70, 5), (60, 5), "P"],
-    ]
-    assert {len(pairs_of(results, t.setting)) for t in results.of_role(RECHECK)} == {2}
+    results = sweep(seconds, ratios=(60, 80), backgrounds=(5,))
+    first, second = blocks(results)
+    assert set(first) == {"P", (60, 5), (80, 5)} and second == first[::-1]
+    assert {len(pairs_of(results, setting)) for setting in finalists(results)} == {2}
 
 
-def test_each_side_waits_for_the_device_once():
-    durable = [t for t in sweep().trials if t.observation.durable_s]
-    assert [(t.role, t.setting.values["vm.dirty_ratio"]) for t in durable] == [
-        (PRESENT, 20),
-        (RECHECK, 80),
-    ]
+def test_each_side_is_watched_until_all_is_durable_once_in_a_run_that_is_compared_with_none():
+    durable = [trial for trial in sweep().trials if trial.observation.durable_s]
+    assert {trial.role for trial in durable} == {PRICE}
+    assert [name_of(trial) for trial in durable] == ["P", (80, 10), (80, 5)], "the preferred first"
 
 
-def test_in_a_long_search_the_present_settings_run_in_between():
-    results = sweep(ratios=(30, 40, 50, 60, 70, 80), seconds=lambda setting, run: 10.0)
-    assert roles(results)[2:] == [*[CANDIDATE] * 8, PRESENT, *[CANDIDATE] * 4]
+def test_the_first_run_is_in_no_comparison_however_slow_it_was():
+    def seconds(setting, run):
+        return 60.0 if setting == sweeps.PRESENT and run == 1 else by_ratio(setting, run)
+
+    slow, usual = sweep(seconds), sweep()
+    assert [ratios(t) for t in slow.trials] == [ratios(t) for t in usual.trials]
+    assert [t.stopped_s for t in slow.trials] == [t.stopped_s for t in usual.trials]
+    assert compare(slow, finalists(slow)[0]) == compare(usual, finalists(usual)[0])
 
 
 def test_without_a_gain_nothing_is_rechecked():
     results = sweep(lambda setting, run: 10.0 - 0.01 * run)
     assert RECHECK not in roles(results)
-
-
-def test_a_gain_within_the_noise_of_the_present_settings_is_not_rechecked():
-    def seconds(setting, run):
-        return {1: 10.0, 2: 14.0}[run] if setting == sweeps.PRESENT else 9.0
-
-    assert RECHECK not in roles(sweep(seconds))
+    assert roles(results).count(PRICE) == 1
 
 
 def test_pairs_that_do_not_decide_are_followed_by_more_until_they_do():
     """The gain is 20 %, and the candidate's runs differ by 25 %: two pairs cannot tell."""
-    times = {1: 8.0, 2: 7.0, 3: 9.0, 4: 8.0, 5: 7.5, 6: 8.5, 7: 8.0}
+    times = {1: 8.0, 2: 7.0, 3: 9.0, 4: 8.0, 5: 7.5, 6: 8.5, 7: 8.0, 8: 8.0}
 
     def seconds(setting, run):
         return 10.0 + 0.01 * run if setting == sweeps.PRESENT else times[run]
 
     results = sweep(seconds, ratios=(40,), backgrounds=(5,))
-    [setting] = {t.setting for t in results.of_role(RECHECK)}
-    assert 2 < len(pairs_of(results, setting)) <= recheck.MAX_PAIRS
+    [setting] = finalists(results)
+    assert MIN_PAIRS < len(pairs_of(results, setting)) <= MAX_PAIRS
     assert compare(results, setting).verdict is Verdict.FASTER
-    assert blocks(results)[2:4] == [["P", (40, 5)], [(40, 5), "P"]]
 
 
-@pytest.mark.parametrize(
-    ("times_s", "goes_on"),
-    [
-        ((1.0, 4.0), True),  # half as long as the decided one on average, but by which of the two?
-        ((4.6, 5.6), False),  # wide, and no faster than the decided one
-        ((20.0, 5.0), False),
-    ],
-)
-def test_an_open_finalist_goes_on_where_it_may_be_preferred_to_a_decided_one(times_s, goes_on):
-    """The decided one takes half of the present time in each pair."""
-
-    def seconds(setting, run):
-        if setting == sweeps.PRESENT:
-            return 10.0
-        if setting.values["vm.dirty_background_ratio"] == 5:
-            return 5.0
-        return 4.8 if run == 1 else times_s[run % 2]
-
-    later = blocks(sweep(seconds, ratios=(40,)))[2:]
-    assert bool(later) == goes_on
-    assert {name for block in later for name in block} == ({"P", (40, 10)} if goes_on else set())
-
-
-def test_a_budget_gives_more_pairs_where_they_do_not_decide():
+def test_pairs_that_never_decide_end_after_the_most():
     def seconds(setting, run):
         if setting == sweeps.PRESENT:
             return 10.0
         return 8.0 if run == 1 else (13.0 if run % 2 else 7.0)
 
-    without = len(blocks(sweep(seconds, ratios=(40,), backgrounds=(5,))))
-    asked = sweep(seconds, ratios=(40,), backgrounds=(5,), budget=Budget(trials=31))
-    assert without == recheck.MAX_PAIRS
-    assert len(blocks(asked)) == 14
-    assert len(asked.trials) == 31
+    for budget in (None, Budget(trials=100)):
+        results = sweep(seconds, ratios=(40,), backgrounds=(5,), budget=budget)
+        assert len(blocks(results)) == MAX_PAIRS
+        assert roles(results)[-1] != PRICE, "nothing is recommended"
 
 
-@pytest.mark.parametrize("trials", range(MIN_TRIALS, 16))
-def test_a_budget_of_trials_is_kept_and_always_ends_in_a_comparison(trials):
-    results = sweep(budget=Budget(trials=trials), ratios=(80, 60, 40))
-    assert len(results.trials) <= trials
-    finalist = results.of_role(RECHECK)[0].setting
-    assert len(pairs_of(results, finalist)) == recheck.MIN_PAIRS
+def test_only_what_is_open_goes_on():
+    """One takes half of the time in each pair; of the other two pairs cannot tell."""
 
+    def seconds(setting, run):
+        if setting == sweeps.PRESENT:
+            return 10.0
+        if setting.values["vm.dirty_background_ratio"] == 10:
+            return 5.0
+        return 4.9 if run == 1 else (9.5 if run % 2 else 6.0)
 
-def test_a_budget_of_minutes_is_kept():
-    bench = sweeps.MadeUpBench()
-    results = sweep(bench=bench, budget=Budget(time_s=180.0))
-    assert bench.now_s == sum(trial.elapsed_s for trial in results.trials) <= 180.0
-    assert len(pairs_of(results, results.of_role(RECHECK)[0].setting)) == recheck.MIN_PAIRS
-
-
-@pytest.mark.parametrize("is_candidate", [True, False])
-@pytest.mark.parametrize("strategy", NAMES)
-def test_present_settings_and_the_kernels_default_come_first_and_once(strategy, is_candidate):
-    default = Setting(
-        (("vm.dirty_ratio", 40), ("vm.dirty_background_ratio", 10 if is_candidate else 20))
-    )
-    results = sweep(always=(default,), strategy=strategy)
-    tried = [t.setting for t in results.of_role(CANDIDATE)]
-    assert [t.setting for t in results.trials[:3]] == [sweeps.PRESENT, sweeps.PRESENT, default]
-    assert tried.count(default) == 1
-    assert len(tried) > 1
+    made = blocks(sweep(seconds, ratios=(40,)))
+    assert [len(block) for block in made[:2]] == [3, 3]
+    assert len(made) > 2
+    assert all(set(block) == {"P", (40, 5)} for block in made[2:])
 
 
 def test_a_candidate_that_can_no_longer_win_is_stopped():
     def seconds(setting, run):
         return 50.0 if setting.values["vm.dirty_ratio"] == 60 else by_ratio(setting, run)
 
-    stopped = [t for t in sweep(seconds).trials if t.stopped_s]
-    assert [t.setting.values["vm.dirty_ratio"] for t in stopped] == [60, 60]
-    assert [t.stopped_s for t in stopped] == [pytest.approx(1.5 * 8.75)] * 2
+    stopped = [trial for trial in sweep(seconds).trials if trial.stopped_s]
+    assert [trial.setting.values["vm.dirty_ratio"] for trial in stopped] == [60, 60]
+    assert [trial.stopped_s for trial in stopped] == [pytest.approx(1.5 * 8.75)] * 2
 
 
-def test_candidates_go_from_the_smallest_threshold_to_the_largest():
-    grid, _ = build_grid(
-        {"vm.dirty_ratio": (80, 40), "vm.dirty_background_ratio": (10, 5)}, (), sweeps.PRESENT, GIB
-    )
-    order = [tuple(setting.values.values()) for setting in grid.candidates]
-    assert order == [(40, 5), (40, 10), (80, 5), (80, 10)]
+# --- extras -------------------------------------------------------------------------------------
 
 
-def test_pairs_that_the_kernel_would_halve_are_left_out_with_the_reason():
-    values = {"vm.dirty_ratio": (5, 40), "vm.dirty_background_ratio": (5, 10)}
-    grid, left_out = build_grid(values, ("", "noatime"), sweeps.PRESENT, GIB)
-    assert len(grid.candidates) == 4
-    assert [item.what for item in left_out] == [
-        "dirty_ratio=5 dirty_background_ratio=5",
-        "dirty_ratio=5 dirty_background_ratio=10",
+def with_extra(part, base=by_freerun):
+    """With mount options the pull takes that part of its time."""
+
+    def seconds(setting, run):
+        return base(setting, run) * (part if setting.mount_options else 1.0) + 0.005 * (run % 3)
+
+    return seconds
+
+
+def test_an_extra_runs_beside_the_setting_found_and_then_that_with_it_beside_the_present_one():
+    results = sweep(bench=edge_bench(with_extra(0.9)), strategy=EDGE, mount_options=("noatime",))
+    base, better = (60, 10), (60, 10, "+")
+    made = blocks(results)
+    assert [set(block) for block in made] == [{base, better}] * PAIRS + [{"P", better}] * MIN_PAIRS
+    assert all(made[at] == made[at - 1][::-1] for at in range(1, PAIRS + MIN_PAIRS, 2))
+    assert name_of(results.trials[-1]) == better
+    assert [each.setting.mount_options for each in judge(results, Limits()).within] == ["noatime"]
+
+
+def test_an_extra_that_does_nothing_is_given_up_after_two_blocks():
+    results = sweep(bench=edge_bench(with_extra(1.01)), strategy=EDGE, mount_options=("noatime",))
+    base = (60, 10)
+    assert [set(block) for block in blocks(results)] == [
+        *[{base, (*base, "+")}] * 2,
+        *[{"P", base}] * MIN_PAIRS,
     ]
-    assert all("halve" in item.why for item in left_out)
 
 
-def test_bytes_are_compared_with_a_ratio_that_stays():
-    grid, left_out = build_grid({"vm.dirty_bytes": (2**20, GIB)}, (), sweeps.PRESENT, 4 * GIB)
-    assert [setting.values for setting in grid.candidates] == [{"vm.dirty_bytes": GIB}]
-    assert len(left_out) == 1
+def test_where_nothing_is_found_extras_run_beside_the_present_settings():
+    results = sweep(
+        with_extra(0.9, lambda setting, run: 3.3), strategy=EDGE, mount_options=("noatime",)
+    )
+    assert [set(block) for block in blocks(results)] == [{"P", (20, 10, "+")}] * PAIRS
+    [faster] = judge(results, Limits()).within
+    assert changed_options(results, faster.setting) == {"noatime"}
 
 
-@pytest.mark.parametrize("killed_after", range(22))
-def test_resume_after_a_kill_at_any_trial_goes_on_as_if_nothing_had_happened(
-    tmp_path, killed_after
-):
+def test_extras_are_tried_under_the_preferred_finalist_alone():
+    results = sweep(with_extra(1.01, by_ratio), mount_options=("noatime", "lazytime"))
+    with_it = {ratios(t) for t in results.trials if t.setting.mount_options}
+    assert with_it == {(80, 10)}
+    assert CANDIDATE not in {t.role for t in results.trials if t.setting.mount_options}
+
+
+def plan_of(extras, budget=None):
+    ladders = ladders_of(sweeps.PRESENT.values, 4 * GIB, Limits(), 40 * 48 * 2**20)
+    return SweepPlan(sweeps.PRESENT, EdgeSearch(ladders), extras, budget or Budget())
+
+
+def test_what_speaks_against_an_extra_is_known_when_the_search_has_ended():
+    calm = edge_bench(changed=lambda setting, run: {"split_s": {"other sleeping": 0.0}})
+    whole, plan = sweep(bench=calm, strategy=EDGE), plan_of((Extra(MOUNT, "noatime"),))
+    reasons = [
+        [item.what for item in left_out(Results(whole.context, {}, trials=whole.trials[:at]), plan)]
+        for at in range(len(whole.trials) + 1)
+    ]
+    searched = 2 + roles(whole).count(CANDIDATE)
+    assert reasons == [[]] * searched + [[MOUNT]] * (len(whole.trials) + 1 - searched)
+
+
+def test_a_budget_that_ends_the_search_ends_it_for_the_reasons_of_extras_too():
+    calm = edge_bench(changed=lambda setting, run: {"split_s": {"other sleeping": 0.0}})
+    budget = Budget(trials=MIN_TRIALS)
+    results = sweep(bench=calm, strategy=EDGE, budget=budget)
+    plan = plan_of((Extra(MOUNT, "noatime"),), budget)
+    assert [item.what for item in left_out(results, plan)] == [MOUNT]
+
+
+def test_extras_that_help_together_are_compared_with_the_present_settings_however_many_blocks():
+    """Writers do not wait: each extra alone beside the present settings first, one block fails."""
+    noatime, deep = Extra(MOUNT, "noatime", True), Extra("queue/nr_requests", "64", True)
+
+    def seconds(setting, run):
+        if run == 3 and setting == noatime.of(sweeps.PRESENT):
+            failing("disturbed")
+        part = (0.8 if setting.mount_options else 1.0) * (0.85 if setting.device else 1.0)
+        return 3.3 * part + 0.005 * (run % 3)
+
+    results = Results(dict(sweeps.CONTEXT), {})
+    bench = edge_bench(seconds)
+    run_sweep(
+        results, plan_of((noatime, deep)), bench, on_step=lambda _: None, on_trial=lambda _: None
+    )
+    both = deep.of(noatime.of(sweeps.PRESENT))
+    assert len(pairs_of(results, both)) >= MIN_PAIRS
+    assert both in [each.setting for each in judge(results, Limits()).within]
+
+
+# --- what it may cost ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("extras", [(), ("noatime",)])
+@pytest.mark.parametrize("strategy", [GRID, EDGE])
+@pytest.mark.parametrize("trials", range(MIN_TRIALS, 24))
+def test_a_budget_of_trials_is_kept_and_always_ends_in_a_comparison(trials, strategy, extras):
+    seconds = with_extra(0.9, by_ratio if strategy == GRID else by_freerun)
+    results = sweep(
+        bench=edge_bench(seconds),
+        budget=Budget(trials=trials),
+        ratios=(80, 60, 40),
+        strategy=strategy,
+        mount_options=extras,
+    )
+    assert len(results.trials) <= trials
+    assert judge(results, Limits()).within
+    assert max(len(pairs_of(results, each)) for each in finalists(results)) >= MIN_PAIRS
+
+
+def test_a_budget_ends_pairs_that_do_not_decide():
+    def seconds(setting, run):
+        if setting == sweeps.PRESENT:
+            return 10.0
+        return 8.0 if run == 1 else (13.0 if run % 2 else 7.0)
+
+    for trials, pairs in ((10, 3), (11, 4)):
+        limited = sweep(seconds, ratios=(40,), backgrounds=(5,), budget=Budget(trials=trials))
+        assert (len(blocks(limited)), len(limited.trials)) == (pairs, 3 + 2 * pairs)
+
+
+def test_two_blocks_run_even_if_they_take_longer_than_the_budget_had_room_for():
+    """A single pair would be no comparison, so all before it would have been for nothing."""
+
+    def seconds(setting, run):
+        return 190.0 if setting == sweeps.PRESENT and run > 2 else by_ratio(setting, run)
+
+    bench = sweeps.MadeUpBench(seconds)
+    results = sweep(bench=bench, ratios=(80,), budget=Budget(time_s=180.0))
+    assert bench.now_s > 180.0
+    assert len(pairs_of(results, finalists(results)[0])) == MIN_PAIRS
+    assert roles(results)[-1] != PRICE
+
+
+def test_a_larger_budget_does_not_open_the_search_again_after_the_pairs():
+    """What was found is what the pairs are of."""
+    before = sweep(bench=edge_bench(), strategy=EDGE, budget=Budget(trials=MIN_TRIALS))
+    kept = list(before.trials)
+    after = sweep(bench=edge_bench(), strategy=EDGE, results=before, budget=Budget(trials=30))
+    assert after.trials[: len(kept)] == kept
+    assert [trial.role for trial in after.trials[len(kept) :]] == [PRICE]
+
+
+def test_a_budget_of_minutes_is_kept():
+    bench = sweeps.MadeUpBench()
+    results = sweep(bench=bench, budget=Budget(time_s=180.0))
+    assert bench.now_s == sum(trial.elapsed_s for trial in results.trials) <= 180.0
+    assert len(pairs_of(results, finalists(results)[0])) == MIN_PAIRS
+
+
+@pytest.mark.parametrize("is_enough", [True, False])
+def test_extras_are_not_begun_where_the_budget_has_no_room_for_them_and_the_recheck(is_enough):
+    """The search ends after 5 trials; 2 of a block, 4 of the recheck."""
+    results = sweep(
+        bench=edge_bench(with_extra(0.9)),
+        strategy=EDGE,
+        mount_options=("noatime",),
+        budget=Budget(trials=5 + 2 + 4 - (not is_enough)),
+    )
+    made = blocks(results)
+    assert ((60, 10, "+") in made[0]) == is_enough
+    assert [set(block) for block in made[-2:]] == [{"P", (60, 10)}] * 2
+
+
+def test_the_number_of_trials_still_to_come_ends_at_none_and_is_right_for_a_plain_sweep():
+    whole = sweep(bench=edge_bench(), strategy=EDGE)
+    plan = plan_of(())
+    expected = [
+        remaining(Results(whole.context, {}, trials=whole.trials[:at]), plan)
+        for at in range(len(whole.trials))
+    ]
+    assert expected == list(range(len(whole.trials), 0, -1))
+
+
+class LateBench(sweeps.MadeUpBench):
+    """At a dirty ratio of 80 all is on the device after 90 s, else after 30 s."""
+
+    def _observed(self, seconds, setting, durable):
+        late_s = 90.0 if setting.values["vm.dirty_ratio"] == 80 else 30.0
+        return {
+            **super()._observed(seconds, setting, durable),
+            "durable_s": late_s if durable else None,
+        }
+
+
+def test_no_more_trials_are_said_to_come_than_the_budget_has():
+    whole = sweep(bench=edge_bench(), strategy=EDGE)
+    plan = plan_of((), Budget(trials=9))
+    known = Results(whole.context, {}, trials=whole.trials[:3])
+    assert remaining(known, plan) == 6 < remaining(known, plan_of(()))
+
+
+def test_a_setting_that_its_price_run_shows_to_be_beyond_the_limits_gives_way_to_the_next():
+    """Before it runs nobody knows: these runs have no course from which to predict it."""
+    results = Results({**sweeps.CONTEXT, "max_durable_s": 60.0}, {})
+    times = {20: 19.0, 60: 3.5, 80: 3.3}
+    bench = LateBench(lambda setting, run: times[setting.values["vm.dirty_ratio"]])
+    sweep(bench=bench, results=results, ratios=(60, 80), backgrounds=(10,))
+    assert [name_of(trial) for trial in results.of_role(PRICE)] == ["P", (80, 10), (60, 10)]
+    assert [ratios(each) for each in judge(results, limits_of(results)).within] == [(60, 10)]
+
+
+# --- resume and failures ------------------------------------------------------------------------
+
+
+def flaky_bench(seconds):
     """Each setting's first run fails and its second is disturbed, so repeats are resumed too."""
 
+    def fails_at_first(setting, run):
+        return failing("the endpoint is down") if run == 1 else seconds(setting, run)
+
+    def disturbed(setting, run):
+        return {"others_dirtied_bytes": GIB if run == 2 else 0}
+
+    return edge_bench(fails_at_first, disturbed)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "seconds", "extras", "most"),
+    [
+        (GRID, by_ratio, (), None),
+        (GRID, by_ratio, ("noatime",), 40),
+        (EDGE, with_extra(0.9), ("noatime", "lazytime"), None),
+        (EDGE, with_extra(1.01), ("noatime",), None),
+        (EDGE, with_extra(0.9), ("noatime",), 30),
+    ],
+)
+def test_resume_after_a_kill_at_any_trial_goes_on_as_if_nothing_had_happened(
+    tmp_path, strategy, seconds, extras, most
+):
     def key(results):
         return [(t.role, t.setting, t.pair, t.problem, t.stopped_s) for t in results.trials]
 
-    whole, bench = sweep(bench=flaky_bench()), flaky_bench()
-    part = sweep(bench=bench, at_most=killed_after) if killed_after else Results(whole.context, {})
-    part.save(tmp_path / "r.json")
-    resumed = sweep(results=load(tmp_path / "r.json"), bench=bench)
-    assert len(whole.trials) > 22
-    assert key(resumed) == key(whole)
-
-
-def flaky_bench():
-    def seconds(setting, run):
-        if run == 1:
-            failing("the endpoint is down")
-        return by_ratio(setting, run)
-
-    return sweeps.MadeUpBench(
-        seconds, lambda setting, run: {"others_dirtied_bytes": GIB if run == 2 else 0}
-    )
+    asked = {"strategy": strategy, "mount_options": extras, "budget": Budget(trials=most)}
+    whole = sweep(bench=flaky_bench(seconds), **asked)
+    assert len(whole.trials) > 20
+    for killed_after in range(1, len(whole.trials)):
+        bench = flaky_bench(seconds)
+        sweep(bench=bench, at_most=killed_after, **asked).save(tmp_path / "r.json")
+        resumed = sweep(results=load(tmp_path / "r.json"), bench=bench, **asked)
+        assert key(resumed) == key(whole)
+    assert key(sweep(results=whole, bench=edge_bench(seconds), **asked)) == key(whole), "at its end"
 
 
 def test_a_failed_trial_is_repeated_and_kept_with_its_reason_and_the_sweep_goes_on():
@@ -229,7 +431,7 @@ def test_a_failed_trial_is_repeated_and_kept_with_its_reason_and_the_sweep_goes_
     results = sweep(seconds)
     problems = [trial.problem for trial in results.trials if trial.problem]
     assert problems == ["the endpoint is down"] * 6
-    assert blocks(results) == [["P", (80, 5)], [(80, 5), "P"]]
+    assert {name for block in blocks(results) for name in block} == {"P", (80, 10), (80, 5)}
 
 
 def test_a_sweep_ends_where_the_destination_is_lost():
@@ -262,12 +464,12 @@ def test_a_trial_that_fails_at_first_counts_when_it_is_repeated(failures):
     results = sweep(seconds)
     assert len([t for t in results.trials if t.problem]) == 7 * failures == len(failed)
     assert len([t for t in results.of_role(CANDIDATE) if t.valid]) == 6
-    assert blocks(results) == [["P", (80, 5)], [(80, 5), "P"]]
+    assert [len(block) for block in blocks(results)] == [3, 3]
 
 
-def test_a_block_without_a_run_of_the_present_settings_ends_there_and_others_follow():
-    """The present run of the first block fails three times: nothing is measured beside it."""
-    disturbed = range(FLOOR_RUNS + 1, FLOOR_RUNS + 1 + ATTEMPTS)
+def test_a_block_without_a_run_of_the_present_settings_is_no_pair_and_another_one_follows():
+    """The present run of the first block fails three times."""
+    disturbed = range(3, 3 + ATTEMPTS)
 
     def seconds(setting, run):
         if setting == sweeps.PRESENT and run in disturbed:
@@ -275,9 +477,23 @@ def test_a_block_without_a_run_of_the_present_settings_ends_there_and_others_fol
         return by_ratio(setting, run)
 
     results = sweep(seconds, ratios=(80,), backgrounds=(5,))
-    assert roles(results)[3:-4] == [PRESENT] * ATTEMPTS
-    assert blocks(results) == [[(80, 5), "P"], ["P", (80, 5)]]
-    assert len(pairs_of(results, results.of_role(RECHECK)[0].setting)) == recheck.MIN_PAIRS
+    assert [sorted(map(str, block)) for block in blocks(results)] == [
+        ["(80, 5)"],
+        ["(80, 5)", "P"],
+        ["(80, 5)", "P"],
+    ]
+    assert len(pairs_of(results, finalists(results)[0])) == MIN_PAIRS
+
+
+def test_a_finalist_that_keeps_failing_ends_the_recheck_after_the_most_blocks():
+    def seconds(setting, run):
+        if setting != sweeps.PRESENT and run > 1:
+            failing("disturbed")
+        return by_ratio(setting, run)
+
+    results = sweep(seconds, ratios=(80,), backgrounds=(5,))
+    assert blocks(results) == [["P"]] * MAX_PAIRS
+    assert compare(results, finalists(results)[0]).verdict is Verdict.UNKNOWN
 
 
 def test_invalid_trials_are_no_evidence():
@@ -293,6 +509,25 @@ def test_invalid_trials_are_no_evidence():
     assert all(t.observation and not t.valid for t in invalid)
 
 
+def test_a_run_that_waited_for_a_cpu_is_repeated_and_one_that_is_found_out_later_not_counted():
+    """The first runs of the finalist waited 20 % of their time, or its third run did."""
+
+    def bench_of(*starved):
+        def changed(setting, run):
+            is_starved = setting.values["vm.dirty_ratio"] == 80 and run in starved
+            return {"split_s": {"waiting for a CPU": 0.2 * 3.35 * is_starved}, "writers": 1}
+
+        return sweeps.MadeUpBench(lambda setting, run: by_ratio(setting, 1), changed)
+
+    later = sweep(bench=bench_of(3), ratios=(80,), backgrounds=(5,))
+    [problem] = [trial.problem for trial in later.trials if trial.problem]
+    assert "writers waited for one 20% of their time, usually 0%" in problem
+    at_first = sweep(bench=bench_of(1, 2), ratios=(80,), backgrounds=(5,))
+    assert [trial.problem for trial in at_first.trials if trial.problem] == []
+    assert len(blocks(at_first)) == MIN_PAIRS + 1, "one block more for the pair that does not count"
+    assert len(pairs_of(at_first, finalists(at_first)[0])) == MIN_PAIRS
+
+
 def test_without_a_valid_present_run_the_sweep_ends_with_its_reason_and_keeps_no_trial():
     results = Results(dict(sweeps.CONTEXT), {})
     with pytest.raises(WritewiseError, match=r"present settings in 3 attempts: no such bucket"):
@@ -300,25 +535,27 @@ def test_without_a_valid_present_run_the_sweep_ends_with_its_reason_and_keeps_no
     assert results.trials == []
 
 
-def test_without_a_second_valid_run_of_the_present_settings_there_is_no_floor():
+def test_the_price_alone_is_nothing_to_compare_with():
     """What is known is kept, and a sweep that is resumed tries again."""
     results = sweep(at_most=1)
     with pytest.raises(WritewiseError, match="no valid pull under the present settings in 3"):
         sweep(lambda setting, run: failing("disturbed"), results=results)
-    assert roles(results) == [PRESENT]
-    assert roles(sweep(results=results))[:3] == [PRESENT, PRESENT, CANDIDATE]
+    assert roles(results) == [PRICE]
+    assert roles(sweep(results=results))[:3] == [PRICE, PRESENT, CANDIDATE]
 
 
 def test_later_failures_of_the_present_settings_end_no_sweep():
     def seconds(setting, run):
-        if setting == sweeps.PRESENT and run > FLOOR_RUNS:
+        if setting == sweeps.PRESENT and run > 2:
             failing("disturbed")
         return by_ratio(setting, run)
 
     results = sweep(seconds)
     assert len([t for t in results.of_role(CANDIDATE) if t.valid]) == 6
-    [finalist, *_] = [t.setting for t in results.of_role(RECHECK)]
-    assert compare(results, finalist).verdict is Verdict.UNKNOWN
+    assert compare(results, finalists(results)[0]).verdict is Verdict.UNKNOWN
+
+
+# --- the results file ---------------------------------------------------------------------------
 
 
 def test_results_come_back_from_the_file_as_they_were(tmp_path):

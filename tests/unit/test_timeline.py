@@ -10,7 +10,7 @@ import pytest
 
 from profiler.bpf.probes.block import DeviceTotals
 from profiler.report.timeline import timeline_document
-from profiler.why.timeline import Timeline, TimelineRecorder, read_io_pressure
+from profiler.why.timeline import Timeline, TimelineRecorder, read_pressure
 from sysctl.writeback import PAGE_BYTES
 
 S = 10**9
@@ -148,7 +148,7 @@ def test_a_kernel_without_pressure_figures(host: Host) -> None:
     timeline = recorder.timeline()
     assert timeline.first.io_some_us is None
     assert timeline.io_some_share is None
-    assert read_io_pressure(host.proc / "pressure") == (None, None)  # cannot be read at all
+    assert read_pressure(host.proc / "pressure") == (None, None)  # cannot be read at all
 
 
 def test_memory_is_bounded_and_nothing_that_counts_is_dropped(host: Host) -> None:

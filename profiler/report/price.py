@@ -1,0 +1,187 @@
+"""The prices of the recommended and the present settings, for the terminal and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from contracts.units import counted, format_seconds, format_size
+from sysctl.evidence import Side
+from sysctl.price import Price, durable_text, price_of
+from sysctl.price_label import WAIT_NOTICED_S, WAIT_S, Rating
+from sysctl.price_seen import ORDERED, Latency, PriceSeen
+from sysctl.results import PRICE, Results
+from sysctl.setting import Setting
+
+#: Times to durable that differ by no more are the same device at work.
+_SAME_DURABLE = 0.10
+_UNKNOWN = "not observed"
+_LOSES = (
+    "The bytes at risk are lost in a spot interruption or termination without a clean shutdown, in "
+    "a kernel panic and in a failure of the host. A snapshot of the volume that is taken meanwhile "
+    "lacks them, unless `sync` or `fsfreeze` ran before. A program that crashes loses none of them."
+)
+
+
+def price_table(sides: Sequence[tuple[str, Price]]) -> Table:
+    """A column for each side, by its title; rows that no side has a figure for are left out."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("price", no_wrap=True)
+    for title, _ in sides:
+        table.add_column(title, justify="right", overflow="fold")
+    prices = [price for _, price in sides]
+    for title, show in _ROWS:
+        cells = [show(price) for price in prices]
+        if any(cells):
+            table.add_row(title, *(cell or _UNKNOWN for cell in cells))
+    return table
+
+
+def price_lines(best: Side | None, price: Price | None, present: Price) -> Iterator[str]:
+    """Why the label is what it is, when all is durable, and what loses what is not."""
+    if price is None or best is None:
+        yield from _rating_lines("The price of the present settings", present.rating)
+        return
+    yield from _rating_lines("The price", price.rating)
+    yield _LOSES
+    yield from _durable_lines(best, price, present)
+    yield from _ordered_lines(price.seen, present.seen)
+    if price.seen and price.seen.problem:
+        yield f"In the run with a neighbour: {price.seen.problem}."
+
+
+def other_price_lines(results: Results, shown: Sequence[Setting]) -> Iterator[str]:
+    """A line for each other setting that had a run with a neighbour."""
+    settings = dict.fromkeys(trial.setting for trial in results.of_role(PRICE) if trial.valid)
+    for setting in settings:
+        if setting not in shown:
+            price = price_of(results, setting)
+            cells = ((title.strip(), show(price).replace("\n", ", ")) for title, show in _ROWS)
+            told = "; ".join(f"{title} {cell}" for title, cell in cells if cell)
+            yield f"The price of {setting}: {told}."
+
+
+def _rating_lines(subject: str, rating: Rating | None) -> Iterator[str]:
+    if rating is None:
+        return
+    because = f": {'; '.join(rating.because)}" if rating.because else ""
+    unknown = f" Not known: {', '.join(rating.unknown)}." if rating.unknown else ""
+    yield f"{subject} is {rating.label.value}{because}.{unknown}"
+
+
+def _durable_lines(best: Side, price: Price, present: Price) -> Iterator[str]:
+    """When all is on the device, and for how long after the return it is not."""
+    if price.durable_s is None:
+        return
+    before_s = present.durable_s
+    is_same = before_s is not None and abs(price.durable_s / before_s - 1) <= _SAME_DURABLE
+    why = ": the device is as fast as before, the writers just do not wait for it" * is_same
+    left_s = max(0.0, price.durable_s - best.return_s.median)
+    yield (
+        f"All is on the device after {durable_text(price)} ({durable_text(present)} under the "
+        f"present settings){why}. Data of the pull is at risk for {format_seconds(left_s)} after "
+        "the return."
+    )
+
+
+def _ordered_lines(seen: PriceSeen | None, present: PriceSeen | None) -> Iterator[str]:
+    """That ext4 makes an fsync wait for the pull's data, where one waited long."""
+    if seen is None or seen.fsync is None or seen.ext4_data_mode != ORDERED:
+        return
+    before = present.fsync if present else None
+    if not _is_long(seen.fsync, before):
+        return
+    was = f" ({format_seconds(before.worst_s)} under the present settings)" if before else ""
+    yield (
+        "This volume is ext4 with data=ordered: the fsync of any program commits the journal, and "
+        "so it can wait for data of the pull. The longest fsync of the neighbour took "
+        f"{format_seconds(seen.fsync.worst_s)}{was}."
+    )
+
+
+def _is_long(seen: Latency, present: Latency | None) -> bool:
+    """Whether it is long by itself, or twice as long as before and noticed."""
+    is_longer = present is not None and seen.worst_s > max(WAIT_NOTICED_S, 2 * present.worst_s)
+    return is_longer or seen.worst_s > WAIT_S.moderate
+
+
+def _latency_text(latency: Latency | None) -> str:
+    if latency is None:
+        return ""
+    return f"{format_seconds(latency.median_s)}, worst {format_seconds(latency.worst_s)}"
+
+
+def _memory_text(seen: PriceSeen | None) -> str:
+    """A line for each figure that is known."""
+    if seen is None:
+        return ""
+    pressure, stalls = seen.memory_pressure_share, seen.direct_reclaim_stalls
+    sizes = {"swapped out": seen.swapped_out_bytes, "read back": seen.refaulted_bytes}
+    lines = [f"{format_size(n)} {what}" for what, n in sizes.items() if n is not None]
+    lines += [counted(stalls, "direct reclaim")] if stalls is not None else []
+    lines += [f"pressure {pressure:.1%}"] if pressure is not None else []
+    return "\n".join(lines)
+
+
+_ROWS: tuple[tuple[str, Callable[[Price], str]], ...] = (
+    ("bytes at risk, at most", lambda price: format_size(price.at_risk_bytes)),
+    ("  with a larger pull", lambda price: format_size(price.ceiling_bytes)),
+    ("time to durable", durable_text),
+    ("neighbour's fsync", lambda price: _latency_text(price.seen.fsync if price.seen else None)),
+    ("neighbour's reads", lambda price: _latency_text(price.seen.read if price.seen else None)),
+    ("programs' memory", lambda price: _memory_text(price.seen)),
+    ("label", lambda price: price.rating.label.value if price.rating else ""),
+)
+
+
+def price_document(price: Price) -> dict[str, object]:
+    """The same as plain data: seconds, bytes and shares in their names."""
+    rating = price.rating
+    return {
+        "label": rating.label.value if rating else None,
+        "because": list(rating.because) if rating else [],
+        "not_known": list(rating.unknown) if rating else [],
+        "at_risk_bytes": price.at_risk_bytes,
+        "at_risk_is_measured": price.is_measured,
+        "ceiling_bytes": price.ceiling_bytes,
+        "durable_seconds": price.durable_s,
+        "durable_is_predicted": price.is_durable_predicted,
+        "seconds_after_return": price.after_return_s,
+        "observed": _seen_document(price.seen) if price.seen else None,
+    }
+
+
+def other_price_documents(
+    results: Results, shown: Sequence[Setting]
+) -> Iterator[dict[str, object]]:
+    """The prices of the other settings that had a run with a neighbour."""
+    settings = dict.fromkeys(trial.setting for trial in results.of_role(PRICE) if trial.valid)
+    for setting in settings:
+        if setting not in shown:
+            yield {**setting.to_json(), **price_document(price_of(results, setting))}
+
+
+def _seen_document(seen: PriceSeen) -> dict[str, object]:
+    return {
+        "seconds": seen.observed_s,
+        "fsync": _latency_document(seen.fsync),
+        "reads": _latency_document(seen.read),
+        "swapped_out_bytes": seen.swapped_out_bytes,
+        "read_back_bytes": seen.refaulted_bytes,
+        "direct_reclaim_stalls": seen.direct_reclaim_stalls,
+        "memory_pressure_share": seen.memory_pressure_share,
+        "ext4_data_mode": seen.ext4_data_mode,
+        "problem": seen.problem,
+    }
+
+
+def _latency_document(latency: Latency | None) -> dict[str, object] | None:
+    if latency is None:
+        return None
+    return {
+        "median_seconds": latency.median_s,
+        "worst_seconds": latency.worst_s,
+        "calls": latency.count,
+    }

@@ -1,0 +1,21 @@
+"""What ext4 alone knows of a mount."""
+
+from __future__ import annotations
+
+from sysctl.host.mount_table import Mount
+from sysctl.host.system import System
+
+
+def data_mode(system: System, mount: Mount) -> str:
+    """How ext4 journals the data of a mount: `ordered`, `writeback` or `journal`.
+
+    Empty on another file system, without a journal, and where it is not known. The mount table
+    names a mode only where it is not the default; /proc/fs/ext4/DEVICE/options names it always
+    (`_ext4_show_options()` in fs/ext4/super.c, as of Linux 6.18). Raises HostError.
+    """
+    if mount.fstype != "ext4":
+        return ""
+    device = system.path(f"/sys/dev/block/{mount.device}").resolve().name
+    path = f"/proc/fs/ext4/{device}/options"
+    words = system.read(path).split() if system.exists(path) else mount.all_options
+    return next((word[len("data=") :] for word in words if word.startswith("data=")), "")

@@ -1,0 +1,256 @@
+"""Edge search: the smallest change with which writers no longer wait.
+
+What is sought is told by the stall share, the part of their time in which writers slept in dirty
+throttling: it is none or it is much, and far less noisy than a time. Writers wait from freerun on,
+half way between the two thresholds. So there are two ladders of round values, each with a higher
+freerun at every rung:
+
+1. the dirty threshold alone is raised. Preferred: it is one change, and write-back of everything
+   else on the host begins as early as before;
+2. the background threshold is raised to half of it, too, where the dirty threshold alone does not
+   suffice.
+
+The highest rung of a ladder runs first. Where writers wait there, too, the next ladder is tried.
+Else the most that was dirty in that run says which rung would do; that one and the rung below it
+are tried, until a rung at which writers do not wait has one below it at which they do.
+
+Where writers wait at the top of both ladders, the pull takes as long as the device needs for what
+the dirty pages do not hold. That is arithmetic, which no noise disturbs: the lowest rung is tried
+at which it is at most `NEAR_BEST` more than at the top.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sysctl.evidence import NEGLIGIBLE_SHARE, is_gain, thresholds_of
+from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+from sysctl.price import Limits, burst_bytes
+from sysctl.protocol import concluded
+from sysctl.results import CANDIDATE, PRESENT, Observation, Results, Trial
+from sysctl.search import searched
+from sysctl.setting import Setting, threshold_bytes
+from sysctl.writeback import PAGE_BYTES, effective_thresholds
+
+#: A setting that is slower by no more is as good where writers wait under every one.
+NEAR_BEST = 0.02
+#: A top that is not faster runs again: one slow run shall not end the search.
+_TRIES = 2
+#: Percentages that are tried. Above 90 % the kernel reclaims memory instead of throttling writers.
+_RATIOS = (1, 2, 3, 5, 10, 20, 30, 40, 50, 60, 75, 90)
+_MOST_RATIO = 90
+#: Bytes that are tried: four to a doubling, in MiB.
+_BYTES = tuple(step * 2**power * 2**20 for power in range(30) for step in (4, 5, 6, 7))
+
+Ladder = tuple[Setting, ...]
+
+
+@dataclass(frozen=True)
+class EdgeSearch:
+    """See the module. `ladders` are those of `ladders_of`, for one host."""
+
+    ladders: tuple[Ladder, ...]
+
+    def next_setting(self, results: Results) -> Setting | None:
+        """See `Strategy`."""
+        return self._search(results)[0]
+
+    def remaining(self, results: Results) -> int:
+        """See `Strategy`: three in all, which is what a ladder takes mostly, and then one more."""
+        is_known = bool(_present_runs(results) or not self.ladders)
+        if is_known and self.next_setting(results) is None:
+            return 0
+        tried = len({trial.setting for trial in results.of_role(CANDIDATE)})
+        return max(1, 3 - tried)
+
+    def finalists(self, results: Results) -> Sequence[Setting]:
+        """See `Strategy`."""
+        found = self._search(results)[1]
+        return () if found is None else (found,)
+
+    def _search(self, results: Results) -> tuple[Setting | None, Setting | None]:
+        """The next setting to try, and the one found so far: a budget may end the search early.
+
+        From the search alone: later runs must not change what it found.
+        """
+        results = searched(results)
+        if not _do_writers_wait(_present_runs(results)):
+            return None, None
+        found = None
+        for ladder in self.ladders:
+            top = ladder[-1]
+            if not _is_tried(results, top):
+                return top, found
+            if not _stalls(results, top):
+                if _is_faster(results, top):
+                    return _edge(results, ladder)
+                return (top, found) if _tries(results, top) < _TRIES else (None, None)
+            found = top if _is_faster(results, top) else found
+        return _best_of_the_stalled(results, self.ladders)
+
+
+def _present_runs(results: Results) -> list[Observation]:
+    return [trial.valid for trial in results.of_role(PRESENT) if trial.valid]
+
+
+def _do_writers_wait(runs: Sequence[Observation]) -> bool:
+    return any(run.stall_share >= NEGLIGIBLE_SHARE for run in runs)
+
+
+def _tried(results: Results, setting: Setting) -> list[Trial]:
+    return [trial for trial in results.of_setting(setting) if trial.role == CANDIDATE]
+
+
+def _runs(results: Results, setting: Setting) -> list[Observation]:
+    """The runs of the search, in their order."""
+    return [trial.valid for trial in _tried(results, setting) if trial.valid]
+
+
+def _tries(results: Results, setting: Setting) -> int:
+    """How often it was tried; repeated attempts of a run that failed are one try."""
+    return len(concluded(_tried(results, setting)))
+
+
+def _is_tried(results: Results, setting: Setting) -> bool:
+    return _tries(results, setting) > 0
+
+
+def _stalls(results: Results, setting: Setting) -> bool:
+    """Whether writers waited, or the run was stopped since it took too long, or never worked."""
+    runs = _runs(results, setting)
+    return not runs or _do_writers_wait(runs[-1:])
+
+
+def _time_s(results: Results, setting: Setting) -> float:
+    return min((run.return_s for run in _runs(results, setting)), default=math.inf)
+
+
+def _present_s(results: Results) -> float:
+    return statistics.median(run.return_s for run in _present_runs(results))
+
+
+def _is_faster(results: Results, setting: Setting) -> bool:
+    """Whether its best run was faster than the present ones by a gain worth having."""
+    return is_gain(_time_s(results, setting) / _present_s(results))
+
+
+def _edge(results: Results, ladder: Ladder) -> tuple[Setting | None, Setting | None]:
+    """The rung to try next, if any, and the lowest one known at which writers do not wait.
+
+    At the top they do not. The rung that the dirty bytes point to is tried, then those next to it.
+    """
+    tried = [at for at, setting in enumerate(ladder) if _is_tried(results, setting)]
+    high = min(at for at in tried if not _stalls(results, ladder[at]))
+    low = max((at for at in tried if at < high), default=-1)
+    if high - low == 1:
+        return None, ladder[high]
+    return ladder[min(max(_rung_for(results, ladder), low + 1), high - 1)], ladder[high]
+
+
+def _rung_for(results: Results, ladder: Ladder) -> int:
+    """The lowest rung with a freerun above the most that was dirty while no writer waited."""
+    runs = [run for setting in ladder for run in _runs(results, setting)]
+    peak_bytes = max(run.peak_dirty_bytes for run in runs if not _do_writers_wait([run]))
+    above = (at for at, s in enumerate(ladder) if _freerun_bytes(results, s) > peak_bytes)
+    return next(above, len(ladder) - 1)
+
+
+def _freerun_bytes(results: Results, setting: Setting) -> int:
+    return thresholds_of(results, setting).freerun_bytes
+
+
+def _best_of_the_stalled(
+    results: Results, ladders: Sequence[Ladder]
+) -> tuple[Setting | None, Setting | None]:
+    """The rung to try, if any, and the one found, where writers wait at the top of every ladder.
+
+    The first ladder, unless the second one's top is expected to be faster by a gain worth having,
+    and was not slower. Measured times would say it one way today and another way tomorrow.
+    What was stopped or never worked is passed over, a rung or a ladder's top.
+    """
+    measured = [ladder for ladder in ladders if _runs(results, ladder[-1])]
+    if not measured:
+        return None, None
+    best, other = measured[0], measured[-1]
+    gain = _waiting_bytes(results, other[-1]) / _waiting_bytes(results, best[-1])
+    if is_gain(gain) and _time_s(results, other[-1]) <= _time_s(results, best[-1]):
+        best = other
+    if not _is_faster(results, best[-1]):
+        return None, None
+    most = _waiting_bytes(results, best[-1]) * (1 + NEAR_BEST)
+    near = [each for each in best if _waiting_bytes(results, each) <= most]
+    rung = next(each for each in near if _runs(results, each) or not _is_tried(results, each))
+    return (None, rung) if _is_tried(results, rung) else (rung, best[-1])
+
+
+def _waiting_bytes(results: Results, setting: Setting) -> float:
+    """What of the pull waits for the device, to which the time is in proportion (see the module).
+
+    All that the dirty pages do not hold when they have settled at the set point.
+    """
+    return max(1.0, burst_bytes(results) - thresholds_of(results, setting).setpoint_bytes)
+
+
+def ladders_of(
+    present: Mapping[str, int], dirtyable_bytes: int, limits: Limits, pulled_bytes: int
+) -> tuple[Ladder, ...]:
+    """Return the two ladders for a host; those without a rung are left out.
+
+    They are in the form of the present dirty threshold, ratio or bytes. With a limit on the bytes
+    at risk the dirty threshold stays within it, which the kernel keeps, unless the whole pull is
+    smaller; where the present one is above the limit the rungs are below it.
+    """
+    is_bytes = bool(present.get(DIRTY_PAIR[1]))
+    name, allowed = DIRTY_PAIR[is_bytes], limits.max_at_risk_bytes
+    most = dirtyable_bytes * _MOST_RATIO // 100
+    if allowed is not None and allowed < min(most, pulled_bytes):
+        most = allowed
+    steps = _steps(is_bytes, most, dirtyable_bytes, is_limited=most == allowed)
+    now = threshold_bytes(present, DIRTY_PAIR, dirtyable_bytes)
+
+    def dirty(value: int) -> int:
+        return threshold_bytes({name: value}, DIRTY_PAIR, dirtyable_bytes)
+
+    def freerun(values: Mapping[str, int]) -> int:
+        return effective_thresholds(values, dirtyable_bytes).freerun_bytes
+
+    plain = [_plain(present, name, each) for each in steps if dirty(each) > now or now > most]
+    first = [each for each in plain if _is_valid(each, dirtyable_bytes)]
+    raised = [_raised(name, each, is_bytes) for each in steps if dirty(each) >= now or now > most]
+    highest = max((freerun(each.values) for each in first), default=0)
+    if not first and now <= most:
+        highest = freerun(present)
+    second = [each for each in raised if freerun(each.values) > highest]
+    return tuple(tuple(ladder) for ladder in (first, second) if ladder)
+
+
+def _steps(is_bytes: bool, most_bytes: int, dirtyable_bytes: int, *, is_limited: bool) -> list[int]:
+    """Round values of the dirty threshold up to `most_bytes`, and the highest that a limit allows.
+
+    Without a limit no other value is the highest: it would vary with the memory.
+    """
+    if is_bytes:
+        highest = most_bytes // PAGE_BYTES * PAGE_BYTES
+    else:
+        highest = ((most_bytes + 1) * 100 - 1) // dirtyable_bytes
+    values = [each for each in (_BYTES if is_bytes else _RATIOS) if each <= highest]
+    return sorted({*values, *[highest] * is_limited})
+
+
+def _plain(present: Mapping[str, int], name: str, value: int) -> Setting:
+    """The dirty threshold alone; the background one is named, as both are measured together."""
+    background = {n: present[n] for n in BACKGROUND_PAIR if present.get(n)}
+    return Setting(((name, value), *(background or {BACKGROUND_PAIR[0]: 0}).items()))
+
+
+def _raised(name: str, value: int, is_bytes: bool) -> Setting:
+    half = value // 2 // PAGE_BYTES * PAGE_BYTES if is_bytes else value // 2
+    return Setting(((name, value), (BACKGROUND_PAIR[is_bytes], half)))
+
+
+def _is_valid(setting: Setting, dirtyable_bytes: int) -> bool:
+    dirty = threshold_bytes(setting.values, DIRTY_PAIR, dirtyable_bytes)
+    return threshold_bytes(setting.values, BACKGROUND_PAIR, dirtyable_bytes) < dirty

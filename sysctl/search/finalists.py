@@ -1,0 +1,71 @@
+"""What a search by time found: of many candidates that ran once, those to measure in pairs.
+
+The fastest of many single runs is fast partly by luck, so this only says what is worth pairs.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from sysctl.evidence import is_gain
+from sysctl.halves import halves_of
+from sysctl.price import Limits, cheapest, limits_of, model_of, price_of
+from sysctl.results import CANDIDATE, PRESENT, Results
+from sysctl.search import searched
+from sysctl.setting import Setting
+
+#: Candidates this near to the fastest may turn out as fast: one run does not tell.
+NEAR_BEST = 0.10
+
+
+def near_the_fastest(results: Results) -> Sequence[Setting]:
+    """Return the cheapest candidate near the fastest, and the fastest; none without a gain.
+
+    Within the limits of the sweep. Near a limit one run does not tell on which side of it a setting
+    is, so where neither has room to it, the cheapest that has is returned, too. Of a fastest one
+    that changes the host and the pull also each half alone: one may do it all.
+    """
+    known = searched(results)
+    times_s, limits = times_of_candidates(known), limits_of(known)
+    within = within_limits(known, times_s, limits)
+    found = _best(known, {each: times_s[each] for each in within})
+    with_room = within_limits(known, within, limits.with_room)
+    if found and not set(found) & set(with_room):
+        found += _best(known, {each: times_s[each] for each in with_room})[:1]
+    present = known.of_role(PRESENT)
+    halves = halves_of(found[-1], present[0].setting) if found and present else ()
+    return tuple(dict.fromkeys([*found, *halves]))
+
+
+def _best(results: Results, times_s: Mapping[Setting, float]) -> list[Setting]:
+    present_s = search_times(results)
+    if not present_s or not times_s:
+        return []
+    fastest = min(times_s, key=lambda each: times_s[each])
+    if not is_gain(times_s[fastest] / statistics.median(present_s)):
+        return []
+    reach_s = times_s[fastest] * (1 + NEAR_BEST)
+    near = [setting for setting, time_s in times_s.items() if time_s <= reach_s]
+    kept = cheapest({setting: price_of(results, setting) for setting in near})
+    return list(dict.fromkeys([min(kept, key=lambda each: times_s[each]), fastest]))
+
+
+def within_limits(results: Results, settings: Iterable[Setting], limits: Limits) -> list[Setting]:
+    """Return those within the limits, as measured, or as predicted where nobody waited."""
+    if limits == Limits():
+        return list(settings)
+    model = model_of(results) if limits.max_durable_s is not None else None
+    return [each for each in settings if not limits.breaks(price_of(results, each, model))]
+
+
+def search_times(results: Results) -> list[float]:
+    """Return the times to return (s) of the valid present runs that were in no pair."""
+    alone = (trial.valid for trial in results.of_role(PRESENT) if trial.pair is None)
+    return [seen.return_s for seen in alone if seen]
+
+
+def times_of_candidates(results: Results) -> dict[Setting, float]:
+    """Return the times to return (s) of the valid candidates."""
+    tried = ((trial.setting, trial.valid) for trial in results.of_role(CANDIDATE))
+    return {setting: seen.return_s for setting, seen in tried if seen}

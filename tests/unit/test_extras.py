@@ -1,0 +1,406 @@
+"""Extras: what is tried beside the thresholds, what pairs of its own credit, what cannot matter."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+
+from sysctl.differences import change_count, changed_beside_thresholds
+from sysctl.evidence import MIN_GAIN, compare
+from sysctl.explain import explain_device
+from sysctl.extras import (
+    MOUNT,
+    PAIRS,
+    Extra,
+    credit,
+    in_one_mount,
+    judge_extras,
+    own_interval,
+    why_uncredited,
+    wide_extras,
+    worth_trying,
+)
+from sysctl.relevance import skip_reason
+from sysctl.results import PRESENT, RECHECK, TracePoint
+from sysctl.writeback import Thresholds
+from tests.unit.studies import Study, observed, ratio
+from tests.unit.sweeps import GIB
+from tests.unit.sweeps import PRESENT as NOW
+
+BASE = ratio(60, 10)
+BFQ, DEEP = Extra("queue/scheduler", "bfq"), Extra("queue/nr_requests", "256")
+RARE, NOATIME = Extra("vm.dirty_writeback_centisecs", "100"), Extra(MOUNT, "noatime")
+ALL = (BFQ, DEEP, RARE, NOATIME)
+
+
+class Blocks(Study):
+    """Blocks of runs, each of the settings with the times (s) given for them."""
+
+    def of(self, times_s):
+        """`times_s` by setting: the time of each block; None failed."""
+        for times in zip(*times_s.values()):
+            pair = next(self.pairs)
+            for setting, time_s in zip(times_s, times):
+                role = PRESENT if setting == NOW else RECHECK
+                self.add(role, setting, time_s or 1.0, pair, "" if time_s else "disturbed")
+        return self.results
+
+
+def paired(parts, base=BASE, of_base=None, count=PAIRS):
+    """Blocks in which extras took so many parts of the base's 5 s, and hardly scatter."""
+    scatter = [0.0, 0.01, -0.01, 0.005, 0.0, 0.01][:count]
+    times = {base: [5.0 + each for each in of_base or scatter]}
+    times |= {e.of(base): [5.0 * part - each for each in scatter] for e, part in parts.items()}
+    return Blocks().of(times)
+
+
+# --- one knob more ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("extra", "text"),
+    [
+        (BFQ, "dirty_ratio=60 dirty_background_ratio=10 queue/scheduler=bfq"),
+        (RARE, "dirty_ratio=60 dirty_background_ratio=10 dirty_writeback_centisecs=100"),
+        (NOATIME, "dirty_ratio=60 dirty_background_ratio=10 mount=noatime"),
+    ],
+)
+def test_an_extra_changes_one_knob_of_a_setting(extra, text):
+    assert str(extra.of(BASE)) == text
+    assert extra.is_in(extra.of(BASE)) and not extra.is_in(BASE)
+
+
+def test_of_one_knob_an_extra_takes_the_place_of_another_value():
+    other = Extra(DEEP.name, "64")
+    both = other.of(BFQ.of(DEEP.of(BASE)))
+    assert both.device == ((DEEP.name, "64"), (BFQ.name, "bfq"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "names"),
+    [
+        (NOW, []),
+        (BASE, []),
+        (DEEP.of(BASE), ["queue/nr_requests"]),
+        (RARE.of(BASE), ["vm.dirty_writeback_centisecs"]),
+        (NOATIME.of(BASE), ["noatime"]),
+    ],
+    ids=str,
+)
+def test_what_a_setting_changes_beside_the_thresholds(setting, names):
+    results = Study().results
+    assert changed_beside_thresholds(results, setting) == names
+    assert change_count(results, setting) == len(names) + (1 if setting != NOW else 0)
+
+
+# --- what is compared -------------------------------------------------------------------------
+
+
+def test_at_first_every_extra_is_to_be_compared_with_the_base():
+    found = judge_extras(Study().results, BASE, ALL)
+    assert found.setting == BASE
+    assert found.members == (BASE, *(extra.of(BASE) for extra in ALL))
+
+
+def test_what_the_base_has_already_is_not_compared():
+    base = NOATIME.of(BASE)
+    assert judge_extras(Study().results, base, (NOATIME,)).members == ()
+    assert judge_extras(Study().results, base, ALL).members[1:] == tuple(
+        extra.of(base) for extra in ALL[:3]
+    )
+
+
+def test_an_extra_that_two_pairs_show_no_faster_is_given_up_and_others_go_on():
+    results = paired({BFQ: 1.01, DEEP: 0.98, NOATIME: 0.999}, count=2)
+    members = judge_extras(results, BASE, (BFQ, DEEP, NOATIME)).members
+    assert members == (BASE, DEEP.of(BASE), NOATIME.of(BASE))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_fewer_than_four_pairs_credit_nothing(count):
+    results = paired({BFQ: 0.5}, count=count)
+    assert credit(results, BFQ.of(BASE), BASE) is None
+    assert judge_extras(results, BASE, (BFQ,)).members == (BASE, BFQ.of(BASE))
+
+
+def test_an_extra_that_four_pairs_show_is_in_the_setting_and_the_comparing_ends():
+    found = judge_extras(paired({BFQ: 0.9}), BASE, (BFQ,))
+    assert (found.setting, found.members) == (BFQ.of(BASE), ())
+
+
+@pytest.mark.parametrize("part", [1.0, 0.96, 1 / (1 + MIN_GAIN) + 0.001])
+def test_a_gain_of_less_than_five_percent_is_not_credited_however_certain(part):
+    results = paired({BFQ: part})
+    assert compare(results, BFQ.of(BASE), BASE).interval.high < 1 or part == 1.0
+    found = judge_extras(results, BASE, (BFQ,))
+    assert (found.setting, found.members) == (BASE, ())
+
+
+def test_a_gain_that_may_be_chance_is_not_credited():
+    results = paired({BFQ: 0.9}, of_base=[1.5, -1.0, 1.0, -0.5])
+    assert judge_extras(results, BASE, (BFQ,)).setting == BASE
+
+
+def test_the_error_is_shared_among_the_extras_compared():
+    """What four pairs credit of one extra they do not of one among eight."""
+    knobs = [Extra("queue/nr_requests", str(number)) for number in range(64, 71)]
+    restless = [0.33, -0.2, 0.07, 0.13]
+    alone = paired({BFQ: 0.91}, of_base=restless)
+    among = paired({BFQ: 0.91, **dict.fromkeys(knobs, 1.0)}, of_base=restless)
+    assert credit(alone, BFQ.of(BASE), BASE)
+    assert credit(among, BFQ.of(BASE), BASE) is None
+
+
+def test_of_several_the_best_stays_and_the_others_are_compared_with_it_in_force():
+    found = judge_extras(paired({BFQ: 0.9, DEEP: 0.8, RARE: 0.85, NOATIME: 1.0}), BASE, ALL)
+    best = DEEP.of(BASE)
+    assert found.setting == best
+    assert found.members == (best, BFQ.of(best), RARE.of(best))
+
+
+def test_two_that_help_together_are_both_in_the_setting():
+    best = DEEP.of(BASE)
+    study = Blocks()
+    study.results = paired({BFQ: 0.9, DEEP: 0.8})
+    study.pairs = itertools.count(PAIRS)
+    study.of({best: [4.0, 4.01, 3.99, 4.0], BFQ.of(best): [3.6, 3.59, 3.61, 3.6]})
+    both = judge_extras(study.results, BASE, (BFQ, DEEP))
+    assert (both.setting, both.members) == (BFQ.of(best), ())
+    assert why_uncredited(study.results, BFQ.of(best)) == ""
+    assert own_interval(study.results, BFQ.of(best), BFQ.name).estimate == pytest.approx(0.9, 0.01)
+    assert own_interval(study.results, BFQ.of(best), DEEP.name) is None
+
+
+def test_two_that_do_the_same_are_not_both_in_the_setting():
+    best = DEEP.of(BASE)
+    study = Blocks()
+    study.results = paired({BFQ: 0.9, DEEP: 0.8})
+    study.pairs = itertools.count(PAIRS)
+    study.of({best: [4.0, 4.01], BFQ.of(best): [4.01, 4.02]})
+    assert judge_extras(study.results, BASE, (BFQ, DEEP)).setting == best
+
+
+def test_of_two_values_of_a_knob_the_better_one_is_taken_alone():
+    other = Extra(DEEP.name, "64")
+    found = judge_extras(paired({DEEP: 0.9, other: 0.8}), BASE, (DEEP, other))
+    assert (found.setting, found.members) == (other.of(BASE), ())
+
+
+def test_an_extra_whose_runs_keep_failing_is_given_up():
+    with_it = BFQ.of(BASE)
+    results = Blocks().of({BASE: [5.0] * 7, with_it: [None] * 7})
+    assert judge_extras(results, BASE, (BFQ,)).members == (BASE, with_it)
+    results = Blocks().of({BASE: [5.0] * 8, with_it: [None] * 8})
+    assert judge_extras(results, BASE, (BFQ,)).members == ()
+
+
+def test_extras_that_do_nothing_are_credited_as_seldom_as_the_error_says():
+    """In 0.5 % of the sweeps at most: runs scatter by 5 %, so a mean gain of 5 % is no rarity."""
+    dice = random.Random(1)
+    credited = 0
+    for _ in range(400):
+        runs = [[5.0 * dice.lognormvariate(0, 0.05) for _ in range(PAIRS)] for _ in range(2)]
+        results = Blocks().of({BASE: runs[0], BFQ.of(BASE): runs[1]})
+        credited += credit(results, BFQ.of(BASE), BASE) is not None
+    assert credited <= 6
+
+
+# --- what is said of a setting with extras ----------------------------------------------------
+
+
+def test_a_setting_without_extras_needs_no_credit():
+    assert why_uncredited(paired({BFQ: 1.0}), BASE) == ""
+
+
+def test_why_an_extra_is_not_credited():
+    results = paired({BFQ: 1.0, NOATIME: 0.9})
+    assert why_uncredited(results, BFQ.of(BASE)) == (
+        "but the pairs with and without queue/scheduler do not show a gain of 5%"
+    )
+    assert why_uncredited(results, NOATIME.of(BASE)) == ""
+    alone = NOATIME.of(ratio(75, 10))
+    assert why_uncredited(results, alone) == (
+        "but it was not measured next to the same settings without mount=noatime"
+    )
+
+
+def test_an_extra_on_top_of_one_that_is_not_credited_is_not_either():
+    first, both = BFQ.of(BASE), DEEP.of(BFQ.of(BASE))
+    study = Blocks()
+    study.of({BASE: [5.0, 5.01, 4.99, 5.0], first: [5.0, 5.01, 4.99, 5.0]})
+    study.of({first: [5.0, 5.01, 4.99, 5.0], both: [4.0, 4.01, 3.99, 4.0]})
+    assert credit(study.results, both, first)
+    assert "do not show a gain" in why_uncredited(study.results, both)
+
+
+@pytest.mark.parametrize(
+    "other", [ratio(75, 10), replace(BASE, transfer=(("max_concurrency", 20),))], ids=str
+)
+def test_what_differs_in_more_than_the_extra_is_no_base(other):
+    study = Blocks()
+    study.of({other: [5.0, 5.01, 4.99, 5.0], BFQ.of(BASE): [4.0, 4.01, 3.99, 4.0]})
+    assert "was not measured next to" in why_uncredited(study.results, BFQ.of(BASE))
+
+
+def test_runs_in_other_blocks_are_no_base():
+    study = Blocks()
+    study.of({NOW: [20.0] * 4, BFQ.of(BASE): [4.0, 4.01, 3.99, 4.0]})
+    study.of({NOW: [20.0] * 4, BASE: [5.0, 5.01, 4.99, 5.0]})
+    assert "was not measured next to" in why_uncredited(study.results, BFQ.of(BASE))
+
+
+def test_an_extra_of_the_present_settings_is_compared_with_them():
+    with_it = NOATIME.of(NOW)
+    results = Blocks().of({NOW: [20.0, 20.1, 19.9, 20.0], with_it: [18.0, 18.1, 17.9, 18.0]})
+    assert judge_extras(results, NOW, (NOATIME,)).setting == with_it
+    assert own_interval(results, with_it, MOUNT).estimate == pytest.approx(0.9, rel=0.01)
+    assert why_uncredited(results, with_it) == ""
+
+
+def test_the_reason_of_a_knob_of_the_disk_names_what_it_replaces_and_that_no_file_keeps_it():
+    results = paired({DEEP: 0.8})
+    results.context["present_device"] = {"queue/nr_requests": "1023"}
+    (reason,) = explain_device(results, DEEP.of(BASE))
+    assert (reason.before, reason.value) == ("1023", "256")
+    assert "80.0% of the time without it" in reason.effect and "4 pairs" in reason.effect
+    assert "a restart undoes it" in reason.undo
+
+
+# --- what is worth trying ---------------------------------------------------------------------
+
+SPLIT = {"dirty throttling": 8.0, "waiting for the device": 0.0, "on CPU": 2.0}
+CALM = {
+    "stall_share": 0.001,
+    "peak_dirty_bytes": GIB // 4,
+    "thresholds": Thresholds(GIB // 2, GIB),
+    "split_s": {"dirty throttling": 0.0, "on CPU": 2.0},
+}
+
+
+def run_of_base(**changes):
+    """Present runs and one of the base, by two workers, of 5 s: writers have 10 s."""
+    fields = {"stall_share": 0.5, "split_s": SPLIT, **changes}
+    return Study().candidate(BASE, 5.0, **fields).results
+
+
+def asked(extra):
+    return Extra(extra.name, extra.value, is_asked_for=True)
+
+
+def test_what_was_named_is_tried_and_what_was_not_only_where_writers_wait_for_something_else():
+    kept, left_out = worth_trying(run_of_base(), BASE, [NOATIME, asked(BFQ)])
+    assert kept == [asked(BFQ)]
+    [reason] = left_out
+    assert reason.what == MOUNT
+    assert "waited for the device for 0.0% of their time" in reason.why
+    assert "another reason than dirty throttling for 0.0%" in reason.why
+
+
+@pytest.mark.parametrize("cause", ["waiting for the device", "other sleeping"])
+@pytest.mark.parametrize(("waited_s", "is_tried"), [(0.19, False), (0.2, True)])
+def test_from_two_percent_of_the_writers_time_on_a_wait_makes_extras_worth_trying(
+    cause, waited_s, is_tried
+):
+    results = run_of_base(split_s={**SPLIT, cause: waited_s})
+    kept, left_out = worth_trying(results, BASE, [NOATIME, DEEP])
+    assert kept == ([NOATIME, DEEP] if is_tried else [])
+    assert [item.what for item in left_out] == ([] if is_tried else [MOUNT, DEEP.name])
+
+
+def test_where_no_wait_is_known_extras_are_tried():
+    assert worth_trying(run_of_base(split_s={}), BASE, [NOATIME]) == ([NOATIME], [])
+
+
+def test_what_took_no_part_is_tried_only_if_it_was_named():
+    results = run_of_base(**CALM, device_read_bytes=0)
+    extras = [BFQ, DEEP, Extra("queue/read_ahead_kb", "64")]
+    kept, left_out = worth_trying(results, BASE, extras)
+    assert kept == []
+    assert [item.what for item in left_out] == [each.name for each in extras]
+    assert all(item.why for item in left_out)
+    named = [asked(each) for each in extras]
+    assert worth_trying(results, BASE, named) == (named, [])
+
+
+def test_of_two_values_of_a_knob_the_reason_is_given_once():
+    _, left_out = worth_trying(run_of_base(), BASE, [DEEP, Extra(DEEP.name, "64")])
+    assert [item.what for item in left_out] == [DEEP.name]
+
+
+def test_without_a_run_of_the_base_nothing_is_known_of_extras():
+    assert worth_trying(Study().results, BASE, [asked(BFQ), NOATIME]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "says"),
+    [
+        ("bdi/max_ratio", {}, ""),
+        ("bdi/max_ratio", CALM, "made to wait from 768"),
+        ("bdi/max_bytes", CALM, "0.1% of their time"),
+        ("bdi/strict_limit", CALM, "at most 256"),
+        ("bdi/max_ratio", {**CALM, "peak_dirty_bytes": GIB}, ""),
+        ("vm.dirty_expire_centisecs", CALM, ""),
+        ("queue/scheduler", {}, ""),
+        ("queue/scheduler", CALM, "waited for the device for 0.0%"),
+        ("queue/nr_requests", {**CALM, "split_s": {"waiting for the device": 1.0}}, ""),
+        ("queue/wbt_lat_usec", {**CALM, "split_s": {}}, ""),
+        ("queue/read_ahead_kb", {}, ""),
+        ("queue/read_ahead_kb", {"device_read_bytes": 4096}, "4.00 KiB were read"),
+        ("queue/read_ahead_kb", {"device_read_bytes": GIB}, ""),
+        (MOUNT, CALM, ""),
+    ],
+)
+def test_only_what_took_no_part_is_left_out(name, changes, says):
+    seen = observed(10.0, **{"stall_share": 0.5, "split_s": SPLIT, **changes})
+    reason = skip_reason(name, seen)
+    assert (says in reason) if says else reason == ""
+
+
+@pytest.mark.parametrize(
+    ("trace", "return_s", "reason"),
+    [
+        (
+            ((1.0, 0), (2.5, GIB)),
+            20.0,
+            "write-back began after 2.50 s, at the background threshold",
+        ),
+        (((1.0, 0), (7.0, GIB)), 20.0, ""),
+        (((1.0, 0), (4.0, 0)), 4.5, "no page was 5.00 s old before the pull returned"),
+        ((), 9.0, ""),
+    ],
+)
+def test_periodic_write_back_is_tried_where_it_may_come_first(trace, return_s, reason):
+    points = tuple(TracePoint(time_s, held, 0) for time_s, held in trace)
+    said = skip_reason("vm.dirty_expire_centisecs", observed(return_s, trace=points))
+    assert said.startswith(reason) if reason else said == ""
+
+
+# --- every other knob -------------------------------------------------------------------------
+
+
+def test_the_default_space_tries_mount_options_as_one():
+    every = wide_extras({"vm.dirty_expire_centisecs": 3000}, {}, "xfs", ("noatime",))
+    assert in_one_mount(every)[-1] == Extra(MOUNT, "lazytime,logbsize=256k")
+    assert [each for each in in_one_mount(every) if each.name != MOUNT] == [
+        each for each in every if each.name != MOUNT
+    ]
+    assert in_one_mount(every[:1]) == every[:1]
+
+
+def test_a_wide_sweep_takes_what_the_host_has_but_for_what_is_in_force():
+    present = {"vm.dirty_expire_centisecs": 3000, "vm.dirty_writeback_centisecs": 500}
+    disk = {"queue/scheduler": "none", "queue/nr_requests": "128"}
+    every = wide_extras(present, disk, "xfs", ("noatime",))
+    assert [f"{each.name}={each.value}" for each in every] == [
+        "vm.dirty_expire_centisecs=500",
+        "vm.dirty_writeback_centisecs=100",
+        "queue/scheduler=mq-deadline",
+        "queue/nr_requests=64",
+        "queue/nr_requests=256",
+        "mount options=lazytime",
+        "mount options=logbsize=256k",
+    ]
+    assert not any(each.is_asked_for for each in every)

@@ -1,0 +1,154 @@
+"""Runs until durable: kept in the results, part of a price, and of no comparison of times."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+
+import pytest
+
+from contracts.errors import UsageError
+from profiler.cli.predict import _measured_s
+from profiler.report.sweep_view import title_of
+from sysctl.advise import advise
+from sysctl.evidence import side_of
+from sysctl.exclusions import to_keep_limits
+from sysctl.price import Limits, price_of
+from sysctl.price_label import Label
+from sysctl.price_seen import Latency
+from sysctl.protocol import stop_after_s
+from sysctl.results import CANDIDATE, PRESENT, PRICE, RECHECK, Results, load
+from sysctl.sweep import Step, run_trial
+from sysctl.tradeoff import trade_off
+from tests.unit.studies import Study, ratio
+from tests.unit.sweeps import CONTEXT, GIB, PRICE_SEEN, MadeUpBench
+from tests.unit.sweeps import PRESENT as PRESENT_SETTING
+
+SLOW = replace(PRICE_SEEN, fsync=Latency(0.01, 12.0, 31))
+FAST = ratio(80)
+
+
+def priced(study, setting=FAST, return_s=40.0, price=SLOW, **changes):
+    """A run with a neighbour that took longer than any other: it would be seen in a time."""
+    fields = {"durable_s": 70.0, "peak_dirty_bytes": 2 * GIB, "price": price, **changes}
+    return study.add(PRICE, setting, return_s, **fields)
+
+
+def document(results, tmp_path):
+    results.save(tmp_path / "results.json")
+    return json.loads((tmp_path / "results.json").read_text())
+
+
+def read_back(document, tmp_path):
+    (tmp_path / "changed.json").write_text(json.dumps(document))
+    return load(tmp_path / "changed.json")
+
+
+def test_what_was_seen_is_read_back_as_it_was_written(tmp_path):
+    bare = replace(PRICE_SEEN, fsync=None, refaulted_bytes=None, problem="none ran")
+    results = priced(priced(Study()), price=bare).results
+    again = read_back(document(results, tmp_path), tmp_path)
+    assert [t.valid.price for t in again.of_role(PRICE)] == [SLOW, bare]
+    assert again.trials == results.trials
+
+
+def test_results_without_it_are_read_as_before(tmp_path):
+    older = document(Study().tried(FAST, 4.0).results, tmp_path)
+    for trial in older["trials"]:
+        del trial["observation"]["price"]
+    results = read_back(older, tmp_path)
+    assert {trial.valid.price for trial in results.trials} == {None}
+    assert price_of(results, FAST).seen is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("fsync", "count"), 0, "are no latency"),
+        (("fsync", "worst_s"), 0.001, "are no latency"),
+        (("fsync", "median_s"), -1.0, "neither a share nor a time"),
+        (("read", "worst_s"), 1e12, "are no latency"),
+        (("memory_pressure_share",), 1.5, "is no share"),
+        (("refaulted_bytes",), -1, "is no number of bytes"),
+        (("observed_s",), 0, "is no time"),
+    ],
+)
+def test_damage_is_refused_with_its_reason(tmp_path, path, value, says):
+    damaged = copy.deepcopy(document(priced(Study()).results, tmp_path))
+    place = damaged["trials"][-1]["observation"]["price"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(UsageError, match=says):
+        read_back(damaged, tmp_path)
+    del place[path[-1]]
+    with pytest.raises(UsageError, match="it lacks"):
+        read_back(damaged, tmp_path)
+
+
+def test_it_is_part_of_the_price():
+    study = Study(durable_s=31.0).candidate(FAST, 4.0, peak_dirty_bytes=GIB)
+    price = price_of(priced(study).results, FAST)
+    assert (price.at_risk_bytes, price.durable_s, price.after_return_s) == (2 * GIB, 70.0, 30.0)
+    assert price.seen == SLOW
+    assert price.rating.label is Label.HIGH
+
+
+def test_the_last_run_with_a_neighbour_counts():
+    study = priced(priced(Study()), price=PRICE_SEEN)
+    assert price_of(study.results, FAST).seen == PRICE_SEEN
+    study.add(PRICE, FAST, 4.0, problem="another writer")
+    assert price_of(study.results, FAST).seen == PRICE_SEEN
+
+
+def test_the_neighbours_waits_are_compared_with_those_under_the_present_settings():
+    calm = replace(PRICE_SEEN, fsync=Latency(0.001, 0.002, 31))
+    known = {"peak_dirty_bytes": GIB // 2, "durable_s": 44.0}
+    study = priced(Study(), ratio(30, 10), price=PRICE_SEEN, **known)
+    assert price_of(study.results, ratio(30, 10)).rating.label is Label.LOW
+    priced(study, PRESENT_SETTING, price=calm, **known)
+    rating = price_of(study.results, ratio(30, 10)).rating
+    assert rating.label is Label.MODERATE
+    assert "300 ms (2.00 ms under the present settings)" in rating.because[0]
+
+
+def test_no_time_of_it_enters_a_comparison():
+    searched = ratio(60)
+    plain = Study(durable_s=31.0).candidate(searched, 6.0).tried(FAST, 4.0).results
+    study = Study(durable_s=31.0).candidate(searched, 6.0).tried(FAST, 4.0)
+    for setting in (FAST, PRESENT_SETTING, searched):
+        priced(study, setting, return_s=1.0, peak_dirty_bytes=GIB, durable_s=None)
+    with_prices = study.results
+    before, after = advise(plain), advise(with_prices)
+    assert after.verdict == before.verdict
+    assert after.noise == before.noise
+    assert [p.return_s for p in after.trade_off.points if p.runs] == [
+        p.return_s for p in before.trade_off.points if p.runs
+    ]
+    assert stop_after_s(with_prices, {searched}) == stop_after_s(plain, {searched})
+    assert _measured_s(with_prices, FAST) == _measured_s(plain, FAST)
+    limits = Limits(max_at_risk_bytes=3 * GIB)
+    assert to_keep_limits(with_prices, limits) == to_keep_limits(plain, limits)
+
+
+def test_a_setting_that_ran_with_a_neighbour_alone_has_no_time():
+    results = priced(Study()).results
+    points = trade_off(results, side_of(results, results.of_role(PRESENT))).points
+    assert FAST not in [point.setting for point in points]
+    assert [trial.role for trial in results.timed] == [PRESENT, PRESENT]
+
+
+def test_a_trial_of_that_role_is_kept_with_what_it_saw():
+    bench = MadeUpBench()
+    bench.apply(PRESENT_SETTING)
+    assert bench.measure(durable=False, observe_price=True).price == PRICE_SEEN
+    step = Step(PRICE, PRESENT_SETTING, durable=True, remaining=0)
+    trial = run_trial(bench, step, Results(dict(CONTEXT), {}))
+    assert (trial.role, trial.problem) == (PRICE, "")
+
+
+def test_its_line_says_what_it_is():
+    titles = {role: title_of(role, FAST) for role in (PRESENT, CANDIDATE, RECHECK, PRICE)}
+    assert len(set(titles.values())) == 4
+    assert titles[PRICE] == "until durable: dirty_ratio=80 dirty_background_ratio=5"

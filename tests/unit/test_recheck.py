@@ -1,0 +1,75 @@
+"""The recheck: which finalists have more pairs with the present settings, and until when."""
+
+from __future__ import annotations
+
+import pytest
+
+from sysctl import recheck
+from sysctl.evidence import MAX_PAIRS, Verdict, compare, error_of_each
+from tests.unit.studies import Study, ratio
+from tests.unit.sweeps import PRESENT as NOW
+
+A, B = ratio(40), ratio(60)
+
+
+def rechecked(times_s, present_s=None):
+    """Pairs of A beside present runs of 20 s each, unless other times are given."""
+    present_s = present_s or [20.0, 20.1, 19.9, 20.0, 20.1, 19.9][: len(times_s)]
+    return Study().candidate(A, times_s[0]).recheck(A, times_s, present_s).results
+
+
+@pytest.mark.parametrize(
+    ("times_s", "goes_on"),
+    [
+        ([10.0], True),
+        ([30.0], True),  # one pair is no comparison, whatever it says
+        ([10.0, 10.1], False),  # faster
+        ([18.0, 13.0], True),  # it may be
+        ([30.0, 30.1], False),  # slower
+        ([19.6, 19.5], False),  # faster by less than 5 %, if at all
+        ([19.0, 19.2], True),  # by about as much
+        ([21.0, 14.0, 20.5, 13.5, 22.0], True),
+        ([21.0, 14.0, 20.5, 13.5, 22.0, 14.0], False),  # enough
+    ],
+)
+def test_more_pairs_follow_while_they_may_show_a_gain(times_s, goes_on):
+    results = rechecked(times_s)
+    assert recheck.is_open(results, A) == goes_on
+    assert recheck.members(results, NOW, [A]) == ([NOW, A] if goes_on else [])
+
+
+def test_without_finalists_there_is_no_block():
+    assert recheck.members(Study().results, NOW, []) == []
+
+
+def test_only_the_open_finalists_are_in_the_next_block():
+    study = Study()
+    study.recheck(A, [10.0, 10.1]).recheck(B, [18.0, 13.0])
+    assert recheck.members(study.results, NOW, [A, B]) == [NOW, B]
+
+
+def test_of_several_finalists_each_must_be_clearer_than_one_alone():
+    """They share one error, as the judgement has it."""
+    results = rechecked([17.0, 18.0, 16.9], [20.0, 20.5, 19.5])
+    assert compare(results, A).verdict is Verdict.FASTER
+    assert compare(results, A, error=error_of_each(5)).verdict is not Verdict.FASTER
+    others = [ratio(dirty) for dirty in (50, 60, 70, 80)]
+    assert A not in recheck.members(results, NOW, [A])
+    assert A in recheck.members(results, NOW, [A, *others])
+
+
+def test_the_most_pairs_are_those_of_the_finalist():
+    """Blocks of the present settings with something else, as extras have, are not its own."""
+    study = Study()
+    study.recheck(B, [18.0, 13.0] * (MAX_PAIRS // 2))
+    assert not recheck.is_open(study.results, B)
+    study.recheck(A, [21.0, 14.0])
+    assert recheck.members(study.results, NOW, [A]) == [NOW, A]
+
+
+def test_a_finalist_that_fails_in_every_block_is_given_up():
+    study = Study()
+    for pair in range(MAX_PAIRS):
+        assert recheck.is_open(study.results, A)
+        study.add("present", NOW, 20.0, pair).add("recheck", A, 1.0, pair, "disturbed")
+    assert not recheck.is_open(study.results, A)
