@@ -254,7 +254,7 @@ def load(path: Path, *, trusted: bool = False) -> Results:
         raise UsageError(f"{name} is no results file of `writewise sweep`", _FILE.hint)
     if document.get("version") not in _READABLE:
         raise UsageError(
-            f"{name} is of version {document.get('version')!r}, newer or older than can be read",
+            f"{name} is of version {document.get('version')!r}; this writewise reads 2 and 3",
             "use the writewise that wrote it, or run the sweep again",
         )
     try:
