@@ -202,7 +202,7 @@ def test_advice_on_what_is_no_results_file(tmp_path):
         (b"\xff", "is not UTF-8 text"),
         (b'{"format": "writewise-results", "version": 2}', "is damaged: it lacks 'context'"),
         (b"[" * 100_000, "is no results file"),
-        (b'{"format": "writewise-results", "version": 9}', "is of version 9; this writewise reads 2 and 3"),
+        (b'{"format": "writewise-results", "version": 9}', "of version 9; this writewise reads 2"),
     ):
         path = tmp_path / "results.json"
         path.write_bytes(content)
