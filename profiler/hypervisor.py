@@ -1,4 +1,4 @@
-"""What the hypervisor took from this host meanwhile: CPU time, and memory by its balloon.
+"""What the hypervisor took from this host in some time: CPU time, and memory by its balloon.
 
 Steal time is the eighth field of the `cpu` line of /proc/stat (proc_stat(5)). The counters
 `balloon_inflate` and `balloon_deflate` of /proc/vmstat are pages; hosts without a balloon may lack
@@ -7,6 +7,7 @@ them (mm/vmstat.c, as of Linux 6.18).
 
 from __future__ import annotations
 
+from sysctl.host.sysctls import read_vmstat
 from sysctl.host.system import System
 from sysctl.writeback import PAGE_BYTES
 
@@ -37,5 +38,5 @@ class Hypervisor:
         return ticks + [0] * (_FIELDS - len(ticks))
 
     def _read_pages(self) -> int:
-        words = (line.split() for line in self._system.read("/proc/vmstat").splitlines())
-        return sum(int(count) for name, count in words if name in _BALLOON)
+        vmstat = read_vmstat(self._system)
+        return sum(int(vmstat.get(name, 0)) for name in _BALLOON)

@@ -20,7 +20,7 @@ from sysctl.host.probe import judge_device_values, judge_options
 from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.knobs.catalogue import DEVICE_KNOBS
-from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, KNOBS
+from sysctl.knobs.vm import BY_NAME, KNOBS, THRESHOLDS
 from sysctl.price import Limits
 from sysctl.results import LeftOut
 from sysctl.search import Strategy
@@ -36,7 +36,6 @@ FINE_VALUES = {
     "vm.dirty_ratio": tuple(range(5, 95, 5)),
     "vm.dirty_background_ratio": (1, 2, 5, 10, 20, 30, 40),
 }
-_THRESHOLDS = (*DIRTY_PAIR, *BACKGROUND_PAIR)
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class Space:
     @property
     def thresholds(self) -> dict[str, Sequence[int]]:
         """The thresholds that were given, with their values."""
-        return {name: values for name, values in self.values.items() if name in _THRESHOLDS}
+        return {name: values for name, values in self.values.items() if name in THRESHOLDS}
 
     @property
     def is_explicit(self) -> bool:
@@ -110,7 +109,7 @@ class Space:
     def present(self, in_force: Mapping[str, int]) -> Setting:
         """The thresholds in force, and the other sysctls that may be changed."""
         others = [knob.name for knob in KNOBS if self.wide and knob.wide]
-        shown = {*_THRESHOLDS, *self.values, *others}
+        shown = {*THRESHOLDS, *self.values, *others}
         return Setting(tuple((name, value) for name, value in in_force.items() if name in shown))
 
     def to_json(self) -> dict[str, Any]:
@@ -188,7 +187,7 @@ def _extras(space: Space, place: Place) -> tuple[tuple[Extra, ...], list[LeftOut
     """What was asked for and is not in force, then what else is worth a look on this host."""
     options, refused = _usable_options(space.mount_options, place)
     device, unusable = _usable_device(space.device, place)
-    sysctls = {name: v for name, v in space.values.items() if name not in _THRESHOLDS}
+    sysctls = {name: v for name, v in space.values.items() if name not in THRESHOLDS}
     in_force = dict[str, object](read_writeback(place.host.system))
     if device and place.disk:
         in_force.update(present_values(place.host.system, place.disk))

@@ -53,8 +53,8 @@ from sysctl.explain import (
     share_text,
 )
 from sysctl.forms import Form, forms_of
-from sysctl.judgement import Faster, Judged, choose, judge, near_the_fastest
-from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+from sysctl.judgement import Faster, Judged, judge, preferred_first
+from sysctl.knobs.vm import THRESHOLDS
 from sysctl.price import Limits, Price, limits_of, model_of, price_of
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
 from sysctl.search.finalists import search_times, times_of_candidates, within_limits
@@ -100,7 +100,7 @@ class Recommendation:
     @property
     def forms(self) -> tuple[Form, Form] | None:
         """The recommended thresholds as ratios and as bytes; None where none is recommended."""
-        if self.best is None or not set(self.best.setting.values) & {*DIRTY_PAIR, *BACKGROUND_PAIR}:
+        if self.best is None or not set(self.best.setting.values) & set(THRESHOLDS):
             return None
         values = replace_values(self.present.setting.values, self.best.setting.values)
         return forms_of(values, self.best.thresholds, dirtyable_bytes_of(self.results))
@@ -231,8 +231,8 @@ def _none(results: Results, present: Side, judged: Judged) -> Recommendation:
 
 
 def _change(results: Results, judged: Judged) -> Recommendation:
-    near = near_the_fastest(results, judged.within)
-    chosen = choose(results, near)
+    near = preferred_first(results, judged.within)
+    chosen = near[0]
     present, best = paired_sides(results, chosen.setting)
     reasons = (
         *explain_sysctls(results, present, best, chosen.comparison),

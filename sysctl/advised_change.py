@@ -15,7 +15,7 @@ from sysctl.explain import MOUNT_OPTIONS, SET
 from sysctl.forms import BYTES, RATIO
 from sysctl.group_advice import bytes_starve
 from sysctl.knobs.mount import split_options
-from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+from sysctl.knobs.vm import BY_NAME, THRESHOLDS
 from sysctl.recommendation import (
     MAX_SENTENCE,
     DiskAdvice,
@@ -71,9 +71,8 @@ def _in_ratios(change: RecommendedChange, starved: str) -> RecommendedChange:
         why = f"{advice.reason if advice else form.note}. As a ratio: {starved}"
         present = change.originals.get(name, 0)
         ratios.append(SysctlAdvice(name, value, present, _sentence(why)))
-    pair_names = {*DIRTY_PAIR, *BACKGROUND_PAIR}
-    others = [advice for advice in change.sysctls if advice.name not in pair_names]
-    values = {n: v for n, v in change.sysctl_values.items() if n in pair_names}
+    others = [advice for advice in change.sysctls if advice.name not in THRESHOLDS]
+    values = {n: v for n, v in change.sysctl_values.items() if n in THRESHOLDS}
     in_bytes = OtherForm(BYTES, values, _sentence(f"WARNING: measured in this form, but {starved}"))
     return replace(change, sysctls=(*ratios, *others), other_form=in_bytes)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from sysctl.knobs.mount import split_options
-from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+from sysctl.knobs.vm import THRESHOLDS
 from sysctl.results import PRESENT, Results
 from sysctl.setting import Setting, replace_values
-
-THRESHOLDS = (*DIRTY_PAIR, *BACKGROUND_PAIR)
 
 
 def present_setting(results: Results) -> Setting:

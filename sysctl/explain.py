@@ -12,7 +12,7 @@ from sysctl.extras import MOUNT, own_interval
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.knobs.mount import MountOption, find, split_options
 from sysctl.knobs.transfer import TRANSFER_BY_NAME
-from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, THRESHOLDS
 from sysctl.price import price_of
 from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
 from sysctl.setting import Setting
@@ -71,7 +71,7 @@ def _explain(results: Results, present: Side, best: Side, name: str, measured: s
     if present.setting.values.get(name) == value:
         effect = others or "not changed, since the combination is what was measured"
         return Reason(name, str(value), KEEP, "", _now(name, best), effect)
-    is_extra = name not in (*DIRTY_PAIR, *BACKGROUND_PAIR)
+    is_extra = name not in THRESHOLDS
     measured = _own_effect(results, best.setting, name) if is_extra else measured
     effect = "; ".join(part for part in (measured, others) if part)
     return Reason(

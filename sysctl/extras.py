@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from contracts.units import counted
-from sysctl.differences import THRESHOLDS, changed_options, changed_sysctls, thresholds
+from sysctl.differences import changed_options, changed_sysctls, thresholds
 from sysctl.evidence import MIN_GAIN, Comparison, Verdict, compare, pairs_of
 from sysctl.knobs.catalogue import DEVICE_KNOBS
 from sysctl.knobs.mount import wide_texts
-from sysctl.knobs.vm import KNOBS
+from sysctl.knobs.vm import KNOBS, THRESHOLDS
 from sysctl.relevance import skip_reason, wait_shares
 from sysctl.results import RECHECK, LeftOut, Results, grouped
 from sysctl.setting import Setting

@@ -102,6 +102,15 @@ def _why_uncredited(results: Results, setting: Setting) -> str:
     return why_uncredited(results, setting)
 
 
+def preferred_first(results: Results, faster: Sequence[Faster]) -> list[Faster]:
+    """Apply rules 3 and 4: return what is recommended, then what is as good; none without any."""
+    if not faster:
+        return []
+    near = near_the_fastest(results, faster)
+    chosen = choose(results, near)
+    return [chosen, *(each for each in near if each is not chosen)]
+
+
 def near_the_fastest(results: Results, faster: Sequence[Faster]) -> list[Faster]:
     """Apply rule 3."""
     fastest = min(faster, key=lambda each: each.interval.estimate)

@@ -35,10 +35,9 @@ class Price:
 
     `ceiling_bytes` is the dirty threshold, which a larger burst may reach; `durable_s` is None
     where no trial waited for the device and no model could predict it. `change_count` is how many
-    values a person would have to change. `after_return_s` is how long
-    after the return data of the pull was not yet durable, predicted where `durable_s` is. `seen` is
-    what other programs noticed, None where no neighbour ran; `rating` is the label with
-    its reasons, None for a price that is only expected.
+    values a person would have to change. `after_return_s` is how long after the return data of the
+    pull was not yet durable, predicted where `durable_s` is. `seen` is what other programs noticed,
+    None where no neighbour ran; `rating` is the label with its reasons.
     """
 
     at_risk_bytes: int

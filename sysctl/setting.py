@@ -8,7 +8,7 @@ from typing import Any
 
 from sysctl.knobs.catalogue import check_device_values
 from sysctl.knobs.transfer import TRANSFER_BY_NAME, transfer_problems
-from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,10 @@ class Setting:
 
 def notable(setting: Setting) -> Setting:
     """The same without the sysctls at the kernel's default that are no thresholds: for people."""
-    thresholds = {*DIRTY_PAIR, *BACKGROUND_PAIR}
     told = tuple(
         (name, value)
         for name, value in setting.sysctls
-        if name in thresholds or name not in BY_NAME or value != BY_NAME[name].kernel_default
+        if name in THRESHOLDS or name not in BY_NAME or value != BY_NAME[name].kernel_default
     )
     return replace(setting, sysctls=told)
 

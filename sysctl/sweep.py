@@ -26,7 +26,7 @@ from sysctl.budget import Budget
 from sysctl.differences import changed_transfer
 from sysctl.evidence import MIN_PAIRS, cpu_wait_share
 from sysctl.extras import Extra, judge_extras, worth_trying
-from sysctl.judgement import choose, judge, near_the_fastest
+from sysctl.judgement import judge, preferred_first
 from sysctl.price import Limits, limits_of
 from sysctl.protocol import (
     ATTEMPTS,
@@ -99,19 +99,20 @@ def next_step(results: Results, plan: SweepPlan) -> Step | None:
     if due is None:
         return None
     role, setting, pair = due
-    able = within_limits(results, _tried(results), limits_of(results))
     return Step(
         role,
         setting,
         durable=role == PRICE,
         remaining=max(0, remaining(results, plan) - 1),
         pair=pair,
-        stop_after_s=stop_after_s(results, set(able)) if role == CANDIDATE else None,
+        stop_after_s=_stop_after_s(results) if role == CANDIDATE else None,
     )
 
 
-def _tried(results: Results) -> list[Setting]:
-    return list(dict.fromkeys(trial.setting for trial in results.of_role(CANDIDATE)))
+def _stop_after_s(results: Results) -> float | None:
+    """What lies beyond the limits of the sweep cannot win, and so stops no other."""
+    tried = dict.fromkeys(trial.setting for trial in results.of_role(CANDIDATE))
+    return stop_after_s(results, set(within_limits(results, tried, limits_of(results))))
 
 
 def _due(results: Results, plan: SweepPlan) -> _Due | None:
@@ -192,8 +193,7 @@ def _last_price(results: Results, plan: SweepPlan) -> _Due | None:
     within = [each for each in judge(results, Limits()).within if not limits.breaks(each.price)]
     if not within or not plan.budget.affords(results, [RECHECK], syncs=1):
         return None
-    near = near_the_fastest(results, within)
-    ranked = dict.fromkeys([choose(results, near).setting, *(each.setting for each in near)])
+    ranked = [each.setting for each in preferred_first(results, within)]
     left = [setting for setting in ranked if not _is_watched(results, setting)]
     return (PRICE, left[0], None) if left else None
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, THRESHOLDS
 
 if TYPE_CHECKING:
     from profiler.report.prediction import Asked, Line
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 NAME = "predict"
 HELP = "predict a pull under settings, memory or of a size that were not measured"
 
-_KNOBS = (*DIRTY_PAIR, *BACKGROUND_PAIR)
 #: Sizes that there are: an x86-64 kernel with four-level page tables addresses at most 64 TiB, and
 #: the largest EBS volume has as much; a burst may go to several.
 _MEMORY_BYTES = (2**20, 2**46)
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--memory", metavar="SIZE", type=types.size, help="available when the pull begins, 8GiB"
     )
     parser.add_argument("--burst", metavar="SIZE", type=types.size, help="of the pull, 3GiB")
-    for name in _KNOBS:
+    for name in THRESHOLDS:
         parser.add_argument(
             BY_NAME[name].flag,
             metavar="N,N…",
@@ -155,7 +154,7 @@ def _settings(arguments: argparse.Namespace, results: Results, asked: Asked) -> 
 
     present = results.of_role(PRESENT)[0].setting
     shown = {present: "present"}
-    named = {name: getattr(arguments, name) for name in _KNOBS}
+    named = {name: getattr(arguments, name) for name in THRESHOLDS}
     values = {name: tuple(dict.fromkeys(chosen)) for name, chosen in named.items() if chosen}
     if values:
         for setting in _asked_for(values, present, asked.dirtyable_bytes):

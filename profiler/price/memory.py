@@ -19,10 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from profiler.why.timeline import read_pressure
+from sysctl.host.sysctls import read_vmstat
 from sysctl.host.system import System
 from sysctl.writeback import PAGE_BYTES
 
-_VMSTAT, _PRESSURE = "/proc/vmstat", "/proc/pressure/memory"
+_PRESSURE = "/proc/pressure/memory"
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,7 @@ class MemoryLost:
 
 def read_memory_totals(system: System) -> MemoryTotals:
     """The totals now. Raises HostError where there is no /proc/vmstat."""
-    fields = (line.split() for line in system.read(_VMSTAT).splitlines())
-    counts = {words[0]: int(words[1]) for words in fields if len(words) == 2}
+    counts = {name: int(value) for name, value in read_vmstat(system).items()}
     some_us, _ = read_pressure(system.path(_PRESSURE))
     return MemoryTotals(
         swapped_out_bytes=_pages(_sum(counts, "pswpout")),

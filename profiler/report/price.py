@@ -20,8 +20,9 @@ _SAME_DURABLE = 0.10
 _UNKNOWN = "not observed"
 _LOSES = (
     "The bytes at risk are lost in a spot interruption or termination without a clean shutdown, in "
-    "a kernel panic and in a failure of the host. A snapshot of the volume that is taken meanwhile "
-    "lacks them, unless `sync` or `fsfreeze` ran before. A program that crashes loses none of them."
+    "a kernel panic and in a failure of the host. A snapshot of the volume that is taken before "
+    "they are durable lacks them, unless `sync` or `fsfreeze` ran before. A program that crashes "
+    "loses none of them."
 )
 
 
@@ -54,13 +55,15 @@ def price_lines(best: Side | None, price: Price | None, present: Price) -> Itera
 
 def other_price_lines(results: Results, shown: Sequence[Setting]) -> Iterator[str]:
     """A line for each other setting that had a run with a neighbour."""
+    for setting, price in _other_prices(results, shown):
+        cells = ((title.strip(), show(price).replace("\n", ", ")) for title, show in _ROWS)
+        told = "; ".join(f"{title} {cell}" for title, cell in cells if cell)
+        yield f"The price of {setting}: {told}."
+
+
+def _other_prices(results: Results, shown: Sequence[Setting]) -> Iterator[tuple[Setting, Price]]:
     settings = dict.fromkeys(trial.setting for trial in results.of_role(PRICE) if trial.valid)
-    for setting in settings:
-        if setting not in shown:
-            price = price_of(results, setting)
-            cells = ((title.strip(), show(price).replace("\n", ", ")) for title, show in _ROWS)
-            told = "; ".join(f"{title} {cell}" for title, cell in cells if cell)
-            yield f"The price of {setting}: {told}."
+    return ((each, price_of(results, each)) for each in settings if each not in shown)
 
 
 def _rating_lines(subject: str, rating: Rating | None) -> Iterator[str]:
@@ -157,10 +160,8 @@ def other_price_documents(
     results: Results, shown: Sequence[Setting]
 ) -> Iterator[dict[str, object]]:
     """The prices of the other settings that had a run with a neighbour."""
-    settings = dict.fromkeys(trial.setting for trial in results.of_role(PRICE) if trial.valid)
-    for setting in settings:
-        if setting not in shown:
-            yield {**setting.to_json(), **price_document(price_of(results, setting))}
+    for setting, price in _other_prices(results, shown):
+        yield {**setting.to_json(), **price_document(price)}
 
 
 def _seen_document(seen: PriceSeen) -> dict[str, object]:

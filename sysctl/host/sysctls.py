@@ -104,9 +104,14 @@ def read_dirty_bytes(system: System) -> int:
 
 
 def _vmstat_bytes(system: System, name: str) -> int:
+    value = read_vmstat(system).get(name, "")
+    return whole_number(value, f"{name} of /proc/vmstat") * PAGE_BYTES
+
+
+def read_vmstat(system: System) -> dict[str, str]:
+    """Return the fields of /proc/vmstat by name. Raises HostError where there is none."""
     fields = (line.partition(" ") for line in system.read("/proc/vmstat").splitlines())
-    vmstat = {field: value for field, _, value in fields}
-    return whole_number(vmstat.get(name, ""), f"{name} of /proc/vmstat") * PAGE_BYTES
+    return {field: value for field, _, value in fields}
 
 
 def dirtyable_bytes(system: System) -> int:

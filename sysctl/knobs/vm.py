@@ -107,3 +107,4 @@ BY_NAME = {knob.name: knob for knob in KNOBS}
 #: The two thresholds, each with its ratio and its bytes sysctl.
 DIRTY_PAIR = ("vm.dirty_ratio", "vm.dirty_bytes")
 BACKGROUND_PAIR = ("vm.dirty_background_ratio", "vm.dirty_background_bytes")
+THRESHOLDS = (*DIRTY_PAIR, *BACKGROUND_PAIR)

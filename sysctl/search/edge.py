@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from sysctl.evidence import NEGLIGIBLE_SHARE, is_gain, thresholds_of
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.price import Limits, burst_bytes
-from sysctl.protocol import concluded
-from sysctl.results import CANDIDATE, PRESENT, Observation, Results, Trial
+from sysctl.protocol import concluded, valid_present
+from sysctl.results import CANDIDATE, Observation, Results, Trial
 from sysctl.search import searched
 from sysctl.setting import Setting, threshold_bytes
 from sysctl.writeback import PAGE_BYTES, effective_thresholds
@@ -60,7 +60,7 @@ class EdgeSearch:
 
     def remaining(self, results: Results) -> int:
         """See `Strategy`: three in all, which is what a ladder takes mostly, and then one more."""
-        is_known = bool(_present_runs(results) or not self.ladders)
+        is_known = bool(valid_present(results) or not self.ladders)
         if is_known and self.next_setting(results) is None:
             return 0
         tried = len({trial.setting for trial in results.of_role(CANDIDATE)})
@@ -77,7 +77,7 @@ class EdgeSearch:
         From the search alone: later runs must not change what it found.
         """
         results = searched(results)
-        if not _do_writers_wait(_present_runs(results)):
+        if not _do_writers_wait(valid_present(results)):
             return None, None
         found = None
         for ladder in self.ladders:
@@ -90,10 +90,6 @@ class EdgeSearch:
                 return (top, found) if _tries(results, top) < _TRIES else (None, None)
             found = top if _is_faster(results, top) else found
         return _best_of_the_stalled(results, self.ladders)
-
-
-def _present_runs(results: Results) -> list[Observation]:
-    return [trial.valid for trial in results.of_role(PRESENT) if trial.valid]
 
 
 def _do_writers_wait(runs: Sequence[Observation]) -> bool:
@@ -129,7 +125,7 @@ def _time_s(results: Results, setting: Setting) -> float:
 
 
 def _present_s(results: Results) -> float:
-    return statistics.median(run.return_s for run in _present_runs(results))
+    return statistics.median(run.return_s for run in valid_present(results))
 
 
 def _is_faster(results: Results, setting: Setting) -> bool:

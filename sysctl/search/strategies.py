@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from sysctl.search import Strategy
 from sysctl.search.bayes import MAX_TRIALS, BayesSearch
 from sysctl.search.grid import Grid
-from sysctl.search.random import RandomSearch
+from sysctl.search.random import drawn
 from sysctl.setting import Setting
 
 EDGE, GRID, RANDOM, BAYES = "edge", "grid", "random", "bayes"
@@ -26,7 +26,7 @@ def _most(candidates: tuple[Setting, ...]) -> int:
 
 _STRATEGIES: Mapping[str, _Make] = {
     GRID: lambda candidates, seed: Grid(candidates),
-    RANDOM: lambda candidates, seed: RandomSearch(candidates, seed, _most(candidates)),
+    RANDOM: lambda candidates, seed: drawn(candidates, seed, _most(candidates)),
     BAYES: lambda candidates, seed: BayesSearch(candidates, seed, _most(candidates)),
 }
 NAMES = (EDGE, *_STRATEGIES)

@@ -24,7 +24,7 @@ from statistics import fmean
 from sysctl.differences import changed_options
 from sysctl.evidence import compare, pairs_of
 from sysctl.extras import MOUNT, Extra
-from sysctl.judgement import choose, judge, near_the_fastest
+from sysctl.judgement import judge, preferred_first
 from sysctl.price import Limits
 from sysctl.results import RECHECK, Observation, Results
 from sysctl.search.edge import EdgeSearch, ladders_of
@@ -215,9 +215,8 @@ def simulate(host: Host, world: World, seed: int, *, extras: bool) -> Outcome:
     plan = SweepPlan(PRESENT, EdgeSearch(ladders), (EXTRA,) if extras else ())
     nothing = lambda _: None  # noqa: E731
     run_sweep(results, plan, bench, on_step=nothing, on_trial=nothing, clock_s=lambda: bench.now_s)
-    judged = judge(results, Limits())
-    near = near_the_fastest(results, judged.within) if judged.within else []
-    advice = choose(results, near).setting if near else None
+    preferred = preferred_first(results, judge(results, Limits()).within)
+    advice = preferred[0].setting if preferred else None
     best_s = min(host.return_s(each) for ladder in ladders for each in ladder)
     if host.extra_ratio < 1 and extras:
         best_s *= host.extra_ratio

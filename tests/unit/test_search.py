@@ -13,7 +13,7 @@ from sysctl.results import CANDIDATE, PRESENT, PRICE, Results, Trial
 from sysctl.search import bayes, searched
 from sysctl.search.bayes import BayesSearch
 from sysctl.search.grid import build_grid
-from sysctl.search.random import RandomSearch
+from sysctl.search.random import drawn
 from sysctl.search.strategies import BAYES, EDGE, GRID, NAMES, RANDOM, make_strategy
 from sysctl.setting import Setting
 from tests.unit.studies import Study, observed
@@ -107,7 +107,7 @@ def made(name):
 
 
 def test_a_seed_decides_the_random_order():
-    orders = {tuple(t.setting for t in run(RandomSearch(CANDIDATES, seed))) for seed in range(5)}
+    orders = {tuple(t.setting for t in run(drawn(CANDIDATES, seed, 12))) for seed in range(5)}
     assert len(orders) == 5
     assert all(len(order) == 12 for order in orders)
 
@@ -137,8 +137,8 @@ def test_bayes_is_nearer_to_the_best_than_chance():
         return sum(bests) / len(bests)
 
     tpe = mean_best(lambda seed: BayesSearch(CANDIDATES, seed, 15))
-    drawn = mean_best(lambda seed: RandomSearch(CANDIDATES, seed, 15))
-    assert tpe < drawn
+    chance = mean_best(lambda seed: drawn(CANDIDATES, seed, 15))
+    assert tpe < chance
 
 
 def test_bayes_takes_sysctls_and_settings_of_the_pull():
