@@ -1,7 +1,8 @@
 """The recheck: what the search found, measured afresh in pairs with the present settings.
 
-At least `MIN_PAIRS` blocks, and more for those finalists that the pairs neither show to be faster
-nor show to gain less than `MIN_GAIN`.
+A finalist has at least `MIN_PAIRS` pairs, and more until they show that it is faster, at most
+`MAX_PAIRS`: that nothing is to be gained shall be as well founded as a gain. Where another finalist
+is shown to be faster, one that gains less than `MIN_GAIN` has no more.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from sysctl.evidence import (
     MAX_PAIRS,
     MIN_GAIN,
     MIN_PAIRS,
+    Comparison,
     Verdict,
     compare,
     error_of_each,
@@ -23,18 +25,30 @@ from sysctl.setting import Setting
 
 def members(results: Results, present: Setting, finalists: Sequence[Setting]) -> list[Setting]:
     """Return the settings of the next block, the present ones first; none when all is decided."""
-    open_ones = [each for each in finalists if is_open(results, each, len(finalists))]
+    error = error_of_each(len(finalists))
+    found = {each: compare(results, each, error=error) for each in finalists}
+    is_one_faster = any(each.verdict is Verdict.FASTER for each in found.values())
+    open_ones = [
+        setting
+        for setting, comparison in found.items()
+        if _lacks_pairs(results, setting) or _is_open(comparison, is_one_faster=is_one_faster)
+        if not _has_all_pairs(results, setting)
+    ]
     return [present, *open_ones] if open_ones else []
 
 
-def is_open(results: Results, setting: Setting, finalist_count: int = 1) -> bool:
-    """Return whether more pairs could change what is said of a finalist."""
+def _lacks_pairs(results: Results, setting: Setting) -> bool:
+    return len(pairs_of(results, setting)) < MIN_PAIRS
+
+
+def _has_all_pairs(results: Results, setting: Setting) -> bool:
+    """Whether it was in enough blocks beside the present settings, also if runs failed there."""
     beside = {trial.pair for trial in results.of_role(PRESENT)} - {None}
-    if len(beside & {trial.pair for trial in results.of_setting(setting)}) >= MAX_PAIRS:
-        return False
-    if len(pairs_of(results, setting)) < MIN_PAIRS:
-        return True
-    found = compare(results, setting, error=error_of_each(finalist_count))
+    return len(beside & {trial.pair for trial in results.of_setting(setting)}) >= MAX_PAIRS
+
+
+def _is_open(found: Comparison, *, is_one_faster: bool) -> bool:
+    """Whether more pairs could change what is said of a finalist."""
     if found.verdict is Verdict.FASTER or found.interval is None:
         return False
-    return found.interval.low * (1 + MIN_GAIN) < 1
+    return not is_one_faster or found.interval.low * (1 + MIN_GAIN) < 1
