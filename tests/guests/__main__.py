@@ -6,6 +6,7 @@ The results are kept in results.json, and docs/kernels.md shows them.
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +22,7 @@ from tests.guests.running import GuestResult, run_features, run_tests
 def main() -> int:
     """Do what the command line says; the exit code is 0 if every test passed."""
     arguments = _parser().parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends guests and deletes overlays
     try:
         return int(arguments.do(arguments))
     except KeyError as error:
