@@ -47,7 +47,8 @@ from sysctl.exclusions import (
 from sysctl.explain import (
     Reason,
     explain_device,
-    explain_mounts,
+    explain_left_out,
+    explain_mount,
     explain_sysctls,
     explain_transfer,
     share_text,
@@ -237,8 +238,9 @@ def _change(results: Results, judged: Judged) -> Recommendation:
     reasons = (
         *explain_sysctls(results, present, best, chosen.comparison),
         *explain_device(results, best.setting),
-        *explain_mounts(results, chosen.setting),
+        *explain_mount(results, best.setting),
         *explain_transfer(results, best.setting, chosen.comparison),
+        *explain_left_out(results, best.setting),
     )
     return Recommendation(
         case=Case.CHANGE,
@@ -307,4 +309,4 @@ def _beyond_memory(results: Results, best: Side) -> Iterator[str]:
     """Why writers still wait."""
     rest = beyond_memory(results, best.observation)
     if rest and best.observation.stall_share >= NEGLIGIBLE_SHARE:
-        yield f"More is not to be had: {rest.sentence}"
+        yield f"No thresholds gain more: {rest.sentence}"

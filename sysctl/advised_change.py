@@ -11,7 +11,7 @@ from contracts.text import printable
 from sysctl.advise import Recommendation
 from sysctl.differences import changed_transfer
 from sysctl.evidence import Side, dirtyable_bytes_of
-from sysctl.explain import MOUNT_OPTIONS, SET
+from sysctl.explain import LEAVE_OUT, MOUNT_OPTIONS, SET
 from sysctl.forms import BYTES, RATIO
 from sysctl.group_advice import bytes_starve
 from sysctl.knobs.mount import split_options
@@ -40,7 +40,7 @@ def change_of(recommendation: Recommendation) -> RecommendedChange | None:
     sysctls = tuple(
         SysctlAdvice(r.name, int(r.value), before.get(r.name, 0), _sentence(r.why))
         for r in recommendation.reasons
-        if r.name in BY_NAME
+        if r.name in BY_NAME and r.action != LEAVE_OUT
     )
     change = RecommendedChange(
         sysctls=sysctls,
@@ -108,7 +108,8 @@ def _fstab_line(found: Mapping[str, Any] | None) -> FstabLine | None:
 
 
 def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:
-    context, whys = recommendation.results.context, {r.name: r for r in recommendation.reasons}
+    context = recommendation.results.context
+    whys = {r.name: r for r in recommendation.reasons if r.action == SET}
     if not best.setting.device:
         return None
     knobs = tuple(

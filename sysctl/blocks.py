@@ -15,7 +15,7 @@ from sysctl.protocol import concluded
 from sysctl.results import Results
 from sysctl.setting import Setting
 
-#: From the results of the blocks before → the settings of the next block; none when all is said.
+#: From the results of the blocks before → the settings of the next block; none when no more is due.
 Members = Callable[[Results], Sequence[Setting]]
 
 

@@ -216,8 +216,8 @@ def _wide(comparisons: Sequence[Comparison]) -> list[str]:
     if not is_wide or not narrowest.includes(1.0):
         return []
     return [
-        f"after {counted(narrowest.count, 'pair')} even the setting known best may take anything "
-        f"from {share(narrowest.low, 0)} to {share(narrowest.high, 0)} of the present time"
+        f"after {counted(narrowest.count, 'pair')} even the setting measured best may take "
+        f"anything from {share(narrowest.low, 0)} to {share(narrowest.high, 0)} of the present time"
         + (", so much do the pairs contradict each other" * (narrowest.high > LARGEST_SHARE))
     ]
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from contracts.units import counted, format_seconds, format_size
 from sysctl.differences import change_count, changed_options, changed_transfer
 from sysctl.evidence import Comparison, Side
-from sysctl.extras import MOUNT, own_interval
+from sysctl.extras import MOUNT, Extra, compared_extras, own_interval
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.knobs.mount import MountOption, find, split_options
 from sysctl.knobs.transfer import TRANSFER_BY_NAME
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, THRESHOLDS
 from sysctl.price import price_of
-from sysctl.results import CANDIDATE, PRESENT, RECHECK, Results
+from sysctl.results import CANDIDATE, PRESENT, Results
 from sysctl.setting import Setting
 from sysctl.statistics import Interval
 
@@ -240,31 +240,53 @@ def _without(setting: Setting, name: str) -> tuple[object, ...]:
     return (name in setting.values, tuple(sorted(others.items())), rest)
 
 
-def explain_mounts(results: Results, chosen: Setting) -> list[Reason]:
-    """Return a reason for each text of mount options that was compared with the present mount."""
-    tried = [t.setting for t in results.of_role(RECHECK) if changed_options(results, t.setting)]
-    texts = {setting.mount_options or "": setting for setting in tried}
-    if chosen.mount_options in texts:
-        texts[chosen.mount_options or ""] = chosen
+def explain_mount(results: Results, best: Setting) -> list[Reason]:
+    """A reason for the mount options of the best setting, where they are not the present ones."""
+    if not changed_options(results, best):
+        return []
+    known = _known_options(results, best.mount_options or "")
     return [
-        _explain_mount(results, text, setting, is_set=text == chosen.mount_options)
-        for text, setting in texts.items()
+        Reason(
+            name=MOUNT_OPTIONS,
+            value=best.mount_options or "defaults",
+            action=SET,
+            before=",".join(results.context.get("mount_words", ())) or "defaults",
+            mechanism=_mount_mechanism(known),
+            effect=_own_effect(results, best, MOUNT),
+            risk="; ".join(option.risk for option in known if option.risk),
+            undo="if you cannot accept that risk: mount with the old options",
+        )
     ]
 
 
-def _explain_mount(results: Results, text: str, setting: Setting, *, is_set: bool) -> Reason:
+def explain_left_out(results: Results, best: Setting) -> list[Reason]:
+    """A reason for each extra that was compared and that the best setting does not have."""
+    return [
+        Reason(
+            name=MOUNT_OPTIONS if name == MOUNT else name,
+            value=value or "defaults",
+            action=LEAVE_OUT,
+            mechanism=_mechanism(results, name, value),
+            effect=_own_effect(results, setting, name),
+        )
+        for (name, value), setting in compared_extras(results).items()
+        if not Extra(name, value).is_in(best)
+    ]
+
+
+def _mechanism(results: Results, name: str, value: str) -> str:
+    if name == MOUNT:
+        return _mount_mechanism(_known_options(results, value))
+    return DEVICE_BY_NAME[name].what if name in DEVICE_BY_NAME else BY_NAME[name].what
+
+
+def _known_options(results: Results, text: str) -> list[MountOption]:
     words = [find(word, str(results.context.get("fstype"))) for word in split_options(text)]
-    known = [option for option in words if option]
-    return Reason(
-        name=MOUNT_OPTIONS,
-        value=text or "defaults",
-        action=SET if is_set else LEAVE_OUT,
-        before=",".join(results.context.get("mount_words", ())) or "defaults" if is_set else "",
-        mechanism="; ".join(f"{option.name}: {option.note}" for option in known),
-        effect=_own_effect(results, setting, MOUNT),
-        risk=_mount_risk(known) if is_set else "",
-        undo="when that risk is none to take, by mounting with the old ones" if is_set else "",
-    )
+    return [option for option in words if option]
+
+
+def _mount_mechanism(options: list[MountOption]) -> str:
+    return "; ".join(f"{option.name}: {option.note}" for option in options)
 
 
 def _own_effect(results: Results, setting: Setting, name: str) -> str:
@@ -276,7 +298,3 @@ def _own_effect(results: Results, setting: Setting, name: str) -> str:
         f"with it the pull took {share(interval.estimate)} of the time without it (95% interval "
         f"{share(interval.low)} to {share(interval.high)}, {counted(interval.count, 'pair')})"
     )
-
-
-def _mount_risk(options: list[MountOption]) -> str:
-    return "; ".join(option.risk for option in options if option.risk)

@@ -27,7 +27,7 @@ from sysctl.results import RECHECK, LeftOut, Results, grouped
 from sysctl.setting import Setting
 from sysctl.statistics import Interval
 
-#: Pairs of an extra; two show that it is not even faster in the mean.
+#: Pairs of an extra; two show that it is not even faster in the mean, or that it never works.
 PAIRS = 4
 _FUTILE_AFTER = 2
 #: An extra that does nothing is found faster by half as often, slower as often.
@@ -133,6 +133,12 @@ def _extras_of(results: Results, setting: Setting) -> Iterator[tuple[str, str]]:
             yield name, str(values[name])
 
 
+def compared_extras(results: Results) -> dict[tuple[str, str], Setting]:
+    """Return the extras that ran in pairs, as name and value, each with a setting that has it."""
+    tried = dict.fromkeys(trial.setting for trial in results.of_role(RECHECK))
+    return {extra: each for each in reversed(tried) for extra in _extras_of(results, each)}
+
+
 def own_interval(results: Results, setting: Setting, name: str) -> Interval | None:
     """Return the time with an extra divided by the time without it; None where nothing says it."""
     for base in bases_of(results, setting):
@@ -174,8 +180,8 @@ def _credited(results: Results) -> set[Setting]:
 def _is_running(results: Results, setting: Setting, base: Setting) -> bool:
     """Return whether more pairs could credit it. What keeps failing is given up."""
     count = len(pairs_of(results, setting, base))
-    attempts = sum(trial.pair is not None for trial in results.of_setting(setting))
-    if count >= PAIRS or attempts >= 2 * PAIRS:
+    begun = len({trial.pair for trial in results.of_setting(setting)} - {None})
+    if count >= PAIRS or begun >= (2 * PAIRS if count else _FUTILE_AFTER):
         return False
     return count < _FUTILE_AFTER or _estimate(results, setting, base) < 1
 

@@ -25,7 +25,7 @@ from sysctl import blocks, recheck
 from sysctl.budget import Budget
 from sysctl.differences import changed_transfer
 from sysctl.evidence import MIN_PAIRS, cpu_wait_share
-from sysctl.extras import Extra, judge_extras, worth_trying
+from sysctl.extras import PAIRS, Extra, judge_extras, worth_trying
 from sysctl.judgement import judge, preferred_first
 from sysctl.price import Limits, limits_of
 from sysctl.protocol import (
@@ -200,14 +200,26 @@ def _last_price(results: Results, plan: SweepPlan) -> _Due | None:
 
 def remaining(results: Results, plan: SweepPlan) -> int:
     """Return how many trials are still to come, as far as is known: pairs may be added."""
-    paired = len(concluded([trial for trial in results.trials if trial.pair is not None]))
+    paired = concluded([trial for trial in results.trials if trial.pair is not None])
     watched = sum(trial.role == PRICE for trial in concluded(results.trials))
     present = 0 if valid_present(results) else 1
     search = 0 if paired else plan.strategy.remaining(results)
-    pairs = max(0, len(_least_pairs(1)) - paired)
-    expected = max(1, 2 - watched) + present + search + pairs
+    expected = max(1, 2 - watched) + present + search + _paired_runs_left(results, plan, paired)
     most = plan.budget.trials
     return expected if most is None else min(expected, most - len(results.trials))
+
+
+def _paired_runs_left(results: Results, plan: SweepPlan, paired: Sequence[Trial]) -> int:
+    """Those of the extras, if none is given up and none combined, and of the shortest recheck."""
+    finalists = plan.strategy.finalists(results)
+    base, least = finalists[0] if finalists else plan.present, len(_least_pairs(1))
+    extras, _ = worth_trying(results, base, plan.extras)
+    if extras and judge_extras(results, base, extras).members:
+        return max(0, PAIRS * (1 + len(extras)) - len(paired)) + least
+    rechecked = {trial.pair for trial in paired if trial.role == PRESENT}
+    if run := blocks.next_run(results, lambda known: _members(known, plan)):
+        rechecked.add(run[1])
+    return max(0, least - sum(trial.pair in rechecked for trial in paired))
 
 
 def left_out(results: Results, plan: SweepPlan) -> list[LeftOut]:

@@ -216,7 +216,7 @@ def _print_forms(forms: tuple[Form, Form] | None, console: Console) -> None:
     for form in forms:
         values = " ".join(f"{name}={value}" for name, value in form.values.items())
         mark = "measured; " if form.is_measured else ""
-        line = f"  as {form.kind:6} {values or 'not to be had'} ({mark}{form.note})"
+        line = f"  as {form.kind:6} {values or 'none'} ({mark}{form.note})"
         _print_lines([line], console, hanging=len("  as ratio  "))
     if all(form.values for form in forms):
         suits = (

@@ -46,7 +46,7 @@ class Sample:
 
     @property
     def held_bytes(self) -> int:
-        """Dirty and under write-back: what a power loss would take."""
+        """Dirty and under write-back: what a kernel panic would lose."""
         return self.dirty_bytes + self.writeback_bytes
 
     @property

@@ -35,7 +35,10 @@ class SysctlKnob:
         return "--" + self.name.partition(".")[2].replace("_", "-")
 
 
-_MORE_TO_LOSE = "a power loss or crash takes more data that was written but not yet on the device"
+_MORE_TO_LOSE = (
+    "a kernel panic, host failure or termination loses more of what was written but is not yet on "
+    "the device"
+)
 
 KNOBS: tuple[SysctlKnob, ...] = (
     SysctlKnob(

@@ -50,7 +50,8 @@ def evidence_lines(change: RecommendedChange) -> list[str]:
         *_joint_lines(change),
         f"The price: {format_size(evidence.at_risk_bytes)} of written data was in memory only at "
         "most",
-        f"(with a larger pull up to {format_size(evidence.ceiling_bytes)}); a power loss takes it.",
+        f"(with a larger pull up to {format_size(evidence.ceiling_bytes)}). A kernel panic, host",
+        "failure or termination loses it.",
     ]
 
 

@@ -16,7 +16,7 @@ from contracts.errors import RequirementError
 from contracts.installation import how_to_add
 from sysctl.results import CANDIDATE, Results, Trial
 from sysctl.search import untried
-from sysctl.search.finalists import near_the_fastest
+from sysctl.search.finalists import cheapest_and_fastest
 from sysctl.setting import Setting
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class BayesSearch:
 
     def finalists(self, results: Results) -> Sequence[Setting]:
         """See `Strategy`."""
-        return near_the_fastest(results)
+        return cheapest_and_fastest(results)
 
     def _study(self, done: Sequence[Trial], axes: Mapping[str, Sequence[int]]) -> Study:
         import optuna

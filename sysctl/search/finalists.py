@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from sysctl.differences import present_setting
 from sysctl.evidence import is_gain
-from sysctl.halves import halves_of
 from sysctl.price import Limits, cheapest, limits_of, model_of, price_of
 from sysctl.results import CANDIDATE, PRESENT, Results
 from sysctl.search import searched
-from sysctl.setting import Setting
+from sysctl.setting import Setting, replace_values
 
 #: Candidates this near to the fastest may turn out as fast: one run does not tell.
-NEAR_BEST = 0.10
+NEAR_FASTEST = 0.10
 
 
-def near_the_fastest(results: Results) -> Sequence[Setting]:
+def cheapest_and_fastest(results: Results) -> Sequence[Setting]:
     """Return the cheapest candidate near the fastest, and the fastest; none without a gain.
 
     Within the limits of the sweep. Near a limit one run does not tell on which side of it a setting
@@ -33,9 +34,19 @@ def near_the_fastest(results: Results) -> Sequence[Setting]:
     with_room = within_limits(known, within, limits.with_room)
     if found and not set(found) & set(with_room):
         found += _best(known, {each: times_s[each] for each in with_room})[:1]
-    present = known.of_role(PRESENT)
-    halves = halves_of(found[-1], present[0].setting) if found and present else ()
+    halves = _halves(found[-1], present_setting(known)) if found else ()
     return tuple(dict.fromkeys([*found, *halves]))
+
+
+def _halves(setting: Setting, present: Setting) -> tuple[Setting, ...]:
+    """The setting with the host as at present, and with the pull; none where it changes but one."""
+    host_changes = replace_values(present.values, setting.values) != present.values
+    if not host_changes or setting.transfer == present.transfer:
+        return ()
+    is_named = set(setting.values) <= set(present.values)
+    kept = {name: present.values[name] for name in (setting.values if is_named else present.values)}
+    pull = replace(setting, sysctls=tuple(kept.items()))
+    return pull, replace(setting, transfer=present.transfer)
 
 
 def _best(results: Results, times_s: Mapping[Setting, float]) -> list[Setting]:
@@ -45,7 +56,7 @@ def _best(results: Results, times_s: Mapping[Setting, float]) -> list[Setting]:
     fastest = min(times_s, key=lambda each: times_s[each])
     if not is_gain(times_s[fastest] / statistics.median(present_s)):
         return []
-    reach_s = times_s[fastest] * (1 + NEAR_BEST)
+    reach_s = times_s[fastest] * (1 + NEAR_FASTEST)
     near = [setting for setting, time_s in times_s.items() if time_s <= reach_s]
     kept = cheapest({setting: price_of(results, setting) for setting in near})
     return list(dict.fromkeys([min(kept, key=lambda each: times_s[each]), fastest]))

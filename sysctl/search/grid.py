@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.results import LeftOut, Results
 from sysctl.search import untried
-from sysctl.search.finalists import near_the_fastest
+from sysctl.search.finalists import cheapest_and_fastest
 from sysctl.setting import Setting, invalid_reason, replace_values, threshold_bytes
 
 #: Transfer settings as `Setting` has them.
@@ -36,7 +36,7 @@ class Grid:
 
     def finalists(self, results: Results) -> Sequence[Setting]:
         """See `Strategy`."""
-        return near_the_fastest(results)
+        return cheapest_and_fastest(results)
 
 
 def build_grid(

@@ -10,6 +10,7 @@ from contracts.errors import UsageError
 from sysctl.advise import advise
 from sysctl.advised_change import change_of
 from sysctl.cases import Case
+from sysctl.extras import PAIRS
 from sysctl.price import Limits
 from sysctl.results import LeftOut, Results
 from sysctl.statistics import Noise
@@ -220,7 +221,7 @@ def test_a_reason_says_what_changed_why_what_it_did_what_it_risks_and_when_to_un
         "(95% interval 17.3% to 18.4%, 2 pairs); in the search, one run each"
     )
     assert "40: 8.75 s, 60: 3.85 s, 80: 3.35 s" in dirty.effect
-    assert "power loss" in dirty.risk
+    assert "kernel panic" in dirty.risk
     assert "1.70 GiB of memory" in dirty.undo
     assert background.effect.startswith("measured together with vm.dirty_ratio; ")
     assert "starts at 205 MiB of dirty pages instead of 410 MiB" in background.mechanism
@@ -239,6 +240,31 @@ def test_a_knob_of_the_disk_has_its_reason_and_says_what_outlives_a_restart():
     reasons = advise(Study().credited(setting, 4.0).results).reasons
     assert (reasons[-1].name, reasons[-1].value) == ("queue/nr_requests", "512")
     assert "a udev rule" in reasons[-1].undo
+
+
+def test_a_knob_that_makes_no_difference_is_told_and_not_written():
+    study = Study().tried(DEAR, 4.0)
+    for _ in range(PAIRS):
+        study.block({DEAR: 4.0, replace(DEAR, device=(("queue/nr_requests", "512"),)): 4.1})
+    recommendation = advise(study.results)
+    reason = recommendation.reasons[-1]
+    assert (reason.name, reason.value, reason.action) == ("queue/nr_requests", "512", "leave out")
+    assert "with it the pull took 102.5% of the time without it" in reason.effect
+    assert change_of(recommendation).disk is None
+
+
+def test_a_sysctl_that_makes_no_difference_is_not_among_the_values():
+    study = Study().tried(DEAR, 4.0)
+    name = "vm.dirty_expire_centisecs"
+    late = replace(DEAR, sysctls=(*DEAR.sysctls, (name, 6000)))
+    for _ in range(PAIRS):
+        study.block({DEAR: 4.0, late: 4.1})
+    recommendation = advise(study.results)
+    assert (recommendation.reasons[-1].name, recommendation.reasons[-1].action) == (
+        name,
+        "leave out",
+    )
+    assert name not in change_of(recommendation).sysctl_values
 
 
 def test_a_mount_option_that_makes_no_difference_is_not_recommended():

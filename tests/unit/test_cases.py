@@ -137,7 +137,7 @@ def test_a_change_that_helps_a_little_says_what_would_help_more():
     study.recheck(BETTER, [present_s * 0.7] * 3, present_s=[present_s] * 3, bytes=burst)
     recommendation = advise(study.results)
     assert recommendation.case is Case.CHANGE
-    assert "More is not to be had: the burst of 12.0 GiB is beyond" in recommendation.notes[0]
+    assert "No thresholds gain more: the burst of 12.0 GiB is beyond" in recommendation.notes[0]
 
 
 def test_a_burst_beyond_memory_is_said_to_be_where_no_higher_threshold_is_left_to_try():
@@ -186,7 +186,7 @@ def test_a_wide_interval_that_includes_1_is_noise_and_a_narrow_one_no_difference
     wide = Study().candidate(BETTER, 10.0).recheck(BETTER, [10.0, 21.0, 26.0])
     narrow = Study().candidate(BETTER, 10.0).recheck(BETTER, [19.8, 20.1, 20.2])
     assert advise(wide.results).case is Case.NOISE
-    assert "after 3 pairs even the setting known best" in advise(wide.results).verdict
+    assert "after 3 pairs even the setting measured best" in advise(wide.results).verdict
     assert advise(narrow.results).case is Case.NO_DIFFERENCE
 
 

@@ -189,11 +189,20 @@ def test_of_two_values_of_a_knob_the_better_one_is_taken_alone():
     assert (found.setting, found.members) == (other.of(BASE), ())
 
 
-def test_an_extra_whose_runs_keep_failing_is_given_up():
+@pytest.mark.parametrize(("base_s", "extra_s"), [(5.0, None), (None, 5.0)])
+def test_an_extra_that_never_has_a_pair_is_given_up_after_two_blocks(base_s, extra_s):
     with_it = BFQ.of(BASE)
-    results = Blocks().of({BASE: [5.0] * 7, with_it: [None] * 7})
+    results = Blocks().of({BASE: [base_s], with_it: [extra_s]})
     assert judge_extras(results, BASE, (BFQ,)).members == (BASE, with_it)
-    results = Blocks().of({BASE: [5.0] * 8, with_it: [None] * 8})
+    results = Blocks().of({BASE: [base_s] * 2, with_it: [extra_s] * 2})
+    assert judge_extras(results, BASE, (BFQ,)).members == ()
+
+
+def test_an_extra_whose_runs_fail_again_and_again_is_given_up():
+    with_it = BFQ.of(BASE)
+    results = Blocks().of({BASE: [5.0] * 7, with_it: [4.9] + [None] * 6})
+    assert judge_extras(results, BASE, (BFQ,)).members == (BASE, with_it)
+    results = Blocks().of({BASE: [5.0] * 8, with_it: [4.9] + [None] * 7})
     assert judge_extras(results, BASE, (BFQ,)).members == ()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from sysctl.price import SAME_SHARE
 from sysctl.results import CANDIDATE, PRICE, Trial
-from sysctl.search.finalists import near_the_fastest
+from sysctl.search.finalists import cheapest_and_fastest
 from tests.unit.studies import MIB, Study, ratio
 from tests.unit.sweeps import PRESENT as NOW
 
@@ -25,14 +25,14 @@ def study(*candidates, present_s=(20.0, 20.2), context=None):
 
 
 def finalists(made):
-    return list(near_the_fastest(made.results))
+    return list(cheapest_and_fastest(made.results))
 
 
 def test_one_that_is_both_cheapest_and_fastest_is_the_only_one():
     assert finalists(study((40, 4.0, 800), (60, 4.1, 900), (80, 4.2, 1000))) == [ratio(40)]
 
 
-def test_the_cheapest_near_the_fastest_comes_first_and_the_fastest_second():
+def test_the_cheapest_cheapest_and_fastest_comes_first_and_the_fastest_second():
     tried = study((30, 9.0, 600), (40, 4.3, 800), (50, 4.2, 900), (80, 4.0, 1200))
     assert finalists(tried) == [ratio(40), ratio(80)]
 

@@ -16,7 +16,7 @@ from sysctl.advise import advise
 from sysctl.cases import Case
 from sysctl.price import Limits, limits_of, model_of, price_of
 from sysctl.results import CANDIDATE, RECHECK, Results, load
-from sysctl.search.finalists import near_the_fastest
+from sysctl.search.finalists import cheapest_and_fastest
 from sysctl.sweep import SweepPlan, next_step
 from tests.unit.studies import MIB, Study, course, ratio
 from tests.unit.sweeps import CONTEXT, GIB, PRESENT, MadeUpBench, sweep
@@ -65,6 +65,9 @@ class OneMore:
     def remaining(self, results):
         return 1
 
+    def finalists(self, results):
+        return ()
+
 
 def stops_after_s(study):
     """How long the next candidate may take."""
@@ -91,7 +94,7 @@ def test_next_to_one_at_the_edge_of_a_limit_one_with_room_is_measured_again(at_r
     study.candidate(ratio(30), 9.0, peak_dirty_bytes=GIB * 8 // 10)
     study.candidate(ratio(40), 6.0, peak_dirty_bytes=GIB * 99 // 100)
     study.candidate(ratio(60), 4.0, peak_dirty_bytes=GIB * 12 // 10)
-    assert near_the_fastest(study.results) == found
+    assert cheapest_and_fastest(study.results) == found
 
 
 def test_where_only_settings_beyond_the_limits_are_faster_that_is_the_reason():
@@ -140,7 +143,7 @@ def test_one_that_was_measured_is_not():
 @pytest.mark.parametrize(("limit_s", "is_within"), [(40.0, True), (25.0, False)])
 def test_the_prediction_decides_who_is_within_a_limit(limit_s, is_within):
     results = predictable(limit_s).candidate(ratio(80), 4.0).results
-    assert near_the_fastest(results) == ((ratio(80),) if is_within else ())
+    assert cheapest_and_fastest(results) == ((ratio(80),) if is_within else ())
     recommendation = advise(predictable(limit_s).tried(ratio(80), 4.0).results)
     assert (recommendation.best is not None) is is_within
     if not is_within:
@@ -150,7 +153,7 @@ def test_the_prediction_decides_who_is_within_a_limit(limit_s, is_within):
 def test_where_nothing_can_be_predicted_a_candidate_is_measured_again_all_the_same():
     study = Study(context=context(None, 25.0)).candidate(ratio(80), 4.0)
     assert model_of(study.results) is None
-    assert near_the_fastest(study.results) == (ratio(80),)
+    assert cheapest_and_fastest(study.results) == (ratio(80),)
 
 
 def test_a_prediction_makes_no_setting_cheaper_than_another():

@@ -48,7 +48,7 @@ def test_every_snippet_carries_its_evidence_and_its_undo_and_is_deterministic(ea
         )
         assert "5.6" in text and "95% interval" in text
         assert "node-1" in text and "6.18.0" in text and "2026-11-21T10:00:00+00:00" in text
-        assert "3.20 GiB" in text and "a power loss takes it" in text
+        assert "3.20 GiB" in text and "failure or termination loses it" in text
         assert "To undo" in text
         assert "90-writewise" in snippet.file_name
     assert each.render(EVERYTHING) == each.render(replace(EVERYTHING))

@@ -199,6 +199,20 @@ def test_an_extra_runs_beside_the_setting_found_and_then_that_with_it_beside_the
     assert [each.setting.mount_options for each in judge(results, Limits()).within] == ["noatime"]
 
 
+@pytest.mark.parametrize(("part", "at_the_end_of_the_search"), [(0.9, 13), (1.01, 13)])
+def test_what_is_left_counts_the_runs_of_extras(part, at_the_end_of_the_search):
+    extras = (Extra(MOUNT, "noatime", is_asked_for=True),)
+    whole = sweep(bench=edge_bench(with_extra(part)), strategy=EDGE, mount_options=("noatime",))
+    searched = 2 + roles(whole).count(CANDIDATE)
+    left = [
+        remaining(Results(whole.context, {}, trials=whole.trials[:at]), plan_of(extras))
+        for at in range(searched, len(whole.trials))
+    ]
+    assert left[0] == 2 * PAIRS + 2 * MIN_PAIRS + 1 == at_the_end_of_the_search
+    assert left == sorted(left, reverse=True)
+    assert left[-1] == 1
+
+
 def test_an_extra_that_does_nothing_is_given_up_after_two_blocks():
     results = sweep(bench=edge_bench(with_extra(1.01)), strategy=EDGE, mount_options=("noatime",))
     base = (60, 10)
