@@ -65,7 +65,7 @@ def test_a_profile_counts(installed: Machine) -> None:
 def test_the_main_job(installed: Machine) -> None:
     """A slow pull, a sweep, an advice, applied to stay, verified, and taken back."""
     before = in_force(installed)
-    small = ("--volume", "1GiB", "--rate", "4MiB", "--objects", "8", "--object-size", "4MiB")
+    small = ("--volume", "1GiB", "--rate", "2MiB", "--objects", "8", "--object-size", "4MiB")
     writewise(installed, "lab", "up", "--memory", "1PiB", *small)
     lab = json.loads(installed.read(f"{STATE}/lab/lab.json"))
     place = (lab["source"], lab["destination"], "--endpoint-url", lab["endpoint_url"])
