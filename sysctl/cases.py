@@ -19,9 +19,9 @@ from sysctl.evidence import (
     NEGLIGIBLE_SHARE,
     Comparison,
     Side,
+    cause_share,
     is_gain,
     noise_of_pairs,
-    writers_of,
 )
 from sysctl.explain import LARGEST_SHARE, share, share_text
 from sysctl.price import model_of
@@ -119,10 +119,9 @@ def longer_wait(results: Results, present: Side) -> Finding | None:
     And no shorter than the wait in dirty throttling.
     """
     seen = present.observation
-    available_s = seen.return_s * writers_of(results, seen)
-    waits = {cause: seen.split_s.get(cause, 0.0) / available_s for cause in _OTHER_WAITS}
+    waits = {cause: cause_share(results, seen, cause) for cause in _OTHER_WAITS}
     cause = max(waits, key=lambda name: waits[name])
-    throttled = seen.split_s.get(_THROTTLING, 0.0) / available_s
+    throttled = cause_share(results, seen, _THROTTLING)
     if waits[cause] < max(_MUCH, throttled):
         return None
     sentence = (

@@ -214,7 +214,15 @@ def _usual_cpu_wait(results: Results) -> dict[Setting, float]:
 
 def cpu_wait_share(results: Results, run: Observation) -> float:
     """Return the part of the writers' time in which they waited for a CPU in write calls."""
-    return run.split_s.get(_CPU_WAIT, 0.0) / (run.return_s * writers_of(results, run))
+    return cause_share(results, run, _CPU_WAIT)
+
+
+def cause_share(results: Results, run: Observation, cause: str) -> float:
+    """Return the part of the writers' time that write calls spent for a cause; 0 where not known.
+
+    The writers' time is the time to return × the threads that could write at a time.
+    """
+    return run.split_s.get(cause, 0.0) / (run.return_s * writers_of(results, run))
 
 
 def compare(

@@ -203,7 +203,8 @@ def worth_trying(
         return [], []
     waits = wait_shares(results, seen)
     reasons = {
-        each: "" if each.is_asked_for else skip_reason(each.name, seen) or waits for each in extras
+        each: "" if each.is_asked_for else skip_reason(results, each.name, seen) or waits
+        for each in extras
     }
     left_out = {each.name: why for each, why in reasons.items() if why}
     kept = [each for each, why in reasons.items() if not why]

@@ -8,7 +8,7 @@ trials to tell.
 from __future__ import annotations
 
 from contracts.units import format_seconds, format_size
-from sysctl.evidence import NEGLIGIBLE_SHARE, writers_of
+from sysctl.evidence import NEGLIGIBLE_SHARE, cause_share
 from sysctl.knobs.bdi import BDI_KNOBS
 from sysctl.knobs.block import NR_REQUESTS, READ_AHEAD, SCHEDULER, WBT
 from sysctl.results import Observation, Results
@@ -26,7 +26,7 @@ _PERIODIC = ("vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs")
 _MIN_AGE_S = 5.0
 
 
-def skip_reason(name: str, seen: Observation) -> str:
+def skip_reason(results: Results, name: str, seen: Observation) -> str:
     """Why no value of a knob can make this pull return sooner; empty when one may.
 
     `name` is a sysctl's or a disk's knob, `seen` what a run without it showed.
@@ -44,8 +44,8 @@ def skip_reason(name: str, seen: Observation) -> str:
             f"{said}: at most {format_size(peak)} were dirty, and they are made to wait from "
             f"{format_size(freerun)} on"
         )
-    waited = _device_share(seen)
-    if waited is None or waited >= NEGLIGIBLE_SHARE:
+    waited = cause_share(results, seen, _DEVICE_WAIT)
+    if not seen.split_s or waited >= NEGLIGIBLE_SHARE:
         return ""
     return f"{said} and waited for the device for {waited:.1%}"
 
@@ -85,17 +85,10 @@ def wait_shares(results: Results, seen: Observation) -> str:
     For the device, or asleep for another reason than dirty throttling (locks, the journal): parts
     of the time that the writers had.
     """
-    available_s = seen.return_s * writers_of(results, seen)
-    device, other = (seen.split_s.get(cause, 0.0) / available_s for cause in _HELPED)
+    device, other = (cause_share(results, seen, cause) for cause in _HELPED)
     if not seen.split_s or max(device, other) >= NEGLIGIBLE_SHARE:
         return ""
     return (
         f"writers waited for the device for {device:.1%} of their time, and slept for another "
         f"reason than dirty throttling for {other:.1%}: nothing else could help by much"
     )
-
-
-def _device_share(seen: Observation) -> float | None:
-    """The part of the time in write calls that went into waiting for the device."""
-    whole = sum(seen.split_s.values())
-    return seen.split_s.get(_DEVICE_WAIT, 0.0) / whole if whole else None

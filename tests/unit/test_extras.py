@@ -364,7 +364,7 @@ def test_without_a_run_of_the_base_nothing_is_known_of_extras():
 )
 def test_only_what_took_no_part_is_left_out(name, changes, says):
     seen = observed(10.0, **{"stall_share": 0.5, "split_s": SPLIT, **changes})
-    reason = skip_reason(name, seen)
+    reason = skip_reason(Study().results, name, seen)
     assert (says in reason) if says else reason == ""
 
 
@@ -383,7 +383,8 @@ def test_only_what_took_no_part_is_left_out(name, changes, says):
 )
 def test_periodic_write_back_is_tried_where_it_may_come_first(trace, return_s, reason):
     points = tuple(TracePoint(time_s, held, 0) for time_s, held in trace)
-    said = skip_reason("vm.dirty_expire_centisecs", observed(return_s, trace=points))
+    seen = observed(return_s, trace=points)
+    said = skip_reason(Study().results, "vm.dirty_expire_centisecs", seen)
     assert said.startswith(reason) if reason else said == ""
 
 
