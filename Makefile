@@ -23,7 +23,7 @@ test-guest: ## run TESTS on one other kernel, e.g. KERNEL=6.1 TESTS=tests/root/t
 	@tools/setup test guests
 	@$(BIN)/python -m tests.guests test $(KERNEL) $(TESTS)
 
-test-guests: ## run the core tests on every kernel of tests/guests (an hour)
+test-guests: ## run the core tests on every kernel of tests/guests (two hours)
 	@tools/setup test guests packages
 	@$(BIN)/python -m tests.guests all
 

@@ -212,6 +212,7 @@ class PullBench:
                 meanwhile=observer.meanwhile if observer else nullcontext,
             )
         except PullStoppedError as stopped:
+            _require_cap(lost)
             raise StoppedEarly from stopped
         _require_cap(lost)
         self._is_verified |= durable and not measured.failures

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contracts.text import printable
 from contracts.units import counted, format_size
 from sysctl.advise import Recommendation
+from sysctl.differences import present_setting
 from sysctl.evidence import dirtyable_bytes_of
 from sysctl.host.memory_group import MemoryGroup
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
@@ -77,12 +78,13 @@ def bytes_starve(values: Mapping[str, int], results: Results) -> str:
     if not groups or not set(values) & _IN_BYTES:
         return ""
     count, smallest_bytes = groups["count"], groups["smallest_bytes"]
-    own = group_thresholds(values, dirtyable_bytes_of(results), smallest_bytes)
+    complete = replace_values(present_setting(results).values, values)
+    own = group_thresholds(complete, dirtyable_bytes_of(results), smallest_bytes)
     return (
-        f"{counted(count, 'control group')} of this host have a memory limit, the smallest "
+        f"this host has {counted(count, 'control group')} with a memory limit, the smallest of "
         f"{format_size(smallest_bytes)}: the kernel makes bytes a percentage of the host's memory, "
-        f"so writers in that one wait from {format_size(own.freerun_bytes)} on; on a host with "
-        "more memory from less"
+        f"so writers in that one wait from at most {format_size(own.freerun_bytes)} on; on a host "
+        "with more memory from less"
     )
 
 

@@ -25,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only what a killed run left; what was applied stays",
     )
     parser.add_argument(
+        "--trial",
+        action="store_true",
+        help="only if a trial period of `apply --for` is not over; its timer runs this",
+    )
+    parser.add_argument(
         "--give-up",
         action="store_true",
         help="forget what cannot be restored (a volume that is gone for good), and say what it was",
@@ -47,15 +52,21 @@ def run(arguments: argparse.Namespace) -> int:
         raise taken.error
     if not taken.changes and not taken.left:
         why = "all is as it was before" if taken.had_journal else "no change is in the journal"
+        if taken.is_trial_over:
+            why = "there is no trial period any more, and what was applied stays"
         print(f"nothing to restore: {why}")
     return 0
 
 
 @dataclass
 class _Taken:
-    """What is restored, why something is not, and the first failure; the newest first."""
+    """What is restored, why something is not, and the first failure; the newest first.
+
+    `is_trial_over`: a trial period was asked for, and nothing was done, since there is none.
+    """
 
     had_journal: bool
+    is_trial_over: bool = False
     changes: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     error: WritewiseError | None = None
@@ -74,6 +85,8 @@ def _take_back(arguments: argparse.Namespace) -> _Taken:
     from profiler.lab.lab import take_back_abandoned
 
     taken = _restore(arguments)
+    if taken.is_trial_over:
+        return taken
     restored = len(taken.changes)
     taken.take(partial(take_back_abandoned, dry_run=arguments.dry_run))
     is_lab_gone = len(taken.changes) > restored
@@ -93,6 +106,8 @@ def _restore(arguments: argparse.Namespace) -> _Taken:
     interrupted, give_up = arguments.interrupted, arguments.give_up
     with Host.lasting(WRITER, "rollback") as host:
         applied = AppliedHost(state_directory())
+        if arguments.trial and not applied.has_trial():
+            return _Taken(applied.has_pending(), is_trial_over=True)
         taken = _Taken(host.has_pending() or applied.has_pending())
         if arguments.dry_run:
             taken.take(host.pending)

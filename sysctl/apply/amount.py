@@ -79,7 +79,8 @@ def fit(
     is_same = _is_same_host(system, change.evidence, here)
     starves = bool(groups) and _is_in_bytes(recommended)
     if not pairs or (is_same and not starves):
-        return Fitted(change, here, notes=_bytes_notes(recommended))
+        notes = (*_bytes_notes(recommended), *_moment_notes(recommended, measured, here))
+        return Fitted(change, here, notes=notes)
     values = recommended
     if starves or not as_ratio:
         amounts = {pair: threshold_bytes(recommended, pair, measured) for pair in pairs}
@@ -111,7 +112,7 @@ def _unmeasured(measured: int, here: int) -> str:
 def _is_same_host(system: System, evidence: Evidence, here_bytes: int) -> bool:
     """Whether the memory is that of the host that was measured.
 
-    Dirtyable memory depends on the moment, so it only counts where MemTotal was not written down.
+    Dirtyable memory depends on the moment, so it only counts where the whole was not written down.
     """
     if evidence.memory_bytes:
         return is_same_memory(read_total_bytes(system), evidence.memory_bytes)
@@ -230,6 +231,19 @@ def _later_notes(system: System, written: Mapping[str, int], here: int) -> tuple
     return (
         f"{ratio}% of the {format_size(here)} that can be dirtied now; with all of this host's "
         f"{format_size(total)} free it is up to {format_size(ratio * total // 100)}",
+    )
+
+
+def _moment_notes(recommended: Mapping[str, int], measured: int, here: int) -> tuple[str, ...]:
+    """That a ratio is another amount now, on the host that was measured with other free memory."""
+    ratio = recommended.get(DIRTY_PAIR[0], 0)
+    if not ratio or not measured or is_same_memory(here, measured):
+        return ()
+    then_bytes, now_bytes = ratio * measured // 100, ratio * here // 100
+    return (
+        f"{DIRTY_PAIR[0]} = {ratio} was {format_size(then_bytes)} when it was measured, with "
+        f"{format_size(measured)} of dirtyable memory; programs left this host "
+        f"{format_size(here)} now, of which it is {format_size(now_bytes)}",
     )
 
 

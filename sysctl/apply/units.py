@@ -48,9 +48,10 @@ def program() -> tuple[str, ...]:
 
 
 def revert_argv(seconds: int, words: Sequence[str]) -> list[str]:
-    """Run `writewise rollback` after so many seconds, whatever has become of this program.
+    """Run `writewise rollback --trial` after so many seconds, whatever becomes of this program.
 
-    Where it fails (a sweep holds the lock), it is tried again every minute.
+    Where it fails (a sweep holds the lock), it is tried again every minute. It does nothing once
+    the trial period was ended by another `apply`.
     """
     is_elsewhere = bool(os.environ.get("WRITEWISE_STATE_DIRECTORY"))  # may be relative to here
     return [
@@ -67,6 +68,7 @@ def revert_argv(seconds: int, words: Sequence[str]) -> list[str]:
         "--",
         *words,
         "rollback",
+        "--trial",
     ]
 
 

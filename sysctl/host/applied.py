@@ -268,7 +268,7 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class TrialPeriod:
-    """A timer of systemd's that runs `writewise rollback` at `ends_at` (ISO 8601)."""
+    """A timer of systemd's that runs `writewise rollback --trial` at `ends_at` (ISO 8601)."""
 
     kind: ClassVar[str] = "trial-period"
     unit: str
@@ -280,8 +280,13 @@ class TrialPeriod:
             system.run(["systemctl", "stop", f"{self.unit}.timer"])
 
     def restoring(self, system: System) -> str:
-        """What `undo` would do now, in words; empty when that is nothing."""
-        is_there = system.exists(f"{TRANSIENT_UNITS}/{self.unit}.timer")
+        """What `undo` would do now, in words; empty when that is nothing.
+
+        Once the timer has elapsed there is the service, which tries again while a lock is held.
+        """
+        is_there = any(
+            system.exists(f"{TRANSIENT_UNITS}/{self.unit}.{kind}") for kind in ("timer", "service")
+        )
         return f"no trial period until {self.ends_at}" if is_there else ""
 
     def left_alone(self, system: System) -> list[str]:

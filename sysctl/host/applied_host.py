@@ -169,6 +169,10 @@ class AppliedHost(Host):
         """Stop the timer, if there is one: what was applied stays."""
         self._take_back(lambda entry: entry.kind == TrialPeriod.kind)
 
+    def has_trial(self) -> bool:
+        """Whether a trial period was begun and not ended, by its timer or by an `apply`."""
+        return next(self._pending_of(TrialPeriod), None) is not None
+
     def keep(self) -> None:
         """All is done and is to stay."""
         self._journal.mark_kept()

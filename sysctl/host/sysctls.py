@@ -137,8 +137,13 @@ def read_available_bytes(system: System) -> int:
 
 
 def read_total_bytes(system: System) -> int:
-    """MemTotal of /proc/meminfo, in bytes: it stays while the host runs. Raises HostError."""
-    return read_meminfo_bytes(system, "MemTotal")
+    """Memory in bytes that programs and files may take, by /proc/meminfo. Raises HostError.
+
+    It stays while the host runs: MemTotal, less the huge pages that somebody set aside.
+    """
+    total_bytes, fields = read_meminfo_bytes(system, "MemTotal"), system.read("/proc/meminfo")
+    set_aside = "\nHugetlb:" in fields  # since Linux 4.16
+    return total_bytes - (read_meminfo_bytes(system, "Hugetlb") if set_aside else 0)
 
 
 def read_meminfo_bytes(system: System, name: str) -> int:

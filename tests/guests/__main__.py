@@ -15,14 +15,15 @@ from pathlib import Path
 from tests.guests import cost, results
 from tests.guests.catalogue import GUESTS, Guest, Role, guest_of
 from tests.guests.images import bootable
-from tests.guests.machine import GuestError, booted, stop_all
-from tests.guests.running import GuestResult, run_features, run_tests
+from tests.guests.machine import GuestError, booted
+from tests.guests.running import GuestResult, run_features, run_tests, stop_all
 
 
 def main() -> int:
     """Do what the command line says; the exit code is 0 if every test passed."""
     arguments = _parser().parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends guests and deletes overlays
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell's `&` has SIGINT ignored
+        signal.signal(number, signal.default_int_handler)  # ends guests and deletes overlays
     try:
         return int(arguments.do(arguments))
     except KeyError as error:

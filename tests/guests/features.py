@@ -59,6 +59,11 @@ FEATURES = (
     Feature("profile, apply, verify, rollback", _MAIN_JOB, _EVERY),
     Feature("probes refused with the reason", _guest("old_kernel"), (Role.REFUSED,)),
     Feature("each kind of call is counted", _root("probes_counting")),
+    Feature(
+        "what differs with systemd and cgroup v2",
+        _root("probes_loading", "path_calls", "profile_refused", "memory_group", "host"),
+        guests=("debian12-6.12",),
+    ),
     Feature("causes of waits", _root("causes")),
     Feature("requests of disks", _root("block")),
     Feature("filters by command and control group", _root("filters")),

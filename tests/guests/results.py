@@ -21,7 +21,8 @@ _UNTESTED = {
     Role.CORE: "concerns kernels that are refused",
     Role.OTHER: "takes too long on emulated CPUs; this guest runs what depends on the kernel, "
     "compiler and Python most",
-    Role.REFUSED: "the row of refused probes tries what needs none",
+    Role.REFUSED: "the row of refused probes tries `advise` and sysctls by `apply`, `verify`, "
+    "`status` and `rollback`; the rest was not tried",
 }
 _ELSEWHERE = "tried on the guest that users of the package are nearest to"
 _REFUSED = "Linux 5.10 lacks what the probes need, and `doctor` names it"
@@ -77,8 +78,22 @@ def matrix() -> str:
         rows.append([feature.name, *cells])
     boots = [f"{kept[g.name]['boot_s']:.0f} s" if g.name in kept else "–" for g in GUESTS]
     rows.append(["boot to the first command", *boots])
+    rows.append(["all features, minutes", *(_minutes(kept.get(g.name, {})) for g in GUESTS)])
+    rows.append(["oldest result", *(_oldest(kept.get(g.name, {})) for g in GUESTS)])
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, "", *(f"{at}. {note}." for at, note in enumerate(notes, 1))])
+
+
+def _minutes(document: dict[str, Any]) -> str:
+    spent_s = document.get("boot_s", 0.0)
+    spent_s += sum(each["seconds"] for each in document.get("features", {}).values())
+    return f"{spent_s / 60:.0f}" if spent_s else "–"
+
+
+def _oldest(document: dict[str, Any]) -> str:
+    """When the oldest of a guest's results was found, and the commit that it is of."""
+    commits = [each.get("commit", "") for each in document.get("features", {}).values()]
+    return min(commits, default="–") or "22 November, before commits were kept"
 
 
 def _cell(feature: Feature, guest: Guest, document: dict[str, Any], notes: list[str]) -> str:

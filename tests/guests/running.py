@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from tests.guests import machine as machines
 from tests.guests.catalogue import Guest
 from tests.guests.features import FEATURES, Feature, Where
 from tests.guests.images import PROJECT
@@ -28,14 +31,22 @@ _SSH_FAILED = 255
 _PYTEST = ("-q", "-p", "no:cacheprovider", "--durations=10")
 
 
+#: The pytest of each feature that runs on this host.
+_on_this_host: set[subprocess.Popen[str]] = set()
+
+
 @dataclass(frozen=True)
 class FeatureResult:
-    """What pytest counted for a feature; `skipped` are the distinct reasons."""
+    """What pytest counted for a feature; `skipped` are the distinct reasons.
+
+    `commit` is of the code that ran, with the time of the run in UTC; empty where not written down.
+    """
 
     passed: int
     failed: int
     skipped: tuple[str, ...]
     seconds: float
+    commit: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,9 +103,16 @@ def run_features(
 
 
 def _add(result: GuestResult, feature: Feature, found: FeatureResult) -> None:
-    result.features[feature.name] = found
+    result.features[feature.name] = replace(found, commit=_code())
     counted = f"{found.passed} passed, {found.failed} failed, {len(found.skipped)} skipped"
     print(f"{result.guest}: {feature.name}: {counted}, {found.seconds:.0f} s", flush=True)
+
+
+def _code() -> str:
+    """`2026-11-23 02:05 1a2b3c4`, with a `+` where the clone has other changes."""
+    git = ("git", "-C", str(PROJECT), "describe", "--always", "--abbrev=7", "--exclude=*")
+    described = subprocess.run((*git, "--dirty=+"), capture_output=True, text=True, check=True)
+    return f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} {described.stdout.strip()}"
 
 
 def _in_guest(machine: Machine, feature: Feature) -> FeatureResult:
@@ -120,8 +138,27 @@ def _on_host(guest: Guest, feature: Feature) -> FeatureResult:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", *_PYTEST, f"--junitxml={report}", *feature.tests]
         environment = {**os.environ, GUEST_VARIABLE: guest.name}
-        done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True)
+        with subprocess.Popen(
+            command,
+            cwd=PROJECT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,  # Ctrl-C reaches it by `stop_all` alone, so once
+        ) as process:
+            _on_this_host.add(process)
+            said = process.communicate()[0]
+        _on_this_host.discard(process)
+        done = subprocess.CompletedProcess(command, process.returncode, said, "")
         return _counted(done, report.read_text, started_s)
+
+
+def stop_all() -> None:
+    """End every guest, and the tests on this host, which end theirs."""
+    machines.stop_all()
+    for process in list(_on_this_host):
+        process.send_signal(signal.SIGINT)
 
 
 def _counted(

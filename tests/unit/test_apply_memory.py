@@ -138,8 +138,23 @@ def test_a_host_of_the_same_size_is_the_same_however_busy_it_is(system):
     assert evidence.dirtyable_bytes < 0.5 * dirtyable_bytes(system)
     plan = plan_of(system, change)
     assert (values(plan), plan.fitted.unmeasured) == (SYSCTLS.sysctl_values, "")
+    assert plan.notes == (
+        "vm.dirty_ratio = 60 was 2.40 GiB when it was measured, with 4.00 GiB of dirtyable memory; "
+        "programs left this host 20.0 GiB now, of which it is 12.0 GiB",
+    )
     larger = replace(change, evidence=replace(evidence, memory_bytes=2 * evidence.memory_bytes))
     assert plan_of(system, larger).fitted.unmeasured == UNMEASURED
+
+
+def test_huge_pages_that_were_set_aside_are_no_memory_of_the_host(system):
+    """As the lab's, which leave a host of 40 GiB the 8 GiB that a smaller one has."""
+    meminfo = system.read("/proc/meminfo")
+    system.put("/proc/meminfo", f"{meminfo}\nHugetlb: {32 * GIB // 1024} kB")
+    assert read_total_bytes(system) == 8 * GIB
+    change = replace(SYSCTLS, evidence=replace(SYSCTLS.evidence, memory_bytes=8 * GIB))
+    assert plan_of(system, change).fitted.unmeasured == ""
+    system.put("/proc/meminfo", meminfo)
+    assert plan_of(system, change).fitted.unmeasured == UNMEASURED
 
 
 def test_an_amount_below_the_present_threshold_is_said_to_be(system):

@@ -8,6 +8,8 @@ import subprocess
 import pytest
 
 from contracts.trust import UntrustedError
+from profiler import requirements
+from profiler.cli import main
 from sysctl.advise import advise
 from sysctl.advised_change import change_of
 from sysctl.apply import units
@@ -16,7 +18,7 @@ from sysctl.apply.plan import plan_of
 from sysctl.host.applied_host import AppliedHost, applying
 from sysctl.host.host import state_directory
 from sysctl.host.system import HostError, System
-from tests.unit.applied_hosts import FilesHost, killed_at
+from tests.unit.applied_hosts import FilesHost, in_place_of_this_host, killed_at
 from tests.unit.studies import Study, ratio
 
 CHANGE = change_of(advise(Study().tried(ratio(60), 3.6).results))
@@ -57,6 +59,7 @@ def test_the_timer_is_started_before_anything_is_changed(system, tmp_path):
             "--",
             *units.program(),
             "rollback",
+            "--trial",
         ]
     ]
     assert done[0].startswith("the originals return by themselves at 20")
@@ -101,6 +104,31 @@ def test_an_apply_without_a_trial_keeps_what_was_on_trial(system):
     apply(system)
     apply(system, Options())
     assert not timer(system) and system.values()["dirty_ratio"] == 60
+
+
+def test_the_timer_of_a_trial_that_was_ended_by_an_apply_takes_nothing_back(
+    system, monkeypatch, capsys
+):
+    """It had elapsed while the lock was held, and systemd starts its service again."""
+    in_place_of_this_host(monkeypatch, system)
+    monkeypatch.setattr(requirements, "require", lambda *_: None)
+    before = system.state()
+    apply(system)
+    assert main.main(["rollback", "--trial"]) == 0 and system.state() == before
+    apply(system)
+    apply(system, Options())
+    assert main.main(["rollback", "--trial"]) == 0
+    assert "there is no trial period any more" in capsys.readouterr().out
+    assert system.values()["dirty_ratio"] == 60
+    assert main.main(["rollback"]) == 0 and system.state() == before
+
+
+def test_a_second_trial_is_refused_while_the_service_of_one_that_elapsed_tries_again(system):
+    apply(system)
+    (system.root / "run/systemd/transient/writewise-revert.timer").unlink()
+    system.put("/run/systemd/transient/writewise-revert.service", "")
+    with pytest.raises(HostError, match=r"there is a trial period until 20.* already"):
+        apply(system)
 
 
 def test_a_second_trial_is_refused_while_one_runs(system):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,18 @@ def test_results_of_one_feature_leave_the_others(
     assert Role.REFUSED in {guest.role for guest in GUESTS} and "refused" in row
     results.keep(GuestResult("debian12-6.1", "6.1.0-2", 40.0, {}))
     assert "6 pass" not in results.matrix(), "another kernel's results are void"
+
+
+def test_the_matrix_has_the_age_of_its_oldest_result(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(results, "FILE", tmp_path / "results.json")
+    feature = FeatureResult(1, 0, (), 90.0, "2026-11-23 02:05 1a2b3c4")
+    newer = replace(feature, commit="2026-11-24 02:05 5d6e7f8")
+    results.keep(GuestResult("debian12-6.1", "6.1.0-1", 30.0, {"lab": feature, "sweep": newer}))
+    table = results.matrix()
+    assert "| oldest result | 2026-11-23 02:05 1a2b3c4 | – |" in table
+    assert "| all features, minutes | 4 | – |" in table
 
 
 def test_an_image_is_named_by_what_it_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:

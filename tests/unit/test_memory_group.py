@@ -186,20 +186,20 @@ def test_bytes_go_to_the_second_file_on_a_host_with_limited_groups():
     assert change.sysctl_values == {"vm.dirty_ratio": 75, "vm.dirty_background_ratio": 25}
     assert change.other_form.kind == "bytes"
     assert change.other_form.values == plain.sysctl_values
-    assert "3 control groups of this host have a memory limit, the smallest 2.00 GiB" in (
+    assert "this host has 3 control groups with a memory limit, the smallest of 2.00 GiB" in (
         change.sysctls[0].reason
     )
     ratio_file, bytes_file = sysctl_d.render(change)
     assert ratio_file.file_name == "90-writewise.conf"
     assert "WARNING" not in ratio_file.text
-    assert "WARNING: measured in this form, but 3 control groups" in bytes_file.text
+    assert "WARNING: measured in this form, but this host has 3 control groups" in bytes_file.text
     assert from_json(json.loads(json.dumps(change.to_json())), "x") == change
 
 
 def test_bytes_stay_with_the_reason_where_no_whole_percentage_comes_near():
     change = change_of(advise(limited(in_bytes(GIB // 50, GIB // 100))))
     assert set(change.sysctl_values) == {"vm.dirty_bytes", "vm.dirty_background_bytes"}
-    assert all("3 control groups of this host" in advice.reason for advice in change.sysctls)
+    assert all("this host has 3 control groups" in advice.reason for advice in change.sysctls)
 
 
 def test_ratios_stay_the_first_file_and_bytes_carry_the_warning():

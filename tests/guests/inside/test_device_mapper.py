@@ -115,6 +115,17 @@ def test_writes_to_a_logical_volume_are_counted_once(tmp_path: Path) -> None:
     assert f"wrote {requests * 4} KiB in {requests} requests" in figure
 
 
+def test_a_sweep_onto_a_slow_device(source: lab.Lab, tmp_path: Path) -> None:
+    output = tmp_path / "results.json"
+    with mapped(linear()), formatted(f"/dev/mapper/{NAME}", tmp_path / "volume") as target:
+        become(slow(5))
+        before = host_state()
+        done = sweep(source, target, output, "--dirty-ratio", "30")
+        assert done.returncode == 0, done.stderr
+        assert_as(before)
+    assert any(not trial.problem for trial in load(output).trials)
+
+
 def test_a_sweep_onto_a_logical_volume(source: lab.Lab, tmp_path: Path) -> None:
     output = tmp_path / "results.json"
     with logical_volume() as device, formatted(device, tmp_path / "volume") as target:
@@ -171,9 +182,30 @@ print(failed)
     assert counted["failed"] == int(done.stdout)
 
 
-def test_knobs_of_a_logical_volume_are_applied_and_rolled_back(tmp_path: Path) -> None:
+@contextlib.contextmanager
+def used(table: str, target: Path) -> Iterator[str]:
+    """A file system on a device that begins to do this, and is whole again at the end."""
+    with mapped(linear()) as device, formatted(device, target):
+        become(table)
+        try:
+            yield device
+        finally:
+            become(linear())
+
+
+@contextlib.contextmanager
+def used_logical_volume(target: Path) -> Iterator[str]:
+    with logical_volume() as device, formatted(device, target):
+        yield device
+
+
+@pytest.mark.parametrize("kind", ["logical volume", "slow", "flaky"])
+def test_knobs_of_a_mapped_device_are_applied_and_rolled_back(tmp_path: Path, kind: str) -> None:
     """Its read-ahead is its own; the scheduler belongs to the disks below, and is left out."""
-    with logical_volume() as device, formatted(device, tmp_path / "volume") as target:
+    target = tmp_path / "volume"
+    tables = {"slow": slow(20), "flaky": flaky()}
+    is_mapped = kind in tables
+    with used(tables[kind], target) if is_mapped else used_logical_volume(target) as device:
         node = Path(device).resolve()
         queue = Path(f"/sys/block/{node.name}/queue/read_ahead_kb")
         before = queue.read_text()
