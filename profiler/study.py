@@ -48,6 +48,7 @@ from sysctl.knobs.mount import is_tunable
 from sysctl.price import Limits
 from sysctl.results import PRESENT, LeftOut, Results, Trial, load
 from sysctl.search.grid import Transfer
+from sysctl.search.strategies import NAMES
 from sysctl.sweep import Step, SweepPlan, left_out, remaining, run_sweep
 
 LOCK_NAME = "sweep"
@@ -203,10 +204,17 @@ def _resumed(path: Path, space: Mapping[str, Any], context: Mapping[str, Any]) -
     if results.space != space:
         differing.append("values to try")
     if differing:
+        searched_by = results.space.get("strategy")
+        hint = "repeat the command that wrote it, or name another file by --output"
+        if searched_by not in NAMES:
+            hint = (
+                f"its search, {searched_by}, is gone: advise from it as it is, or sweep to another "
+                "file by --output"
+            )
         raise UsageError(
             f"{path} is of another sweep, its trials cannot be compared: "
             f"{', '.join(differing)} differ",
-            "repeat the command that wrote it, or name another file by --output",
+            hint,
         )
     return results
 

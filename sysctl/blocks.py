@@ -1,8 +1,8 @@
 """Runs in blocks: settings that are compared run next to each other, in random order.
 
-The trials of a block have its number as their `pair`. A block runs in an order drawn from its
-number, and the next one in the reverse of it: so each setting is as often before another as after
-it, and neither a drift nor what a run leaves behind for the next favours one.
+The trials of a block have its number as their `pair`. A block runs in a random order, drawn from
+when the sweep began, and the next one in the reverse of it: so each setting is as often before
+another as after it, and neither a drift nor what a run leaves behind for the next favours one.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ def next_run(results: Results, members: Members) -> tuple[Setting, int] | None:
     begun = [pair for pair in pairs if pair is not None]
     for block in (*begun[-1:], len(set(begun))):
         start = pairs.index(block) if block in pairs else len(pairs)
-        order = _order(members(replace(results, trials=results.trials[:start])), block)
+        known = replace(results, trials=results.trials[:start])
+        order = _order(members(known), block, str(results.context.get("started_at")))
         ended = [trial for trial in concluded(results.trials) if trial.pair == block]
         if len(ended) < len(order):
             return order[len(ended)], block
     return None
 
 
-def _order(members: Sequence[Setting], block: int) -> list[Setting]:
+def _order(members: Sequence[Setting], block: int, seed: str) -> list[Setting]:
     """Return the members in the order of a block: every second one is the reverse of the last."""
     drawn = list(members)
-    random.Random(block // 2).shuffle(drawn)  # noqa: S311
+    random.Random(f"{seed} {block // 2}").shuffle(drawn)  # noqa: S311
     return drawn[::-1] if block % 2 else drawn

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from sysctl.results import CANDIDATE, PRESENT, Results, Trial
 
-#: The present settings twice, one candidate, and twice the two of them beside each other.
-MIN_TRIALS = 7
+#: The present settings twice, one candidate, twice the two of them beside each other, and what the
+#: one that is recommended costs.
+MIN_TRIALS = 8
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,10 @@ class Budget:
     def is_limited(self) -> bool:
         """Whether there is any limit."""
         return self.trials is not None or self.time_s is not None
+
+    def has_trial_left(self, results: Results) -> bool:
+        """Whether one more trial may run at all, also of those that repeat a failed one."""
+        return self.trials is None or len(results.trials) < self.trials
 
     def affords(self, results: Results, roles: Sequence[str], *, syncs: int = 0) -> bool:
         """Whether runs of these roles, of which so many wait for the device, still fit."""

@@ -54,10 +54,11 @@ def not_within(results: Results, excluded: Sequence[Excluded], limits: Limits) -
         return sentence + " The sweep looked for no others: sweep with these limits." * is_new
     setting = min(within, key=lambda each: gains[each])
     present_s = statistics.median(search_times(results))
+    is_new = limits != limits_of(results)
+    remedy = ": sweep with these limits to have it measured in pairs" * is_new
     return (
         f"{sentence} Of the others, {setting} was fastest, "
-        f"{format_seconds(gains[setting] * present_s)} in one run: sweep with these limits to have "
-        "it measured in pairs."
+        f"{format_seconds(gains[setting] * present_s)} in one run{remedy}."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from contracts.text import printable
 from contracts.units import counted, format_seconds, format_size
 from sysctl.differences import change_count, changed_options, changed_transfer
 from sysctl.evidence import Comparison, Side
@@ -293,7 +294,9 @@ def _own_effect(results: Results, setting: Setting, name: str) -> str:
     """What the pairs with and without an extra show."""
     interval = own_interval(results, setting, name)
     if interval is None:
-        return "was not compared with the same settings without it"
+        problems = [trial.problem for trial in results.of_setting(setting) if trial.problem]
+        why = f": {printable(problems[-1])}" if problems else ""
+        return f"was not compared with the same settings without it{why}"
     return (
         f"with it the pull took {share(interval.estimate)} of the time without it (95% interval "
         f"{share(interval.low)} to {share(interval.high)}, {counted(interval.count, 'pair')})"

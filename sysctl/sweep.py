@@ -94,6 +94,8 @@ _Due = tuple[str, Setting, "int | None"]
 
 def next_step(results: Results, plan: SweepPlan) -> Step | None:
     """Return what to try next, from the results alone: a resumed sweep goes on where it stopped."""
+    if not plan.budget.has_trial_left(results):
+        return None
     failed = to_repeat(results.trials)
     due = (failed.role, failed.setting, failed.pair) if failed else _due(results, plan)
     if due is None:
@@ -136,13 +138,18 @@ def _is_watched(results: Results, setting: Setting) -> bool:
 
 
 def _candidate(results: Results, plan: SweepPlan) -> Setting | None:
-    is_affordable = plan.budget.affords(results, [CANDIDATE, *_least_pairs(1)], syncs=1)
+    is_affordable = plan.budget.affords(results, [CANDIDATE, *_least_end(1)], syncs=1)
     return plan.strategy.next_setting(results) if is_affordable else None
 
 
 def _least_pairs(finalists: int) -> list[str]:
     """The roles of the runs that a recheck takes at least."""
     return [PRESENT, *[RECHECK] * finalists] * MIN_PAIRS
+
+
+def _least_end(finalists: int) -> list[str]:
+    """The same with the run for the price of what is recommended, the one that waits."""
+    return [*_least_pairs(finalists), PRICE]
 
 
 def _members(known: Results, plan: SweepPlan) -> list[Setting]:
@@ -159,7 +166,8 @@ def _members(known: Results, plan: SweepPlan) -> list[Setting]:
     members = recheck.members(known, plan.present, _affordable(known, plan, chosen))
     begun = sum(trial.role == PRESENT and trial.pair is not None for trial in known.trials)
     roles = [_role(each, plan) for each in members]
-    return members if begun < MIN_PAIRS or plan.budget.affords(known, roles) else []
+    is_affordable = plan.budget.affords(known, [*roles, PRICE], syncs=1)
+    return members if begun < MIN_PAIRS or is_affordable else []
 
 
 def _role(member: Setting, plan: SweepPlan) -> str:
@@ -171,7 +179,7 @@ def _affords(
 ) -> bool:
     """Whether a block of extras leaves enough for the recheck."""
     roles = [_role(each, plan) for each in members]
-    return plan.budget.affords(known, [*roles, *_least_pairs(len(finalists))], syncs=1)
+    return plan.budget.affords(known, [*roles, *_least_end(len(finalists))], syncs=1)
 
 
 def _affordable(known: Results, plan: SweepPlan, finalists: list[Setting]) -> list[Setting]:
@@ -179,7 +187,7 @@ def _affordable(known: Results, plan: SweepPlan, finalists: list[Setting]) -> li
     before = [t for t in known.trials if t.pair is None]
     searched = Results(known.context, known.space, trials=before)
     for count in range(len(finalists), 1, -1):
-        if plan.budget.affords(searched, _least_pairs(count), syncs=1):
+        if plan.budget.affords(searched, _least_end(count), syncs=1):
             return finalists[:count]
     return finalists[:1]
 
@@ -245,7 +253,7 @@ def run_sweep(
     destination is lost; without a valid run of the present settings there is nothing to compare
     with, so that failure is raised.
     """
-    failures = 0
+    failures = _failures_at_the_end(results)
     while True:
         step = next_step(results, plan)
         if step is None:
@@ -263,6 +271,12 @@ def run_sweep(
                 f"no valid pull under the present settings in {ATTEMPTS} attempts: {trial.problem}",
                 "mend the cause, or wait until the host is quieter, and sweep again",
             )
+
+
+def _failures_at_the_end(results: Results) -> int:
+    """How many trials failed since the last one that did not: those of before a resume count."""
+    problems = [bool(trial.problem) for trial in reversed(results.trials)]
+    return problems.index(False) if False in problems else len(problems)
 
 
 def _problem(seen: Observation, setting: Setting, before: Results | None) -> str:

@@ -26,7 +26,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sysctl.evidence import NEGLIGIBLE_SHARE, is_gain, thresholds_of
+from sysctl.evidence import MIN_PAIRS, NEGLIGIBLE_SHARE, is_gain, thresholds_of
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.price import Limits, burst_bytes
 from sysctl.protocol import concluded, valid_present
@@ -67,9 +67,15 @@ class EdgeSearch:
         return max(1, 3 - tried)
 
     def finalists(self, results: Results) -> Sequence[Setting]:
-        """See `Strategy`."""
+        """See `Strategy`: the one found, or a higher rung where writers wait in its pairs.
+
+        Its one run of the search may have been of a source that was slower then.
+        """
         found = self._search(results)[1]
-        return () if found is None else (found,)
+        if found is None:
+            return ()
+        ladder = next(each for each in self.ladders if found in each)
+        return (_confirmed(results, ladder, found),)
 
     def _search(self, results: Results) -> tuple[Setting | None, Setting | None]:
         """The next setting to try, and the one found so far: a budget may end the search early.
@@ -80,16 +86,17 @@ class EdgeSearch:
         if not _do_writers_wait(valid_present(results)):
             return None, None
         found = None
-        for ladder in self.ladders:
+        ladders = [_that_work(results, ladder) for ladder in self.ladders]
+        for ladder in filter(None, ladders):
             top = ladder[-1]
             if not _is_tried(results, top):
                 return top, found
             if not _stalls(results, top):
                 if _is_faster(results, top):
                     return _edge(results, ladder)
-                return (top, found) if _tries(results, top) < _TRIES else (None, None)
+                return (top, found) if _tries(results, top) < _TRIES else (None, found)
             found = top if _is_faster(results, top) else found
-        return _best_of_the_stalled(results, self.ladders)
+        return _best_of_the_stalled(results, [ladder for ladder in ladders if ladder])
 
 
 def _do_writers_wait(runs: Sequence[Observation]) -> bool:
@@ -133,6 +140,33 @@ def _is_faster(results: Results, setting: Setting) -> bool:
     return is_gain(_time_s(results, setting) / _present_s(results))
 
 
+def _that_work(results: Results, ladder: Ladder) -> Ladder:
+    """The ladder without highest rungs whose runs all failed; no rung after `_TRIES` of these."""
+    for _ in range(_TRIES):
+        tried = _tried(results, ladder[-1])
+        if not _is_tried(results, ladder[-1]) or not all(trial.problem for trial in tried):
+            return ladder
+        ladder = ladder[:-1]
+        if not ladder:
+            break
+    return ()
+
+
+def _confirmed(results: Results, ladder: Ladder, found: Setting) -> Setting:
+    """The rung found, or the lowest one above it at which no writer waits in pairs."""
+    known = searched(results)
+    if _stalls(known, found):
+        return found  # nothing takes the waits away
+    above = _that_work(known, ladder)[ladder.index(found) :]
+    return next((each for each in above if not _waits_in_pairs(results, each)), above[-1])
+
+
+def _waits_in_pairs(results: Results, setting: Setting) -> bool:
+    trials = (trial for trial in results.of_setting(setting) if trial.pair is not None)
+    runs = [trial.valid for trial in trials if trial.valid]
+    return len(runs) >= MIN_PAIRS and all(_do_writers_wait([run]) for run in runs)
+
+
 def _edge(results: Results, ladder: Ladder) -> tuple[Setting | None, Setting | None]:
     """The rung to try next, if any, and the lowest one known at which writers do not wait.
 
@@ -165,7 +199,8 @@ def _best_of_the_stalled(
 
     The first ladder, unless the second one's top is expected to be faster by a gain worth having,
     and was not slower. Measured times would say it one way today and another way tomorrow.
-    What was stopped or never worked is passed over, a rung or a ladder's top.
+    What was stopped or never worked is passed over, a rung or a ladder's top. A top that is not
+    faster runs again, and then the other one is taken if it is.
     """
     measured = [ladder for ladder in ladders if _runs(results, ladder[-1])]
     if not measured:
@@ -175,7 +210,12 @@ def _best_of_the_stalled(
     if is_gain(gain) and _time_s(results, other[-1]) <= _time_s(results, best[-1]):
         best = other
     if not _is_faster(results, best[-1]):
-        return None, None
+        faster = next((each for each in measured if _is_faster(results, each[-1])), None)
+        if _tries(results, best[-1]) < _TRIES:
+            return best[-1], faster[-1] if faster else None
+        if faster is None:
+            return None, None
+        best = faster
     most = _waiting_bytes(results, best[-1]) * (1 + NEAR_BEST)
     near = [each for each in best if _waiting_bytes(results, each) <= most]
     rung = next(each for each in near if _runs(results, each) or not _is_tried(results, each))
@@ -196,15 +236,16 @@ def ladders_of(
     """Return the two ladders for a host; those without a rung are left out.
 
     They are in the form of the present dirty threshold, ratio or bytes. With a limit on the bytes
-    at risk the dirty threshold stays within it, which the kernel keeps, unless the whole pull is
-    smaller; where the present one is above the limit the rungs are below it.
+    at risk the dirty threshold stays within it, unless the whole pull is smaller, with room for
+    what the kernel lets pass for a moment: up to 2.8 % in the grids of November 2026. Where the
+    present one is above the limit the rungs are below it.
     """
     is_bytes = bool(present.get(DIRTY_PAIR[1]))
     name, allowed = DIRTY_PAIR[is_bytes], limits.max_at_risk_bytes
     most = dirtyable_bytes * _MOST_RATIO // 100
-    if allowed is not None and allowed < min(most, pulled_bytes):
-        most = allowed
-    steps = _steps(is_bytes, most, dirtyable_bytes, is_limited=most == allowed)
+    is_limited = allowed is not None and allowed < min(most, pulled_bytes)
+    most = (limits.with_room.max_at_risk_bytes or most) if is_limited else most
+    steps = _steps(is_bytes, most, dirtyable_bytes, is_limited=is_limited)
     now = threshold_bytes(present, DIRTY_PAIR, dirtyable_bytes)
 
     def dirty(value: int) -> int:

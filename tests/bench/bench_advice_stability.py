@@ -148,16 +148,16 @@ class SimulatedBench:
         self, *, durable: bool, stop_after_s: float | None = None, observe_price: bool = False
     ) -> Observation:
         """See `Bench`."""
-        host, world, setting = self._host, self._world, self._setting
+        world, setting = self._world, self._setting
+        is_slow = setting != PRESENT and self._fast_runs < world.slow_starts
+        host = replace(self._host, source=self._host.source / 1.3) if is_slow else self._host
         memory = self._memory * math.exp(self._dice.gauss(0, 0.002))
         time_s = host.return_s(setting, memory) * math.exp(self._dice.gauss(0, world.noise))
         time_s *= math.exp(world.drift * self._runs)
         self._runs += 1
-        cpu_wait = 0.01
+        cpu_wait = 0.1 if is_slow else 0.01
         if setting != PRESENT:
             self._fast_runs += 1
-            if self._fast_runs <= world.slow_starts:
-                time_s, cpu_wait = time_s * 1.3, 0.1
             if self._before == PRESENT:
                 time_s *= 1 + world.carry_over
         at = host.thresholds(setting, memory)

@@ -180,7 +180,7 @@ def test_a_cap_that_another_program_put_on_the_same_number_stays():
 
 def sweep(present, output):
     source = ("sweep", present.source, present.destination, *endpoint_arguments(present))
-    return start(*source, "--output", output, "--dirty-ratio", "40", "--budget", "7")
+    return start(*source, "--output", output, "--dirty-ratio", "40", "--budget", "8")
 
 
 def wait_for_trial(present):

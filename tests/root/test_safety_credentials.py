@@ -145,7 +145,7 @@ def test_of_a_sweep_nothing_tells_them(tmp_path, endpoint_url) -> None:
         said, holders = run_and_look(
             out,
             *("sweep", f"s3://{BUCKET}", destination, "--endpoint-url", endpoint_url),
-            *("--output", out / "results.json", "--read-ahead-kb", "64,256", "--budget", "7"),
+            *("--output", out / "results.json", "--read-ahead-kb", "64,256", "--budget", "8"),
             expected=(0, 1),
         )
     assert "trial 1 of 7" in said

@@ -65,9 +65,10 @@ def test_after_an_even_number_of_blocks_each_ran_as_often_before_another_as_afte
 
 def test_from_the_middle_of_any_block_it_goes_on_as_it_would_have():
     members = until(4, A, B, C)
-    whole = run_all(members).trials
+    results = run_all(members)
+    whole = results.trials
     for at in range(2, len(whole)):
-        known = Results({}, {}, trials=whole[:at])
+        known = replace(results, trials=whole[:at])
         assert next_run(known, members) == (whole[at].setting, whole[at].pair)
 
 

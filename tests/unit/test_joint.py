@@ -135,7 +135,7 @@ def test_where_a_budget_is_too_small_for_the_halves_the_best_alone_is_measured_i
     best = replace(JOINT, sysctls=(("vm.dirty_ratio", 80), ("vm.dirty_background_ratio", 10)))
     best = replace(best, transfer=TRANSFERS[3])
     bench = MadeUpBench(lambda tried, run: 4.0 if tried == best else 9.0)
-    for trials, measured in ((11, 3), (10, 2), (7, 1)):
+    for trials, measured in ((12, 3), (10, 2), (8, 1)):
         results, plan = Results(dict(CONTEXT), {}), SweepPlan(JOINT, Grid((best,)))
         plan = replace(plan, budget=Budget(trials=trials))
         run_sweep(results, plan, bench, on_step=lambda step: None, on_trial=lambda trial: None)

@@ -248,14 +248,14 @@ def test_settings_of_the_pull_are_combined_with_the_thresholds(place):
 
 @pytest.mark.parametrize(
     ("text", "budget"),
-    [("7", Budget(trials=7)), ("30", Budget(trials=30)), ("20min", Budget(time_s=1200.0))],
+    [("8", Budget(trials=8)), ("30", Budget(trials=30)), ("20min", Budget(time_s=1200.0))],
 )
 def test_a_budget_is_trials_or_minutes(text, budget):
     assert types.budget(text) == budget
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "6", "0min", "-3", "20 min", "20s", "1.5min", "min", "٣"]
+    "text", ["", "0", "7", "0min", "-3", "20 min", "20s", "1.5min", "min", "٣"]
 )
 def test_what_is_no_budget_is_refused_with_a_sentence(text):
     with pytest.raises(argparse.ArgumentTypeError, match="trials"):

@@ -69,7 +69,7 @@ def test_a_sweep_goes_on_while_systemd_is_reloaded(tmp_path: Path, manager: str)
         started = subprocess.Popen(
             command(
                 *("sweep", present.source, present.destination, *endpoint_arguments(present)),
-                *("--output", output, "--dirty-ratio", "40", "--budget", 7),
+                *("--output", output, "--dirty-ratio", "40", "--budget", 8),
             ),
             stderr=subprocess.PIPE,
             text=True,

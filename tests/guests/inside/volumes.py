@@ -47,10 +47,10 @@ def formatted(device: str, target: Path, fstype: str = "xfs") -> Iterator[Path]:
 def sweep(
     source: lab.Lab, target: Path, output: Path, *options: object
 ) -> subprocess.CompletedProcess[str]:
-    """Sweep a pull onto `target`; seven trials are the fewest that can give an advice."""
+    """Sweep a pull onto `target`; eight trials are the fewest that can give an advice."""
     return writewise(
         *("sweep", source.source, target, *endpoint_arguments(source), "--output", output),
-        *("--budget", 7, *options),
+        *("--budget", 8, *options),
         timeout=TIMEOUT_S,
     )
 
