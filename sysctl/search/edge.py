@@ -242,9 +242,10 @@ def ladders_of(
     """
     is_bytes = bool(present.get(DIRTY_PAIR[1]))
     name, allowed = DIRTY_PAIR[is_bytes], limits.max_at_risk_bytes
+    with_room = limits.with_room.max_at_risk_bytes
     most = dirtyable_bytes * _MOST_RATIO // 100
     is_limited = allowed is not None and allowed < min(most, pulled_bytes)
-    most = (limits.with_room.max_at_risk_bytes or most) if is_limited else most
+    most = with_room if is_limited and with_room is not None else most
     steps = _steps(is_bytes, most, dirtyable_bytes, is_limited=is_limited)
     now = threshold_bytes(present, DIRTY_PAIR, dirtyable_bytes)
 

@@ -135,6 +135,7 @@ def test_a_background_ratio_stays_one_beside_dirty_bytes():
         (host(10, 5), 1350 * MIB, [[(20, 5), (30, 5), (31, 5)], [(30, 15), (31, 15)]]),
         (host(20, 10), 600 * MIB, [[(13, 10)]]),  # the present one is above the limit
         (host(20, 10), 30 * MIB, []),  # less than one per cent
+        (host(20, 10), 0, []),
     ],
     ids=str,
 )
