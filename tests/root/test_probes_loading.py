@@ -23,6 +23,7 @@ from profiler.bpf.probe import Probe
 from profiler.bpf.probes import ALL, dirty_limit, scope
 from profiler.bpf.probes.dirty_limit import DirtyLimitReader
 from profiler.session import SYSTEM_CALLS, ProfileSession
+from tests.root.hosts import SLOWNESS
 from tests.root.mount_namespaces import (
     DEBUGFS_MOUNTED,
     TRACEFS_MOUNTED,
@@ -96,9 +97,9 @@ def test_who_detaches_holds_nothing_else_and_ends() -> None:
     start = time.monotonic()
     while seen := closers():
         passed_s = time.monotonic() - start
-        assert passed_s < 20
+        assert passed_s < 20 * SLOWNESS
         others = [{each for each in held if each not in ATTACHMENTS} for held in seen]
-        assert passed_s < 0.1 or all(len(each) <= 1 for each in others), others  # 1: the gate
+        assert passed_s < 0.1 * SLOWNESS or all(len(each) <= 1 for each in others), others  # 1: the gate
 
 
 def test_a_session_of_every_type_of_call() -> None:
