@@ -130,7 +130,7 @@ def test_a_sweep_onto_a_logical_volume(source: lab.Lab, tmp_path: Path) -> None:
     output = tmp_path / "results.json"
     with logical_volume() as device, formatted(device, tmp_path / "volume") as target:
         before = host_state()
-        mounts = ("--mount-options", "defaults", "noatime,logbsize=256k")
+        mounts = ("--mount-options", "defaults", "noatime,logbsize=256k", "--budget", 12)
         done = sweep(source, target, output, "--dirty-ratio", "30", *mounts)
         assert done.returncode == 0, done.stderr
         assert_as(before)
