@@ -48,6 +48,8 @@ MAX_OTHERS_SHARE = 0.05
 OTHERS_SLACK_BYTES = 8 * 2**20
 MAX_RATE_LOSS = 0.25
 MAX_STOLEN_SHARE = 0.05
+#: The kernel counts stolen time in ticks of 10 ms: of a pull that takes a few of them one is much.
+STOLEN_SLACK_S = 0.05
 MAX_BALLOON_SHARE = 0.05
 #: A candidate may take so much longer than the best run so far.
 STOP_MARGIN = 0.5
@@ -104,7 +106,8 @@ def _starved(cpu_waits: Sequence[float]) -> str:
 
 def _robbed(seen: Observation) -> str:
     """What the hypervisor did meanwhile."""
-    if seen.stolen_share > MAX_STOLEN_SHARE:
+    stolen_s = seen.stolen_share * seen.return_s
+    if seen.stolen_share > MAX_STOLEN_SHARE and stolen_s > STOLEN_SLACK_S:
         return (
             f"the hypervisor kept {seen.stolen_share:.0%} of the CPUs' time: the instance may be "
             "out of CPU credits"

@@ -24,7 +24,7 @@ _UNTESTED = {
     Role.REFUSED: "the row of refused probes tries `advise` and sysctls by `apply`, `verify`, "
     "`status` and `rollback`; the rest was not tried",
 }
-_ELSEWHERE = "tried on the guest that users of the package are nearest to"
+_ELSEWHERE = "tried on another guest, which is enough for what it shows"
 _REFUSED = "Linux 5.10 lacks what the probes need, and `doctor` names it"
 
 

@@ -149,6 +149,10 @@ def test_time_that_the_hypervisor_kept_makes_a_trial_invalid(share, is_invalid):
     assert not reason or reason.startswith("the hypervisor kept 6% of the CPUs' time")
 
 
+def test_a_tick_of_stolen_time_in_a_short_pull_is_none():
+    assert invalid_reason(replace(seen(stolen_share=0.14), return_s=0.05), NOW, []) == ""
+
+
 @pytest.mark.parametrize(("share", "is_invalid"), [(0.06, True), (0.04, False)])
 def test_memory_that_the_balloon_moved_makes_a_trial_invalid(share, is_invalid):
     pulled = 40 * 48 * MIB
