@@ -222,10 +222,11 @@ def test_knobs_of_a_mapped_device_are_applied_and_rolled_back(tmp_path: Path, ki
         assert queue.read_text() == before
 
 
+@pytest.mark.parametrize("table", [failing(), flaky()], ids=["error", "flakey"])
 def test_a_device_that_begins_to_fail_ends_the_sweep_and_the_host_is_restored(
-    source: lab.Lab, tmp_path: Path
+    source: lab.Lab, tmp_path: Path, table: str
 ) -> None:
-    """As an EBS volume that is detached by force, in the middle of a trial."""
+    """As an EBS volume in the middle of a trial: detached by force, or down each other second."""
     before, output = read_writeback(SYSTEM), tmp_path / "results.json"
     with mapped(linear()) as device, formatted(device, tmp_path / "volume", "ext4") as target:
         with subprocess.Popen(
@@ -237,7 +238,7 @@ def test_a_device_that_begins_to_fail_ends_the_sweep_and_the_host_is_restored(
             text=True,
         ) as process:
             wait_for_change(process, before)
-            become(failing())
+            become(table)
             said = process.communicate(timeout=TIMEOUT_S)[1]
         assert process.returncode == 1
         assert "Traceback" not in said
