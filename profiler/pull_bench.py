@@ -212,9 +212,9 @@ class PullBench:
                 meanwhile=observer.meanwhile if observer else nullcontext,
             )
         except PullStoppedError as stopped:
-            _require_cap(lost)
             raise StoppedEarly from stopped
-        _require_cap(lost)
+        finally:
+            _require_cap(lost)
         self._is_verified |= durable and not measured.failures
         if measured.failures:
             first = measured.failures[0]

@@ -28,21 +28,17 @@ def members(results: Results, present: Setting, finalists: Sequence[Setting]) ->
     error = error_of_each(len(finalists))
     found = {each: compare(results, each, error=error) for each in finalists}
     is_one_faster = any(each.verdict is Verdict.FASTER for each in found.values())
-    open_ones = [
-        setting
-        for setting, comparison in found.items()
-        if _lacks_pairs(results, setting) or _is_open(comparison, is_one_faster=is_one_faster)
-        if not _has_all_pairs(results, setting)
-    ]
+    open_ones = []
+    for setting, comparison in found.items():
+        lacks_pairs = len(pairs_of(results, setting)) < MIN_PAIRS
+        is_open = lacks_pairs or _is_open(comparison, is_one_faster=is_one_faster)
+        if is_open and not _has_all_pairs(results, setting):
+            open_ones.append(setting)
     return [present, *open_ones] if open_ones else []
 
 
-def _lacks_pairs(results: Results, setting: Setting) -> bool:
-    return len(pairs_of(results, setting)) < MIN_PAIRS
-
-
 def _has_all_pairs(results: Results, setting: Setting) -> bool:
-    """Whether it was in enough blocks beside the present settings, also if runs failed there."""
+    """Whether it ran beside the present settings in `MAX_PAIRS` blocks, failed runs included."""
     beside = {trial.pair for trial in results.of_role(PRESENT)} - {None}
     return len(beside & {trial.pair for trial in results.of_setting(setting)}) >= MAX_PAIRS
 

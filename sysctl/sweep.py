@@ -155,9 +155,8 @@ def _least_end(finalists: int) -> list[str]:
 def _members(known: Results, plan: SweepPlan) -> list[Setting]:
     """The settings of the next block, from the blocks before it."""
     finalists = list(plan.strategy.finalists(known))
-    base = finalists[0] if finalists else plan.present
-    extras, _ = worth_trying(known, base, plan.extras)
-    found = judge_extras(known, base, extras)
+    base = _base(known, plan)
+    found = judge_extras(known, base, worth_trying(known, base, plan.extras)[0])
     if found.members and _affords(known, plan, found.members, finalists):
         return list(found.members)
     chosen = [
@@ -168,6 +167,11 @@ def _members(known: Results, plan: SweepPlan) -> list[Setting]:
     roles = [_role(each, plan) for each in members]
     is_affordable = plan.budget.affords(known, [*roles, PRICE], syncs=1)
     return members if begun < MIN_PAIRS or is_affordable else []
+
+
+def _base(known: Results, plan: SweepPlan) -> Setting:
+    """The setting beside which the extras are tried."""
+    return next(iter(plan.strategy.finalists(known)), plan.present)
 
 
 def _role(member: Setting, plan: SweepPlan) -> str:
@@ -219,10 +223,9 @@ def remaining(results: Results, plan: SweepPlan) -> int:
 
 def _paired_runs_left(results: Results, plan: SweepPlan, paired: Sequence[Trial]) -> int:
     """Those of the extras, if none is given up and none combined, and of the shortest recheck."""
-    finalists = plan.strategy.finalists(results)
-    base, least = finalists[0] if finalists else plan.present, len(_least_pairs(1))
+    least, base = len(_least_pairs(1)), _base(results, plan)
     extras, _ = worth_trying(results, base, plan.extras)
-    if extras and judge_extras(results, base, extras).members:
+    if judge_extras(results, base, extras).members:
         return max(0, PAIRS * (1 + len(extras)) - len(paired)) + least
     rechecked = {trial.pair for trial in paired if trial.role == PRESENT}
     if run := blocks.next_run(results, lambda known: _members(known, plan)):
@@ -234,8 +237,7 @@ def left_out(results: Results, plan: SweepPlan) -> list[LeftOut]:
     """Return the extras that are not tried, and what speaks against them, once that is known."""
     if not valid_present(results) or _candidate(results, plan) is not None:
         return []
-    finalists = plan.strategy.finalists(results)
-    return worth_trying(results, finalists[0] if finalists else plan.present, plan.extras)[1]
+    return worth_trying(results, _base(results, plan), plan.extras)[1]
 
 
 def run_sweep(
@@ -253,16 +255,12 @@ def run_sweep(
     destination is lost; without a valid run of the present settings there is nothing to compare
     with, so that failure is raised.
     """
-    failures = _failures_at_the_end(results)
-    while True:
-        step = next_step(results, plan)
-        if step is None:
-            return
+    while step := next_step(results, plan):
         on_step(step)
         trial = run_trial(bench, step, results, clock_s)
         results.trials.append(trial)
         on_trial(trial)
-        failures = failures + 1 if trial.problem else 0
+        failures = _failures_at_the_end(results)
         if failures and failures % ATTEMPTS == 0:
             bench.require_destination()
         if failures == ATTEMPTS and not valid_present(results):

@@ -9,8 +9,12 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from contracts.errors import WritewiseError
+
+if TYPE_CHECKING:
+    from sysctl.host.host import Host
 
 NAME = "rollback"
 HELP = "bring the originals back, of what was applied or left by a killed run"
@@ -43,6 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     require(*NEEDED_BY[NAME])
     taken = _take_back(arguments)
+    if taken is None:
+        print("nothing to restore: there is no trial period any more; what was applied stays")
+        return 0
     said = "would restore" if arguments.dry_run else "restored"
     for change in taken.changes:
         print(printable(f"{said}: {change}"))
@@ -52,21 +59,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise taken.error
     if not taken.changes and not taken.left:
         why = "all is as it was before" if taken.had_journal else "no change is in the journal"
-        if taken.is_trial_over:
-            why = "there is no trial period any more, and what was applied stays"
         print(f"nothing to restore: {why}")
     return 0
 
 
 @dataclass
 class _Taken:
-    """What is restored, why something is not, and the first failure; the newest first.
-
-    `is_trial_over`: a trial period was asked for, and nothing was done, since there is none.
-    """
+    """What is restored, why something is not, and the first failure; the newest first."""
 
     had_journal: bool
-    is_trial_over: bool = False
     changes: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     error: WritewiseError | None = None
@@ -81,40 +82,42 @@ class _Taken:
             self.error = error
 
 
-def _take_back(arguments: argparse.Namespace) -> _Taken:
+def _take_back(arguments: argparse.Namespace) -> _Taken | None:
+    """Restore; None, and nothing is done, if only a trial is to be ended and there is none."""
     from profiler.lab.lab import take_back_abandoned
+    from sysctl.host.applied_host import AppliedHost
+    from sysctl.host.host import WRITER, Host, state_directory
 
-    taken = _restore(arguments)
-    if taken.is_trial_over:
-        return taken
+    with Host.lasting(WRITER, NAME) as host:  # no other program begins or ends a trial meanwhile
+        if arguments.trial and not AppliedHost(state_directory()).has_trial():
+            return None
+        taken = _restore(host, arguments)
     restored = len(taken.changes)
     taken.take(partial(take_back_abandoned, dry_run=arguments.dry_run))
     is_lab_gone = len(taken.changes) > restored
     if taken.error is not None and is_lab_gone and not arguments.dry_run:
         # what could not be restored may have been on the lab's volume, as after a power cut
-        again = _restore(arguments)
+        with Host.lasting(WRITER, NAME) as host:
+            again = _restore(host, arguments)
         taken.changes += again.changes
         taken.left, taken.error = again.left, again.error
     return taken
 
 
-def _restore(arguments: argparse.Namespace) -> _Taken:
+def _restore(host: Host, arguments: argparse.Namespace) -> _Taken:
     """What the sweep's journal has, and that of `apply`."""
     from sysctl.host.applied_host import AppliedHost
-    from sysctl.host.host import WRITER, Host, state_directory
+    from sysctl.host.host import state_directory
 
     interrupted, give_up = arguments.interrupted, arguments.give_up
-    with Host.lasting(WRITER, "rollback") as host:
-        applied = AppliedHost(state_directory())
-        if arguments.trial and not applied.has_trial():
-            return _Taken(applied.has_pending(), is_trial_over=True)
-        taken = _Taken(host.has_pending() or applied.has_pending())
-        if arguments.dry_run:
-            taken.take(host.pending)
-            taken.take(applied.interrupted if interrupted else applied.pending)
-        else:
-            undo = applied.recover if interrupted else applied.restore
-            taken.take(partial(host.restore, give_up=give_up))
-            taken.take(partial(undo, give_up=give_up))
-        taken.left = [*host.left, *applied.left]
+    applied = AppliedHost(state_directory())
+    taken = _Taken(host.has_pending() or applied.has_pending())
+    if arguments.dry_run:
+        taken.take(host.pending)
+        taken.take(applied.interrupted if interrupted else applied.pending)
+    else:
+        undo = applied.recover if interrupted else applied.restore
+        taken.take(partial(host.restore, give_up=give_up))
+        taken.take(partial(undo, give_up=give_up))
+    taken.left = [*host.left, *applied.left]
     return taken

@@ -141,13 +141,14 @@ def read_total_bytes(system: System) -> int:
 
     It stays while the host runs: MemTotal, less the huge pages that somebody set aside.
     """
-    total_bytes, fields = read_meminfo_bytes(system, "MemTotal"), system.read("/proc/meminfo")
-    set_aside = "\nHugetlb:" in fields  # since Linux 4.16
-    return total_bytes - (read_meminfo_bytes(system, "Hugetlb") if set_aside else 0)
+    set_aside_bytes = read_meminfo_bytes(system, "Hugetlb", default=0)  # since Linux 4.16
+    return read_meminfo_bytes(system, "MemTotal") - set_aside_bytes
 
 
-def read_meminfo_bytes(system: System, name: str) -> int:
-    """A line of /proc/meminfo, in bytes. Raises HostError where there is none, or no number."""
+def read_meminfo_bytes(system: System, name: str, default: int | None = None) -> int:
+    """A line of /proc/meminfo, in bytes, or the default where there is none. Raises HostError."""
     lines = (line.partition(":") for line in system.read("/proc/meminfo").splitlines())
     words = {field: value.split() for field, _, value in lines}.get(name, [])
+    if not words and default is not None:
+        return default
     return whole_number(words[0] if words else "", f"{name} of /proc/meminfo") * 1024

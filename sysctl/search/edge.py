@@ -86,8 +86,8 @@ class EdgeSearch:
         if not _do_writers_wait(valid_present(results)):
             return None, None
         found = None
-        ladders = [_that_work(results, ladder) for ladder in self.ladders]
-        for ladder in filter(None, ladders):
+        ladders = [left for ladder in self.ladders if (left := _that_work(results, ladder))]
+        for ladder in ladders:
             top = ladder[-1]
             if not _is_tried(results, top):
                 return top, found
@@ -96,7 +96,7 @@ class EdgeSearch:
                     return _edge(results, ladder)
                 return (top, found) if _tries(results, top) < _TRIES else (None, found)
             found = top if _is_faster(results, top) else found
-        return _best_of_the_stalled(results, [ladder for ladder in ladders if ladder])
+        return _best_of_the_stalled(results, ladders)
 
 
 def _do_writers_wait(runs: Sequence[Observation]) -> bool:
@@ -142,13 +142,10 @@ def _is_faster(results: Results, setting: Setting) -> bool:
 
 def _that_work(results: Results, ladder: Ladder) -> Ladder:
     """The ladder without highest rungs whose runs all failed; no rung after `_TRIES` of these."""
-    for _ in range(_TRIES):
-        tried = _tried(results, ladder[-1])
-        if not _is_tried(results, ladder[-1]) or not all(trial.problem for trial in tried):
-            return ladder
-        ladder = ladder[:-1]
-        if not ladder:
-            break
+    for failed, top in enumerate(reversed(ladder[-_TRIES:])):
+        all_failed = all(trial.problem for trial in _tried(results, top))
+        if not _is_tried(results, top) or not all_failed:
+            return ladder[: len(ladder) - failed]
     return ()
 
 
@@ -210,12 +207,12 @@ def _best_of_the_stalled(
     if is_gain(gain) and _time_s(results, other[-1]) <= _time_s(results, best[-1]):
         best = other
     if not _is_faster(results, best[-1]):
-        faster = next((each for each in measured if _is_faster(results, each[-1])), None)
+        faster = [each for each in measured if _is_faster(results, each[-1])]
         if _tries(results, best[-1]) < _TRIES:
-            return best[-1], faster[-1] if faster else None
-        if faster is None:
+            return best[-1], faster[0][-1] if faster else None
+        if not faster:
             return None, None
-        best = faster
+        best = faster[0]
     most = _waiting_bytes(results, best[-1]) * (1 + NEAR_BEST)
     near = [each for each in best if _waiting_bytes(results, each) <= most]
     rung = next(each for each in near if _runs(results, each) or not _is_tried(results, each))
@@ -242,10 +239,9 @@ def ladders_of(
     """
     is_bytes = bool(present.get(DIRTY_PAIR[1]))
     name, allowed = DIRTY_PAIR[is_bytes], limits.max_at_risk_bytes
-    with_room = limits.with_room.max_at_risk_bytes
     most = dirtyable_bytes * _MOST_RATIO // 100
     is_limited = allowed is not None and allowed < min(most, pulled_bytes)
-    most = with_room if is_limited and with_room is not None else most
+    most = limits.with_room.max_at_risk_bytes or 0 if is_limited else most
     steps = _steps(is_bytes, most, dirtyable_bytes, is_limited=is_limited)
     now = threshold_bytes(present, DIRTY_PAIR, dirtyable_bytes)
 

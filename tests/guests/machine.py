@@ -34,7 +34,7 @@ _running: set[Machine] = set()
 _is_stopping = threading.Event()
 
 
-def stop_all() -> None:
+def stop_machines() -> None:
     """End every guest, so that whoever waits for one sees it end."""
     _is_stopping.set()
     for machine in list(_running):

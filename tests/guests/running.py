@@ -15,11 +15,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from tests.guests import machine as machines
 from tests.guests.catalogue import Guest
 from tests.guests.features import FEATURES, Feature, Where
 from tests.guests.images import PROJECT
-from tests.guests.machine import GuestError, Machine, booted
+from tests.guests.machine import GuestError, Machine, booted, stop_machines
 
 #: Names the guest to the tests that run on the host.
 GUEST_VARIABLE = "WRITEWISE_GUEST"
@@ -156,7 +155,7 @@ def _on_host(guest: Guest, feature: Feature) -> FeatureResult:
 
 def stop_all() -> None:
     """End every guest, and the tests on this host, which end theirs."""
-    machines.stop_all()
+    stop_machines()
     for process in list(_on_this_host):
         process.send_signal(signal.SIGINT)
 
