@@ -25,7 +25,7 @@ from sysctl.host.applied import (
 )
 from sysctl.host.mount_table import is_below, mount_at
 from sysctl.host.sysctls import read_sysctl, write_sysctl, write_writeback
-from sysctl.host.system import HostError, System, host_errors, sync_directory
+from sysctl.host.system import HostError, System, host_errors, sync_writable_directory
 
 #: Trial directories carry this prefix; nothing else is ever deleted below a destination.
 TRIAL_PREFIX = ".writewise-trial-"
@@ -166,7 +166,7 @@ class NewPath:
                 self._delete(system, path)
             # also what is not there: on a device that failed it may be gone from memory alone
             if self.mounted_on and path.parent.is_dir():
-                sync_directory(path.parent)  # the journal is on another disk
+                sync_writable_directory(path.parent)  # the journal is on another disk
 
     def _delete(self, system: System, path: Path) -> None:
         held = [m.target for m in system.mounts() if is_below(m.target, self.path)]

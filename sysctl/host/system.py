@@ -7,6 +7,7 @@ the host directly.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -73,9 +74,30 @@ def run_command(argv: Sequence[str]) -> str:
 
 def sync_directory(path: Path) -> None:
     """Bring the names in a directory to the device. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with _opened(path) as descriptor:
         os.fsync(descriptor)
+
+
+def sync_writable_directory(path: Path) -> None:
+    """As `sync_directory`, where the device below may have failed. Raises OSError.
+
+    Once ext4 has given its journal up, fsync may succeed and bring nothing to the device (Linux
+    6.1). ext4 finds that out, and becomes read-only, when it is to write again: here, the
+    directory's times as they are.
+    """
+    with _opened(path) as descriptor:
+        times = os.fstat(descriptor)
+        os.utime(descriptor, ns=(times.st_atime_ns, times.st_mtime_ns))
+        os.fsync(descriptor)
+        if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+
+@contextlib.contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import signal
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -216,11 +218,22 @@ def test_a_path_that_is_gone_from_memory_alone_stays_in_the_journal(tmp_path, mo
     def fail(path):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(changes, "sync_directory", fail)
+    monkeypatch.setattr(changes, "sync_writable_directory", fail)
     for folder in (tmp_path / "gone", tmp_path / "there"):
         folder.with_name("there").mkdir(exist_ok=True)
         with pytest.raises(HostError, match="Input/output error"):
             NewPath(str(folder), mounted_on="/").undo(System())
+
+
+def test_a_read_only_file_system_says_nothing_of_what_is_gone(tmp_path, monkeypatch):
+    """ext4 becomes read-only when its device fails, and lets fsync succeed."""
+    seen = os.statvfs(tmp_path)
+    read_only = Mock(f_flag=seen.f_flag | os.ST_RDONLY)
+    monkeypatch.setattr(os, "fstatvfs", lambda descriptor: read_only)
+    with pytest.raises(HostError, match="Read-only file system"):
+        NewPath(str(tmp_path / "gone"), mounted_on="/").undo(System())
+    monkeypatch.undo()
+    NewPath(str(tmp_path / "gone"), mounted_on="/").undo(System())
 
 
 def test_the_mount_table_is_read_with_its_escapes():

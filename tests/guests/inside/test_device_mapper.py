@@ -246,8 +246,9 @@ def test_a_device_that_begins_to_fail_ends_the_sweep_and_the_host_is_restored(
         become(linear())
         run("umount", target)
         run("mount", device, target)
-        assert writewise("rollback", timeout=TIMEOUT_S).returncode == 0
-        assert not list(target.glob(".writewise-*"))
+        taken_back = writewise("rollback", timeout=TIMEOUT_S)
+        assert taken_back.returncode == 0, taken_back.stderr
+        assert not list(target.glob(".writewise-*")), said + taken_back.stdout
 
 
 def wait_for_change(process: subprocess.Popen[str], before: object) -> None:
