@@ -82,15 +82,15 @@ def sync_writable_directory(path: Path) -> None:
     """As `sync_directory`, where the device below may have failed. Raises OSError.
 
     Once ext4 has given its journal up, fsync may succeed and bring nothing to the device (Linux
-    6.1). ext4 finds that out, and becomes read-only, when it is to write again: here, the
-    directory's times as they are.
+    6.1.y). A change begun then is refused: here, taking away an attribute that is not there.
     """
     with _opened(path) as descriptor:
-        times = os.fstat(descriptor)
-        os.utime(descriptor, ns=(times.st_atime_ns, times.st_mtime_ns))
         os.fsync(descriptor)
-        if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        try:
+            os.removexattr(descriptor, "user.writewise")
+        except OSError as error:
+            if error.errno not in (errno.ENODATA, errno.EOPNOTSUPP):
+                raise
 
 
 @contextlib.contextmanager

@@ -84,9 +84,9 @@ def slow(delay_ms: int) -> str:
     return f"0 {VOLUME_SECTORS} delay {NVME} 0 0 {NVME} 0 {delay_ms}"
 
 
-def flaky() -> str:
-    """All right for a second, then no write succeeds for a second, and so on."""
-    return f"0 {VOLUME_SECTORS} flakey {NVME} 0 1 1 1 error_writes"
+def flaky(down_s: int = 1) -> str:
+    """All right for a second, then no write succeeds for `down_s`, and so on."""
+    return f"0 {VOLUME_SECTORS} flakey {NVME} 0 1 {down_s} 1 error_writes"
 
 
 def failing() -> str:
@@ -222,11 +222,11 @@ def test_knobs_of_a_mapped_device_are_applied_and_rolled_back(tmp_path: Path, ki
         assert queue.read_text() == before
 
 
-@pytest.mark.parametrize("table", [failing(), flaky()], ids=["error", "flakey"])
+@pytest.mark.parametrize("table", [failing(), flaky(down_s=30)], ids=["error", "flakey"])
 def test_a_device_that_begins_to_fail_ends_the_sweep_and_the_host_is_restored(
     source: lab.Lab, tmp_path: Path, table: str
 ) -> None:
-    """As an EBS volume in the middle of a trial: detached by force, or down each other second."""
+    """As an EBS volume in the middle of a trial: detached by force, or down for half a minute."""
     before, output = read_writeback(SYSTEM), tmp_path / "results.json"
     with mapped(linear()) as device, formatted(device, tmp_path / "volume", "ext4") as target:
         with subprocess.Popen(
