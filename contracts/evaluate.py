@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from contracts.model import PERCENTILES, Contract, Measurement, Quantity, Rule
+from contracts.shared.units import format_count, format_duration, format_size
 from contracts.stats import CallStats, ResourceUsage
-from contracts.units import format_count, format_duration, format_size
 
 _NO_USAGE = ResourceUsage()
 

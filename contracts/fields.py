@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from contracts.errors import InvalidFileError
 from contracts.model import (
     MAX_RULES,
     MAX_SLOTS,
@@ -25,8 +24,9 @@ from contracts.model import (
     SizeRange,
     Slot,
 )
-from contracts.text import is_unprintable, printable, quoted
-from contracts.units import (
+from contracts.shared.errors import InvalidFileError
+from contracts.shared.text import is_unprintable, printable, quoted
+from contracts.shared.units import (
     exact_count,
     exact_latency,
     exact_size,

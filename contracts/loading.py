@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts import mistral, yaml_file
-from contracts.errors import UsageError
-from contracts.files import FileKind
 from contracts.model import Contract
-from contracts.text import printable
+from contracts.shared.errors import UsageError
+from contracts.shared.files import FileKind
+from contracts.shared.text import printable
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from contracts.fields import (
     threshold_text,
 )
 from contracts.model import Contract, Rule
-from contracts.text import quoted
-from contracts.units import exact_latency
+from contracts.shared.text import quoted
+from contracts.shared.units import exact_latency
 from contracts.vocabulary import MONITOR, YAML_ONLY, call_types_text, check_timeframe_type
 
 #: Longer than any line whose fields are within their limits, every character escaped.

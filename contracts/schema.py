@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from contracts import units
 from contracts.fields import MAX_LABEL_CHARACTERS, MAX_PATH_BYTES
 from contracts.model import (
     MAX_RULES,
@@ -22,6 +21,7 @@ from contracts.model import (
     Measurement,
     Quantity,
 )
+from contracts.shared import units
 from contracts.vocabulary import NO_CALLS
 
 _Schema = dict[str, Any]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from contracts.model import PERCENTILES, CallType, Measurement
-from contracts.text import quoted, suggestion
+from contracts.shared.text import quoted, suggestion
 
 #: Mistral sees these by wrapping the MPI library; the kernel has no such call.
 CALL_TYPES_OF_MPI = (

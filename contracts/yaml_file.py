@@ -29,8 +29,8 @@ from contracts.fields import (
     threshold_text,
 )
 from contracts.model import Contract, Rule
-from contracts.text import printable, quoted, suggestion
-from contracts.units import exact_latency
+from contracts.shared.text import printable, quoted, suggestion
+from contracts.shared.units import exact_latency
 from contracts.vocabulary import call_types_text
 
 _TOP_KEYS = ("timeframe", "rules")

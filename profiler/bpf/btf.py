@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from contracts.errors import RequirementError
+from contracts.shared.errors import RequirementError
 
 VMLINUX = Path("/sys/kernel/btf/vmlinux")
 

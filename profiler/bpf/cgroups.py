@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
-from contracts.errors import UsageError
-from contracts.text import printable, quoted
+from contracts.shared.errors import UsageError
+from contracts.shared.text import printable, quoted
 from profiler.bpf.btf import Btf
 from sysctl.host.mount_table import Mount, is_below, parse_mountinfo
 

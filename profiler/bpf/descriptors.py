@@ -7,7 +7,7 @@ import errno
 import os
 from collections.abc import Collection, Iterable, Iterator
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 
 
 def too_many_open_files() -> WritewiseError:

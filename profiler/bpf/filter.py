@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from contracts.errors import UsageError
-from contracts.text import is_unprintable, printable, quoted
+from contracts.shared.errors import UsageError
+from contracts.shared.text import is_unprintable, printable, quoted
 from profiler.bpf import cgroups
 
 SOURCE = "filter.bpf.h"

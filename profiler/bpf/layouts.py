@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from contracts.errors import RequirementError
+from contracts.shared.errors import RequirementError
 from profiler.bpf.btf import Btf
 from profiler.bpf.probe import Probe
 

@@ -22,8 +22,8 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import IO, Any, Literal
 
-from contracts.environment import for_programs
-from contracts.errors import RequirementError, WritewiseError
+from contracts.shared.environment import for_programs
+from contracts.shared.errors import RequirementError, WritewiseError
 from profiler.bpf import compiler, maps
 from profiler.bpf.btf import VMLINUX, parsed_btf
 from profiler.bpf.descriptors import (

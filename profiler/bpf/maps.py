@@ -9,7 +9,7 @@ import platform
 import struct
 from pathlib import Path
 
-from profiler.requirements.host import BPF_SYSCALL_NUMBERS
+from profiler.bpf.syscall import BPF_SYSCALL_NUMBERS
 
 #: enum bpf_cmd and the flags of BPF_MAP_UPDATE_ELEM, include/uapi/linux/bpf.h.
 _UPDATE_ELEM, _DELETE_ELEM, _GET_NEXT_KEY = 2, 3, 4

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.errors import UsageError
-from contracts.text import printable
+from contracts.shared.errors import UsageError
+from contracts.shared.text import printable
 
 #: Inode numbers repeat from one subvolume to the next, on one super block.
 REPEATING_INODES = ("btrfs", "bcachefs")

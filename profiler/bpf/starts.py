@@ -13,8 +13,8 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from contracts.errors import UsageError
-from contracts.text import printable
+from contracts.shared.errors import UsageError
+from contracts.shared.text import printable
 from profiler.bpf.paths import REPEATING_INODES, Place, locate
 
 #: What one entry compares: LPM_DATA_SIZE_MAX (kernel/bpf/lpm_trie.c) less the number of the start.

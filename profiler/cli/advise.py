@@ -10,15 +10,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contracts.text import printable
+from contracts.shared.text import printable
 from profiler.cli.limit_arguments import add_limit_arguments, limits_from
 
 if TYPE_CHECKING:
-    from sysctl.advise import Recommendation
+    from sysctl.advice.advise import Recommendation
     from sysctl.render.formats import Format
 
 NAME = "advise"
 HELP = "recommend settings from a sweep's results and write them down as files"
+NEEDS: tuple[str, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,9 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from profiler.report.advice import advice_document, print_advice
-    from sysctl.advise import advise
-    from sysctl.price import limits_of
-    from sysctl.results import load
+    from sysctl.advice.advise import advise
+    from sysctl.evidence.price import limits_of
+    from sysctl.evidence.results import load
 
     results = load(arguments.results)
     recommendation = advise(results, limits_from(arguments, limits_of(results)))
@@ -71,8 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write_and_tell(recommendation: Recommendation, arguments: argparse.Namespace) -> None:
     """Write the files, remove an earlier advice's, and say so, and what no file could say."""
-    from profiler.snippet_files import remove_earlier, write_snippets
-    from sysctl.advised_change import change_of
+    from profiler.study.snippet_files import remove_earlier, write_snippets
+    from sysctl.advice.advised_change import change_of
     from sysctl.render.formats import DEFAULT, render_all
 
     change, folder = change_of(recommendation), arguments.output_directory
@@ -94,7 +95,7 @@ def _write_and_tell(recommendation: Recommendation, arguments: argparse.Namespac
 
 def group_lines_here(recommendation: Recommendation) -> list[str]:
     """What the memory limit of this process's control group means; empty where there is none."""
-    from sysctl.group_advice import group_lines
+    from sysctl.advice.group_advice import group_lines
     from sysctl.host.memory_group import memory_group
     from sysctl.host.sysctls import read_dirty_bytes
     from sysctl.host.system import System

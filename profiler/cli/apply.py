@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
     from sysctl.apply.applying import Options
     from sysctl.apply.plan import Plan
+    from sysctl.change.recommendation import RecommendedChange
     from sysctl.host.applied_host import AppliedHost
     from sysctl.host.system import System
-    from sysctl.recommendation import RecommendedChange
 
 NAME = "apply"
 HELP = "apply a recommendation to this host, for good or on trial"
+NEEDS = ("root",)
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _MAX_TRIAL_S = 7 * 86400
@@ -90,7 +91,7 @@ class Agreed:
 
 def run(arguments: argparse.Namespace) -> int:
     """Apply; 0 when it is in force, 1 when the answer was no."""
-    from contracts.errors import UsageError
+    from contracts.shared.errors import UsageError
     from profiler.report.console import plain_console
     from sysctl.apply.applying import Options
     from sysctl.apply.source import read_change
@@ -114,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _dry_run(change: RecommendedChange, options: Options, console: Console) -> int:
-    from contracts.text import printable
+    from contracts.shared.text import printable
     from sysctl.apply.history import read_history
     from sysctl.host.system import System
 
@@ -129,11 +130,11 @@ def _dry_run(change: RecommendedChange, options: Options, console: Console) -> i
 
 
 def _apply(change: RecommendedChange, options: Options, console: Console, agreed: Agreed) -> int:
-    from contracts.errors import UsageError
-    from profiler.requirements import NEEDED_BY, require
+    from contracts.shared.errors import UsageError
+    from profiler.requirements import require
     from sysctl.host.applied_host import applying
 
-    require(*NEEDED_BY[NAME])
+    require(*NEEDS)
     if not agreed.apply and (sys.stdin is None or not sys.stdin.isatty()):
         raise UsageError(
             "nobody can be asked here, and nothing is changed without",
@@ -154,7 +155,7 @@ def _apply(change: RecommendedChange, options: Options, console: Console, agreed
 
 def _is_agreed(plan: Plan, agreed: Agreed) -> bool:
     """Ask what the flags leave open. Raises UsageError where nobody is to be asked."""
-    from contracts.errors import UsageError
+    from contracts.shared.errors import UsageError
 
     unmeasured = plan.fitted.unmeasured
     if agreed.apply and unmeasured and not agreed.unmeasured:

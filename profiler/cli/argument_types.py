@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from contracts import units
-from contracts.text import quoted
+from contracts.shared import units
+from contracts.shared.text import quoted
 
 if TYPE_CHECKING:
-    from sysctl.budget import Budget
+    from sysctl.sweep.budget import Budget
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ def _integers(text: str) -> tuple[int, ...]:
 
 
 def _budget(text: str) -> Budget:
-    from sysctl.budget import MIN_TRIALS, Budget
+    from sysctl.sweep.budget import MIN_TRIALS, Budget
 
     digits, is_time = text.removesuffix("min"), text.endswith("min")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 7 and int(digits)):

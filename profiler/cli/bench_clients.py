@@ -9,21 +9,23 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
-from contracts.errors import RequirementError, UsageError
+from contracts.shared.errors import RequirementError, UsageError
 from profiler.cli.common import add_access_arguments, measuring_alone, terminable
+from profiler.cli.needs import PROFILE
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from profiler.bpf.session import ProfileSession
     from profiler.client_bench.results import Comparison
     from profiler.client_bench.run import Source
     from profiler.client_bench.sources import Conditions
     from profiler.pull.clients.interface import Client
-    from profiler.session import ProfileSession
     from profiler.workloads.catalogue import Workload
 
 NAME = "bench-clients"
 HELP = "compare pull clients by measured pulls, and say which is fastest"
+NEEDS = ("boto3",)
 _FORMS = ("json", "markdown")
 _DEFAULT_ROWS = "synapse-"
 
@@ -69,9 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare and print; 0, or 1 when a row, or a client in one, could not be measured."""
     from rich.console import Console
 
-    from profiler.requirements import NEEDED_BY, require
+    from profiler.requirements import require
 
-    require(*NEEDED_BY[NAME])
+    require(*NEEDS)
     if arguments.json == arguments.markdown == "-":
         raise UsageError("--json and --markdown cannot both be printed", "name a file for one")
     with terminable(), _outputs(arguments) as outputs:
@@ -189,11 +191,11 @@ def _workloads(names: Sequence[str] | None) -> list[Workload]:
 def _session(stack: contextlib.ExitStack) -> tuple[ProfileSession | None, str]:
     """A session that sees stalls; without root or BPF None, and why."""
     from contracts.loading import load_contract_of_calls
-    from profiler.requirements import NEEDED_BY, require
-    from profiler.session import ProfileSession
+    from profiler.bpf.session import ProfileSession
+    from profiler.requirements import require
 
     try:
-        require(*NEEDED_BY["profile"])
+        require(*PROFILE)
         return stack.enter_context(ProfileSession(load_contract_of_calls(None))), ""
     except RequirementError as error:
         return None, error.message

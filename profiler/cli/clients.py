@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 NAME = "clients"
 HELP = "list the pull clients: which can be used here, and how to get the others"
+NEEDS: tuple[str, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,13 +7,14 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from contracts.errors import UsageError, WritewiseError
+from contracts.shared.errors import UsageError, WritewiseError
 
 if TYPE_CHECKING:
     from contracts.model import Contract
 
 NAME = "contract"
 HELP = "check contract files, convert one between Mistral's syntax and YAML, or print the schema"
+NEEDS: tuple[str, ...] = ()
 
 _SYNTAXES = ("mistral", "yaml")
 
@@ -62,7 +63,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _verdict(path: str) -> str:
     from contracts.loading import load_contract
-    from contracts.text import printable
+    from contracts.shared.text import printable
 
     count = len(load_contract(path).rules)
     return f"{printable(path)}: OK, {count} {'rule' if count == 1 else 'rules'}"
@@ -93,7 +94,7 @@ def _schema(_: argparse.Namespace) -> int:
 def _rendered(contract: Contract, target: str) -> str:
     """The contract in the target syntax, read back to make sure that nothing was lost."""
     from contracts.loading import SYNTAXES
-    from contracts.text import printable
+    from contracts.shared.text import printable
 
     syntax, name = SYNTAXES[target], printable(contract.source)
     try:
@@ -108,8 +109,8 @@ def _rendered(contract: Contract, target: str) -> str:
 
 def _write_new_file(path: str, text: str) -> None:
     """Write a file that must not exist, not even as a symlink (O_EXCL); raises UsageError."""
-    from contracts.text import printable
-    from contracts.writing import directory_of
+    from contracts.shared.text import printable
+    from contracts.shared.writing import directory_of
 
     try:
         with directory_of(path) as (directory, name):
@@ -123,7 +124,7 @@ def _write_new_file(path: str, text: str) -> None:
 
 
 def _write_new(directory: int, name: str, text: str) -> None:
-    from contracts.writing import create
+    from contracts.shared.writing import create
 
     descriptor = create(directory, name)
     try:

@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.cli.common import terminable
+from profiler.cli.needs import LAB, PULL
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from profiler.lab.lab import Lab
-    from sysctl.advise import Recommendation
-    from sysctl.results import Results
+    from sysctl.advice.advise import Recommendation
+    from sysctl.evidence.results import Results
 
 NAME = "demo"
 HELP = "the whole promise on an emulated volume, in less than five minutes"
+NEEDS = (*PULL, *LAB[1:], "memory")
 
 FOLDER = Path("writewise-demo")
 #: Enough for a sweep on a quiet host; on a busy one it leaves time for what comes after it.
@@ -37,14 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo; 0 when it ran to its end and the host is as before."""
-    from profiler.requirements import NEEDED_BY, require
+    from profiler.requirements import require
 
-    require(*NEEDED_BY[NAME])
+    require(*NEEDS)
     from rich.console import Console
 
     from profiler.lab import lab
     from profiler.report.advice import print_advice
-    from sysctl.advise import advise
+    from sysctl.advice.advise import advise
 
     console, folder = Console(), arguments.output_directory
     before = _host_state()
@@ -70,13 +72,13 @@ def _heading(console: Console, text: str) -> None:
 
 def _sweep(present: Lab, console: Console, folder: Path) -> Results:
     from contracts.loading import load_contract
-    from contracts.writing import make_directories, remove
+    from contracts.shared.writing import make_directories, remove
     from profiler.pull.access import S3Access
     from profiler.pull.settings import TransferSettings
     from profiler.pull.source import parse_location
     from profiler.report.sweep_view import shown_sweep
-    from profiler.study import StudyRequest, run_study
-    from sysctl.budget import Budget
+    from profiler.study.study import StudyRequest, run_study
+    from sysctl.sweep.budget import Budget
 
     make_directories(folder)
     output = folder / "results.json"
@@ -96,8 +98,8 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
 
 def _write(recommendation: Recommendation, folder: Path) -> list[Path]:
     """The snippets that every host has, without those of an earlier demo."""
-    from profiler.snippet_files import remove_earlier, write_snippets
-    from sysctl.advised_change import change_of
+    from profiler.study.snippet_files import remove_earlier, write_snippets
+    from sysctl.advice.advised_change import change_of
     from sysctl.render.formats import DEFAULT, render_all
 
     change = change_of(recommendation)

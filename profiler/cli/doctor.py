@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "doctor"
 HELP = "check this host: what is there, what is missing, and the remedy"
+NEEDS: tuple[str, ...] = ()
 
 EXIT_READY, EXIT_MISSING = 0, 3
 
@@ -30,37 +33,36 @@ def run(arguments: argparse.Namespace) -> int:
 
     host = requirements.Host()
     findings = {requirement.name: requirement.found_on(host) for requirement in requirements.ALL}
+    missing = _missing_by_command(findings, arguments.commands)
     if arguments.json:
-        print(json.dumps(_as_json(findings), indent=2))
+        print(json.dumps(_as_json(findings, missing), indent=2))
     else:
         from profiler.report.console import plain_console
 
-        _print(findings, plain_console())
+        _print(findings, missing, plain_console())
     return EXIT_READY if all(finding.ok for finding in findings.values()) else EXIT_MISSING
 
 
-def _missing_by_command(findings: dict[str, Finding]) -> dict[str, list[str]]:
+def _missing_by_command(
+    findings: dict[str, Finding], commands: Sequence[ModuleType]
+) -> dict[str, list[str]]:
     """For each command, in the order of `writewise --help`: the requirements that it lacks.
 
     What only root can check is not among them: a command that needs it lacks root too.
     """
-    from profiler.cli import commands  # which imports this module
-    from profiler.requirements import NEEDED_BY
-
     return {
         command.NAME: [
             name
-            for name in NEEDED_BY[command.NAME]
+            for name in command.NEEDS
             if not findings[name].ok and not findings[name].needs_root
         ]
-        for command in commands.ALL
+        for command in commands
     }
 
 
-def _as_json(findings: dict[str, Finding]) -> dict[str, object]:
+def _as_json(findings: dict[str, Finding], missing: dict[str, list[str]]) -> dict[str, object]:
     from profiler.requirements import ALL
 
-    missing = _missing_by_command(findings)
     purpose = {requirement.name: requirement.purpose for requirement in ALL}
     return {
         "requirements": [
@@ -74,13 +76,13 @@ def _as_json(findings: dict[str, Finding]) -> dict[str, object]:
     }
 
 
-def _print(findings: dict[str, Finding], console: Console) -> None:
+def _print(findings: dict[str, Finding], missing: dict[str, list[str]], console: Console) -> None:
     console.print(_requirements_table(findings))
     for problem, remedy in _problems(findings):
         # unwrapped, below the table: a remedy is there to be copied
         console.print(f"\n{problem}\n  → {remedy}", soft_wrap=True)
     console.print()
-    console.print(_commands_table(_missing_by_command(findings)))
+    console.print(_commands_table(missing))
 
 
 def _problems(findings: dict[str, Finding]) -> list[tuple[str, str]]:

@@ -6,12 +6,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from profiler.cli.common import terminable
+from profiler.cli.needs import LAB
 
 if TYPE_CHECKING:
     from profiler.lab.lab import Lab
 
 NAME = "lab"
 HELP = "an emulated EBS volume, memory and S3 endpoint: up, down, status"
+NEEDS = LAB
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,10 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry out one of the three actions."""
-    from profiler.requirements import NEEDED_BY, require
+    from profiler.requirements import require
 
     if arguments.action == "up":
-        require(*NEEDED_BY[NAME])
+        require(*NEEDS)
         return _up(arguments)
     require("root")
     return _down() if arguments.action == "down" else _status()
@@ -83,7 +85,7 @@ def _status() -> int:
 
 
 def _print(made: Lab) -> None:
-    from contracts.units import format_rate, format_size
+    from contracts.shared.units import format_rate, format_size
 
     spec = made.spec
     total = spec.object_count * spec.object_bytes

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sysctl.price import Limits
+    from sysctl.evidence.price import Limits
 
 _NS_PER_S = 10**9
 
@@ -31,7 +31,7 @@ def add_limit_arguments(parser: argparse.ArgumentParser) -> None:
 
 def limits_from(arguments: argparse.Namespace, kept: Limits | None = None) -> Limits:
     """The limits asked for; each that is not is the `kept` one."""
-    from sysctl.price import Limits
+    from sysctl.evidence.price import Limits
 
     at_risk_bytes, durable_ns = arguments.max_at_risk, arguments.max_durable
     other = kept or Limits()

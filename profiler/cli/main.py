@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
-from contracts.errors import UsageError, WritewiseError
-from contracts.text import printable
+from contracts.shared.errors import UsageError, WritewiseError
+from contracts.shared.text import printable
 from profiler.cli import commands
 
 INTERRUPTED_EXIT_CODE = 130
@@ -36,7 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
             command.NAME, help=command.HELP, description=command.__doc__
         )
         command.add_arguments(subparser)
-        subparser.set_defaults(command=command)
+        subparser.set_defaults(command=command, commands=commands.ALL)
     return parser
 
 

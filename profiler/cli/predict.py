@@ -17,12 +17,13 @@ from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, THRESHOLDS
 
 if TYPE_CHECKING:
     from profiler.report.prediction import Asked, Line
-    from sysctl.prediction import Model
-    from sysctl.results import Results
-    from sysctl.setting import Setting
+    from sysctl.evidence.prediction import Model
+    from sysctl.evidence.results import Results
+    from sysctl.knobs.setting import Setting
 
 NAME = "predict"
 HELP = "predict a pull under settings, memory or of a size that were not measured"
+NEEDS: tuple[str, ...] = ()
 
 #: Sizes that there are: an x86-64 kernel with four-level page tables addresses at most 64 TiB, and
 #: the largest EBS volume has as much; a burst may go to several.
@@ -70,8 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from profiler.report.prediction import Asked, predictions_document, print_predictions
-    from sysctl.prediction import fit
-    from sysctl.results import load
+    from sysctl.evidence.prediction import fit
+    from sysctl.evidence.results import load
 
     results = load(arguments.results)
     model = fit(results)
@@ -91,8 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _within(flag: str, size_bytes: int | None, span: tuple[int, int]) -> int | None:
     """The size. Raises UsageError for one that no host has."""
-    from contracts.errors import UsageError
-    from contracts.units import exact_size
+    from contracts.shared.errors import UsageError
+    from contracts.shared.units import exact_size
 
     least, most = span
     if size_bytes is not None and not least <= size_bytes <= most:
@@ -109,7 +110,7 @@ def _dirtyable(results: Results, model: Model, memory_bytes: int | None) -> int:
     Of the present settings' runs, as the model has it: with the host's own memory `--memory` tells
     what is told without it.
     """
-    from contracts.errors import UsageError
+    from contracts.shared.errors import UsageError
 
     if memory_bytes is None:
         return model.dirtyable_bytes
@@ -149,8 +150,8 @@ def _lines(
 
 def _settings(arguments: argparse.Namespace, results: Results, asked: Asked) -> dict[Setting, str]:
     """The settings to show, the present ones first, each with what it is known as."""
-    from sysctl.results import PRESENT
-    from sysctl.setting import Setting
+    from sysctl.evidence.results import PRESENT
+    from sysctl.knobs.setting import Setting
 
     present = results.of_role(PRESENT)[0].setting
     shown = {present: "present"}
@@ -173,8 +174,8 @@ def _asked_for(
     values: dict[str, tuple[int, ...]], present: Setting, dirtyable_bytes: int
 ) -> Iterator[Setting]:
     """All combinations that the kernel takes as they are written. Raises UsageError without any."""
-    from contracts.errors import UsageError
-    from contracts.units import counted
+    from contracts.shared.errors import UsageError
+    from contracts.shared.units import counted
     from profiler.cli.space_arguments import check_ranges
     from sysctl.search.grid import build_grid
 

@@ -20,19 +20,21 @@ from dataclasses import replace
 from functools import partial
 from typing import IO, TYPE_CHECKING
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.cli import argument_types
+from profiler.cli.needs import PROFILE
 
 if TYPE_CHECKING:
     from contracts.model import Contract
     from profiler.bpf.loader import Compiler
+    from profiler.bpf.session import ProfileSession
     from profiler.recording.identity import Identity
     from profiler.recording.recording import Profile, Recording
     from profiler.report.log import RecordLog
-    from profiler.session import ProfileSession
 
 NAME = "profile"
 HELP = "count and time the calls of a command, a process or the host under a contract"
+NEEDS = PROFILE
 
 _STDOUT, _STDERR = 1, 2
 #: They end the command in order even before anything is counted; Ctrl-C does by itself.
@@ -96,11 +98,11 @@ def run(arguments: argparse.Namespace) -> int:
         from contracts.loading import load_contract
         from profiler.recording.identity import chosen, command_user
         from profiler.recording.timeframes import check_timeframe
-        from profiler.requirements import NEEDED_BY, require
+        from profiler.requirements import require
 
         contract = load_contract(arguments.contract)
         check_timeframe(contract)
-        require(*NEEDED_BY[NAME])
+        require(*NEEDS)
         identity = chosen(arguments.user) if argv else None
         with _log(arguments, contract, argv) as log, _output(arguments, bool(argv)) as output:
             recording, exit_code = _record(arguments, contract, argv, identity, log, compiler)
@@ -176,10 +178,10 @@ def _record(
     compiler: Compiler,
 ) -> tuple[Recording, int]:
     """Let what is profiled happen; what was recorded, and the exit code."""
-    from profiler import privileges
     from profiler.bpf.filter import ScopeFilter
+    from profiler.bpf.session import ProfileSession
+    from profiler.recording import privileges
     from profiler.recording.recording import Recording
-    from profiler.session import ProfileSession
 
     scope_filter = ScopeFilter(comm=arguments.comm, cgroup=arguments.cgroup)
     host_wide = not argv and arguments.pid is None
@@ -200,7 +202,7 @@ def _record(
 
 def _pids(arguments: argparse.Namespace, argv: list[str]) -> Callable[[], Iterable[int]]:
     """The processes whose memory and CPU time rules of resources measure."""
-    from profiler.recording import resources
+    from profiler.watch import resources
 
     if argv or arguments.pid:
         pids = resources.tree_below(arguments.pid or os.getpid())
@@ -216,8 +218,8 @@ def _live_view(
     if not arguments.live:
         yield
         return
-    from profiler.recording.ticker import Beat
     from profiler.report import live
+    from profiler.watch.ticker import Beat
 
     with live.LiveView(live.open_terminal(), contract, recording.timeframes.so_far) as view:
         recording.add(Beat(live.REFRESH_INTERVAL_NS, view.refresh, live.REFRESH_SHARE))

@@ -9,18 +9,20 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.cli.common import add_access_arguments, terminable
+from profiler.cli.needs import PULL
 
 if TYPE_CHECKING:
     from contracts.model import Contract
-    from profiler.measured_pull import PullMeasurement
     from profiler.pull.access import S3Access
+    from profiler.pull.measured import PullMeasurement
     from profiler.pull.resume import Resumed
     from profiler.pull.source import Location
 
 NAME = "pull"
 HELP = "pull objects from S3 under a contract, measured and verified"
+NEEDS = PULL
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,10 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Pull, print, and return 0; 1 when an object did not arrive or is not what S3 has."""
     from contracts.loading import load_contract_of_calls
-    from profiler.requirements import NEEDED_BY, require
+    from profiler.requirements import require
 
     contract = load_contract_of_calls(arguments.contract)
-    require(*NEEDED_BY[NAME])
+    require(*NEEDS)
     with terminable():
         resumed, measured = _pull(arguments, contract)
     _print(resumed, measured, contract, as_json=arguments.json)
@@ -73,15 +75,15 @@ def run(arguments: argparse.Namespace) -> int:
 def _pull(arguments: argparse.Namespace, contract: Contract) -> tuple[Resumed, PullMeasurement]:
     from rich.console import Console
 
-    from profiler.measured_pull import Verify, measure_pull
+    from profiler.bpf.session import ProfileSession
     from profiler.pull.clients.catalogue import usable
     from profiler.pull.destination import Destination
+    from profiler.pull.measured import Verify, measure_pull
     from profiler.pull.resume import Resumed, find_missing
     from profiler.pull.settings import settings_for
     from profiler.pull.source import list_plan
     from profiler.pull.workers import WorkerPool
     from profiler.report.progress import shown_progress
-    from profiler.session import ProfileSession
 
     settings, client_name = settings_for(arguments.transfer, arguments.client)
     client, destination = usable(client_name), Destination(arguments.destination)

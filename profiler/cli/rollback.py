@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 
 if TYPE_CHECKING:
     from sysctl.host.host import Host
 
 NAME = "rollback"
 HELP = "bring the originals back, of what was applied or left by a killed run"
+NEEDS = ("root",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,10 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Restore, and say what was; 0 also when there was nothing to do."""
-    from contracts.text import printable
-    from profiler.requirements import NEEDED_BY, require
+    from contracts.shared.text import printable
+    from profiler.requirements import require
 
-    require(*NEEDED_BY[NAME])
+    require(*NEEDS)
     taken = _take_back(arguments)
     if taken is None:
         print("nothing to restore: there is no trial period any more; what was applied stays")

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from contracts.text import quoted
+from contracts.shared.text import quoted
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
 from sysctl.knobs.vm import BY_NAME, KNOBS
 
 if TYPE_CHECKING:
-    from profiler.space import Space
+    from profiler.study.space import Space
 
 #: Of `--space`: the default one has the write-back settings and mount options.
 VM, TRANSFER, WIDE = "vm", "transfer", "wide"
@@ -70,7 +70,7 @@ def add_space_arguments(parser: argparse.ArgumentParser) -> None:
 
 def space_of(arguments: argparse.Namespace) -> Space:
     """What the arguments ask for. Raises UsageError for values that no knob has."""
-    from profiler.space import Space
+    from profiler.study.space import Space
 
     values: dict[str, tuple[int, ...]] = _named(arguments, list(BY_NAME))
     device: dict[str, tuple[str, ...]] = _named(arguments, list(DEVICE_BY_NAME))
@@ -105,7 +105,7 @@ def _named(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any
 
 def check_ranges(values: Mapping[str, Sequence[int]]) -> None:
     """Raise UsageError for a value out of its sysctl's range, or both members of a pair."""
-    from contracts.errors import UsageError
+    from contracts.shared.errors import UsageError
 
     for name, chosen in values.items():
         knob = BY_NAME[name]
@@ -123,7 +123,7 @@ def check_ranges(values: Mapping[str, Sequence[int]]) -> None:
 
 def check_device(values: Mapping[str, Sequence[str]]) -> None:
     """Raise UsageError for a value that a knob of a disk cannot have, or two for one limit."""
-    from contracts.errors import UsageError
+    from contracts.shared.errors import UsageError
 
     for name, chosen in values.items():
         knob = DEVICE_BY_NAME[name]

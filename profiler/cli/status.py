@@ -7,6 +7,7 @@ import json
 
 NAME = "status"
 HELP = "what is applied on this host, since when, and who is at work"
+NEEDS = ("root",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,9 +19,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Look and print; nothing is changed."""
     from dataclasses import asdict
 
-    from profiler.requirements import NEEDED_BY, require
+    from profiler.requirements import require
 
-    require(*NEEDED_BY[NAME])
+    require(*NEEDS)
     from sysctl.apply.state import read_state
 
     state = read_state()

@@ -11,21 +11,23 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contracts.errors import UsageError
-from contracts.text import quoted
+from contracts.shared.errors import UsageError
+from contracts.shared.text import quoted
 from profiler.cli.advise import group_lines_here
 from profiler.cli.common import add_access_arguments, add_recovery_argument, terminable
 from profiler.cli.limit_arguments import add_limit_arguments, limits_from
+from profiler.cli.needs import PULL
 from profiler.cli.space_arguments import TRANSFER, add_space_arguments, space_of
 
 if TYPE_CHECKING:
     from contracts.model import Contract
     from profiler.pull.clients.interface import Client
-    from profiler.space import Space
-    from profiler.study import StudyRequest
+    from profiler.study.space import Space
+    from profiler.study.study import StudyRequest
 
 NAME = "sweep"
 HELP = "measure a pull under other write-back settings and recheck the best"
+NEEDS = PULL
 
 DEFAULT_OUTPUT = Path("writewise-results.json")
 
@@ -60,17 +62,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Sweep, keep the results, and print what they say."""
     from contracts.loading import load_contract_of_calls
-    from profiler.requirements import NEEDED_BY, require
+    from profiler.requirements import require
 
     # once: what was checked is what is used
     contract = load_contract_of_calls(arguments.contract, trusted=True)
-    require(*NEEDED_BY[NAME])
+    require(*NEEDS)
     from rich.console import Console
 
     from profiler.report.advice import print_advice
     from profiler.report.sweep_view import shown_sweep
-    from profiler.study import run_study
-    from sysctl.advise import advise
+    from profiler.study.study import run_study
+    from sysctl.advice.advise import advise
 
     request = _request(arguments, contract)
     if arguments.install_recovery:
@@ -96,8 +98,8 @@ def _request(arguments: argparse.Namespace, contract: Contract) -> StudyRequest:
     from profiler.pull.access import S3Access
     from profiler.pull.settings import settings_for
     from profiler.pull.source import parse_location
-    from profiler.study import StudyRequest
-    from sysctl.budget import Budget
+    from profiler.study.study import StudyRequest
+    from sysctl.sweep.budget import Budget
 
     space = space_of(arguments)
     transfer, client_name = settings_for(arguments.transfer, arguments.client)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contracts.installation import how_to_add
-from contracts.text import printable
+from contracts.shared.installation import how_to_add
+from contracts.shared.text import printable
 from profiler.cli.common import add_access_arguments, measuring_alone, terminable
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NAME = "transfer"
 HELP = "tune boto3's transfer settings for a pull, by measuring it"
+NEEDS = ("syncfs", "boto3")
 
 DEFAULT_OUTPUT = Path("writewise-transfer")
 

@@ -10,13 +10,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 
 if TYPE_CHECKING:
     from sysctl.apply.compliance import Compliance
 
 NAME = "verify"
 HELP = "check that a recommendation is in force, with the reason where it is not"
+NEEDS: tuple[str, ...] = ()
 
 EXIT_COMPLIANT, EXIT_NOT_COMPLIANT, EXIT_NOT_CHECKED = 0, 1, 2
 
@@ -84,9 +85,9 @@ def _check(path: Path | None) -> tuple[list[Compliance], list[str]]:
         untold = f"when it was applied here is not told: {history.problem}"
         notes = [*wanted.notes, *history.temporary]
         return checks, [*notes, *([untold] if history.problem else [])]
-    from profiler.requirements import NEEDED_BY, require
+    from profiler.requirements import require
 
-    require(*NEEDED_BY["status"])
+    require("root")
     history = read_history(system)
     if history.problem:
         raise WritewiseError(history.problem, history.hint)

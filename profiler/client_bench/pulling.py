@@ -14,25 +14,25 @@ from typing import Any
 
 import psutil
 
+from profiler.bpf.session import ProfileSession
 from profiler.client_bench.results import Sample, ServerShape
-from profiler.measured_pull import stalled_share
 from profiler.pull.access import S3Access
 from profiler.pull.clients.interface import Client
 from profiler.pull.destination import Destination, Staging
 from profiler.pull.errors import PullError
+from profiler.pull.measured import stalled_share
 from profiler.pull.results import Failure, PullResult
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, list_plan
 from profiler.pull.workers import WorkerPool
-from profiler.recording.resources import (
+from profiler.watch.resources import (
     SAMPLE_INTERVAL_NS,
     SAMPLE_SHARE,
     CpuTime,
     ResourceSampler,
     tree_below,
 )
-from profiler.recording.ticker import Beat, Ticker
-from profiler.session import ProfileSession
+from profiler.watch.ticker import Beat, Ticker
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from statistics import median
 from typing import TypeVar
 
 from profiler.pull.clients.catalogue import DEFAULT
-from sysctl.evidence import MIN_GAIN
-from sysctl.statistics import CONFIDENCE, Interval, confidence_of_each, ratio_interval
+from sysctl.evidence.comparison import MIN_GAIN
+from sysctl.evidence.statistics import CONFIDENCE, Interval, confidence_of_each, ratio_interval
 
 #: What times are divided by, where it was measured; else the default client.
 YARDSTICK = "aws-sync"

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from contracts.errors import WritewiseError
-from contracts.text import printable
+from contracts.shared.errors import WritewiseError
+from contracts.shared.text import printable
 from profiler.client_bench.results import Cell, Comparison, Row, Sample, ServerShape, order_of
 from profiler.pull.clients.interface import Client
 from profiler.pull.errors import PullError

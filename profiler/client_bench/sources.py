@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from contracts.text import printable
-from contracts.units import format_size
+from contracts.shared.text import printable
+from contracts.shared.units import format_size
+from profiler.bpf.session import ProfileSession
 from profiler.client_bench.pulling import ClientBench
 from profiler.client_bench.results import ServerShape
 from profiler.pull.access import S3Access
@@ -18,7 +19,6 @@ from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, explain_local
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
-from profiler.session import ProfileSession
 from profiler.workloads.catalogue import Workload
 from profiler.workloads.folder import remove_leftovers
 from profiler.workloads.serving import BUCKET, served

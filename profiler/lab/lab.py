@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from contracts.environment import for_programs
-from contracts.errors import UsageError, WritewiseError
+from contracts.shared.environment import for_programs
+from contracts.shared.errors import UsageError, WritewiseError
+from contracts.shared.own_module import own_module
 from profiler.lab.cap import Cap, plan_cap
-from profiler.own_module import own_module
 from sysctl.host.host import WRITER, Host, state_directory
 from sysctl.host.mount_table import is_below
 from sysctl.host.probe import make_file_system

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from awscrt import checksums
 
-from profiler.beneath import open_file_beneath
+from contracts.shared.beneath import open_file_beneath
 
 _BLOCK_BYTES = 1 << 20
 _Identity = tuple[int, int, int, int]

@@ -23,13 +23,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from socketserver import ThreadingTCPServer
 
-from contracts.environment import for_programs
-from contracts.errors import WritewiseError
+from contracts.shared.environment import for_programs
+from contracts.shared.errors import WritewiseError
+from contracts.shared.own_module import own_module
+from contracts.shared.processes import die_with_parent
 from profiler.lab.s3_faults import Fault, FaultPlan, FaultyHandler, dump_faults, load_faults
 from profiler.lab.s3_objects import ObjectStore, load_index
 from profiler.lab.s3_protocol import S3Handler, Service, Shape
-from profiler.own_module import own_module
-from profiler.processes import die_with_parent
 
 HOST = "127.0.0.1"
 _BACKLOG = 1024

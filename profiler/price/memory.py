@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from profiler.why.timeline import read_pressure
+from profiler.watch.timeline import read_pressure
 from sysctl.host.sysctls import read_vmstat
 from sysctl.host.system import System
-from sysctl.writeback import PAGE_BYTES
+from sysctl.knobs.writeback import PAGE_BYTES
 
 _PRESSURE = "/proc/pressure/memory"
 

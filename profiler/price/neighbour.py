@@ -28,8 +28,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from profiler.processes import die_with_parent
-from profiler.recording.ticker import Beat, Ticker
+from contracts.shared.processes import die_with_parent
+from profiler.watch.ticker import Beat, Ticker
 
 #: What a neighbour writes, or reads, at a time: a page of the kernel.
 BLOCK_BYTES = 4096

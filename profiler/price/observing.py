@@ -9,10 +9,10 @@ from pathlib import Path
 
 from profiler.price.memory import read_memory_totals
 from profiler.price.process import Neighbour
+from sysctl.evidence.price_seen import PriceSeen
 from sysctl.host.ext4 import data_mode
 from sysctl.host.mount_table import Mount
 from sysctl.host.system import System
-from sysctl.price_seen import PriceSeen
 
 
 class PriceObserver:

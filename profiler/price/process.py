@@ -19,12 +19,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contracts.environment import for_programs
-from contracts.errors import WritewiseError
-from profiler.own_module import own_module
+from contracts.shared.environment import for_programs
+from contracts.shared.errors import WritewiseError
+from contracts.shared.own_module import own_module
 from profiler.price.neighbour import BEGUN, BLOCK_BYTES, FAILED, FSYNC, INTERVAL_NS, READ, TOOK
 from profiler.pull.destination import Destination
-from sysctl.price_seen import Latency
+from sysctl.evidence.price_seen import Latency
 
 #: The size of the file that is read: 4,096 places, and little compared with a pull.
 READ_FILE_BYTES = 16 * 2**20

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from contracts.errors import UsageError
-from contracts.text import quoted
+from contracts.shared.errors import UsageError
+from contracts.shared.text import quoted
 
 _CONNECT_TIMEOUT_S = 10  # botocore's own 60 s, five times over, is long to learn of a typing error
 _READ_TIMEOUT_S = 20  # of silence; botocore waits 60 s, and each of its retries again

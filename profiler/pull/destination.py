@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contracts.text import printable
-from contracts.trust import UntrustedError, walk
-from contracts.units import format_size
-from profiler.beneath import directory_beneath
+from contracts.shared.beneath import directory_beneath
+from contracts.shared.text import printable
+from contracts.shared.trust import UntrustedError, walk
+from contracts.shared.units import format_size
 from profiler.pull import leftovers
 from profiler.pull.errors import PullError, explain_local
 from profiler.pull.source import Plan

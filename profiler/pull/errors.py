@@ -20,8 +20,8 @@ from botocore.parsers import ResponseParserError
 from s3transfer.exceptions import RetriesExceededError as TransferRetriesExceededError
 from s3transfer.exceptions import S3DownloadFailedError, S3ValidationError
 
-from contracts.errors import WritewiseError
-from contracts.text import printable
+from contracts.shared.errors import WritewiseError
+from contracts.shared.text import printable
 
 
 class PullError(WritewiseError):

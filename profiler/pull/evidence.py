@@ -11,7 +11,7 @@ import enum
 import os
 from dataclasses import dataclass
 
-from contracts.units import counted, format_size
+from contracts.shared.units import counted, format_size
 from profiler.pull.object_sizes import SMALL_BYTES, SizeBucket, histogram, small_request_share
 from profiler.pull.results import PullResult, RequestTimes
 

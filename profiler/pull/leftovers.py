@@ -18,7 +18,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from profiler.beneath import directory_beneath
+from contracts.shared.beneath import directory_beneath
 from profiler.pull.errors import PullError
 
 _LOCK_TIMEOUT_S = 5.0

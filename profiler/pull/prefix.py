@@ -11,8 +11,8 @@ import errno
 import os
 from collections.abc import Iterator
 
-from contracts.text import printable
-from profiler.beneath import directory_beneath, open_file_beneath
+from contracts.shared.beneath import directory_beneath, open_file_beneath
+from contracts.shared.text import printable
 from profiler.pull.destination import Staging
 from profiler.pull.program_directory import FILES
 from profiler.pull.results import Failure, PullResult

@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from profiler.beneath import directory_beneath
+from contracts.shared.beneath import directory_beneath
 from profiler.pull.errors import PullError, explain_local
 
 #: In it: what the program fetches, and what it may keep beside that.

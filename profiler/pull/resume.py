@@ -11,7 +11,7 @@ import os
 import stat
 from dataclasses import dataclass, replace
 
-from profiler.beneath import directory_beneath
+from contracts.shared.beneath import directory_beneath
 from profiler.pull.destination import Destination, Staging
 from profiler.pull.results import OnProgress
 from profiler.pull.source import Plan, RemoteObject

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from contracts.errors import UsageError
-from contracts.files import FileKind
-from contracts.text import printable, quoted, suggestion
-from contracts.units import exact_size, parse_count, parse_size_bytes
+from contracts.shared.errors import UsageError
+from contracts.shared.files import FileKind
+from contracts.shared.text import printable, quoted, suggestion
+from contracts.shared.units import exact_size, parse_count, parse_size_bytes
 
 if TYPE_CHECKING:
     from boto3.s3.transfer import TransferConfig

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contracts.errors import UsageError
-from contracts.text import printable, quoted
+from contracts.shared.errors import UsageError
+from contracts.shared.text import printable, quoted
 from profiler.pull.access import S3Access
 from profiler.pull.errors import NOT_S3, PullError, explain
 from profiler.pull.results import Failure

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import cast
 
-from profiler.beneath import directory_beneath, open_file_beneath
-from profiler.processes import die_with_parent
+from contracts.shared.beneath import directory_beneath, open_file_beneath
+from contracts.shared.processes import die_with_parent
 from profiler.pull.clients.interface import (
     Answer,
     AnyClient,

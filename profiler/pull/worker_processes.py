@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from multiprocessing.sharedctypes import RawArray
 
-from contracts.environment import secrets_hidden
-from contracts.errors import UsageError
+from contracts.shared.environment import secrets_hidden
+from contracts.shared.errors import UsageError
 from profiler.pull.clients.interface import AnyClient
 from profiler.pull.errors import Explanation, PullError
 from profiler.pull.worker import COUNTERS, STOP, Job, Outcome, Ready, run_worker

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from contracts.text import printable
+from contracts.shared.text import printable
 from profiler.pull.access import S3Access
 from profiler.pull.clients.direct import DirectClient
 from profiler.pull.clients.interface import AnyClient

@@ -7,9 +7,9 @@ import stat
 from collections.abc import Callable
 from typing import IO
 
-from contracts.errors import UsageError
-from contracts.text import printable
-from contracts.writing import directory_of
+from contracts.shared.errors import UsageError
+from contracts.shared.text import printable
+from contracts.shared.writing import directory_of
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 #: A record has the command, and a command line may hold what no rule here knows for a secret.

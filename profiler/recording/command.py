@@ -7,10 +7,10 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from contracts.errors import WritewiseError
-from contracts.text import printable
+from contracts.shared.errors import WritewiseError
+from contracts.shared.text import printable
+from profiler.bpf.session import ProfileSession
 from profiler.recording.identity import Identity
-from profiler.session import ProfileSession
 
 #: As shells say it.
 NOT_FOUND_EXIT_CODE = 127

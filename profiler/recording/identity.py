@@ -16,10 +16,10 @@ import pwd
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from contracts.environment import for_programs
-from contracts.errors import RequirementError, UsageError
-from contracts.text import printable, quoted
-from contracts.trust import id_of, trusted_owners
+from contracts.shared.environment import for_programs
+from contracts.shared.errors import RequirementError, UsageError
+from contracts.shared.text import printable, quoted
+from contracts.shared.trust import id_of, trusted_owners
 
 #: syscall_64.tbl of arch/x86, include/uapi/asm-generic/unistd.h. The calls themselves, since those
 #: of the C library change the credentials of all threads.

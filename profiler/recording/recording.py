@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from contracts.evaluate import Finding, evaluate
 from contracts.model import Contract
 from contracts.stats import ResourceUsage
+from profiler.bpf.session import ProfileSession, ProfileSnapshot
 from profiler.recording.frame_tally import FrameTally
-from profiler.recording.ticker import Beat, Ticker
 from profiler.recording.timeframes import Frame, Sampler, Timeframes
-from profiler.session import ProfileSession, ProfileSnapshot
-from profiler.why.causes import WhyInputs
-from profiler.why.watch import Watch
+from profiler.watch.causes import WhyInputs
+from profiler.watch.ticker import Beat, Ticker
+from profiler.watch.watch import Watch
 
 Pids = Callable[[], Iterable[int]]
 
@@ -116,7 +116,7 @@ def _sampling(contract: Contract, pids: Callable[[], Pids]) -> tuple[Sampler, Be
     """The sampler and its beat; None where no rule asks for resources."""
     if all(rule.measurement.is_of_calls for rule in contract.rules):
         return None
-    from profiler.recording import resources
+    from profiler.watch import resources
 
     sampler = resources.ResourceSampler(pids())
     return sampler, Beat(resources.SAMPLE_INTERVAL_NS, sampler.sample, resources.SAMPLE_SHARE)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from contracts.errors import UsageError
 from contracts.evaluate import Finding, evaluate
 from contracts.model import Contract
+from contracts.shared.errors import UsageError
+from contracts.shared.units import exact_latency
 from contracts.stats import ResourceUsage, merge, merge_usage
-from contracts.units import exact_latency
-from profiler.session import ProfileSnapshot
+from profiler.bpf.session import ProfileSnapshot
 
 #: A frame shorter than this would mostly measure the cutting: reading the counters takes some ms.
 SHORTEST_TIMEFRAME_NS = 100 * 10**6
@@ -27,7 +27,7 @@ Figures = TypeVar("Figures")
 
 
 class Counters(Protocol):
-    """What frames are cut from: `profiler.session.ProfileSession`."""
+    """What frames are cut from: `profiler.bpf.session.ProfileSession`."""
 
     def snapshot(self) -> ProfileSnapshot:
         """What was counted since the last reset."""
@@ -37,7 +37,7 @@ class Counters(Protocol):
 
 
 class Sampler(Protocol):
-    """What the usage of a frame comes from: `profiler.recording.resources.ResourceSampler`."""
+    """What the usage of a frame comes from: `profiler.watch.resources.ResourceSampler`."""
 
     def take(self) -> ResourceUsage:
         """The usage since the last call, or since the beginning."""

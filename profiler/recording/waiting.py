@@ -9,8 +9,8 @@ import signal
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from contracts.errors import UsageError
-from profiler.session import ProfileSession
+from contracts.shared.errors import UsageError
+from profiler.bpf.session import ProfileSession
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NS_PER_MS = 10**6

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from contracts.text import printable
-from contracts.units import counted, format_seconds, format_size
+from contracts.shared.text import printable
+from contracts.shared.units import counted, format_seconds, format_size
 from profiler.report.price import (
     other_price_documents,
     other_price_lines,
@@ -21,16 +21,16 @@ from profiler.report.price import (
     price_table,
 )
 from profiler.report.tradeoff import print_trade_off, setting_text
-from sysctl.advise import Recommendation
-from sysctl.cases import span_text
-from sysctl.evidence import Side, dirtyable_bytes_of
-from sysctl.explain import LEAVE_OUT, MOUNT_OPTIONS, SET, Reason
-from sysctl.forms import Form
-from sysctl.price import Price
-from sysctl.results import by_reason
-from sysctl.setting import Setting
-from sysctl.statistics import Interval, Noise, Repeats
-from sysctl.tradeoff import Point
+from sysctl.advice.advise import Recommendation
+from sysctl.advice.cases import span_text
+from sysctl.advice.explain import LEAVE_OUT, MOUNT_OPTIONS, SET, Reason
+from sysctl.advice.tradeoff import Point
+from sysctl.change.forms import Form
+from sysctl.evidence.comparison import Side, dirtyable_bytes_of
+from sysctl.evidence.price import Price
+from sysctl.evidence.results import by_reason
+from sysctl.evidence.statistics import Interval, Noise, Repeats
+from sysctl.knobs.setting import Setting
 
 _INDENT = "          "
 #: The blank between a number and its unit, and what stands for it while lines are broken.
@@ -42,7 +42,7 @@ def print_advice(
 ) -> None:
     """Print verdict, comparison, price and trade-off, the reasons, and what was left out.
 
-    `group_lines` say what a control group's memory limit does (`sysctl.group_advice`).
+    `group_lines` say what a control group's memory limit does (`sysctl.advice.group_advice`).
     """
     _print_lines([recommendation.verdict], console, "bold")
     console.print(_comparison(recommendation))

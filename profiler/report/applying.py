@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from contracts.text import printable
-from contracts.units import format_size
+from contracts.shared.text import printable
+from contracts.shared.units import format_size
 from sysctl.apply.compliance import Compliance
 from sysctl.apply.persistence import PersistedFile
 from sysctl.apply.plan import Difference, MountDifference, Plan

@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from contracts.text import printable
-from contracts.units import counted, exact_size, format_duration, format_seconds, format_size
+from contracts.shared.text import printable
+from contracts.shared.units import counted, exact_size, format_duration, format_seconds, format_size
 from profiler.client_bench.context import IN_MEMORY
 from profiler.client_bench.results import Cell, Comparison, Row, Sample, ServerShape
 from profiler.pull.clients.catalogue import DEFAULT
-from sysctl.evidence import MIN_GAIN
-from sysctl.statistics import CONFIDENCE, Interval
+from sysctl.evidence.comparison import MIN_GAIN
+from sysctl.evidence.statistics import CONFIDENCE, Interval
 
 _NONE = "-"
 _MANY = 100  # times as long: as good as unknown, as the interval of two pairs may be

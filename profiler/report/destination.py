@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from typing import IO
 
-from contracts.errors import UsageError, WritewiseError
-from contracts.text import printable
-from contracts.writing import create, directory_of
+from contracts.shared.errors import UsageError, WritewiseError
+from contracts.shared.text import printable
+from contracts.shared.writing import create, directory_of
 from sysctl.host.signals import signals_held_back
 
 

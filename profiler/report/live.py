@@ -16,16 +16,16 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from contracts.errors import UsageError
 from contracts.fields import size_range_text
 from contracts.model import Contract, Slot
+from contracts.shared.errors import UsageError
+from contracts.shared.text import printable
+from contracts.shared.units import format_count, format_duration, format_rate, format_size
 from contracts.stats import CallStats
-from contracts.text import printable
-from contracts.units import format_count, format_duration, format_rate, format_size
 from contracts.vocabulary import call_types_text
-from profiler.session import ProfileSnapshot
-from profiler.why.timeline import read_vmstat
-from sysctl.writeback import Thresholds
+from profiler.bpf.session import ProfileSnapshot
+from profiler.watch.timeline import read_vmstat
+from sysctl.knobs.writeback import Thresholds
 
 REFRESH_INTERVAL_NS = 250 * 10**6
 #: The share of one CPU that the view may take; with very many slots it comes less often.

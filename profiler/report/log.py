@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import IO
 
-from contracts.errors import WritewiseError
 from contracts.evaluate import Finding
 from contracts.fields import size_range_text
 from contracts.model import Contract, Quantity, Rule
-from contracts.text import printable
-from contracts.units import BYTES_PER_UNIT, exact_count, exact_latency
+from contracts.shared.errors import WritewiseError
+from contracts.shared.text import printable
+from contracts.shared.units import BYTES_PER_UNIT, exact_count, exact_latency
 from contracts.vocabulary import call_types_text
 from profiler.recording.log_origin import Origin
 from profiler.recording.timeframes import Frame

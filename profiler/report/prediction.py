@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from contracts.text import printable
-from contracts.units import format_rate, format_seconds, format_size
-from sysctl.prediction import Model, Prediction
-from sysctl.setting import Setting
+from contracts.shared.text import printable
+from contracts.shared.units import format_rate, format_seconds, format_size
+from sysctl.evidence.prediction import Model, Prediction
+from sysctl.knobs.setting import Setting
 
 
 @dataclass(frozen=True)

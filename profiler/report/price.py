@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from contracts.units import counted, format_seconds, format_size
-from sysctl.evidence import Side
-from sysctl.price import Price, durable_text, price_of
-from sysctl.price_label import WAIT_NOTICED_S, WAIT_S, Rating
-from sysctl.price_seen import ORDERED, Latency, PriceSeen
-from sysctl.results import PRICE, Results
-from sysctl.setting import Setting
+from contracts.shared.units import counted, format_seconds, format_size
+from sysctl.evidence.comparison import Side
+from sysctl.evidence.price import Price, durable_text, price_of
+from sysctl.evidence.price_label import WAIT_NOTICED_S, WAIT_S, Rating
+from sysctl.evidence.price_seen import ORDERED, Latency, PriceSeen
+from sysctl.evidence.results import PRICE, Results
+from sysctl.knobs.setting import Setting
 
 #: Times to durable that differ by no more are the same device at work.
 _SAME_DURABLE = 0.10

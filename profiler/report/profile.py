@@ -12,15 +12,16 @@ from typing import IO
 from rich.console import Console
 from rich.text import Text
 
+from contracts.document import findings_document
 from contracts.evaluate import Finding, format_figure
 from contracts.model import CallType
+from contracts.shared.text import printable
+from contracts.shared.units import counted, exact_latency
 from contracts.stats import CallStats
-from contracts.text import printable
-from contracts.units import counted, exact_latency
 from profiler.recording.frame_tally import FrameTally, RuleTally, Violations
 from profiler.recording.recording import Profile
 from profiler.report.console import FILE_COLUMNS
-from profiler.report.findings import findings_document, print_findings
+from profiler.report.findings import print_findings
 from profiler.report.snapshot import snapshot_document, snapshot_lines
 from profiler.report.timeline import timeline_document
 from profiler.report.why import explain, print_why, why_document

@@ -17,8 +17,8 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from contracts.units import format_rate, format_seconds, format_size
-from profiler.measured_pull import OnPhase, Phase
+from contracts.shared.units import format_rate, format_seconds, format_size
+from profiler.pull.measured import OnPhase, Phase
 from profiler.pull.results import Progress as PullProgress
 
 _LINE_INTERVAL_S = 5.0

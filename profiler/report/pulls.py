@@ -8,15 +8,16 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.text import Text
 
+from contracts.document import findings_document
 from contracts.evaluate import Finding
-from contracts.units import format_count, format_rate, format_seconds, format_size
-from profiler.measured_pull import PullMeasurement
+from contracts.shared.units import format_count, format_rate, format_seconds, format_size
 from profiler.pull.evidence import PullEvidence, advise, gather
+from profiler.pull.measured import PullMeasurement
 from profiler.pull.object_sizes import SizeBucket
 from profiler.pull.results import Verification
 from profiler.pull.resume import Resumed
 from profiler.pull.verification import SIZE_ONLY
-from profiler.report.findings import findings_document, print_findings
+from profiler.report.findings import print_findings
 from profiler.report.snapshot import snapshot_document, snapshot_lines
 from profiler.report.why import explain, print_why, why_document
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from contracts.units import counted, format_duration, format_size
-from profiler.session import ProfileSnapshot
+from contracts.shared.units import counted, format_duration, format_size
+from profiler.bpf.session import ProfileSnapshot
 
 #: Reason → what was lost, and when.
 _REASONS = {

@@ -15,14 +15,29 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from contracts.text import printable
-from contracts.units import counted, format_count, format_duration, format_seconds, format_size
-from profiler.measured_pull import Phase
+from contracts.shared.text import printable
+from contracts.shared.units import (
+    counted,
+    format_count,
+    format_duration,
+    format_seconds,
+    format_size,
+)
+from profiler.pull.measured import Phase
 from profiler.pull.results import Progress as PullProgress
 from profiler.report.progress import MovingLine
-from sysctl.results import PRESENT, PRICE, RECHECK, LeftOut, Observation, Results, Trial, by_reason
-from sysctl.setting import Setting, notable
-from sysctl.sweep import Step
+from sysctl.evidence.results import (
+    PRESENT,
+    PRICE,
+    RECHECK,
+    LeftOut,
+    Observation,
+    Results,
+    Trial,
+    by_reason,
+)
+from sysctl.knobs.setting import Setting, notable
+from sysctl.sweep.steps import Step
 
 _FORMATS: Mapping[str, Callable[[float], str]] = {
     "bytes": format_size,
@@ -54,7 +69,7 @@ def sweep_bar(console: Console) -> Progress:
 
 
 class SweepView:
-    """Implements `profiler.study.View`."""
+    """Implements `profiler.study.study.View`."""
 
     def __init__(
         self, console: Console, bar: Progress, clock: Callable[[], float] = time.monotonic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiler.why.timeline import Sample, Timeline, latency_mean_ns, rate_bytes_per_s
+from profiler.watch.timeline import Sample, Timeline, latency_mean_ns, rate_bytes_per_s
 
 
 def timeline_document(timeline: Timeline) -> dict[str, object]:

@@ -10,12 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from contracts.text import printable
-from contracts.units import counted, format_seconds, format_size
-from sysctl.differences import changed_options
-from sysctl.results import Results
-from sysctl.setting import Setting, notable
-from sysctl.tradeoff import (
+from contracts.shared.text import printable
+from contracts.shared.units import counted, format_seconds, format_size
+from sysctl.advice.tradeoff import (
     CASE_STUDY_NAME,
     DEFAULT_NAME,
     PRESENT_NAME,
@@ -23,6 +20,9 @@ from sysctl.tradeoff import (
     Point,
     TradeOff,
 )
+from sysctl.evidence.differences import changed_options
+from sysctl.evidence.results import Results
+from sysctl.knobs.setting import Setting, notable
 
 #: Letters of the well-known points, the most telling last: it is drawn over the others.
 _LETTERS = {DEFAULT_NAME: "D", CASE_STUDY_NAME: "C", PRESENT_NAME: "P", RECOMMENDED_NAME: "R"}

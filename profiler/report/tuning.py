@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from contracts.text import printable
-from contracts.units import counted, format_rate, format_seconds, format_size
+from contracts.shared.text import printable
+from contracts.shared.units import counted, format_rate, format_seconds, format_size
 from profiler.tune import results
 from profiler.tune.recheck import Recheck
 from profiler.tune.space import SIZES, Point, Value

@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from contracts.model import CallType
-from contracts.text import printable
-from contracts.units import counted, format_count, format_duration, format_rate, format_size
+from contracts.shared.text import printable
+from contracts.shared.units import counted, format_count, format_duration, format_rate, format_size
 from contracts.vocabulary import call_types_text
-from profiler.why.block_devices import BlockDevice, bottom_devices
-from profiler.why.causes import Cause, Part, WhyInputs, main_cause, split
-from profiler.why.timeline import Timeline
+from profiler.bpf.disks import BlockDevice, bottom_devices
+from profiler.watch.causes import Cause, Part, WhyInputs, main_cause, split
+from profiler.watch.timeline import Timeline
 
 if TYPE_CHECKING:
     from profiler.bpf.probes.block import DeviceStats

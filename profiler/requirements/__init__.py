@@ -1,4 +1,4 @@
-"""What each command needs of the host, as data.
+"""What commands need of the host, as data.
 
 `require` checks it for a command, `writewise doctor` shows all of it.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from contracts.errors import RequirementError
+from contracts.shared.errors import RequirementError
 from profiler.requirements import checks
 from profiler.requirements.checks import Finding, unchecked
 from profiler.requirements.host import Host
 
-__all__ = ["ALL", "NEEDED_BY", "Finding", "Host", "Requirement", "require"]
+__all__ = ["ALL", "Finding", "Host", "Requirement", "require"]
 
 
 @dataclass(frozen=True)
@@ -51,30 +51,6 @@ ALL = (
     Requirement("hugepages", "the lab's memory ballast", checks.huge_pages),
     Requirement("memory", "the demo", checks.memory),
 )
-
-_PROFILE = ("root", "pids", "btf", "bcc", "bpf", "tracefs")
-_PULL = (*_PROFILE, "syncfs", "boto3")
-_LAB = ("root", "xfsprogs", "e2fsprogs", "losetup", "blkio", "hugepages")
-
-#: Command → names of what it needs, beside Python. A command calls `require(*NEEDED_BY[NAME])`.
-NEEDED_BY: dict[str, tuple[str, ...]] = {
-    "profile": _PROFILE,
-    "pull": _PULL,
-    "sweep": _PULL,
-    "advise": (),
-    "predict": (),
-    "apply": ("root",),
-    "verify": (),
-    "status": ("root",),
-    "rollback": ("root",),
-    "transfer": ("syncfs", "boto3"),
-    "clients": (),
-    "bench-clients": ("boto3",),
-    "contract": (),
-    "lab": _LAB,
-    "demo": (*_PULL, *_LAB[1:], "memory"),
-    "doctor": (),
-}
 
 
 def require(*names: str, host: Host | None = None) -> None:

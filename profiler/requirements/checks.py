@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from contracts import units
-from contracts.errors import RequirementError
-from contracts.installation import command, how_to_set_up
+from contracts.shared import units
+from contracts.shared.errors import RequirementError
+from contracts.shared.installation import command, how_to_set_up
 from profiler.requirements.host import Host
 from profiler.requirements.remedies import install, reinstall
 

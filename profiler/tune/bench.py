@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 
 import psutil
 
-from contracts.units import format_size
+from contracts.shared.units import format_size
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import by_name
 from profiler.pull.cpu_time import busy_share, host_times

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contracts.units import counted, format_seconds
+from contracts.shared.units import counted, format_seconds
 from profiler.tune.trial import State, Trial
 
 #: A trial improves on the best by at least this part; less is noise.

@@ -12,10 +12,10 @@ import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from contracts.errors import UsageError
-from contracts.text import printable
-from contracts.writing import create, directory_of, make_directories, remove
-from profiler.own_files import require_replaceable
+from contracts.shared.errors import UsageError
+from contracts.shared.own_files import require_replaceable
+from contracts.shared.text import printable
+from contracts.shared.writing import create, directory_of, make_directories, remove
 from profiler.tune.results import FIRST_COLUMNS
 from sysctl.render.snippet import TITLE
 

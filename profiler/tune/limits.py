@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from contracts.units import counted, format_rate
+from contracts.shared.units import counted, format_rate
 from profiler.pull.settings import TransferSettings
 from profiler.tune.space import client_at, settings_at
 from profiler.tune.trial import Trial

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from profiler.tune.space import Point
 from profiler.tune.trial import Bench, Pull, PullOnce
-from sysctl.evidence import MIN_GAIN
-from sysctl.statistics import Interval, noise_floor, ratio_interval
+from sysctl.evidence.comparison import MIN_GAIN
+from sysctl.evidence.statistics import Interval, noise_floor, ratio_interval
 
-#: From so many on the interval needs no assumption of a shape (sysctl/statistics.py).
+#: From so many on the interval needs no assumption of a shape (sysctl/evidence/statistics.py).
 DEFAULT_PAIRS = 6
 #: So many are made whatever they take: a single ratio has no interval.
 FEWEST_PAIRS = 2

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from contracts.errors import RequirementError
-from contracts.installation import how_to_add
+from contracts.shared.errors import RequirementError
+from contracts.shared.installation import how_to_add
 from profiler.pull.settings import TransferSettings
 from profiler.tune.space import CLIENT, settings_at
 from profiler.tune.trial import Trial

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Union
 
-from contracts.errors import UsageError
-from contracts.text import quoted
+from contracts.shared.errors import UsageError
+from contracts.shared.text import quoted
 from profiler.pull.clients import catalogue
 from profiler.pull.settings import TransferSettings
 from sysctl.knobs.transfer import TRANSFER_CLIENT

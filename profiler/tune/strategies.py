@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from contracts.errors import RequirementError, UsageError
-from contracts.installation import how_to_add
-from contracts.text import quoted
+from contracts.shared.errors import RequirementError, UsageError
+from contracts.shared.installation import how_to_add
+from contracts.shared.text import quoted
 from profiler.tune.space import Axis, Point
 
 

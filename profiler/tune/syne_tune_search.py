@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from contracts.errors import RequirementError
+from contracts.shared.errors import RequirementError
 from profiler.tune.space import Axis, Point, Range, Value
 
 _METRIC = "download_time"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from contracts.errors import UsageError
-from contracts.units import format_seconds
+from contracts.shared.errors import UsageError
+from contracts.shared.units import format_seconds
 from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
 from profiler.tune.budget import Budget, failing

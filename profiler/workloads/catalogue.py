@@ -14,10 +14,10 @@ from typing import Any
 
 import yaml
 
-from contracts.errors import InvalidFileError, UsageError
-from contracts.files import FileKind
-from contracts.text import printable, quoted, suggestion
-from contracts.units import parse_count, parse_latency_ns, parse_size_bytes
+from contracts.shared.errors import InvalidFileError, UsageError
+from contracts.shared.files import FileKind
+from contracts.shared.text import printable, quoted, suggestion
+from contracts.shared.units import parse_count, parse_latency_ns, parse_size_bytes
 
 #: The shipped files, in the order in which their workloads are listed.
 SHIPPED = ("synapse.yaml", "case-study.yaml", "small-files.yaml")

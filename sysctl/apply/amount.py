@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from contracts.units import format_size
-from sysctl.forms import CONTAINERS, whole_pages
+from contracts.shared.units import format_size
+from sysctl.change.forms import CONTAINERS, whole_pages
+from sysctl.change.recommendation import Evidence, RecommendedChange, SysctlAdvice
 from sysctl.host.limited_groups import limited_groups
 from sysctl.host.memory_group import MemoryGroup
 from sysctl.host.sysctls import dirtyable_bytes, read_total_bytes, read_writeback
 from sysctl.host.system import HostError, System
+from sysctl.knobs.setting import replace_values, threshold_bytes
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
-from sysctl.recommendation import Evidence, RecommendedChange, SysctlAdvice
-from sysctl.setting import replace_values, threshold_bytes
-from sysctl.writeback import group_thresholds
+from sysctl.knobs.writeback import group_thresholds
 
 _PAIRS = (DIRTY_PAIR, BACKGROUND_PAIR)
 #: Percent by which a whole percentage may come to more than the amount that it stands for.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from contracts.units import format_size
+from contracts.shared.units import format_size
 from sysctl.apply.amount import fit, is_same_memory
 from sysctl.apply.other_setters import OtherSetter, Setter, other_setters
 from sysctl.apply.plan import disk_at, present_text
 from sysctl.apply.sysctl_files import rivals, unreadable
+from sysctl.change.recommendation import RecommendedChange
 from sysctl.host import devices
 from sysctl.host.applied import AppliedKnobs, AppliedMount, AppliedSysctls
 from sysctl.host.changes import Change
@@ -17,8 +18,7 @@ from sysctl.host.mount_table import mount_at
 from sysctl.host.mounts import missing_words, present_words
 from sysctl.host.sysctls import read_total_bytes, read_writeback, sysctl_path
 from sysctl.host.system import HostError, System
-from sysctl.recommendation import RecommendedChange
-from sysctl.setting import replace_values
+from sysctl.knobs.setting import replace_values
 
 
 @dataclass(frozen=True)

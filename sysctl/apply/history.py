@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 from sysctl.host.applied_host import AppliedHost, left_by_a_killed_run
 from sysctl.host.changes import Change
 from sysctl.host.host import WRITER, state_directory

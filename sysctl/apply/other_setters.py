@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Union
 
-from contracts.text import printable
+from contracts.shared.text import printable
 from sysctl.apply.sysctl_files import (
     Assignment,
     is_no_threshold,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from sysctl.apply.history import History
 from sysctl.apply.sysctl_files import Assignment, after, contradicting
+from sysctl.change.recommendation import RecommendedChange
 from sysctl.host.applied import AppliedSysctls, WrittenFile
 from sysctl.host.root_file import read_file
 from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
-from sysctl.recommendation import RecommendedChange
 from sysctl.render import sysctl_d
 
 #: The first is the one that the snippets name; the second wins against 99-sysctl.conf, the link to

@@ -6,24 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from contracts.units import format_size
+from contracts.shared.units import format_size
 from sysctl.apply.amount import Fitted, fit
 from sysctl.apply.other_setters import Setter, other_setters
 from sysctl.apply.sysctl_files import contradicting, unreadable
+from sysctl.change.recommendation import DiskAdvice, MountAdvice, RecommendedChange
 from sysctl.host.devices import Disk, disk_of, is_same, lacking, present_values
 from sysctl.host.fstab import fstab_line
 from sysctl.host.mount_table import Mount, mount_at
 from sysctl.host.mounts import missing_words, needs_fresh_mount, present_words
 from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
+from sysctl.knobs.setting import invalid_reason, replace_values
 from sysctl.knobs.transfer import transfer_words
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
-from sysctl.recommendation import DiskAdvice, MountAdvice, RecommendedChange
+from sysctl.knobs.writeback import Thresholds, effective_thresholds
 from sysctl.render.checked import fstab_options, mount_options
 from sysctl.render.fstab import fstab_text
 from sysctl.render.snippet import InexpressibleError
-from sysctl.setting import invalid_reason, replace_values
-from sysctl.writeback import Thresholds, effective_thresholds
 
 T = TypeVar("T")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from contracts.errors import UsageError
-from contracts.files import FileKind
-from contracts.text import printable
-from sysctl import results
-from sysctl.advise import advise
-from sysctl.advised_change import change_of
-from sysctl.recommendation import RecommendedChange
-from sysctl.recommendation_file import from_json
+from contracts.shared.errors import UsageError
+from contracts.shared.files import FileKind
+from contracts.shared.text import printable
+from sysctl.advice.advise import advise
+from sysctl.advice.advised_change import change_of
+from sysctl.change.recommendation import RecommendedChange
+from sysctl.change.recommendation_file import from_json
+from sysctl.evidence import results
 from sysctl.render.transfer import JSON_NAME
 
 _FILE = FileKind(

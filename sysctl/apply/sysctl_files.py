@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Callable
 
-from contracts.text import printable
+from contracts.shared.text import printable
 from sysctl.host.system import System
 from sysctl.knobs.vm import BY_NAME
 

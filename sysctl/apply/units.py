@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from contracts.trust import walk
+from contracts.shared.trust import walk
 from sysctl.host.applied_host import REVERT_UNIT
 from sysctl.host.host import STATE_DIRECTORY, state_directory
 from sysctl.host.system import HostError, System, host_errors

@@ -18,8 +18,8 @@ from sysctl.host.root_file import read_file, remove_file, replace_file
 from sysctl.host.sysctls import dirtyable_bytes, read_writeback, write_writeback
 from sysctl.host.system import System
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
+from sysctl.knobs.setting import invalid_reason, replace_values
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR, KNOBS
-from sysctl.setting import invalid_reason, replace_values
 
 #: Sysctls that are one setting: of the two pairs only one member each is in force.
 _SETTINGS: tuple[tuple[str, ...], ...] = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from sysctl.change.recommendation import FstabLine
 from sysctl.host.system import HostError, System
-from sysctl.recommendation import FstabLine
 
 PATH = "/etc/fstab"
 #: What util-linux, glibc and systemd all read back.

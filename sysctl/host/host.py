@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from contracts.errors import WritewiseError
-from contracts.trust import resolved
+from contracts.shared.errors import WritewiseError
+from contracts.shared.trust import resolved
 from sysctl.host import devices, mounts, sysctls
 from sysctl.host.applied import AppliedSysctls, WrittenFile
 from sysctl.host.changes import (
@@ -46,7 +46,7 @@ from sysctl.host.lock import exclusive_lock
 from sysctl.host.mount_table import Mount, mount_at, mount_of
 from sysctl.host.signals import signals_held_back
 from sysctl.host.system import HostError, System, host_errors
-from sysctl.setting import replace_values
+from sysctl.knobs.setting import replace_values
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contracts.errors import WritewiseError
-from contracts.trust import UntrustedError, path_of, walk
-from contracts.writing import make_directories
+from contracts.shared.errors import WritewiseError
+from contracts.shared.trust import UntrustedError, path_of, walk
+from contracts.shared.writing import make_directories
 from sysctl.host.system import sync_directory
 
 FORMAT = "writewise-journal"

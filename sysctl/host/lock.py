@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 from sysctl.host.system import COMMAND_TIMEOUT_S, System, host_errors
 
 _POLL_S = 0.05

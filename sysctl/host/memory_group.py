@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sysctl.host.mount_table import Mount, is_below
 from sysctl.host.sysctls import read_total_bytes, whole_number
 from sysctl.host.system import HostError, System
-from sysctl.writeback import GroupUse
+from sysctl.knobs.writeback import GroupUse
 
 #: A version 2 group's own limits of memory.
 V2_FILES = ("memory.max", "memory.high")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contracts.errors import UsageError
-from contracts.text import printable
+from contracts.shared.errors import UsageError
+from contracts.shared.text import printable
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 #: Flags of one mount point (field 6) that the VFS keeps, not the file system.

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from contracts.text import quoted
+from contracts.shared.text import quoted
 from sysctl.host.system import HostError, System
+from sysctl.knobs.setting import threshold_bytes
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, KNOBS
-from sysctl.setting import threshold_bytes
-from sysctl.writeback import PAGE_BYTES, Thresholds
+from sysctl.knobs.writeback import PAGE_BYTES, Thresholds
 
 _MAX_DIGITS = 20  # of 2**64
 

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from contracts.environment import for_programs
-from contracts.errors import WritewiseError
+from contracts.shared.environment import for_programs
+from contracts.shared.errors import WritewiseError
 from sysctl.host.mount_table import Mount, parse_mountinfo
 from sysctl.host.signals import signals_held_back
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contracts.text import quoted
-from contracts.units import exact_size
+from contracts.shared.text import quoted
+from contracts.shared.units import exact_size
 
 #: The pull client whose settings these are, with which they are measured: one TransferManager.
 TRANSFER_CLIENT = "transfer-manager"

@@ -13,9 +13,9 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from sysctl.change.recommendation import DiskAdvice, MountAdvice, RecommendedChange
 from sysctl.host import fstab
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
-from sysctl.recommendation import DiskAdvice, MountAdvice, RecommendedChange
 from sysctl.render import sysctl_d, udev
 from sysctl.render.checked import fstab_line, fstab_options, sysctl_lines
 from sysctl.render.comments import comment, evidence_lines

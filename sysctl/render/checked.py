@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from contracts.text import is_unprintable, quoted
+from contracts.shared.text import is_unprintable, quoted
+from sysctl.change.recommendation import DiskAdvice, FstabLine, KnobAdvice, MountAdvice
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
 from sysctl.knobs.mount import (
     changed_options,
@@ -19,7 +20,6 @@ from sysctl.knobs.mount import (
 )
 from sysctl.knobs.transfer import transfer_problems, transfer_words
 from sysctl.knobs.vm import BY_NAME
-from sysctl.recommendation import DiskAdvice, FstabLine, KnobAdvice, MountAdvice
 from sysctl.render.snippet import InexpressibleError
 
 _NAMED = ("UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sysctl.recommendation import RecommendedChange
+from sysctl.change.recommendation import RecommendedChange
 from sysctl.render.checked import fstab_line, fstab_options
 from sysctl.render.comments import comment
 from sysctl.render.installed import header, installed_files, is_plain, mount_left_out

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from contracts.units import counted, format_seconds, format_size
-from sysctl.forms import CONTAINERS
+from contracts.shared.units import counted, format_seconds, format_size
+from sysctl.change.forms import CONTAINERS
+from sysctl.change.recommendation import Measured, RecommendedChange
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
-from sysctl.recommendation import Measured, RecommendedChange
 from sysctl.render.checked import shown_transfer
 
 

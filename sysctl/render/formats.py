@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from contracts.errors import UsageError, WritewiseError
-from contracts.text import quoted
-from sysctl.recommendation import FILE_NAME, FORMAT, RecommendedChange
-from sysctl.recommendation_file import parse_recommendation
+from contracts.shared.errors import UsageError, WritewiseError
+from contracts.shared.text import quoted
+from sysctl.change.recommendation import FILE_NAME, FORMAT, RecommendedChange
+from sysctl.change.recommendation_file import parse_recommendation
 from sysctl.render import (
     ansible,
     cloud_init,

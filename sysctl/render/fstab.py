@@ -6,8 +6,8 @@ two fields and every option that was not part of the sweep. Without one there is
 
 from __future__ import annotations
 
+from sysctl.change.recommendation import MountAdvice, RecommendedChange
 from sysctl.host.fstab import escaped
-from sysctl.recommendation import MountAdvice, RecommendedChange
 from sysctl.render.checked import fstab_line, fstab_options
 from sysctl.render.comments import comment, evidence_lines
 from sysctl.render.snippet import STEM, TITLE, Snippet

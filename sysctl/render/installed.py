@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sysctl.recommendation import MountAdvice, RecommendedChange
+from sysctl.change.recommendation import MountAdvice, RecommendedChange
 from sysctl.render import sysctl_d, udev
 from sysctl.render.checked import mount_options, old_mount_options, sysctl_lines
 from sysctl.render.comments import bytes_warning, evidence_lines

@@ -8,7 +8,7 @@ for a dynamic reference (two braces).
 
 from __future__ import annotations
 
-from sysctl.recommendation import RecommendedChange
+from sysctl.change.recommendation import RecommendedChange
 from sysctl.render.cloud_init import MAGIC, checked_size, cloud_config, source_lines
 from sysctl.render.comments import comment
 from sysctl.render.installed import header, mount_left_out

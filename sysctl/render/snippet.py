@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 
 #: The stem of every file that is written, so that they are found together and win by name.
 STEM = "90-writewise"

@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 
-from sysctl.recommendation import RecommendedChange
+from sysctl.change.recommendation import RecommendedChange
 from sysctl.render.comments import one_line
 from sysctl.render.installed import InstalledFile, header, installed_files, mount_left_out
 from sysctl.render.snippet import STEM, TITLE, Snippet

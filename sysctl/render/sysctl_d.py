@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sysctl.forms import BYTES, RATIO
+from sysctl.change.forms import BYTES, RATIO
+from sysctl.change.recommendation import OtherForm, RecommendedChange
 from sysctl.knobs.vm import BY_NAME
-from sysctl.recommendation import OtherForm, RecommendedChange
 from sysctl.render.checked import sysctl_lines
 from sysctl.render.comments import assignments, bytes_warning, comment, evidence_lines
 from sysctl.render.snippet import STEM, TITLE, Snippet

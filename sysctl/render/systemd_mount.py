@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-from contracts.text import quoted
-from sysctl.recommendation import MountAdvice, RecommendedChange
+from contracts.shared.text import quoted
+from sysctl.change.recommendation import MountAdvice, RecommendedChange
 from sysctl.render.checked import fstab_line, fstab_options, printable_text
 from sysctl.render.comments import comment, evidence_lines
 from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet

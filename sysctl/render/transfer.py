@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from sysctl.change.recommendation import RecommendedChange
 from sysctl.knobs.transfer import TRANSFER_BY_NAME, TRANSFER_CLIENT, TRANSFER_KNOBS
-from sysctl.recommendation import RecommendedChange
 from sysctl.render.checked import known_transfer
 from sysctl.render.comments import comment, evidence_lines, one_line
 from sysctl.render.snippet import STEM, TITLE, Snippet

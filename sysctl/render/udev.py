@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from contracts.text import quoted
+from contracts.shared.text import quoted
+from sysctl.change.recommendation import DiskAdvice, KnobAdvice, RecommendedChange
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
-from sysctl.recommendation import DiskAdvice, KnobAdvice, RecommendedChange
 from sysctl.render.checked import knobs_in_order
 from sysctl.render.comments import comment, evidence_lines
 from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from sysctl.results import CANDIDATE, PRESENT, Results, Trial
-from sysctl.setting import Setting
+from sysctl.evidence.results import CANDIDATE, PRESENT, Results, Trial
+from sysctl.knobs.setting import Setting
 
 
 class Strategy(Protocol):

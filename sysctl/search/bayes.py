@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from contracts.errors import RequirementError
-from contracts.installation import how_to_add
-from sysctl.results import CANDIDATE, Results, Trial
+from contracts.shared.errors import RequirementError
+from contracts.shared.installation import how_to_add
+from sysctl.evidence.results import CANDIDATE, Results, Trial
+from sysctl.knobs.setting import Setting
 from sysctl.search import untried
 from sysctl.search.finalists import cheapest_and_fastest
-from sysctl.setting import Setting
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -26,14 +26,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sysctl.evidence import MIN_PAIRS, NEGLIGIBLE_SHARE, is_gain, thresholds_of
+from sysctl.evidence.comparison import MIN_PAIRS, NEGLIGIBLE_SHARE, is_gain, thresholds_of
+from sysctl.evidence.price import Limits, burst_bytes
+from sysctl.evidence.protocol import concluded, valid_present
+from sysctl.evidence.results import CANDIDATE, Observation, Results, Trial
+from sysctl.knobs.setting import Setting, threshold_bytes
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
-from sysctl.price import Limits, burst_bytes
-from sysctl.protocol import concluded, valid_present
-from sysctl.results import CANDIDATE, Observation, Results, Trial
+from sysctl.knobs.writeback import PAGE_BYTES, effective_thresholds
 from sysctl.search import searched
-from sysctl.setting import Setting, threshold_bytes
-from sysctl.writeback import PAGE_BYTES, effective_thresholds
 
 #: A setting that is slower by no more is as good where writers wait under every one.
 NEAR_BEST = 0.02

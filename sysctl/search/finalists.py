@@ -9,12 +9,12 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from sysctl.differences import present_setting
-from sysctl.evidence import is_gain
-from sysctl.price import Limits, cheapest, limits_of, model_of, price_of
-from sysctl.results import CANDIDATE, PRESENT, Results
+from sysctl.evidence.comparison import is_gain
+from sysctl.evidence.differences import present_setting
+from sysctl.evidence.price import Limits, cheapest, limits_of, model_of, price_of
+from sysctl.evidence.results import CANDIDATE, PRESENT, Results
+from sysctl.knobs.setting import Setting, replace_values
 from sysctl.search import searched
-from sysctl.setting import Setting, replace_values
 
 #: Candidates this near to the fastest may turn out as fast: one run does not tell.
 NEAR_FASTEST = 0.10

@@ -10,11 +10,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sysctl.evidence.results import LeftOut, Results
+from sysctl.knobs.setting import Setting, invalid_reason, replace_values, threshold_bytes
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
-from sysctl.results import LeftOut, Results
 from sysctl.search import untried
 from sysctl.search.finalists import cheapest_and_fastest
-from sysctl.setting import Setting, invalid_reason, replace_values, threshold_bytes
 
 #: Transfer settings as `Setting` has them.
 Transfer = tuple[tuple[str, int], ...]

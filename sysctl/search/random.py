@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from sysctl.knobs.setting import Setting
 from sysctl.search.grid import Grid
-from sysctl.setting import Setting
 
 
 def drawn(candidates: Sequence[Setting], seed: int, max_trials: int) -> Grid:

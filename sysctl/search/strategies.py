@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from sysctl.knobs.setting import Setting
 from sysctl.search import Strategy
 from sysctl.search.bayes import MAX_TRIALS, BayesSearch
 from sysctl.search.grid import Grid
 from sysctl.search.random import drawn
-from sysctl.setting import Setting
 
 EDGE, GRID, RANDOM, BAYES = "edge", "grid", "random", "bayes"
 #: Four axes more than the two of the thresholds.

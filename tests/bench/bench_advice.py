@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 
 from profiler.lab import lab
-from profiler.measured_pull import Verify, measure_pull
 from profiler.pull.destination import Destination
-from profiler.pull_bench import PullBench
-from sysctl.advise import Recommendation, advise
-from sysctl.results import load
-from sysctl.setting import Setting
+from profiler.pull.measured import Verify, measure_pull
+from profiler.study.bench import PullBench
+from sysctl.advice.advise import Recommendation, advise
+from sysctl.evidence.results import load
+from sysctl.knobs.setting import Setting
 from tests.bench.figures import estimate, host_line, print_goal, print_table, rounds_wanted
 from tests.bench.record_grid import bench_on
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 
 from profiler.lab import lab
-from sysctl.advise import Recommendation, advise
-from sysctl.results import load
+from sysctl.advice.advise import Recommendation, advise
+from sysctl.evidence.results import load
 from tests.bench.bench_advice import sweep
 from tests.bench.figures import host_line, print_table
 

@@ -21,16 +21,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
-from sysctl.differences import changed_options
-from sysctl.evidence import compare, pairs_of
-from sysctl.extras import MOUNT, Extra
-from sysctl.judgement import judge, preferred_first
-from sysctl.price import Limits
-from sysctl.results import RECHECK, Observation, Results
+from sysctl.advice.judgement import judge, preferred_first
+from sysctl.evidence.comparison import compare, pairs_of
+from sysctl.evidence.differences import changed_options
+from sysctl.evidence.price import Limits
+from sysctl.evidence.results import RECHECK, Observation, Results
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.writeback import Thresholds, effective_thresholds
 from sysctl.search.edge import EdgeSearch, ladders_of
-from sysctl.setting import Setting
-from sysctl.sweep import StoppedEarly, SweepPlan, run_sweep
-from sysctl.writeback import Thresholds, effective_thresholds
+from sysctl.search.extras import MOUNT, Extra
+from sysctl.sweep.steps import StoppedEarly, SweepPlan, run_sweep
 from tests.bench.figures import print_table
 
 MIB, GIB = 2**20, 2**30
@@ -131,7 +131,7 @@ WORLDS = (
 
 
 class SimulatedBench:
-    """A bench (`sysctl.sweep.Bench`) on a host in a world; `now_s` is what the trials took."""
+    """A `sysctl.sweep.steps.Bench` on a host in a world; `now_s` is what the trials took."""
 
     def __init__(self, host: Host, world: World, dice: random.Random) -> None:
         self._host, self._world, self._dice = host, world, dice

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
+from profiler.pull.measured import measure_pull
 from profiler.pull.resume import find_missing
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan

@@ -18,12 +18,12 @@ from itertools import permutations
 from pathlib import Path
 from statistics import median, quantiles
 
-from contracts.errors import UsageError
-from contracts.units import counted
-from sysctl.evidence import NEGLIGIBLE_SHARE
-from sysctl.prediction import Model, Prediction, fit
-from sysctl.results import PRESENT, Observation, Results
-from sysctl.setting import Setting
+from contracts.shared.errors import UsageError
+from contracts.shared.units import counted
+from sysctl.evidence.comparison import NEGLIGIBLE_SHARE
+from sysctl.evidence.prediction import Model, Prediction, fit
+from sysctl.evidence.results import PRESENT, Observation, Results
+from sysctl.knobs.setting import Setting
 from tests.bench.figures import print_table
 from tests.bench.grids import all_files, comparable, invalid_count, present_only, read, title
 

@@ -20,7 +20,7 @@ from contracts.loading import load_contract
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from profiler.bpf import loader
 from profiler.bpf.probe import Probe
-from profiler.session import ProfileSession
+from profiler.bpf.session import ProfileSession
 from tests.bench.attachments import wait_until_detached
 from tests.bench.figures import estimate, host_line, print_goal, print_table, rounds_wanted
 from tests.root import load

@@ -14,15 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contracts.loading import load_contract
+from profiler.bpf.session import ProfileSession
 from profiler.lab.s3_objects import make_objects
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import Verify, measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
+from profiler.pull.measured import Verify, measure_pull
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, list_plan
 from profiler.pull.workers import WorkerPool
-from profiler.session import ProfileSession
 from tests.bench.attachments import wait_until_detached
 from tests.bench.figures import (
     differences,

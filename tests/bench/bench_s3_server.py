@@ -17,9 +17,9 @@ import psutil
 
 from profiler.lab.s3_objects import make_objects
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import Verify, measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
+from profiler.pull.measured import Verify, measure_pull
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
 from profiler.pull.workers import WorkerPool

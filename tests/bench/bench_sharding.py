@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import median
 
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import PullMeasurement, Verify, measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.evidence import gather
+from profiler.pull.measured import PullMeasurement, Verify, measure_pull
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
 from profiler.pull.workers import WorkerPool

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.units import exact_size
+from contracts.shared.units import exact_size
 from profiler.cli import argument_types as types
 from profiler.lab.lab import LabSpec
 from profiler.pull.settings import TransferSettings
-from sysctl.results import CANDIDATE, PRESENT
-from sysctl.setting import Setting, invalid_reason
-from sysctl.sweep import Step
+from sysctl.evidence.results import CANDIDATE, PRESENT
+from sysctl.knobs.setting import Setting, invalid_reason
+from sysctl.sweep.steps import Step
 from tests.bench.grids import FOLDER
 
 SEED = 1

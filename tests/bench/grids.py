@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from contracts.units import format_size
-from sysctl.protocol import MAX_MEMORY_CHANGE
-from sysctl.results import PRESENT, Results, Trial, load
+from contracts.shared.units import format_size
+from sysctl.evidence.protocol import MAX_MEMORY_CHANGE
+from sysctl.evidence.results import PRESENT, Results, Trial, load
 
 FOLDER = Path(__file__).parent / "data"
 #: Endings of compressed files: how they are unpacked and packed.
@@ -31,8 +31,8 @@ def all_files() -> list[Path]:
 def read(path: Path) -> Results:
     """Return the results in a file, which may end in `.xz` or `.gz`.
 
-    Raises UsageError for results that are damaged, as `sysctl.results.load` does, OSError and
-    LZMAError for a file that is.
+    Raises UsageError for results that are damaged, as `sysctl.evidence.results.load` does, OSError
+    and LZMAError for a file that is.
     """
     if path.suffix not in _PACKERS:
         return load(path)

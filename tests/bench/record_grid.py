@@ -26,9 +26,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from contracts.errors import WritewiseError
 from contracts.loading import load_contract
-from contracts.units import counted
+from contracts.shared.errors import WritewiseError
+from contracts.shared.units import counted
+from profiler.cli import demo
 from profiler.cli.common import terminable
 from profiler.lab import cap, lab
 from profiler.pull.access import S3Access
@@ -36,19 +37,19 @@ from profiler.pull.clients.catalogue import DEFAULT
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import list_plan, parse_location
 from profiler.pull.workers import WorkerPool
-from profiler.pull_bench import Instruments, PullBench
-from profiler.requirements import NEEDED_BY, require
+from profiler.requirements import require
+from profiler.study.bench import Instruments, PullBench
+from sysctl.evidence.protocol import ATTEMPTS
+from sysctl.evidence.results import CANDIDATE, PRESENT, Results, Trial
 from sysctl.host.host import Host
 from sysctl.host.mount_table import mount_of
 from sysctl.host.mounts import present_words
 from sysctl.host.page_reporting import reported_block_bytes
 from sysctl.host.sysctls import dirtyable_bytes, read_available_bytes, read_writeback
 from sysctl.host.system import System
+from sysctl.knobs.setting import Setting
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
-from sysctl.protocol import ATTEMPTS
-from sysctl.results import CANDIDATE, PRESENT, Results, Trial
-from sysctl.setting import Setting
-from sysctl.sweep import Bench, Step, run_trial
+from sysctl.sweep.steps import Bench, Step, run_trial
 from tests.bench.grid_plan import (
     GridSpec,
     largest,
@@ -225,7 +226,7 @@ def main() -> None:
     arguments = parser(__doc__).parse_args()
     planned, began_s = planned_by(arguments), time.monotonic()
     try:
-        require(*NEEDED_BY["demo"])
+        require(*demo.NEEDS)
     except WritewiseError as error:
         sys.exit(f"{error.message}\n  → {error.hint}")
     with ExitStack() as stack:

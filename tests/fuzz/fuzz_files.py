@@ -17,11 +17,11 @@ import atheris
 
 with atheris.instrument_imports(include=["contracts", "sysctl"]):
     from contracts import mistral, yaml_file
-    from contracts.errors import WritewiseError
-    from sysctl import results
-    from sysctl.advise import advise
+    from contracts.shared.errors import WritewiseError
+    from sysctl.advice.advise import advise
+    from sysctl.change.recommendation_file import parse_recommendation
+    from sysctl.evidence import results
     from sysctl.host.mount_table import parse_mountinfo
-    from sysctl.recommendation_file import parse_recommendation
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="writewise-fuzz-")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from contracts.errors import RequirementError
+from contracts.shared.errors import RequirementError
 from profiler.requirements import require
 from tests.root.hosts import CANNOT_RUN_HERE
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
-from profiler.session import ProfileSession
+from profiler.bpf.session import ProfileSession
 from tests.root.hosts import SLOWNESS
 
 WRITER = Path(__file__).with_name("writer.py")

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from sysctl.advise import advise
-from sysctl.advised_change import change_of
+from sysctl.advice.advise import advise
+from sysctl.advice.advised_change import change_of
+from sysctl.change.recommendation import SysctlAdvice
 from sysctl.host.applied_host import AppliedHost
 from sysctl.host.changes import MountOriginal
 from sysctl.host.devices import disk_of
@@ -28,7 +29,6 @@ from sysctl.host.sysctls import (
     read_writeback,
     write_writeback,
 )
-from sysctl.recommendation import SysctlAdvice
 from tests.root.hosts import SLOWNESS, cannot_run_here, has_systemd, is_emulated
 from tests.root.labs import SYSTEM, command, guarded, start, volume, writewise
 from tests.unit.studies import Study, ratio

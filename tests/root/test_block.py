@@ -15,10 +15,10 @@ import pytest
 
 from contracts.stats import BUCKET_COUNT
 from profiler.bpf import loader
+from profiler.bpf.disks import BlockDevice, bottom_devices, devices_of
 from profiler.bpf.probes import block
 from profiler.bpf.probes.block import DeviceCounters, DeviceStats
-from profiler.session import _possible_cpus
-from profiler.why.block_devices import BlockDevice, bottom_devices, devices_of
+from profiler.bpf.session import _possible_cpus
 from tests.root.hosts import SLOWNESS
 from tests.root.profiling import mounted
 

@@ -13,8 +13,8 @@ import pytest
 
 from contracts.stats import CallStats
 from profiler.bpf.probes.waits import StallStats
+from profiler.bpf.session import ProfileSession
 from profiler.lab import lab
-from profiler.session import ProfileSession
 from sysctl.host.host import Host
 from tests.root import groups
 from tests.root.hosts import SLOWNESS, is_emulated

@@ -50,7 +50,7 @@ def start():
 PROGRAM = """
 import subprocess
 from profiler.bpf.compiler import keep_mounts_to_itself
-from profiler.processes import die_with_parent
+from contracts.shared.processes import die_with_parent
 def start():
     prepare = lambda: (die_with_parent(os.getppid()), keep_mounts_to_itself(["/usr/bin/sleep"]))
     return subprocess.Popen(["sleep", "60"], preexec_fn=prepare).pid

@@ -14,7 +14,7 @@ import pytest
 
 from contracts.model import MAX_SLOTS, CallType, Contract, Measurement, Rule, SizeRange
 from profiler.bpf.filter import ScopeFilter
-from profiler.session import ProfileSession
+from profiler.bpf.session import ProfileSession
 
 DATA = (CallType.READ, CallType.WRITE)
 #: The default contract's, data both ways, all together, and each of the others alone.

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from contracts.model import SizeRange
-from profiler.session import ProfileSession, ProfileSnapshot
+from profiler.bpf.session import ProfileSession, ProfileSnapshot
 from tests.root import load
 from tests.root.hosts import SLOWNESS, cannot_run_here, leaves_out_runs
 from tests.root.profiling import contract, run

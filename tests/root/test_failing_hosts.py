@@ -18,10 +18,10 @@ from dataclasses import replace
 import pytest
 
 from profiler.lab import lab
+from sysctl.evidence.protocol import ATTEMPTS
 from sysctl.host.changes import MountOriginal, WritebackOriginals
 from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import read_writeback
-from sysctl.protocol import ATTEMPTS
 from tests.root.kills import Phase, Watcher
 from tests.root.labs import (
     MIB,

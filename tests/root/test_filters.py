@@ -18,7 +18,7 @@ from profiler.bpf import loader
 from profiler.bpf.cgroups import LEVELS_MAX
 from profiler.bpf.filter import SOURCE, ScopeFilter
 from profiler.bpf.probe import Probe
-from profiler.session import ProfileSession
+from profiler.bpf.session import ProfileSession
 from tests.root import groups
 from tests.root.profiling import contract, mounted, run
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from profiler.lab import lab
+from sysctl.evidence.results import CANDIDATE, load
 from sysctl.host.host import Host
-from sysctl.results import CANDIDATE, load
 from tests.root.labs import MIB, SMALL, endpoint_arguments, guarded, writewise
 
 #: A node so small that the present settings, the kernel's defaults, make writers wait.

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from profiler.lab import lab
+from sysctl.evidence.protocol import ATTEMPTS
 from sysctl.host.changes import LiftedCap
 from sysctl.host.host import Host
 from sysctl.host.sysctls import read_available_bytes
 from sysctl.host.system import HostError
-from sysctl.protocol import ATTEMPTS
 from tests.root import groups
 from tests.root.hosts import SLOWNESS, cannot_run_here, has_systemd
 from tests.root.labs import (

@@ -11,7 +11,7 @@ import pytest
 
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from profiler.bpf.btf import Btf
-from profiler.session import ProfileSession, ProfileSnapshot
+from profiler.bpf.session import ProfileSession, ProfileSnapshot
 from tests.root import load
 from tests.root.hosts import cannot_run_here
 from tests.root.profiling import run

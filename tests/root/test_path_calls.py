@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import UsageError
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
+from contracts.shared.errors import UsageError
 from profiler.bpf.probes.path_calls import SYSTEM_CALLS
-from profiler.session import ProfileSession
+from profiler.bpf.session import ProfileSession
 from tests.root import load
 from tests.root.hosts import SLOWNESS
 from tests.root.profiling import mounted

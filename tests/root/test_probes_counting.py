@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import UsageError
 from contracts.model import SizeRange
+from contracts.shared.errors import UsageError
 from contracts.stats import CallStats, merge
 from profiler.bpf.probes.waits import StallStats
-from profiler.session import ProfileSession
+from profiler.bpf.session import ProfileSession
 from tests.root import writer as calls
 from tests.root.hosts import cannot_run_here
 from tests.root.profiling import contract, mounted, run, write, writer

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import RequirementError
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
+from contracts.shared.errors import RequirementError
 from contracts.stats import BUCKET_COUNT
 from profiler.bpf import loader
 from profiler.bpf.btf import Btf
 from profiler.bpf.probe import Probe
 from profiler.bpf.probes import ALL, dirty_limit, scope
 from profiler.bpf.probes.dirty_limit import DirtyLimitReader
-from profiler.session import SYSTEM_CALLS, ProfileSession
+from profiler.bpf.session import SYSTEM_CALLS, ProfileSession
 from tests.root.hosts import SLOWNESS
 from tests.root.mount_namespaces import (
     DEBUGFS_MOUNTED,
@@ -142,7 +142,8 @@ def test_tracefs_is_used_where_it_is_and_mounted_nowhere(mount: str) -> None:
 def test_a_killed_session_leaves_no_mount() -> None:
     before = mounts()
     script = (
-        "from tests.root.profiling import contract\nfrom profiler.session import ProfileSession\n"
+        "from tests.root.profiling import contract\n"
+        "from profiler.bpf.session import ProfileSession\n"
         "session = ProfileSession(contract('/')).__enter__()\n"
         "print('attached', flush=True)\nimport time; time.sleep(60)"
     )
@@ -195,7 +196,7 @@ def test_a_compiler_error_is_told_and_not_printed(
 )
 def test_without_the_right_to_load(mount: str, told: str) -> None:
     script = (
-        "from contracts.errors import RequirementError\nfrom profiler.bpf import loader\n"
+        "from contracts.shared.errors import RequirementError\nfrom profiler.bpf import loader\n"
         "from profiler.bpf.probes import dirty_limit\nimport os\n"
         "try: loader.load((dirty_limit.PROBE,), {})\n"
         "except RequirementError as error: print(error.message)\n"

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 from profiler.bpf import loader
-from profiler.session import ProfileSession
+from profiler.bpf.session import ProfileSession
 from tests.root.profiling import contract, mounted
 from tests.root.test_profile import ROOT, WRITEWISE, profile, start, wait_until_attached
 

@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
+from profiler.bpf.session import ProfileSession
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
+from profiler.pull.measured import measure_pull
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, list_plan
 from profiler.pull.workers import WorkerPool
-from profiler.session import ProfileSession
 from tests.root.profiling import mounted
 
 MIB = 2**20

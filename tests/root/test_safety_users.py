@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler import privileges
+from profiler.recording import privileges
 from profiler.recording.identity import chosen
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from profiler import requirements
-from profiler.requirements.host import load_bpf_program
+from profiler.bpf.syscall import load_bpf_program
+from profiler.cli.needs import LAB, PULL
 
 WRITEWISE = (sys.executable, "-m", "profiler.cli.main")
 REPOSITORY = Path(__file__).parents[2]
@@ -21,7 +22,7 @@ DOCTOR = (*WRITEWISE, "doctor", "--json")
 TRY_BPF = (
     sys.executable,
     "-c",
-    "import profiler.requirements.host as h; print(h.load_bpf_program())",
+    "import profiler.bpf.syscall as s; print(s.load_bpf_program())",
 )
 
 
@@ -41,7 +42,7 @@ def test_a_second_run_takes_under_two_seconds_and_no_network() -> None:
 
 
 def test_this_host_has_all_that_profiling_and_the_lab_need() -> None:
-    requirements.require(*requirements.NEEDED_BY["pull"], *requirements.NEEDED_BY["lab"])
+    requirements.require(*PULL, *LAB)
 
 
 def test_the_kernel_takes_the_program_and_it_is_gone_afterwards() -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from sysctl.change.recommendation import SysctlAdvice
 from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import System
-from sysctl.recommendation import SysctlAdvice
 from sysctl.render import ssm, sysctl_d
 from tests.unit import snippet_readers as readers
 from tests.unit.changes import EVERYTHING, text_of

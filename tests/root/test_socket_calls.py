@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
-from profiler.session import ProfileSession
+from profiler.bpf.session import ProfileSession
 
 
 @pytest.fixture

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.space import Place, Space, make_search
-from sysctl.extras import MOUNT, Extra
+from profiler.study.space import Place, Space, make_search
+from sysctl.evidence.price import Limits
 from sysctl.host.devices import present_values, read_attribute
 from sysctl.host.host import Host
 from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
-from sysctl.price import Limits
 from sysctl.search.edge import EdgeSearch
+from sysctl.search.extras import MOUNT, Extra
 from sysctl.search.grid import Grid
 from tests.root.labs import lab_volume
 

@@ -21,13 +21,13 @@ from pathlib import Path
 import pytest
 
 from profiler.lab import lab
-from sysctl.evidence import MIN_PAIRS, NEGLIGIBLE_SHARE, pairs_of
+from sysctl.evidence.comparison import MIN_PAIRS, NEGLIGIBLE_SHARE, pairs_of
+from sysctl.evidence.protocol import ATTEMPTS
+from sysctl.evidence.results import load
 from sysctl.host.host import Host
 from sysctl.host.journal import JournalError
 from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import read_writeback
-from sysctl.protocol import ATTEMPTS
-from sysctl.results import load
 from tests.root.hosts import SLOWNESS, is_emulated, needs_real_cpus
 from tests.root.labs import (
     MIB,

@@ -13,7 +13,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contracts.units import parse_count, parse_latency_ns, parse_size_bytes
+from contracts.shared.units import parse_count, parse_latency_ns, parse_size_bytes
 from profiler.report.log import FIELDS
 from tests.root.profiling import mounted
 from tests.root.test_profile import ROOT, profile, start, wait_until_attached

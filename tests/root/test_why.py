@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from profiler.bpf.disks import devices_of
 from profiler.bpf.probes.block import DeviceCounters
+from profiler.bpf.session import ProfileSession
 from profiler.report.why import Explanation, explain
-from profiler.session import ProfileSession
-from profiler.why.block_devices import devices_of
-from profiler.why.causes import Cause, WhyInputs
-from profiler.why.timeline import Timeline, TimelineRecorder
-from profiler.why.write_calls import widest_writes
+from profiler.watch.causes import Cause, WhyInputs
+from profiler.watch.timeline import Timeline, TimelineRecorder
+from profiler.watch.write_calls import widest_writes
 from tests.root.profiling import contract, mounted, run
 from tests.root.test_block import counting, loop_device
 

@@ -17,11 +17,11 @@ from typing import ClassVar
 import pytest
 
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import PullMeasurement, measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import NAMES, by_name
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, PullStoppedError
+from profiler.pull.measured import PullMeasurement, measure_pull
 from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, RemoteObject, list_plan

@@ -17,12 +17,12 @@ import pytest
 from profiler.lab.s3_faults import Fault
 from profiler.lab.s3_protocol import S3Handler
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import PullMeasurement, measure_pull
 from profiler.pull import distribution
 from profiler.pull.access import S3Access
 from profiler.pull.clients.program import ProgramClient
 from profiler.pull.destination import Destination
 from profiler.pull.errors import Explanation, PullError
+from profiler.pull.measured import PullMeasurement, measure_pull
 from profiler.pull.resume import find_missing
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, UnsafeKeysError, list_plan

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import pytest
 
-from contracts.errors import WritewiseError
-from profiler.measured_pull import PullMeasurement, Verify, measure_pull
+from contracts.shared.errors import WritewiseError
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import by_name
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
+from profiler.pull.measured import PullMeasurement, Verify, measure_pull
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, UnsafeKeysError, list_plan, parse_location
 from profiler.pull.workers import WorkerPool

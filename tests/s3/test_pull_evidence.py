@@ -11,13 +11,13 @@ import pytest
 
 from profiler.lab.s3_faults import Fault
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.clients import ranged_get
 from profiler.pull.clients.direct import DirectClient
 from profiler.pull.clients.ranged_get import write_at
 from profiler.pull.destination import Destination
 from profiler.pull.evidence import Limit, PullEvidence, gather
+from profiler.pull.measured import measure_pull
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
 from tests.s3.conftest import BUCKET, MIB, pool_for

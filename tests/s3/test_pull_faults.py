@@ -14,11 +14,11 @@ from botocore.exceptions import ClientError
 from profiler.lab.s3_faults import Fault
 from profiler.lab.s3_protocol import S3Handler
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import PullMeasurement, measure_pull
 from profiler.pull import access
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, explain
+from profiler.pull.measured import PullMeasurement, measure_pull
 from profiler.pull.source import Location, Plan, list_plan
 from tests.s3 import faults
 from tests.s3.conftest import BUCKET, pool_for

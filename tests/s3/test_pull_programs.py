@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import PullMeasurement, Verify, measure_pull
 from profiler.pull import distribution
 from profiler.pull.access import S3Access
 from profiler.pull.clients.interface import Answer
@@ -22,6 +21,7 @@ from profiler.pull.clients.program import ProgramClient
 from profiler.pull.clients.programs import S5cmdClient
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
+from profiler.pull.measured import PullMeasurement, Verify, measure_pull
 from profiler.pull.resume import find_missing
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan

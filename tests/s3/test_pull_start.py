@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
+from profiler.pull.measured import measure_pull
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
 from profiler.pull.workers import WorkerPool

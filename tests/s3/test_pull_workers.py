@@ -15,10 +15,10 @@ import pytest
 
 from profiler.lab.s3_protocol import _PACE_S
 from profiler.lab.s3_server import S3Server
-from profiler.measured_pull import measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, PullStoppedError
+from profiler.pull.measured import measure_pull
 from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, Plan, list_plan
@@ -225,7 +225,7 @@ def test_workers_that_hang_are_ended_when_the_pull_is_stopped(
 CHILD = """
 import sys
 from pathlib import Path
-from profiler.measured_pull import measure_pull
+from profiler.pull.measured import measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.settings import TransferSettings

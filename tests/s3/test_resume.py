@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import pytest
 
-from profiler.measured_pull import Verify, measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
+from profiler.pull.measured import Verify, measure_pull
 from profiler.pull.resume import find_missing
 from profiler.pull.source import Plan, list_plan, parse_location
 from profiler.pull.verification import forget_cached

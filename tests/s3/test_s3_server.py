@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 from profiler.lab.s3_objects import make_objects
 from profiler.lab.s3_server import S3Server
 from profiler.pull.access import S3Access

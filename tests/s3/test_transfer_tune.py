@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.cli.main import main
 from profiler.lab.s3_server import S3Server
 from profiler.pull.access import S3Access

@@ -10,9 +10,9 @@ from typing import Any
 import boto3
 import pytest
 
-from profiler.measured_pull import measure_pull
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
+from profiler.pull.measured import measure_pull
 from profiler.pull.resume import find_missing
 from profiler.pull.source import Location, Plan, list_plan
 from profiler.pull.workers import WorkerPool

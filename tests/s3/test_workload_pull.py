@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.cli import pull
-from profiler.measured_pull import PullMeasurement, measure_pull
 from profiler.pull.destination import Destination
+from profiler.pull.measured import PullMeasurement, measure_pull
 from profiler.pull.results import Failure, PullResult, Verification
 from profiler.pull.resume import Resumed
 from profiler.pull.settings import TransferSettings

@@ -6,10 +6,10 @@ from dataclasses import fields, replace
 
 from hypothesis import strategies as st
 
-from contracts.text import is_unprintable
-from sysctl.advise import advise
-from sysctl.advised_change import change_of
-from sysctl.recommendation import DiskAdvice, FstabLine, KnobAdvice, MountAdvice
+from contracts.shared.text import is_unprintable
+from sysctl.advice.advise import advise
+from sysctl.advice.advised_change import change_of
+from sysctl.change.recommendation import DiskAdvice, FstabLine, KnobAdvice, MountAdvice
 from tests.unit.sweeps import sweep
 
 EVERYTHING = replace(

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from contracts.model import RESOURCES, CallType, Contract, Measurement, Quantity, Rule, SizeRange
+from contracts.shared.text import is_unprintable
+from contracts.shared.units import MAX_VALUE
 from contracts.stats import BUCKET_COUNT, CallStats, bucket_index
-from contracts.text import is_unprintable
-from contracts.units import MAX_VALUE
 
 FIGURES = st.one_of(
     st.integers(0, MAX_VALUE),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sysctl.results import CANDIDATE, PRESENT, Observation, Results, TracePoint, Trial
-from sysctl.setting import Setting
-from sysctl.writeback import effective_thresholds
+from sysctl.evidence.results import CANDIDATE, PRESENT, Observation, Results, TracePoint, Trial
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.writeback import effective_thresholds
 from tests.unit.sweeps import CONTEXT, GIB
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 

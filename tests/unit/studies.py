@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from sysctl.extras import PAIRS
-from sysctl.results import (
+from sysctl.evidence.results import (
     CANDIDATE,
     PRESENT,
     PRICE,
@@ -16,8 +15,9 @@ from sysctl.results import (
     TracePoint,
     Trial,
 )
-from sysctl.setting import Setting
-from sysctl.writeback import effective_thresholds
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.writeback import effective_thresholds
+from sysctl.search.extras import PAIRS
 from tests.unit.sweeps import CONTEXT, GIB
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 

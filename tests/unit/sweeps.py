@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 
-from contracts.errors import WritewiseError
-from sysctl.budget import Budget
-from sysctl.extras import MOUNT, Extra
-from sysctl.price import Limits
-from sysctl.price_seen import Latency, PriceSeen
-from sysctl.results import Observation, Results
+from contracts.shared.errors import WritewiseError
+from sysctl.evidence.price import Limits
+from sysctl.evidence.price_seen import Latency, PriceSeen
+from sysctl.evidence.results import Observation, Results
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.writeback import effective_thresholds
 from sysctl.search.edge import EdgeSearch, ladders_of
+from sysctl.search.extras import MOUNT, Extra
 from sysctl.search.grid import build_grid
 from sysctl.search.strategies import EDGE, GRID, make_strategy
-from sysctl.setting import Setting
-from sysctl.sweep import StoppedEarly, SweepPlan, run_sweep
-from sysctl.writeback import effective_thresholds
+from sysctl.sweep.budget import Budget
+from sysctl.sweep.steps import StoppedEarly, SweepPlan, run_sweep
 
 GIB = 2**30
 PRESENT = Setting((("vm.dirty_ratio", 20), ("vm.dirty_background_ratio", 10)))

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.errors import UsageError
-from sysctl.advise import advise
-from sysctl.advised_change import change_of
-from sysctl.cases import Case
-from sysctl.extras import PAIRS
-from sysctl.price import Limits
-from sysctl.results import LeftOut, Results
-from sysctl.statistics import Noise
+from contracts.shared.errors import UsageError
+from sysctl.advice.advise import advise
+from sysctl.advice.advised_change import change_of
+from sysctl.advice.cases import Case
+from sysctl.evidence.price import Limits
+from sysctl.evidence.results import LeftOut, Results
+from sysctl.evidence.statistics import Noise
+from sysctl.search.extras import PAIRS
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import CONTEXT, GIB, PRESENT, by_ratio, failing, sweep
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from sysctl.advise import advise
-from sysctl.advised_change import change_of
+from sysctl.advice.advise import advise
+from sysctl.advice.advised_change import change_of
 from sysctl.apply import persistence
 from sysctl.apply.applying import Options, check, perform
 from sysctl.apply.compliance import check_compliance, wanted_by_applied
 from sysctl.apply.history import read_history
 from sysctl.apply.plan import plan_of
+from sysctl.change.recommendation import DiskAdvice, KnobAdvice, MountAdvice
 from sysctl.host.applied_host import AppliedHost, applying
 from sysctl.host.host import Host, state_directory
 from sysctl.host.lock import LockedError, exclusive_lock, holder_of
 from sysctl.host.system import HostError
-from sysctl.recommendation import DiskAdvice, KnobAdvice, MountAdvice
 from tests.unit.applied_hosts import FilesHost, killed_at, killed_in
 from tests.unit.studies import Study, ratio
 

@@ -14,11 +14,11 @@ from profiler.cli import main
 from profiler.report.applying import print_plan
 from sysctl.apply.amount import fit
 from sysctl.apply.plan import plan_of
-from sysctl.forms import CONTAINERS
+from sysctl.change.forms import CONTAINERS
+from sysctl.change.recommendation import DiskAdvice, KnobAdvice, SysctlAdvice
 from sysctl.host.host import state_directory
 from sysctl.host.sysctls import dirtyable_bytes, read_total_bytes
 from sysctl.host.system import HostError
-from sysctl.recommendation import DiskAdvice, KnobAdvice, SysctlAdvice
 from tests.unit.applied_hosts import FilesHost, in_place_of_this_host
 from tests.unit.test_apply import SYSCTLS
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sysctl.prediction import Prediction, fit
-from sysctl.results import CANDIDATE, PRESENT, Results, Trial
+from sysctl.evidence.prediction import Prediction, fit
+from sysctl.evidence.results import CANDIDATE, PRESENT, Results, Trial
 from tests.bench import bench_prediction
 from tests.bench.bench_prediction import errors_of, measured
 from tests.bench.grids import present_only

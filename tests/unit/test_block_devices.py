@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.why.block_devices import BlockDevice, bottom_devices, devices_of
+from profiler.bpf.disks import BlockDevice, bottom_devices, devices_of
 from sysctl.host.mount_table import Mount, parse_mountinfo
 
 MOUNTS = """\

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from sysctl.blocks import next_run
-from sysctl.protocol import ATTEMPTS
-from sysctl.results import PRICE, RECHECK, Results
-from sysctl.setting import Setting
+from sysctl.evidence.protocol import ATTEMPTS
+from sysctl.evidence.results import PRICE, RECHECK, Results
+from sysctl.knobs.setting import Setting
+from sysctl.sweep.blocks import next_run
 from tests.unit.studies import Study, ratio
 
 A, B, C, D = (ratio(dirty) for dirty in (20, 40, 60, 80))

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import UsageError
-from sysctl.advise import advise
-from sysctl.results import MAX_TRIALS, RECHECK, load
-from sysctl.setting import Setting
+from contracts.shared.errors import UsageError
+from sysctl.advice.advise import advise
+from sysctl.evidence.results import MAX_TRIALS, RECHECK, load
+from sysctl.knobs.setting import Setting
 from tests.unit.studies import Study, ratio
 
 ROOT = Path(__file__).parents[2]

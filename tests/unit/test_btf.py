@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import RequirementError
+from contracts.shared.errors import RequirementError
 from profiler.bpf.btf import Btf, kernel_hint
 from profiler.bpf.layouts import missing_members
 from profiler.bpf.probes import ALL

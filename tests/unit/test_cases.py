@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.why.causes import Cause
-from sysctl import cases
-from sysctl.advise import advise
-from sysctl.cases import Case, span_text
-from sysctl.results import LeftOut
-from sysctl.statistics import summarize
+from profiler.watch.causes import Cause
+from sysctl.advice import cases
+from sysctl.advice.advise import advise
+from sysctl.advice.cases import Case, span_text
+from sysctl.evidence.results import LeftOut
+from sysctl.evidence.statistics import summarize
 from tests.unit.studies import BURST, MIB, Study, course, ratio
 from tests.unit.sweeps import GIB
 

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from contracts.errors import RequirementError
+from contracts.shared.errors import RequirementError
 from profiler.cli import commands, main
 
 HEAVY = {

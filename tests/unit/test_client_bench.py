@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.cli import bench_clients
 from profiler.cli.common import measuring_alone
 from profiler.cli.main import build_parser, main

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from contracts.errors import RequirementError, UsageError
+from contracts.shared.errors import RequirementError, UsageError
 from profiler.pull.access import S3Access
 from profiler.pull.clients import program
 from profiler.pull.clients.catalogue import ALL, DEFAULT, NAMES, by_name, usable

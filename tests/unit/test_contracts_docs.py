@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from contracts import units, vocabulary
+from contracts import vocabulary
 from contracts.loading import SYNTAXES
 from contracts.model import MAX_RULES, MAX_SLOTS, CallType, Measurement
+from contracts.shared import units
 from profiler.cli.main import main
 
 ROOT = Path(__file__).parents[2]

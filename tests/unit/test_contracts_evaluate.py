@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from contracts.document import findings_document
 from contracts.evaluate import evaluate
 from contracts.loading import load_contract
 from contracts.model import RESOURCES, CallType, Contract, Measurement, Quantity, Rule, SizeRange
 from contracts.stats import CallStats, ResourceUsage
-from profiler.report.findings import findings_document, print_findings
+from profiler.report.findings import print_findings
 from tests.unit.contract_strategies import rules, stats_of
 
 CALLS = stats_of([2000, 3000, 10000], call_bytes=1 << 20, failed=1)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from contracts import mistral, vocabulary, yaml_file
-from contracts.errors import InvalidFileError
 from contracts.fields import MAX_PROBLEMS
 from contracts.loading import LIBRARY, SYNTAXES, load_contract
 from contracts.model import MAX_RULES, MAX_SLOTS, CallType, Measurement, Rule, SizeRange
+from contracts.shared.errors import InvalidFileError
 
 DATA = Path(__file__).parent / "data" / "contracts"
 GOOD = sorted(DATA.glob("good/*.mistral"))

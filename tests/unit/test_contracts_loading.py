@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from contracts.errors import InvalidFileError, UsageError
 from contracts.loading import MAX_FILE_BYTES, load_contract, load_contract_of_calls, syntax_of
+from contracts.shared.errors import InvalidFileError, UsageError
 
 
 def refusal(path) -> str:

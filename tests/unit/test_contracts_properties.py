@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from contracts import mistral, yaml_file
-from contracts.errors import InvalidFileError
 from contracts.loading import SYNTAXES, syntax_of
-from contracts.text import is_unprintable, printable
+from contracts.shared.errors import InvalidFileError
+from contracts.shared.text import is_unprintable, printable
 from tests.unit.contract_strategies import MISTRAL_CONTRACTS, YAML_ONLY, contracts
 
 WORDS = st.sampled_from(

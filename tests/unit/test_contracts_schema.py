@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given
 
 from contracts import schema, yaml_file
-from contracts.errors import InvalidFileError
 from contracts.loading import LIBRARY
 from contracts.model import CallType, Measurement
+from contracts.shared.errors import InvalidFileError
 from profiler.cli.main import main
 from tests.unit.contract_strategies import contracts
 

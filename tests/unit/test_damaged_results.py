@@ -20,12 +20,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 from profiler.cli.main import main
 from profiler.report.advice import advice_document, print_advice
-from sysctl.advise import advise
-from sysctl.prediction import fit
-from sysctl.results import CANDIDATE, PRESENT, PRICE, RECHECK, load
+from sysctl.advice.advise import advise
+from sysctl.evidence.prediction import fit
+from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, RECHECK, load
 from tests.unit.sweeps import PRICE_SEEN
 
 RECORDED = Path(__file__).parents[1] / "bench" / "data" / "grid-2560-24.json"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from contracts.errors import RequirementError, WritewiseError
+from contracts.shared.errors import RequirementError, WritewiseError
 from profiler.bpf import compiler, loader
 from profiler.bpf.descriptors import close, close_attachments
 

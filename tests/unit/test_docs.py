@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from contracts.model import CallType
+from profiler.bpf.session import SYSTEM_CALLS
 from profiler.cli import commands
 from profiler.cli.main import build_parser
-from profiler.session import SYSTEM_CALLS
 from sysctl.knobs.catalogue import DEVICE_KNOBS
 from sysctl.knobs.mount import OPTIONS, wide_texts
 from sysctl.knobs.vm import KNOBS

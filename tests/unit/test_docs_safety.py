@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from profiler import privileges
 from profiler.cli import commands
+from profiler.recording import privileges
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "safety.md").read_text()

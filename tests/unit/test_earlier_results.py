@@ -13,11 +13,11 @@ import pytest
 from rich.console import Console
 
 from profiler.report.advice import print_advice
-from sysctl.advise import advise
-from sysctl.advised_change import change_of
-from sysctl.cases import Case
-from sysctl.price import Limits
-from sysctl.results import CANDIDATE, PRICE, RECHECK, load
+from sysctl.advice.advise import advise
+from sysctl.advice.advised_change import change_of
+from sysctl.advice.cases import Case
+from sysctl.evidence.price import Limits
+from sysctl.evidence.results import CANDIDATE, PRICE, RECHECK, load
 from tests.unit.studies import ratio
 from tests.unit.sweeps import GIB
 

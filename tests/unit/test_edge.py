@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from sysctl.price import Limits
-from sysctl.protocol import ATTEMPTS, to_repeat
-from sysctl.results import CANDIDATE, PRESENT, PRICE, Results, Trial
+from sysctl.evidence.price import Limits
+from sysctl.evidence.protocol import ATTEMPTS, to_repeat
+from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, Results, Trial
+from sysctl.knobs.writeback import PAGE_BYTES, effective_thresholds
 from sysctl.search.edge import EdgeSearch, ladders_of
-from sysctl.writeback import PAGE_BYTES, effective_thresholds
 from tests.unit.studies import BURST, Study, observed
 from tests.unit.sweeps import GIB
 from tests.unit.sweeps import PRESENT as NOW

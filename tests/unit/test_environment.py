@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from contracts.environment import for_programs, safe_path, secrets_hidden
-from contracts.errors import WritewiseError
+from contracts.shared.environment import for_programs, safe_path, secrets_hidden
+from contracts.shared.errors import WritewiseError
 from sysctl.host.system import run_command
 
 

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from profiler.why.causes import Cause
-from sysctl import evidence, relevance
-from sysctl.evidence import (
+from profiler.watch.causes import Cause
+from sysctl.evidence import comparison as evidence
+from sysctl.evidence.comparison import (
     CPU_WAIT_SLACK,
     LOOK_ERROR,
     MAX_PAIRS,
@@ -24,7 +24,8 @@ from sysctl.evidence import (
     noise_of_pairs,
     pairs_of,
 )
-from sysctl.statistics import Noise, student_quantile
+from sysctl.evidence.statistics import Noise, student_quantile
+from sysctl.search import relevance
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import PRESENT
 

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from sysctl.differences import change_count, changed_beside_thresholds
-from sysctl.evidence import MIN_GAIN, compare
-from sysctl.explain import explain_device
-from sysctl.extras import (
+from sysctl.advice.explain import explain_device
+from sysctl.evidence.comparison import MIN_GAIN, compare
+from sysctl.evidence.differences import change_count, changed_beside_thresholds
+from sysctl.evidence.results import PRESENT, RECHECK, TracePoint
+from sysctl.knobs.writeback import Thresholds
+from sysctl.search.extras import (
     MOUNT,
     PAIRS,
     Extra,
@@ -23,9 +25,7 @@ from sysctl.extras import (
     wide_extras,
     worth_trying,
 )
-from sysctl.relevance import skip_reason
-from sysctl.results import PRESENT, RECHECK, TracePoint
-from sysctl.writeback import Thresholds
+from sysctl.search.relevance import skip_reason
 from tests.unit.studies import Study, observed, ratio
 from tests.unit.sweeps import GIB
 from tests.unit.sweeps import PRESENT as NOW

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.bpf import cgroups
 from profiler.bpf.btf import Btf
 from profiler.bpf.cgroups import CgroupV1, CgroupV2

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sysctl.price import SAME_SHARE
-from sysctl.results import CANDIDATE, PRICE, Trial
+from sysctl.evidence.price import SAME_SHARE
+from sysctl.evidence.results import CANDIDATE, PRICE, Trial
 from sysctl.search.finalists import cheapest_and_fastest
 from tests.unit.studies import MIB, Study, ratio
 from tests.unit.sweeps import PRESENT as NOW

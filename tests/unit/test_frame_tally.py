@@ -8,9 +8,9 @@ from contracts.evaluate import evaluate
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
+from profiler.bpf.session import ProfileSnapshot
 from profiler.recording.frame_tally import FrameTally, RuleTally
 from profiler.recording.timeframes import Frame
-from profiler.session import ProfileSnapshot
 from tests.unit.contract_strategies import stats_of
 
 SECOND_NS = 10**9

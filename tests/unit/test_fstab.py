@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from sysctl.advise import advise
-from sysctl.advised_change import _fstab_line, change_of
+from sysctl.advice.advise import advise
+from sysctl.advice.advised_change import _fstab_line, change_of
+from sysctl.change.recommendation import FstabLine
+from sysctl.evidence.results import load
 from sysctl.host.fstab import escaped, fstab_line, parse_fstab, unescaped
 from sysctl.host.system import System
-from sysctl.recommendation import FstabLine
-from sysctl.results import load
-from sysctl.setting import Setting
+from sysctl.knobs.setting import Setting
 from tests.unit.studies import Study
 
 OTHERS = "# UUID=9 /data xfs ro 0 0\nproc /proc proc defaults 0 0\nUUID=2 /data2 xfs ro\n\n"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.errors import UsageError
-from contracts.trust import UntrustedError
+from contracts.shared.errors import UsageError
+from contracts.shared.trust import UntrustedError
 from sysctl.host import changes, sysctls
 from sysctl.host.changes import NewPath, WritebackOriginals
 from sysctl.host.host import Host, state_directory

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from contracts.errors import WritewiseError
-from contracts.text import is_unprintable
+from contracts.shared.errors import WritewiseError
+from contracts.shared.text import is_unprintable
 from sysctl.host.memory_group import memory_group
 from sysctl.host.mount_table import Mount, mount_at, mount_of, parse_mountinfo
 from sysctl.host.sysctls import (

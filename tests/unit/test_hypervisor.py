@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.hypervisor import Hypervisor
+from profiler.study.hypervisor import Hypervisor
 from sysctl.host.system import System
-from sysctl.writeback import PAGE_BYTES
+from sysctl.knobs.writeback import PAGE_BYTES
 
 #: user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice (proc_stat(5)).
 BEFORE = (1000, 50, 200, 3000, 100, 10, 20, 40, 500, 25)

@@ -7,7 +7,7 @@ import pwd
 
 import pytest
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.recording import identity
 from profiler.recording.identity import chosen
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from profiler.bpf.probes.block import DeviceTotals
-from profiler.in_force import read_in_force
-from profiler.pull_bench import PullBench, check_memory, trace_of
-from profiler.why.timeline import Sample, Timeline
+from profiler.study.bench import PullBench, check_memory, trace_of
+from profiler.study.in_force import read_in_force
+from profiler.watch.timeline import Sample, Timeline
+from sysctl.evidence.results import PRESENT, Results
 from sysctl.host.devices import Disk
 from sysctl.host.host import Host
 from sysctl.host.system import HostError, System
-from sysctl.results import PRESENT, Results
-from sysctl.sweep import Step, run_trial
-from sysctl.writeback import Thresholds
+from sysctl.knobs.writeback import Thresholds
+from sysctl.sweep.steps import Step, run_trial
 from tests.unit.sweeps import CONTEXT, MadeUpBench
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 

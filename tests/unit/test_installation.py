@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts import installation
+from contracts.shared import installation
 
 
 @pytest.fixture

@@ -9,26 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import by_name
 from profiler.pull.settings import TransferSettings, parse_settings
 from profiler.pull.source import Location, Plan, RemoteObject
-from profiler.space import GRID_VALUES, Space
-from profiler.tune.joint import TrialWorkers, combinations, present_transfer, swept_values
-from sysctl.advise import advise
-from sysctl.advised_change import change_of
+from profiler.study.joint import TrialWorkers, combinations, present_transfer, swept_values
+from profiler.study.space import GRID_VALUES, Space
+from sysctl.advice.advise import advise
+from sysctl.advice.advised_change import change_of
+from sysctl.advice.explain import KEEP, SET
 from sysctl.apply.source import read_change
-from sysctl.budget import Budget
-from sysctl.explain import KEEP, SET
+from sysctl.change.recommendation_file import from_json
+from sysctl.evidence.results import CANDIDATE, RECHECK, Results, TracePoint, load
+from sysctl.knobs.setting import Setting
 from sysctl.knobs.transfer import TRANSFER_KNOBS, transfer_problems
-from sysctl.recommendation_file import from_json
-from sysctl.results import CANDIDATE, RECHECK, Results, TracePoint, load
+from sysctl.knobs.writeback import effective_thresholds
 from sysctl.search.grid import Grid, build_grid
 from sysctl.search.strategies import EDGE, NAMES, make_strategy
-from sysctl.setting import Setting
-from sysctl.sweep import SweepPlan, run_sweep
-from sysctl.writeback import effective_thresholds
+from sysctl.sweep.budget import Budget
+from sysctl.sweep.steps import SweepPlan, run_sweep
 from tests.unit.sweeps import CONTEXT, GIB, PRESENT, MadeUpBench
 
 MIB = 2**20
@@ -268,7 +268,7 @@ def test_a_trial_s_workers_pull_with_the_client_of_the_sweep(
         def start(self) -> None: ...
         def close(self) -> None: ...
 
-    monkeypatch.setattr("profiler.tune.joint.WorkerPool", Pool)
+    monkeypatch.setattr("profiler.study.joint.WorkerPool", Pool)
     client = by_name("boto3")
     with TrialWorkers(S3Access(), TransferSettings(), 1, client) as workers:
         workers.fresh(Setting((), transfer=(("max_concurrency", 7),)))

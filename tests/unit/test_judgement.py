@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from sysctl.advise import advise
-from sysctl.cases import Case
-from sysctl.extras import PAIRS, credit
-from sysctl.judgement import choose, judge, near_the_fastest
-from sysctl.price import Limits
-from sysctl.setting import Setting
+from sysctl.advice.advise import advise
+from sysctl.advice.cases import Case
+from sysctl.advice.judgement import choose, judge, near_the_fastest
+from sysctl.evidence.price import Limits
+from sysctl.knobs.setting import Setting
+from sysctl.search.extras import PAIRS, credit
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import GIB, PRESENT
 

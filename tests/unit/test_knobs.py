@@ -7,10 +7,12 @@ import json
 
 import pytest
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.cli.main import build_parser
 from profiler.cli.space_arguments import STRATEGIES, space_of
-from profiler.space import Place, Space, make_search
+from profiler.study.space import Place, Space, make_search
+from sysctl.evidence.price import Limits
+from sysctl.evidence.results import load
 from sysctl.host import devices
 from sysctl.host.host import Host
 from sysctl.host.mount_table import parse_mountinfo
@@ -18,11 +20,9 @@ from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
 from sysctl.knobs.mount import find, wide_texts
+from sysctl.knobs.setting import Setting
 from sysctl.knobs.vm import BY_NAME, KNOBS
-from sysctl.price import Limits
-from sysctl.results import load
 from sysctl.search.strategies import NAMES
-from sysctl.setting import Setting
 from tests.unit.applied_hosts import FilesHost
 from tests.unit.sweeps import sweep
 

@@ -6,18 +6,18 @@ import argparse
 
 import pytest
 
-from contracts.errors import UsageError
 from contracts.loading import load_contract
-from profiler import study as study_module
+from contracts.shared.errors import UsageError
 from profiler.cli import advise as advise_command
 from profiler.cli import sweep as sweep_command
 from profiler.cli.limit_arguments import limits_from
-from sysctl.advise import advise
-from sysctl.cases import Case
-from sysctl.price import Limits, limits_of, model_of, price_of
-from sysctl.results import CANDIDATE, RECHECK, Results, load
+from profiler.study import study as study_module
+from sysctl.advice.advise import advise
+from sysctl.advice.cases import Case
+from sysctl.evidence.price import Limits, limits_of, model_of, price_of
+from sysctl.evidence.results import CANDIDATE, RECHECK, Results, load
 from sysctl.search.finalists import cheapest_and_fastest
-from sysctl.sweep import SweepPlan, next_step
+from sysctl.sweep.steps import SweepPlan, next_step
 from tests.unit.studies import MIB, Study, course, ratio
 from tests.unit.sweeps import CONTEXT, GIB, PRESENT, MadeUpBench, sweep
 

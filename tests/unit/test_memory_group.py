@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from sysctl.advise import advise
-from sysctl.advised_change import change_of
-from sysctl.group_advice import group_lines
+from sysctl.advice.advise import advise
+from sysctl.advice.advised_change import change_of
+from sysctl.advice.group_advice import group_lines
+from sysctl.change.recommendation_file import from_json
 from sysctl.host.memory_group import MemoryGroup, memory_group
 from sysctl.host.system import System
-from sysctl.recommendation_file import from_json
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.writeback import GroupUse, Thresholds, group_available_bytes, group_thresholds
 from sysctl.render import ansible, cloud_init, launch_template, ssm, sysctl_d
-from sysctl.setting import Setting
-from sysctl.writeback import GroupUse, Thresholds, group_available_bytes, group_thresholds
 from tests.unit.studies import Study
 from tests.unit.sweeps import GIB, sweep
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sysctl.advise import advise
-from sysctl.cases import Case
-from sysctl.price import Limits
-from sysctl.results import Trial
+from sysctl.advice.advise import advise
+from sysctl.advice.cases import Case
+from sysctl.evidence.price import Limits
+from sysctl.evidence.results import Trial
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import GIB, PRESENT
 

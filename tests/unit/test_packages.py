@@ -9,7 +9,7 @@ from importlib.metadata import requires
 
 import pytest
 
-from profiler.own_module import own_module
+from contracts.shared.own_module import own_module
 from tools.packages import bundle, files
 from tools.packages.bundle import DEB, HERE, RPM, BuildError
 
@@ -118,10 +118,10 @@ def test_a_module_is_started_where_only_a_launcher_adds_it_to_the_path(tmp_path)
     """As in the packages: the distribution's Python, isolated, in a directory of others."""
     (tmp_path / "runpy.py").write_text("raise SystemExit('of others')")
     python = "/usr/bin/python3" if sys.prefix != sys.base_prefix else sys.executable
-    command = [python, *own_module("contracts.units"), "one", "two"]
+    command = [python, *own_module("contracts.shared.units"), "one", "two"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    plain = [python, "-I", "-m", "contracts.units"]
+    plain = [python, "-I", "-m", "contracts.shared.units"]
     assert subprocess.run(plain, cwd=tmp_path, capture_output=True, check=False).returncode
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.cli.main import main
-from sysctl.prediction import IN_TIME, Model, fit
-from sysctl.results import CANDIDATE, PRESENT, Results, TracePoint, Trial
+from sysctl.evidence.prediction import IN_TIME, Model, fit
+from sysctl.evidence.results import CANDIDATE, PRESENT, Results, TracePoint, Trial
 from tests.unit.predictions import (
     BURST,
     DEVICE,

@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from sysctl.evidence import paired_sides, side_of
-from sysctl.forms import forms_of
-from sysctl.price import Limits, Price, cheapest, price_of
-from sysctl.setting import Setting
-from sysctl.tradeoff import trade_off
-from sysctl.writeback import Thresholds, effective_thresholds
+from sysctl.advice.tradeoff import trade_off
+from sysctl.change.forms import forms_of
+from sysctl.evidence.comparison import paired_sides, side_of
+from sysctl.evidence.price import Limits, Price, cheapest, price_of
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.writeback import Thresholds, effective_thresholds
 from tests.unit.studies import BURST, MIB, Study, course, ratio
 from tests.unit.sweeps import GIB, PRESENT
 

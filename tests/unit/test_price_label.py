@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sysctl import price_label
-from sysctl.price_label import Figures, Label, rate
-from sysctl.price_seen import Latency, PriceSeen
+from sysctl.evidence import price_label
+from sysctl.evidence.price_label import Figures, Label, rate
+from sysctl.evidence.price_seen import Latency, PriceSeen
 from tests.unit.source_rules import ROOT
 from tests.unit.sweeps import GIB
 

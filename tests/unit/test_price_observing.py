@@ -7,21 +7,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from profiler import measured_pull, pull_bench
-from profiler.measured_pull import measure_pull
 from profiler.price import observing
 from profiler.price.memory import MemoryTotals, read_memory_totals
 from profiler.price.observing import PriceObserver
+from profiler.pull import measured as measured_pull
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
+from profiler.pull.measured import measure_pull
 from profiler.pull.results import PullResult, Verification
 from profiler.pull.source import Location, Plan, RemoteObject
-from profiler.pull_bench import PullBench
+from profiler.study import bench as pull_bench
+from profiler.study.bench import PullBench
+from sysctl.evidence.price_seen import Latency
 from sysctl.host.ext4 import data_mode
 from sysctl.host.host import Host
 from sysctl.host.mount_table import Mount
 from sysctl.host.system import System
-from sysctl.price_seen import Latency
 
 VMSTAT = {
     "pswpout": 3,

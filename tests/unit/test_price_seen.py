@@ -8,19 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.cli.predict import _measured_s
 from profiler.report.sweep_view import title_of
-from sysctl.advise import advise
-from sysctl.evidence import side_of
-from sysctl.exclusions import to_keep_limits
-from sysctl.price import Limits, price_of
-from sysctl.price_label import Label
-from sysctl.price_seen import Latency
-from sysctl.protocol import stop_after_s
-from sysctl.results import CANDIDATE, PRESENT, PRICE, RECHECK, Results, load
-from sysctl.sweep import Step, run_trial
-from sysctl.tradeoff import trade_off
+from sysctl.advice.advise import advise
+from sysctl.advice.exclusions import to_keep_limits
+from sysctl.advice.tradeoff import trade_off
+from sysctl.evidence.comparison import side_of
+from sysctl.evidence.price import Limits, price_of
+from sysctl.evidence.price_label import Label
+from sysctl.evidence.price_seen import Latency
+from sysctl.evidence.protocol import stop_after_s
+from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, RECHECK, Results, load
+from sysctl.sweep.steps import Step, run_trial
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import CONTEXT, GIB, PRICE_SEEN, MadeUpBench
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING

@@ -7,15 +7,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 from profiler.pull.source import RemoteObject
-from profiler.pull_bench import whole_pages_bytes
-from sysctl.protocol import concluded, invalid_reason, stop_after_s, writeback_rate_bytes_per_s
-from sysctl.results import CANDIDATE, PRESENT, PRICE, Results, TracePoint, Trial
-from sysctl.setting import Setting
-from sysctl.sweep import Step as SweepStep
-from sysctl.sweep import StoppedEarly, run_trial
-from sysctl.writeback import PAGE_BYTES
+from profiler.study.bench import whole_pages_bytes
+from sysctl.evidence.protocol import (
+    concluded,
+    invalid_reason,
+    stop_after_s,
+    writeback_rate_bytes_per_s,
+)
+from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, Results, TracePoint, Trial
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.writeback import PAGE_BYTES
+from sysctl.sweep.steps import Step as SweepStep
+from sysctl.sweep.steps import StoppedEarly, run_trial
 from tests.unit.studies import Study
 from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench, failing, sweep
 from tests.unit.sweeps import PRESENT as NOW

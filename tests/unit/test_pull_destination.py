@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.beneath import directory_beneath, open_file_beneath
+from contracts.shared.beneath import directory_beneath, open_file_beneath
 from profiler.pull.destination import Destination, publish
 from profiler.pull.errors import PullError
 from profiler.pull.source import Location, Plan, RemoteObject

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.cli.main import main
 from profiler.pull.settings import TransferSettings, parse_settings, settings_for, transfer_document
 

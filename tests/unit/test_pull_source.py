@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.pull.access import S3Access
 from profiler.pull.errors import PullError
 from profiler.pull.source import Location, UnsafeKeysError, list_plan, parse_location

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sysctl import recheck
-from sysctl.evidence import MAX_PAIRS, Verdict, compare, error_of_each
+from sysctl.evidence.comparison import MAX_PAIRS, Verdict, compare, error_of_each
+from sysctl.sweep import recheck
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import PRESENT as NOW
 

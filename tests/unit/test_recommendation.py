@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.errors import InvalidFileError, UsageError
-from sysctl.advise import advise
-from sysctl.advised_change import change_of
-from sysctl.recommendation_file import from_json, parse_recommendation
-from sysctl.setting import Setting
+from contracts.shared.errors import InvalidFileError, UsageError
+from sysctl.advice.advise import advise
+from sysctl.advice.advised_change import change_of
+from sysctl.change.recommendation_file import from_json, parse_recommendation
+from sysctl.knobs.setting import Setting
 from tests.unit.studies import Study, ratio
 
 CHANGE = change_of(advise(Study().tried(ratio(60), 3.6).results))

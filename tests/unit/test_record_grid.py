@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 from profiler.lab.lab import LabSpec
 from profiler.pull.settings import TransferSettings
-from sysctl.results import CANDIDATE, PRESENT, Results
+from sysctl.evidence.results import CANDIDATE, PRESENT, Results
 from tests.bench import grids
 from tests.bench.grid_plan import (
     SETTINGS,

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from contracts.errors import UsageError
-from sysctl.advise import advise
-from sysctl.advised_change import change_of
-from sysctl.recommendation_file import parse_recommendation
+from contracts.shared.errors import UsageError
+from sysctl.advice.advise import advise
+from sysctl.advice.advised_change import change_of
+from sysctl.change.recommendation_file import parse_recommendation
 from sysctl.render import (
     ansible,
     cloud_init,

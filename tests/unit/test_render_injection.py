@@ -15,9 +15,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contracts.text import is_unprintable
+from contracts.shared.text import is_unprintable
+from sysctl.change.recommendation import FstabLine
 from sysctl.host.fstab import escaped
-from sysctl.recommendation import FstabLine
 from sysctl.render import (
     ansible,
     cloud_init,

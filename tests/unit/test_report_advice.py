@@ -11,15 +11,15 @@ import re
 import pytest
 from rich.console import Console
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.cli import advise as advise_command
 from profiler.cli import sweep as sweep_command
 from profiler.report.advice import advice_document, print_advice
 from profiler.report.tradeoff import letter, plot, print_trade_off
-from sysctl.advise import advise
-from sysctl.price import Limits
-from sysctl.setting import Setting
-from sysctl.tradeoff import Point
+from sysctl.advice.advise import advise
+from sysctl.advice.tradeoff import Point
+from sysctl.evidence.price import Limits
+from sysctl.knobs.setting import Setting
 from tests.unit.studies import MIB, Study, course, ratio
 from tests.unit.sweeps import GIB
 
@@ -341,7 +341,7 @@ def test_what_others_wrote_under_our_names_stays(tmp_path):
 def test_a_sweep_tells_of_the_memory_group_too(monkeypatch, capsys):
     results = Study().tried(ratio(80), 4.0).results
     monkeypatch.setattr("profiler.requirements.require", lambda *needs: None)
-    monkeypatch.setattr("profiler.study.run_study", lambda request, view: results)
+    monkeypatch.setattr("profiler.study.study.run_study", lambda request, view: results)
     monkeypatch.setattr(sweep_command, "group_lines_here", lambda found: ["a group governs"])
     parser = argparse.ArgumentParser()
     sweep_command.add_arguments(parser)

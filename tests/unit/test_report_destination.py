@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import WritewiseError
+from contracts.shared.errors import WritewiseError
 from profiler.report.destination import new_file
 
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from contracts.errors import UsageError
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
+from contracts.shared.errors import UsageError
 from contracts.stats import CallStats
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
+from profiler.bpf.session import ProfileSnapshot
 from profiler.report.live import calls_table, dirty_line, head_line, open_terminal, slots_shown
-from profiler.session import ProfileSnapshot
-from sysctl.writeback import Thresholds
+from sysctl.knobs.writeback import Thresholds
 from tests.unit.contract_strategies import stats_of
 
 SECOND_NS = 10**9

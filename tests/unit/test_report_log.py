@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.errors import UsageError, WritewiseError
 from contracts.evaluate import evaluate
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
-from contracts.text import printable
-from contracts.units import parse_count, parse_latency_ns, parse_size_bytes
+from contracts.shared.errors import UsageError, WritewiseError
+from contracts.shared.text import printable
+from contracts.shared.units import parse_count, parse_latency_ns, parse_size_bytes
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
+from profiler.bpf.session import ProfileSnapshot
 from profiler.recording.append_only import open_to_append
 from profiler.recording.log_origin import (
     JOB_GROUP_VARIABLES,
@@ -32,7 +33,6 @@ from profiler.recording.log_origin import (
 )
 from profiler.recording.timeframes import Frame
 from profiler.report.log import FIELDS, RecordLog, figure_text, is_record, length_text
-from profiler.session import ProfileSnapshot
 from tests.unit.contract_strategies import rules, stats_of
 
 SECOND_NS = 10**9

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from profiler.report.advice import advice_document, print_advice
-from sysctl.advise import advise
-from sysctl.price_seen import Latency
-from sysctl.results import PRICE
+from sysctl.advice.advise import advise
+from sysctl.evidence.price_seen import Latency
+from sysctl.evidence.results import PRICE
 from tests.unit.studies import MIB, Study, ratio
 from tests.unit.sweeps import GIB, PRICE_SEEN
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING

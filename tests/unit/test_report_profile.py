@@ -17,14 +17,14 @@ from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from contracts.stats import CallStats, ResourceUsage
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
+from profiler.bpf.session import ProfileSnapshot
 from profiler.recording.frame_tally import FrameTally
 from profiler.recording.recording import Profile
 from profiler.recording.timeframes import Frame, merge_snapshots
 from profiler.report.profile import frames_lines, print_profile, write_document
-from profiler.session import ProfileSnapshot
-from profiler.why.causes import WhyInputs
-from profiler.why.timeline import Sample, Timeline
-from sysctl.writeback import Thresholds
+from profiler.watch.causes import WhyInputs
+from profiler.watch.timeline import Sample, Timeline
+from sysctl.knobs.writeback import Thresholds
 from tests.unit.contract_strategies import contracts, stats_of
 
 SECOND_NS = 10**9

@@ -12,11 +12,11 @@ from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from contracts.stats import CallStats
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
-from profiler.measured_pull import Phase, PullMeasurement
+from profiler.bpf.session import ProfileSnapshot
+from profiler.pull.measured import Phase, PullMeasurement
 from profiler.pull.results import Failure, Progress, PullResult, RequestTimes, Verification
 from profiler.report.progress import _lines, shown_progress
 from profiler.report.pulls import print_pull, pull_document
-from profiler.session import ProfileSnapshot
 
 MIB = 2**20
 RULE = Rule("count", "/", (CallType.WRITE,), SizeRange(), Measurement.COUNT, 1)

@@ -11,9 +11,9 @@ from contracts.stats import CallStats
 from profiler.bpf.probes import scope
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
+from profiler.bpf.session import ProfileSnapshot
 from profiler.report.findings import _calls_line
 from profiler.report.snapshot import snapshot_lines
-from profiler.session import ProfileSnapshot
 
 NOTHING = ProfileSnapshot((), Losses(), 0, StallStats(), 10**9)
 

@@ -10,16 +10,16 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-import profiler.study
+import profiler.study.study
 from profiler.cli import sweep as sweep_command
-from profiler.measured_pull import Phase
+from profiler.pull.measured import Phase
 from profiler.pull.results import Progress
 from profiler.report.advice import print_advice
 from profiler.report.sweep_view import SweepView, _minutes, sweep_bar
-from sysctl.advise import advise
-from sysctl.results import CANDIDATE, PRICE, LeftOut, Results, Trial, by_reason
-from sysctl.setting import Setting
-from sysctl.sweep import Step
+from sysctl.advice.advise import advise
+from sysctl.evidence.results import CANDIDATE, PRICE, LeftOut, Results, Trial, by_reason
+from sysctl.knobs.setting import Setting
+from sysctl.sweep.steps import Step
 from tests.unit.sweeps import PRESENT, sweep
 
 SETTING = Setting((("vm.dirty_ratio", 40), ("vm.dirty_background_ratio", 5)), "noatime,nodiratime")
@@ -170,7 +170,7 @@ def test_only_a_changed_mount_is_shown(mount_options, is_shown):
 @pytest.mark.parametrize(("seconds", "is_told"), [(None, True), (5.0, False)])
 def test_writing_down_is_named_only_for_a_change(seconds, is_told, monkeypatch, tmp_path, capsys):
     results = sweep() if seconds is None else sweep(lambda setting, run: seconds)
-    monkeypatch.setattr(profiler.study, "run_study", lambda request, view: results)
+    monkeypatch.setattr(profiler.study.study, "run_study", lambda request, view: results)
     monkeypatch.setattr("profiler.requirements.require", lambda *needs: None)
     monkeypatch.setattr(sweep_command, "terminable", contextlib.nullcontext)
     parser = argparse.ArgumentParser()

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import RequirementError
+from contracts.shared.errors import RequirementError
 from profiler import requirements
 from profiler.bpf import probes
 from profiler.bpf.btf import parsed_btf
 from profiler.cli import commands, doctor
-from profiler.requirements import NEEDED_BY, Host, checks, remedies, require
+from profiler.requirements import Host, checks, remedies, require
 from tests.unit.btf_images import image_of
+
+NEEDS = {command.NAME: command.NEEDS for command in commands.ALL}
 
 NEEDED = tuple(path for probe in probes.ALL for path in probe.members.values())
 ROOT_STATUS = "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\nSeccomp:\t0\n"
@@ -129,7 +131,7 @@ def test_a_pid_namespace_of_its_own_is_told_to_all_that_follow_processes(host: H
     host_link(host, "/proc/self/ns/pid", "pid:[4026532001]")
     for command in ("profile", "pull", "sweep", "demo"):
         with pytest.raises(RequirementError, match="PID namespace of its own"):
-            require(*(name for name in NEEDED_BY[command] if name in ("root", "pids")), host=host)
+            require(*(name for name in NEEDS[command] if name in ("root", "pids")), host=host)
 
 
 def test_an_empty_btf_file_is_no_btf(host: Host) -> None:
@@ -146,7 +148,7 @@ def test_a_kernel_that_lacks_a_member_is_refused_by_the_member_and_the_oldest_ke
     finding = checks.btf(host)
     assert finding.problem == "this kernel has no request_queue.disk, which the probes read"
     assert "Linux 6.1" in finding.remedy
-    for command, needs in NEEDED_BY.items():
+    for command, needs in NEEDS.items():
         loads_probes = command in ("profile", "pull", "sweep", "demo")
         assert ("btf" in needs) == loads_probes
         if loads_probes:
@@ -253,8 +255,7 @@ def test_a_remedy_speaks_the_hosts_distribution(release: str, command: str, host
 
 def test_every_command_says_what_it_needs() -> None:
     known = {requirement.name for requirement in requirements.ALL}
-    assert {command.NAME for command in commands.ALL} == NEEDED_BY.keys()
-    assert {name for names in NEEDED_BY.values() for name in names} <= known
+    assert {name for names in NEEDS.values() for name in names} <= known
 
 
 class TestDoctor:
@@ -263,7 +264,7 @@ class TestDoctor:
         monkeypatch.setattr(requirements, "Host", lambda: host)
 
     def run(self, as_json: bool = False) -> int:
-        return doctor.run(argparse.Namespace(json=as_json))
+        return doctor.run(argparse.Namespace(json=as_json, commands=commands.ALL))
 
     def test_all_there(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run() == 0
@@ -310,6 +311,6 @@ class TestDoctor:
         missing = [item["name"] for item in report["requirements"] if not item["ok"]]
         assert missing == ["btf"]
         for command in report["commands"]:
-            needs_it = "btf" in NEEDED_BY[command["name"]]
+            needs_it = "btf" in NEEDS[command["name"]]
             assert command["ready"] is not needs_it
             assert command["missing"] == (["btf"] if needs_it else [])

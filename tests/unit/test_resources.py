@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from contracts.stats import ResourceUsage
-from profiler.recording.resources import (
+from profiler.watch.resources import (
     CpuTime,
     ProcessSample,
     ResourceSampler,

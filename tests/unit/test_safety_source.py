@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.source_rules import ROOT, findings, modules, programs, writing_opens
 
-#: What is started by a name, on the PATH that `contracts.environment.safe_path` leaves.
+#: What is started by a name, on the PATH that `contracts.shared.environment.safe_path` leaves.
 PROGRAMS = {
     *("mount", "umount", "losetup", "blkid", "mkfs.xfs", "mkfs.ext4"),
     *("systemd-run", "systemctl", "busctl", "udevadm", "sysctl"),

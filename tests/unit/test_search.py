@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from contracts.errors import RequirementError
-from sysctl.results import CANDIDATE, PRESENT, PRICE, Results, Trial
+from contracts.shared.errors import RequirementError
+from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, Results, Trial
+from sysctl.knobs.setting import Setting
 from sysctl.search import bayes, searched
 from sysctl.search.bayes import BayesSearch
 from sysctl.search.grid import build_grid
 from sysctl.search.random import drawn
 from sysctl.search.strategies import BAYES, EDGE, GRID, NAMES, RANDOM, make_strategy
-from sysctl.setting import Setting
 from tests.unit.studies import Study, observed
 from tests.unit.sweeps import GIB
 from tests.unit.sweeps import PRESENT as NOW

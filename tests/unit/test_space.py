@@ -6,21 +6,21 @@ import argparse
 
 import pytest
 
-from contracts.errors import UsageError
-from profiler import space as module
+from contracts.shared.errors import UsageError
 from profiler.cli import argument_types as types
-from profiler.space import FINE_VALUES, GRID_VALUES, Place, Space, make_search
-from sysctl.budget import Budget
-from sysctl.extras import MOUNT, Extra
+from profiler.study import space as module
+from profiler.study.space import FINE_VALUES, GRID_VALUES, Place, Space, make_search
+from sysctl.evidence.price import Limits
 from sysctl.host.devices import Disk
 from sysctl.host.host import Host
 from sysctl.host.mount_table import parse_mountinfo
 from sysctl.host.probe import DeviceVerdict, OptionVerdict
 from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError
-from sysctl.price import Limits
 from sysctl.search.edge import EdgeSearch, ladders_of
+from sysctl.search.extras import MOUNT, Extra
 from sysctl.search.grid import Grid
+from sysctl.sweep.budget import Budget
 from tests.unit.applied_hosts import FilesHost
 
 GIB = 2**30

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.bpf import starts
 from profiler.bpf.paths import Place, locate
 from profiler.bpf.starts import NAMES_MAX_BYTES, Way, splits, ways_of, ways_to, with_shorter

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import stdtrit
 from scipy.stats import binom, f_oneway, ttest_ind
 
-from sysctl.statistics import (
+from sysctl.evidence.statistics import (
     Noise,
     _order_statistics,
     confidence_of_each,
@@ -47,7 +47,7 @@ def test_a_bootstrap_of_the_median_is_never_wider_than_the_order_statistics(comp
 def test_an_interval_needs_neither_scipy_nor_numpy():
     code = """
 import sys
-from sysctl.statistics import paired_interval, pooled_noise, ratio_interval
+from sysctl.evidence.statistics import paired_interval, pooled_noise, ratio_interval
 for count in (3, 8):
     ratios = [0.5 + number / 100 for number in range(count)]
     ratio_interval(ratios)

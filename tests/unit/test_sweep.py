@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import UsageError, WritewiseError
-from sysctl import results as results_module
-from sysctl.advise import advise
-from sysctl.budget import MIN_TRIALS, Budget
-from sysctl.cases import Case
-from sysctl.differences import changed_options
-from sysctl.evidence import MAX_PAIRS, MIN_PAIRS, Verdict, compare, pairs_of
-from sysctl.extras import MOUNT, PAIRS, Extra
-from sysctl.judgement import judge
-from sysctl.price import Limits, limits_of
-from sysctl.protocol import ATTEMPTS
-from sysctl.results import CANDIDATE, PRESENT, PRICE, RECHECK, Results, load
+from contracts.shared.errors import UsageError, WritewiseError
+from sysctl.advice.advise import advise
+from sysctl.advice.cases import Case
+from sysctl.advice.judgement import judge
+from sysctl.evidence import results as results_module
+from sysctl.evidence.comparison import MAX_PAIRS, MIN_PAIRS, Verdict, compare, pairs_of
+from sysctl.evidence.differences import changed_options
+from sysctl.evidence.price import Limits, limits_of
+from sysctl.evidence.protocol import ATTEMPTS
+from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, RECHECK, Results, load
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.writeback import effective_thresholds
 from sysctl.search.edge import EdgeSearch, ladders_of
+from sysctl.search.extras import MOUNT, PAIRS, Extra
 from sysctl.search.strategies import EDGE, GRID
-from sysctl.setting import Setting
-from sysctl.sweep import SweepPlan, left_out, remaining, run_sweep
-from sysctl.writeback import effective_thresholds
+from sysctl.sweep.budget import MIN_TRIALS, Budget
+from sysctl.sweep.steps import SweepPlan, left_out, remaining, run_sweep
 from tests.unit import sweeps
 from tests.unit.sweeps import GIB, by_ratio, failing, sweep
 

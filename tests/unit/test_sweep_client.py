@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import UsageError
 from contracts.loading import load_contract
+from contracts.shared.errors import UsageError
 from profiler.cli.main import build_parser
 from profiler.cli.sweep import _request
-from profiler.study import StudyRequest
+from profiler.study.study import StudyRequest
 
 
 def request(tmp_path: Path, *words: str) -> StudyRequest:

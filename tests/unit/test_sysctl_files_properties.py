@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from contracts.text import is_unprintable
+from contracts.shared.text import is_unprintable
 from sysctl.apply.sysctl_files import DIRECTORIES, assignments, files_in_order, rivals
 from sysctl.host.system import System
 from sysctl.knobs.vm import KNOBS

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from profiler.recording.ticker import Beat, Ticker, start_deaf
+from profiler.watch.ticker import Beat, Ticker, start_deaf
 
 SECOND_NS = 10**9
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.errors import UsageError
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
+from contracts.shared.errors import UsageError
 from contracts.stats import CallStats, ResourceUsage
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
+from profiler.bpf.session import ProfileSnapshot
 from profiler.recording.timeframes import Frame, Timeframes, check_timeframe, merge_snapshots
-from profiler.session import ProfileSnapshot
 from tests.unit.contract_strategies import stats_of
 
 SECOND_NS = 10**9

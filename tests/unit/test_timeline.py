@@ -10,8 +10,8 @@ import pytest
 
 from profiler.bpf.probes.block import DeviceTotals
 from profiler.report.timeline import timeline_document
-from profiler.why.timeline import Timeline, TimelineRecorder, read_pressure
-from sysctl.writeback import PAGE_BYTES
+from profiler.watch.timeline import Timeline, TimelineRecorder, read_pressure
+from sysctl.knobs.writeback import PAGE_BYTES
 
 S = 10**9
 PRESSURE = (

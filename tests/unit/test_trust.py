@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from contracts import writing
-from contracts.errors import UsageError
-from contracts.files import FileKind
 from contracts.loading import LIBRARY, load_contract
-from contracts.trust import UntrustedError, trusted_owners, walk
+from contracts.shared import writing
+from contracts.shared.errors import UsageError
+from contracts.shared.files import FileKind
+from contracts.shared.trust import UntrustedError, trusted_owners, walk
 from profiler.cli.main import main
 from profiler.recording.append_only import open_to_append
 from profiler.report.destination import new_file
-from profiler.study import _resumed
-from sysctl.results import load
+from profiler.study.study import _resumed
+from sysctl.evidence.results import load
 from tests.unit.test_damaged_results import SHORTENED
 
 NOBODY = 65534

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.errors import UsageError
+from contracts.shared.errors import UsageError
 from profiler.pull.clients import catalogue
 from profiler.pull.clients.transfer_manager import TransferManagerClient
 from profiler.pull.errors import PullError

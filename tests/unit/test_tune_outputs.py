@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from contracts.errors import RequirementError, UsageError
+from contracts.shared.errors import RequirementError, UsageError
 from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings, parse_settings
 from profiler.report.tuning import conclusion, print_trial, print_tuning

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from contracts.errors import RequirementError, UsageError
+from contracts.shared.errors import RequirementError, UsageError
 from profiler.pull.settings import TransferSettings
 from profiler.tune import strategies
 from profiler.tune.budget import Budget

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts import units
+from contracts.shared import units
 from tests.unit.contract_strategies import FIGURES, LATENCIES_NS
 
 PARSERS = (

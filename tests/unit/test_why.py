@@ -12,14 +12,14 @@ from rich.console import Console
 
 from contracts.model import CallType, SizeRange, Slot
 from contracts.stats import CallStats
+from profiler.bpf.disks import BlockDevice
 from profiler.bpf.probes.block import DeviceStats, DeviceTotals, RequestStats
 from profiler.bpf.probes.waits import StallStats
 from profiler.report.why import Explanation, explain, print_why, why_document
-from profiler.why.block_devices import BlockDevice
-from profiler.why.causes import Cause, WhyInputs
-from profiler.why.timeline import Sample, Timeline
-from profiler.why.write_calls import WriteCalls, widest_writes
-from sysctl.writeback import Thresholds
+from profiler.watch.causes import Cause, WhyInputs
+from profiler.watch.timeline import Sample, Timeline
+from profiler.watch.write_calls import WriteCalls, widest_writes
+from sysctl.knobs.writeback import Thresholds
 
 S, MIB = 10**9, 2**20
 THRESHOLDS = Thresholds(500 * MIB, 1000 * MIB)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import InvalidFileError, UsageError
+from contracts.shared.errors import InvalidFileError, UsageError
 from profiler.workloads.catalogue import (
     Workload,
     find_workload,

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.errors import RequirementError
+from contracts.shared.errors import RequirementError
 from profiler.bpf import loader
 from profiler.bpf.probe import Probe
 

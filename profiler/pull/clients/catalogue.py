@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from importlib import metadata
 
-from contracts.errors import RequirementError, UsageError
-from contracts.installation import how_to_add, how_to_set_up
-from contracts.text import quoted, suggestion
+from contracts.shared.errors import RequirementError, UsageError
+from contracts.shared.installation import how_to_add, how_to_set_up
+from contracts.shared.text import quoted, suggestion
 from profiler.pull.clients.boto3_files import Boto3Client
 from profiler.pull.clients.crt import CrtClient
 from profiler.pull.clients.direct import DirectClient

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from select import POLLIN, poll
 from typing import IO
 
-from contracts.environment import for_programs, safe_path
-from contracts.text import printable
-from contracts.trust import UntrustedError, path_of, walk
-from profiler.processes import die_with_parent
+from contracts.shared.environment import for_programs, safe_path
+from contracts.shared.processes import die_with_parent
+from contracts.shared.text import printable
+from contracts.shared.trust import UntrustedError, path_of, walk
 from profiler.pull.access import S3Access
 from profiler.pull.clients.answers import head_object
 from profiler.pull.clients.interface import Answer, OnBytes, PrefixSource

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from profiler.lab import lab
+from sysctl.evidence.results import load
 from sysctl.host.sysctls import read_writeback
-from sysctl.results import load
 from tests.guests.inside.volumes import (
     MIB,
     NVME,

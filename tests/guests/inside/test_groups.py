@@ -34,7 +34,7 @@ from pathlib import Path
 from sysctl.host.memory_group import memory_group
 from sysctl.host.sysctls import dirtyable_bytes, read_writeback
 from sysctl.host.system import System
-from sysctl.writeback import group_available_bytes, group_thresholds
+from sysctl.knobs.writeback import group_available_bytes, group_thresholds
 Path("/proc/self/comm").write_text("writer")
 other = bytearray(100 << 20)  # memory that is no page of a file
 for at in range(0, len(other), 4096):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from profiler.lab import lab
+from sysctl.change.recommendation_file import parse_recommendation
+from sysctl.evidence.results import load
 from sysctl.host.devices import disk_of, kept_values
 from sysctl.host.mount_table import mount_at
-from sysctl.recommendation_file import parse_recommendation
 from sysctl.render import udev
-from sysctl.results import load
 from tests.guests.inside.volumes import (
     NVME,
     NVME_SERIAL,

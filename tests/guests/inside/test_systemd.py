@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from sysctl.evidence.results import load
 from sysctl.host.applied_host import REVERT_UNIT, AppliedHost
 from sysctl.host.host import STATE_DIRECTORY
 from sysctl.host.sysctls import read_writeback
-from sysctl.results import load
 from tests.guests.inside.volumes import TIMEOUT_S, recommended_sysctls, run
 from tests.root.labs import (
     SMALL,

@@ -1,0 +1,188 @@
+"""One pull, measured: the function that `pull`, `sweep` and the demo have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from profiler.bpf.session import ProfileSession, ProfileSnapshot
+from profiler.pull.destination import Destination
+from profiler.pull.durability import sync_file_system
+from profiler.pull.errors import explain_local
+from profiler.pull.results import Failure, Progress, PullResult, Verification
+from profiler.pull.source import Plan
+from profiler.pull.workers import WorkerPool
+from profiler.watch.causes import WhyInputs
+from profiler.watch.watch import Watch
+
+
+class Verify(enum.Enum):
+    """What of an object is compared with S3 after it has arrived.
+
+    FULL compares the checksum of what the device gives back, CHECKSUM that of what may still be
+    in the page cache.
+    """
+
+    FULL = "full"
+    CHECKSUM = "checksum"
+    SIZE = "size"
+
+
+class Phase(enum.Enum):
+    """What a measured pull is doing, for those who show it."""
+
+    PULL = "pulling"
+    SYNC = "waiting for the device"
+    VERIFY = "verifying"
+
+
+#: Gets the phase and how far it is; a sync has no measure of its own and comes once, with None.
+OnPhase = Callable[[Phase, "Progress | None"], None]
+
+
+@dataclass(frozen=True)
+class PullMeasurement:
+    """What one pull took and what was counted meanwhile.
+
+    `durable_seconds` is from the start of the pull until syncfs had returned, None when that was
+    not asked for. `snapshot` covers the pull alone (not sync nor verification), None without a
+    session; `why` is what an explanation of its writes takes, `writers_at_most` how many threads
+    could write at once, None when a program wrote.
+    """
+
+    result: PullResult
+    durable_seconds: float | None
+    verification: Verification
+    snapshot: ProfileSnapshot | None
+    worker_count: int
+    why: WhyInputs | None = None
+    writers_at_most: int | None = None
+
+    @property
+    def return_seconds(self) -> float:
+        """From the start of the pull until the last object had been fetched."""
+        return self.result.return_seconds
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """Objects that did not arrive, then those that did but are not what S3 has."""
+        return self.result.failures + self.verification.failures
+
+    @property
+    def stalled_share(self) -> float | None:
+        """The share of the writing threads' time (0 to 1) that they slept for dirty throttling.
+
+        None without a session, or when nothing was pulled.
+        """
+        return stalled_share(self.snapshot, self.result, self.worker_count, self.writers_at_most)
+
+    @property
+    def writing_threads(self) -> int | None:
+        """How many threads could write at a time, as far as they did; None without a session."""
+        if self.snapshot is None:
+            return None
+        return _writing_threads(
+            self.snapshot.writers, self.writers_at_most, self.worker_count, self.result.objects
+        )
+
+
+def stalled_share(
+    snapshot: ProfileSnapshot | None, result: PullResult, workers: int, writers_at_most: int | None
+) -> float | None:
+    """See `PullMeasurement.stalled_share`."""
+    if snapshot is None or not result.return_seconds:
+        return None
+    threads = _writing_threads(snapshot.writers, writers_at_most, workers, result.objects)
+    return snapshot.stall.total_ns / (result.return_seconds * 1e9 * threads)
+
+
+def _writing_threads(seen: int, at_most: int | None, workers: int, objects: int) -> int:
+    """How many threads could write at a time, where `seen` did in all.
+
+    Each of the `workers` has one at least, also where none of its writes is of a rule. Threads that
+    came one after the other count as one: `at_most` so many write at once, None for a program,
+    which one worker alone runs. One at a time writes into a file: no more than `objects` do.
+    """
+    at_once = max(1, seen) if at_most is None else max(workers, min(seen, at_most))
+    return max(1, min(at_once, objects))
+
+
+def measure_pull(
+    pool: WorkerPool,
+    plan: Plan,
+    destination: Destination,
+    session: ProfileSession | None,
+    *,
+    durable: bool = True,
+    keep: bool = True,
+    verify: Verify = Verify.CHECKSUM,
+    on_phase: OnPhase | None = None,
+    stop_after_s: float | None = None,
+    meanwhile: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> PullMeasurement:
+    """Pull `plan` to `destination`, wait for the device if `durable`, verify, publish if `keep`.
+
+    `session` is entered already and counts the pool's workers from here on; one session and one
+    pool serve any number of pulls. Without `keep` the files are deleted at the end, which also
+    discards what of them is still dirty. `meanwhile` is entered from before the pull until all that
+    was asked for is durable. Raises PullError (also when the pull ends early and what
+    has arrived is not kept), PullStoppedError when the pull takes longer than `stop_after_s`;
+    nothing unpublished is left behind.
+    """
+    show = on_phase or _show_nothing
+    with destination.stage(plan) as staging:
+        pool.start()
+        with meanwhile():
+            with _watched(session, pool) as watch:
+                result = pool.run(staging, lambda done: show(Phase.PULL, done), stop_after_s)
+                snapshot = session.snapshot() if session is not None else None
+            if result.ended_by is not None and not keep:
+                raise result.ended_by.as_error()
+            why = watch.inputs(snapshot) if watch and snapshot else None
+            worker_count, writers_at_most = len(pool.pids), pool.writers_at_most
+            durable_seconds = None
+            if durable:
+                show(Phase.SYNC, None)
+                _sync(staging.root_fd)
+                durable_seconds = (time.monotonic_ns() - result.started_monotonic_ns) / 1e9
+        verification = pool.verify(
+            staging,
+            result,
+            with_checksum=verify is not Verify.SIZE,
+            from_device=verify is Verify.FULL,
+            publish=keep,
+            on_progress=lambda progress: show(Phase.VERIFY, progress),
+        )
+        if durable and keep:
+            _sync(staging.root_fd)  # the renames: not timed, a few blocks of the journal
+    return PullMeasurement(
+        result, durable_seconds, verification, snapshot, worker_count, why, writers_at_most
+    )
+
+
+@contextlib.contextmanager
+def _watched(session: ProfileSession | None, pool: WorkerPool) -> Iterator[Watch | None]:
+    """Count the pool's calls from here on, and watch the host meanwhile."""
+    if session is None:
+        yield None
+        return
+    for pid in pool.pids:
+        session.track(pid)
+    with Watch(session) as watch:
+        session.reset()
+        yield watch
+
+
+def _sync(descriptor: int) -> None:
+    try:
+        sync_file_system(descriptor)
+    except OSError as error:
+        raise explain_local(error, "the destination could not be synced") from error
+
+
+def _show_nothing(phase: Phase, progress: Progress | None) -> None:
+    pass

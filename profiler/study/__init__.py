@@ -1,0 +1,1 @@
+"""A sweep on this host from end to end: what is tried, and one trial."""

@@ -1,0 +1,316 @@
+"""The bench of a sweep: a setting put in force on the host, and a pull measured under it.
+
+The order of a trial, and when it counts, is told in `sysctl/evidence/protocol.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contracts.document import findings_document
+from contracts.evaluate import evaluate
+from contracts.model import Contract
+from profiler.bpf.disks import bottom_devices, devices_of
+from profiler.bpf.probes.dirty_limit import DirtyLimitReader
+from profiler.bpf.session import ProfileSession
+from profiler.pull.destination import Destination
+from profiler.pull.errors import PullError, PullStoppedError
+from profiler.pull.measured import OnPhase, PullMeasurement, Verify, measure_pull
+from profiler.pull.source import Plan
+from profiler.pull.workers import WorkerPool
+from profiler.study.hypervisor import Hypervisor
+from profiler.study.in_force import InForce, read_in_force
+from profiler.study.settle import settle_dirty_limit
+from profiler.watch.causes import WhyInputs, split
+from profiler.watch.timeline import Timeline
+from sysctl.evidence.protocol import MAX_MEMORY_CHANGE
+from sysctl.evidence.results import Observation, TracePoint
+from sysctl.host.devices import Disk
+from sysctl.host.host import Host
+from sysctl.host.mount_table import mount_at, mount_of
+from sysctl.host.mounts import words_of
+from sysctl.host.sysctls import (
+    dirtyable_bytes,
+    read_dirtied_bytes,
+    read_thresholds,
+)
+from sysctl.host.system import HostError
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.writeback import PAGE_BYTES
+from sysctl.sweep.steps import StoppedEarly
+
+if TYPE_CHECKING:
+    from profiler.price.observing import PriceObserver
+
+#: Points of a pull's course that are kept.
+TRACE_POINTS = 250
+
+
+@dataclass
+class PullBench:
+    """Implements `sysctl.sweep.steps.Bench` by real pulls. `say` tells what a trial is doing.
+
+    `deleting` is entered while a trial's files are deleted (`profiler/lab/lab.py`, uncapped).
+    `cap_problem` returns why the volume is not capped as it was meant to be, else None.
+    `disk` holds the destination; None where it is not on one disk, whose knobs could be set.
+    The first pull that waits for the device is read back whole; after that sizes are checked, as
+    reading all of it takes as long as a pull. `fresh_pool` makes each trial's workers where the
+    pull's own settings are varied; else `pool` serves all of them.
+    """
+
+    host: Host
+    pool: WorkerPool
+    plan: Plan
+    destination: Path
+    mount_target: str
+    contract: Contract
+    session: ProfileSession
+    limits: DirtyLimitReader
+    say: Callable[[str], None]
+    on_phase: OnPhase
+    deleting: Callable[[], AbstractContextManager[None]] = nullcontext
+    cap_problem: Callable[[], str | None] = lambda: None
+    disk: Disk | None = None
+    fresh_pool: Callable[[Setting], WorkerPool] | None = None
+    _is_verified: bool = field(default=False, init=False)
+    _at_start: InForce = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Remember how the host is before the first trial."""
+        self._at_start = read_in_force(self.host.system, self.mount_target, self.disk)
+
+    def apply(self, setting: Setting) -> None:
+        """See `Bench`."""
+        if setting.mount_options is None:
+            self.host.restore_mount_options(self.mount_target)
+        else:
+            self.host.set_mount_options(self.mount_target, words_of(setting.mount_options))
+        self.host.replace_writeback(setting.values)
+        if self.disk is not None:
+            self.host.set_device(self.disk, dict(setting.device))
+        elif setting.device:
+            raise HostError(f"{self.destination} is not on one disk whose knobs can be set")
+        self._check_the_rest(setting)
+        if self.fresh_pool is not None:
+            self.pool = self.fresh_pool(setting)
+
+    def _check_the_rest(self, setting: Setting) -> None:
+        """Raise HostError where what the setting leaves alone is not as when the sweep began."""
+        now = read_in_force(self.host.system, self.mount_target, self.disk)
+        begun = replace(
+            self._at_start,
+            sysctls=now.sysctls,  # read back already
+            mount=self._at_start.mount if setting.mount_options is None else now.mount,
+            knobs=now.knobs if setting.device else self._at_start.knobs,
+        )
+        changed = begun.changes(now)
+        if changed:
+            raise HostError(
+                f"another program changed {', '.join(changed)} since the sweep began",
+                "put it back, or sweep again with the host as it is now",
+            )
+
+    def measure(
+        self, *, durable: bool, stop_after_s: float | None = None, observe_price: bool = False
+    ) -> Observation:
+        """See `Bench`. A pull whose price is observed waits for the device, too."""
+        with ExitStack() as stack:
+            stack.enter_context(self.host.temporary())
+            token = secrets.token_hex(6)
+            folder = self.host.make_trial_directory(self.destination, token)
+            observer = stack.enter_context(self._observer(folder)) if observe_price else None
+            self.say("settling")
+            os.sync()  # of the whole host: what others left dirty counts against the same limits
+            self.host.drop_clean_caches()
+            in_force = stack.enter_context(self.unchanged())
+            settled = settle_dirty_limit(self.host, self.limits, in_force.sysctls)
+            thresholds = read_thresholds(self.host.system)
+            dirtyable = dirtyable_bytes(self.host.system)
+            dirtied_before = read_dirtied_bytes(self.host.system)
+            hypervisor = Hypervisor(self.host.system)
+            _require_cap(self.cap_problem())
+            self.say("pulling")
+            measured = self._pull(folder, durable, stop_after_s, observer)
+            dirtied = read_dirtied_bytes(self.host.system) - dirtied_before
+            stolen_share, ballooned_bytes = hypervisor.since()
+        why = measured.why
+        check_memory(why.timeline if why else None)
+        known_bytes = whole_pages_bytes(self.plan) + (observer.dirtied_bytes if observer else 0)
+        return Observation(
+            return_s=measured.return_seconds,
+            durable_s=measured.durable_seconds,
+            stall_share=measured.stalled_share or 0.0,
+            peak_dirty_bytes=why.timeline.peak_added_bytes if why and why.timeline else 0,
+            thresholds=thresholds,
+            limit_bytes=settled.limit_bytes,
+            bytes=measured.result.bytes,
+            objects=measured.result.objects,
+            writers=measured.writing_threads or 0,
+            dirtyable_bytes=dirtyable,
+            others_dirtied_bytes=max(0, dirtied - known_bytes),
+            device_read_bytes=self._read_bytes(why),
+            stolen_share=stolen_share,
+            ballooned_bytes=ballooned_bytes,
+            **_of_writes(why),
+            trace=trace_of(why.timeline if why else None, self._disk_names()),
+            findings=self._findings(measured),
+            price=observer.seen if observer else None,
+        )
+
+    def _observer(self, folder: Path) -> PriceObserver:
+        from profiler.price.observing import PriceObserver  # for few trials alone
+
+        mount = mount_of(self.host.system.mounts(), str(self.destination))
+        return PriceObserver(self.host.system, mount, folder)
+
+    def require_destination(self) -> None:
+        """See `Bench`: told by making a folder there, as a trial does."""
+        hint = "mend it (`dmesg` may tell), then go on with `sweep --resume`"
+        if mount_at(self.host.system.mounts(), self.mount_target) is None:
+            raise HostError(f"the volume of {self.mount_target} is not mounted any more", hint)
+        try:
+            with self.host.temporary():
+                self.host.make_trial_directory(self.destination, secrets.token_hex(6))
+        except HostError as error:
+            raise HostError(f"{self.destination} takes no files: {error.message}", hint) from None
+
+    def _pull(
+        self,
+        folder: Path,
+        durable: bool,
+        stop_after_s: float | None,
+        observer: PriceObserver | None,
+    ) -> PullMeasurement:
+        durable = durable or observer is not None
+        lost: str | None = None
+
+        @contextmanager
+        def deleting() -> Iterator[None]:
+            nonlocal lost
+            lost = self.cap_problem()
+            with nullcontext() if lost else self.deleting():
+                yield
+
+        try:
+            measured = measure_pull(
+                self.pool,
+                self.plan,
+                Destination(folder, deleting),
+                self.session,
+                durable=durable,
+                keep=False,
+                verify=Verify.CHECKSUM if durable and not self._is_verified else Verify.SIZE,
+                on_phase=self.on_phase,
+                stop_after_s=stop_after_s,
+                meanwhile=observer.meanwhile if observer else nullcontext,
+            )
+        except PullStoppedError as stopped:
+            raise StoppedEarly from stopped
+        finally:
+            _require_cap(lost)
+        self._is_verified |= durable and not measured.failures
+        if measured.failures:
+            first = measured.failures[0]
+            raise PullError(
+                f"{len(measured.failures)} of {len(self.plan.objects)} objects failed, "
+                f"the first is {first.key}: {first.reason}"
+            )
+        return measured
+
+    @contextmanager
+    def unchanged(self) -> Iterator[InForce]:
+        """What is in force now. Raises HostError at the end of the block where it is not then."""
+        before = read_in_force(self.host.system, self.mount_target, self.disk)
+        yield before
+        after = read_in_force(self.host.system, self.mount_target, self.disk)
+        changed = before.changes(after)
+        if changed:
+            raise HostError(f"another program changed {', '.join(changed)} during the trial")
+
+    def _read_bytes(self, why: WhyInputs | None) -> int | None:
+        """What was read from the destination's disks meanwhile; None where it has none."""
+        names = self._disk_names()
+        found = [stats for device, stats in why.devices if device.name in names] if why else []
+        return sum(stats.reads.bytes for stats in found) if found else None
+
+    def _disk_names(self) -> set[str]:
+        """The disks that get the destination's requests: of a logical volume all that it is on."""
+        return {device.name for device in bottom_devices(devices_of((str(self.destination),)))}
+
+    def _findings(self, measured: PullMeasurement) -> tuple[dict[str, object], ...]:
+        if measured.snapshot is None:
+            return ()
+        return tuple(findings_document(evaluate(self.contract, measured.snapshot.stats)))
+
+
+def trace_of(timeline: Timeline | None, names: set[str]) -> tuple[TracePoint, ...]:
+    """A pull's course, thinned out, with what all disks of these names wrote; empty without any.
+
+    A mirror writes everything twice.
+    """
+    at = [i for i, name in enumerate(timeline.devices) if name in names] if timeline else []
+    if timeline is None or not at:
+        return ()
+    first = sum(timeline.first.devices[i].written_bytes for i in at)
+    step = -(-len(timeline.samples) // TRACE_POINTS)
+    return tuple(
+        TracePoint(
+            sample.time_ns / 1e9,
+            sample.held_bytes,
+            sum(sample.devices[i].written_bytes for i in at) - first,
+        )
+        for sample in timeline.samples[::step]
+    )
+
+
+def _require_cap(problem: str | None) -> None:
+    if problem:
+        raise HostError(problem, "take the lab down and up again")
+
+
+def whole_pages_bytes(plan: Plan) -> int:
+    """What a pull of the plan dirties itself: of each object whole pages, however small it is."""
+    return sum(-(-remote.size_bytes // PAGE_BYTES) * PAGE_BYTES for remote in plan.objects)
+
+
+def check_memory(timeline: Timeline | None) -> None:
+    """Raise HostError where memory was another one during most of the pull than as it began.
+
+    Told by the kernel's dirty threshold, which follows memory where it is a ratio. A pull moves it
+    for moments itself, so the median of its samples counts.
+    """
+    if timeline is None:
+        return
+    begun = timeline.first.thresholds.dirty_bytes
+    usual = statistics.median(sample.thresholds.dirty_bytes for sample in timeline.samples)
+    if abs(usual - begun) > MAX_MEMORY_CHANGE * begun:
+        raise HostError(
+            f"the memory that may be dirty moved by {usual / begun - 1:+.0%} during the pull"
+        )
+
+
+def _of_writes(why: WhyInputs | None) -> dict[str, Any]:
+    """Percentiles and causes of the contract's writes, as `Observation` has them."""
+    if why is None:
+        return {}
+    return {
+        "write_p50_ns": why.calls.percentile_ns(50),
+        "write_p99_ns": why.calls.percentile_ns(99),
+        "split_s": {part.cause.value: part.time_ns / 1e9 for part in split(why.calls)},
+    }
+
+
+class Instruments(ExitStack):
+    """Probes for many trials, attached once: a contract's session and the dirty limit's reader."""
+
+    def attach(self, contract: Contract) -> tuple[ProfileSession, DirtyLimitReader]:
+        """Attach both; they are detached when the context ends."""
+        session = self.enter_context(ProfileSession(contract))
+        return session, self.enter_context(DirtyLimitReader())

@@ -1,0 +1,42 @@
+"""What the hypervisor took from this host in some time: CPU time, and memory by its balloon.
+
+Steal time is the eighth field of the `cpu` line of /proc/stat (proc_stat(5)). The counters
+`balloon_inflate` and `balloon_deflate` of /proc/vmstat are pages; hosts without a balloon may lack
+them (mm/vmstat.c, as of Linux 6.18).
+"""
+
+from __future__ import annotations
+
+from sysctl.host.sysctls import read_vmstat
+from sysctl.host.system import System
+from sysctl.knobs.writeback import PAGE_BYTES
+
+_STEAL_FIELD = 7
+#: user to steal; guest time is part of user time.
+_FIELDS = 8
+_BALLOON = ("balloon_inflate", "balloon_deflate")
+
+
+class Hypervisor:
+    """Counters from the moment it is made."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._ticks, self._pages = self._read_ticks(), self._read_pages()
+
+    def since(self) -> tuple[float, int]:
+        """Return the stolen part of the CPUs' time, and the bytes that the balloon moved."""
+        before, now = self._ticks, self._read_ticks()
+        passed = sum(now) - sum(before)
+        stolen = now[_STEAL_FIELD] - before[_STEAL_FIELD]
+        share = max(0.0, stolen / passed) if passed > 0 else 0.0
+        return share, max(0, self._read_pages() - self._pages) * PAGE_BYTES
+
+    def _read_ticks(self) -> list[int]:
+        line = self._system.read("/proc/stat").partition("\n")[0]
+        ticks = [int(word) for word in line.split()[1 : 1 + _FIELDS]]
+        return ticks + [0] * (_FIELDS - len(ticks))
+
+    def _read_pages(self) -> int:
+        vmstat = read_vmstat(self._system)
+        return sum(int(vmstat.get(name, 0)) for name in _BALLOON)

@@ -1,0 +1,177 @@
+"""The change that an advice recommends, as data: text of others in it is bounded and printable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from contracts.shared.text import printable
+from sysctl.advice.advise import Recommendation
+from sysctl.advice.explain import LEAVE_OUT, MOUNT_OPTIONS, SET
+from sysctl.advice.group_advice import bytes_starve
+from sysctl.change.forms import BYTES, RATIO
+from sysctl.change.recommendation import (
+    MAX_SENTENCE,
+    DiskAdvice,
+    Evidence,
+    FstabLine,
+    KnobAdvice,
+    Measured,
+    MountAdvice,
+    OtherForm,
+    RecommendedChange,
+    SysctlAdvice,
+)
+from sysctl.change.recommendation_file import is_believed
+from sysctl.evidence.comparison import Side, dirtyable_bytes_of
+from sysctl.evidence.differences import changed_transfer
+from sysctl.knobs.mount import split_options
+from sysctl.knobs.vm import BY_NAME, THRESHOLDS
+
+
+def change_of(recommendation: Recommendation) -> RecommendedChange | None:
+    """The change that `advise` recommends, None where it recommends none."""
+    best = recommendation.best
+    if best is None:
+        return None
+    before = recommendation.present.setting.values
+    sysctls = tuple(
+        SysctlAdvice(r.name, int(r.value), before.get(r.name, 0), _sentence(r.why))
+        for r in recommendation.reasons
+        if r.name in BY_NAME and r.action != LEAVE_OUT
+    )
+    change = RecommendedChange(
+        sysctls=sysctls,
+        evidence=_evidence(recommendation, best),
+        originals=before,
+        mount=_mount(recommendation, best),
+        disk=_disk(recommendation, best),
+        other_form=_other_form(recommendation),
+        transfer=_transfer(recommendation, best),
+    )
+    starved = bytes_starve(change.sysctl_values, recommendation.results)
+    return _in_ratios(change, starved) if starved else change
+
+
+def _in_ratios(change: RecommendedChange, starved: str) -> RecommendedChange:
+    """Bytes that starve groups of the host go to the second file, the ratios into the first.
+
+    Where no whole percentages come to the same, the bytes stay, and each says what it does.
+    """
+    measured = {advice.name: advice for advice in change.sysctls}
+    form = change.other_form
+    if form is None or form.kind != RATIO:
+        told = (replace(a, reason=_sentence(f"{a.reason}. {starved}")) for a in change.sysctls)
+        return replace(change, sysctls=tuple(told))
+    ratios = []
+    for name, value in form.values.items():
+        advice = measured.get(name) or measured.get(str(BY_NAME[name].counterpart))
+        why = f"{advice.reason if advice else form.note}. As a ratio: {starved}"
+        present = change.originals.get(name, 0)
+        ratios.append(SysctlAdvice(name, value, present, _sentence(why)))
+    others = [advice for advice in change.sysctls if advice.name not in THRESHOLDS]
+    values = {n: v for n, v in change.sysctl_values.items() if n in THRESHOLDS}
+    in_bytes = OtherForm(BYTES, values, _sentence(f"WARNING: measured in this form, but {starved}"))
+    return replace(change, sysctls=(*ratios, *others), other_form=in_bytes)
+
+
+def _sentence(text: object) -> str:
+    """Text of others, safe to print and bounded."""
+    return printable(str(text))[:MAX_SENTENCE]
+
+
+def _mount(recommendation: Recommendation, best: Side) -> MountAdvice | None:
+    whys = [r.why for r in recommendation.reasons if r.name == MOUNT_OPTIONS and r.action == SET]
+    if not whys or best.setting.mount_options is None:
+        return None
+    context = recommendation.results.context
+    return MountAdvice(
+        target=str(context.get("mount_target", "")),
+        device=str(context.get("device", "")),
+        fstype=context["fstype"],
+        value=split_options(best.setting.mount_options),
+        present=tuple(context["mount_words"]),
+        policy=tuple(context["mount_policy"]),
+        reason=_sentence("; ".join(whys)),
+        fstab=_fstab_line(context.get("fstab")),
+    )
+
+
+def _fstab_line(found: Mapping[str, Any] | None) -> FstabLine | None:
+    """The line that the sweep found; None for one with words that no snippet may carry on."""
+    if not found:
+        return None
+    line = FstabLine(**{**found, "options": tuple(found["options"])})
+    return line if is_believed(line) else None
+
+
+def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:
+    context = recommendation.results.context
+    whys = {r.name: r for r in recommendation.reasons if r.action == SET}
+    if not best.setting.device:
+        return None
+    knobs = tuple(
+        KnobAdvice(name, value, _sentence(whys[name].before), _sentence(whys[name].why))
+        for name, value in best.setting.device
+        if name in whys  # one that was so already has none
+    )
+    found = context.get("disk")
+    identity = found if isinstance(found, dict) else {}
+    return DiskAdvice(
+        str(context.get("mount_target", "")),
+        str(context.get("device", "")),
+        knobs,
+        **{key: _sentence(identity.get(key) or "") for key in ("name", "serial", "wwid")},
+    )
+
+
+def _transfer(recommendation: Recommendation, best: Side) -> dict[str, int]:
+    """All settings of the pull where one of them changes; those not varied as they were."""
+    results = recommendation.results
+    if not changed_transfer(results, best.setting):
+        return {}
+    used = results.context.get("transfer_settings")
+    return {**(used if isinstance(used, dict) else {}), **dict(best.setting.transfer)}
+
+
+def _other_form(recommendation: Recommendation) -> OtherForm | None:
+    for form in recommendation.forms or ():
+        if not form.is_measured and form.values:
+            return OtherForm(form.kind, dict(form.values), _sentence(form.note))
+    return None
+
+
+def _evidence(recommendation: Recommendation, best: Side) -> Evidence:
+    context, seen = recommendation.results.context, best.observation
+    interval, price = recommendation.interval, recommendation.price
+    if interval is None or price is None:
+        raise AssertionError("a change that is recommended has an interval and a price")
+    told = {
+        name: _sentence(context.get(key) or "")
+        for name, key in {"measured_at": "started_at", "version": "version"}.items()
+    }
+    names = ("host", "instance", "kernel", "source", "destination", "fstype", "client")
+    return Evidence(
+        verdict=_sentence(recommendation.verdict),
+        ratio=interval.estimate,
+        ratio_low=interval.low,
+        ratio_high=interval.high if math.isfinite(interval.high) else None,
+        pairs=interval.count,
+        dirtyable_bytes=dirtyable_bytes_of(recommendation.results),
+        memory_bytes=context.get("memory_bytes", 0),
+        available_bytes=context["available_bytes"],
+        objects=seen.objects,
+        bytes=seen.bytes,
+        at_risk_bytes=price.at_risk_bytes,
+        ceiling_bytes=price.ceiling_bytes,
+        present=_measured(recommendation.present),
+        recommended=_measured(best),
+        **told,
+        **{name: _sentence(context.get(name) or "") for name in names},
+    )
+
+
+def _measured(side: Side) -> Measured:
+    return Measured(side.return_s.median, side.return_s.count, side.durable_s)

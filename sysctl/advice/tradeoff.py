@@ -1,0 +1,159 @@
+"""What return time costs in bytes at risk: every setting of a sweep, and some that are well known.
+
+A setting that was not measured is predicted (`sysctl.evidence.prediction`), and said to be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from contracts.shared.errors import UsageError
+from sysctl.evidence.comparison import Side
+from sysctl.evidence.differences import changed_beside_thresholds
+from sysctl.evidence.price import price_of
+from sysctl.evidence.results import PRICE, RECHECK, Results
+from sysctl.evidence.statistics import Repeats, summarize
+from sysctl.knobs.setting import Setting, replace_values
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+
+PRESENT_NAME = "present"
+DEFAULT_NAME = "kernel default"
+CASE_STUDY_NAME = "case study 30/20"
+RECOMMENDED_NAME = "recommended"
+_DIRTY, _BACKGROUND = DIRTY_PAIR[0], BACKGROUND_PAIR[0]
+#: Settings that people ask about, by name.
+WELL_KNOWN: Mapping[str, Mapping[str, int]] = {
+    DEFAULT_NAME: {name: BY_NAME[name].kernel_default for name in (_DIRTY, _BACKGROUND)},
+    CASE_STUDY_NAME: {_DIRTY: 30, _BACKGROUND: 20},
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A setting's time to return (s), the bytes at risk and the time to durable (s, or None).
+
+    `names` are what it is known by, none for an ordinary candidate. `runs` is how many valid
+    trials the time is the median of, 0 where it is predicted: of the present and the recommended
+    settings those of the comparison, of others measured again those of the recheck alone. `note` is
+    what a prediction says of itself.
+    """
+
+    setting: Setting
+    names: tuple[str, ...]
+    return_s: float
+    at_risk_bytes: int
+    durable_s: float | None
+    runs: int
+    note: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a pull ran under it."""
+        return self.runs > 0
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """The points from the fewest bytes at risk on; `missing` says what could not be predicted."""
+
+    points: tuple[Point, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def telling(self) -> tuple[Point, ...]:
+        """Those with a name, and those that no other beats in both time and bytes at risk."""
+        front = self._front()
+        return tuple(p for p in self.points if p.names or (p.at_risk_bytes, p.return_s) in front)
+
+    def _front(self) -> set[tuple[int, float]]:
+        """Bytes at risk and times of which none is beaten: each faster than all that risk less."""
+        front: set[tuple[int, float]] = set()
+        fastest_s = math.inf
+        for at_risk_bytes, return_s in sorted((p.at_risk_bytes, p.return_s) for p in self.points):
+            if return_s < fastest_s:
+                front.add((at_risk_bytes, return_s))
+                fastest_s = return_s
+        return front
+
+
+def trade_off(results: Results, present: Side, best: Side | None = None) -> TradeOff:
+    """Every measured setting, and the well-known ones measured or predicted.
+
+    `present` and `best` (the recommended one) are the sides of the comparison: their times here are
+    those that it shows.
+    """
+    settings = dict.fromkeys(trial.setting for trial in results.timed if trial.valid)
+    points = [_measured(results, setting, present, best) for setting in settings]
+    known = {name for point in points for name in point.names}
+    absent = {name: values for name, values in WELL_KNOWN.items() if name not in known}
+    predicted, missing = _predict(results, present.setting, absent)
+    ordered = sorted([*points, *predicted], key=lambda p: (p.at_risk_bytes, p.return_s))
+    return TradeOff(tuple(ordered), missing)
+
+
+def _measured(results: Results, setting: Setting, present: Side, best: Side | None) -> Point:
+    sides = (side for side in (present, best) if side and side.setting == setting)
+    side = next(sides, None)
+    times = side.return_s if side else _times_of(results, setting)
+    price = price_of(results, setting)
+    names = {
+        PRESENT_NAME: setting == present.setting,
+        RECOMMENDED_NAME: best is not None and setting == best.setting,
+        **_well_known(results, setting, present.setting),
+    }
+    return Point(
+        setting=setting,
+        names=tuple(name for name, is_it in names.items() if is_it),
+        return_s=times.median,
+        at_risk_bytes=price.at_risk_bytes,
+        durable_s=price.durable_s,
+        runs=times.count,
+    )
+
+
+def _times_of(results: Results, setting: Setting) -> Repeats:
+    """The times to return of a setting's valid runs: of its recheck, if there was one."""
+    trials = [trial for trial in results.of_setting(setting) if trial.role != PRICE]
+    rechecks = [trial.valid for trial in trials if trial.valid and trial.role == RECHECK]
+    seen = rechecks or [trial.valid for trial in trials if trial.valid]
+    return summarize([each.return_s for each in seen])
+
+
+def _well_known(results: Results, setting: Setting, present: Setting) -> dict[str, bool]:
+    """Which of the well-known settings it is: of their thresholds, and the rest as at present."""
+    if changed_beside_thresholds(results, setting):
+        return {}
+    own = replace_values(present.values, setting.values)
+    return {
+        name: replace_values(present.values, values) == own for name, values in WELL_KNOWN.items()
+    }
+
+
+def _predict(
+    results: Results, present: Setting, wanted: Mapping[str, Mapping[str, int]]
+) -> tuple[Sequence[Point], tuple[str, ...]]:
+    if not wanted:
+        return [], ()
+    from sysctl.evidence.prediction import fit
+
+    try:
+        model = fit(results)
+    except UsageError as error:
+        return [], tuple(f"{name}: neither measured nor predicted, {error}" for name in wanted)
+    points = []
+    for name, values in wanted.items():
+        told = model.predict(replace_values(present.values, values))
+        points.append(
+            Point(
+                setting=Setting(tuple(values.items())),
+                names=(name,),
+                return_s=told.return_s,
+                at_risk_bytes=int(told.peak_dirty_bytes),
+                durable_s=told.durable_s,
+                runs=0,
+                note=told.extrapolates,
+            )
+        )
+    return points, ()

@@ -1,0 +1,1 @@
+"""A recommended change as data: made by advice, rendered and applied."""

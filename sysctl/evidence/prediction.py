@@ -1,0 +1,294 @@
+"""What a pull would take under settings, with memory or of a size that were not measured.
+
+One line of arithmetic. A pull of N bytes comes at the source's rate S. The device writes at its
+rate W, from the moment at which the background threshold B is dirty. While writers are throttled,
+dirty bytes settle at a plateau P, so the rest of the pull comes at the device's rate:
+
+    time to return = max(N / S, B / S + (N - P) / W)
+
+P is the kernel's set point, half way from `dirty_freerun_ceiling()` to the limit
+(`wb_position_ratio()` in mm/page-writeback.c, as of Linux 6.18). `docs/prediction.md` has the
+measured errors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from contracts.shared.errors import UsageError
+from contracts.shared.units import format_rate, format_size
+from sysctl.evidence.comparison import NEGLIGIBLE_SHARE
+from sysctl.evidence.results import PRESENT, PRICE, Observation, Results, TracePoint
+from sysctl.knobs.setting import Setting, replace_values
+from sysctl.knobs.vm import BY_NAME, DIRTY_PAIR
+from sysctl.knobs.writeback import Thresholds, effective_thresholds, flush_age_s
+
+#: A pull returns in time if it takes at most this share longer than without any wait.
+IN_TIME = 0.02
+#: Memory or a burst that differs from the measured one by more than this factor is extrapolated.
+FAR = 2.0
+#: The source's rate is the slope of a course with at least so many points over so many seconds:
+#: points are 0.05 s apart or more, and data comes in bursts of up to that length.
+_FEWEST_POINTS, _SHORTEST_S = 3, 0.1
+#: Until this part of the burst has arrived, connections are only starting; at most this part of
+#: what arrived before writers could be made to wait.
+_START_PART, _FREE_START_PART = 0.02, 0.10
+#: Rates of sources and devices that exist; any other is a sign of a damaged file.
+_SLOWEST_BYTES_PER_S, _FASTEST_BYTES_PER_S = 1e3, 1e12
+_HINT = "run the sweep again, or go on with --resume"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a pull would take. Times in s; `peak_dirty_bytes` are dirty or under write-back.
+
+    `extrapolates` says in words why this is less certain than the measured errors; else empty.
+    """
+
+    return_s: float
+    durable_s: float
+    peak_dirty_bytes: int
+    extrapolates: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """A pull of `burst_bytes` with `dirtyable_bytes` of memory, as the runs of a sweep showed it.
+
+    `source_bytes_per_s` is its rate while no writer is made to wait, `device_bytes_per_s` the rate
+    of the device. `seen_bytes` is how much was held at most without waits. `present` are the
+    sysctls in force, which a setting leaves as they are.
+    """
+
+    present: Mapping[str, int]
+    burst_bytes: int
+    dirtyable_bytes: int
+    source_bytes_per_s: float
+    device_bytes_per_s: float
+    seen_bytes: int
+
+    def predict(
+        self,
+        values: Mapping[str, int],
+        *,
+        burst_bytes: int | None = None,
+        dirtyable_bytes: int | None = None,
+    ) -> Prediction:
+        """Return what the pull would take under sysctl `values`, or with that size or memory."""
+        size = self.burst_bytes if burst_bytes is None else burst_bytes
+        memory = self.dirtyable_bytes if dirtyable_bytes is None else dirtyable_bytes
+        complete = replace_values(self.present, values)
+        asked = effective_thresholds(complete, memory)
+        # No more can be dirty than there is memory, whatever a threshold in bytes says.
+        at = Thresholds(min(asked.background_bytes, memory), min(asked.dirty_bytes, memory))
+        source, device = self.source_bytes_per_s, self.device_bytes_per_s
+        begins_s = _write_back_begins_s(at, complete, size, source)
+        unthrottled_s = size / source
+        return_s = max(unthrottled_s, begins_s + (size - at.setpoint_bytes) / device)
+        unthrottled_peak = max(begins_s * source, size - (unthrottled_s - begins_s) * device)
+        peak_bytes = round(min(unthrottled_peak, _throttled_peak_bytes(at)))
+        reasons = list(self._reasons(size, memory, peak_bytes))
+        if asked.dirty_bytes > memory:
+            reasons.append("the dirty threshold is above the memory that can be dirtied")
+        return Prediction(
+            return_s=return_s,
+            durable_s=max(return_s, begins_s + size / device),
+            peak_dirty_bytes=peak_bytes,
+            extrapolates="; ".join(reasons),
+        )
+
+    def unthrottled_s(self) -> float:
+        """Return how long the pull takes (s) where nothing makes its writers wait."""
+        return self.burst_bytes / self.source_bytes_per_s
+
+    def rate_needed_bytes_per_s(self) -> float | None:
+        """Return the least device rate (bytes/s) with which the pull returns in time.
+
+        With this memory, all of it as the dirty threshold, and the better of two background
+        thresholds: 0, or just below the other. Any between is worse than one of them, since the
+        line is linear in it. None where the present device is fast enough.
+        """
+        size, memory = self.burst_bytes, self.dirtyable_bytes
+        if memory >= size:
+            return None
+        in_time_s, age_s = self.unthrottled_s() * (1 + IN_TIME), flush_age_s(self.present)
+        early = (size - 0.75 * memory) / in_time_s  # the plateau of thresholds 0 and `memory`
+        late = (size - memory) / (in_time_s - min(memory / self.source_bytes_per_s, age_s))
+        needed = min(early, late)
+        return needed if needed > self.device_bytes_per_s else None
+
+    def memory_needed_bytes(self) -> float | None:
+        """Return the least dirtyable memory (bytes) with which the pull returns in time.
+
+        With this device and the thresholds of `rate_needed_bytes_per_s`, of which this is the same
+        line solved for the memory. None where the present memory is enough.
+        """
+        device = self.device_bytes_per_s
+        left = self.burst_bytes - device * self.unthrottled_s() * (1 + IN_TIME)
+        if left <= 0:
+            return None
+        late = min(
+            left / (1 - device / self.source_bytes_per_s),
+            left + device * flush_age_s(self.present),
+        )
+        needed = min(left / 0.75, late)
+        return needed if needed > self.dirtyable_bytes else None
+
+    def _reasons(self, size_bytes: int, memory_bytes: int, peak_bytes: int) -> Iterator[str]:
+        for noun, asked, measured in (
+            ("memory", memory_bytes, self.dirtyable_bytes),
+            ("the burst", size_bytes, self.burst_bytes),
+        ):
+            ratio = asked / max(1, measured)
+            if not 1 / FAR <= round(ratio, 1) <= FAR:
+                yield f"{noun} is {_factor(ratio)} times what was measured"
+        if peak_bytes > self.seen_bytes * FAR:
+            yield f"the source was seen without waits up to {format_size(self.seen_bytes)} only"
+
+
+def fit(results: Results) -> Model:
+    """Fit the model to the valid runs of the present settings.
+
+    If any valid run, also a candidate's, stalled less than `NEGLIGIBLE_SHARE` of its writers' time,
+    the source's rate is that of such runs: their time to return is the time without waits. Raises
+    UsageError when there is no valid run, when the runs do not show how fast the source or the
+    device is, or show what no host can have.
+    """
+    alone = [trial for trial in results.of_role(PRESENT) if trial.valid]
+    if not alone:
+        raise UsageError(
+            "the results hold no valid run of the present settings, so nothing can be predicted",
+            _HINT,
+        )
+    present = alone[0].setting
+    _check_present(present.values)
+    every = (t for t in results.of_setting(present) if t.role in (PRESENT, PRICE))
+    runs = [trial.valid for trial in every if trial.valid]
+    unthrottled = _unthrottled_runs(results, present)
+    for run in (*runs, *unthrottled):
+        _check_run(run)
+    source_bytes_per_s = _source_bytes_per_s(runs, unthrottled)
+    return Model(
+        present=present.values,
+        burst_bytes=runs[0].bytes,
+        dirtyable_bytes=round(statistics.median(run.dirtyable_bytes for run in runs)),
+        source_bytes_per_s=source_bytes_per_s,
+        device_bytes_per_s=_device_bytes_per_s(runs, present.values, source_bytes_per_s),
+        seen_bytes=max(
+            min(run.peak_dirty_bytes, run.thresholds.freerun_bytes) for run in (*runs, *unthrottled)
+        ),
+    )
+
+
+def _check_present(values: Mapping[str, int]) -> None:
+    """Raise UsageError unless these can be in force, a dirty threshold among them."""
+    wrong = [name for name, value in values.items() if value > BY_NAME[name].maximum]
+    if wrong:
+        raise UsageError(f"the present settings have a {wrong[0]} that is out of range", _HINT)
+    if not any(values.get(name) for name in DIRTY_PAIR):
+        raise UsageError("the present settings do not say which dirty threshold they have", _HINT)
+
+
+def _check_run(run: Observation) -> None:
+    """Raise UsageError if a run brought nothing, or its host had no memory to dirty."""
+    needed = {
+        "bytes that arrived": run.bytes,
+        "memory that can be dirtied": run.dirtyable_bytes,
+        "dirty threshold": run.thresholds.dirty_bytes,
+    }
+    lacking = [what for what, size_bytes in needed.items() if size_bytes < 1]
+    if lacking:
+        raise UsageError(f"a run has no {' and no '.join(lacking)}", _HINT)
+
+
+def _plausible(bytes_per_s: float, what: str) -> float:
+    """Return the rate. Raises UsageError when nothing is so slow or so fast."""
+    if not _SLOWEST_BYTES_PER_S <= bytes_per_s <= _FASTEST_BYTES_PER_S:
+        raise UsageError(f"the runs show {what} of {format_rate(bytes_per_s)}", _HINT)
+    return bytes_per_s
+
+
+def _unthrottled_runs(results: Results, present: Setting) -> list[Observation]:
+    """Return the valid runs in which writers hardly waited, if they pulled as the present ones."""
+    alike = (t.valid for t in results.trials if t.setting.transfer == present.transfer)
+    return [run for run in alike if run and run.stall_share < NEGLIGIBLE_SHARE]
+
+
+def _source_bytes_per_s(runs: Sequence[Observation], unthrottled: Sequence[Observation]) -> float:
+    rates = [run.bytes / run.return_s for run in unthrottled]
+    rates = rates or [rate for run in runs if (rate := _free_rate(run))]
+    if not rates:
+        raise UsageError(
+            "the runs do not show how fast the source is: in each of them writers had to wait too "
+            "soon after the start",
+            "sweep with --dirty-ratio 80: a run in which writers hardly wait shows it",
+        )
+    return _plausible(statistics.median(rates), "a source")
+
+
+def _free_rate(run: Observation) -> float | None:
+    """Return bytes/s that arrived before writers could be made to wait; None if too short."""
+    freerun_bytes = run.thresholds.freerun_bytes
+    free = list(itertools.takewhile(lambda p: p.held_bytes <= freerun_bytes, run.trace))
+    if not free:
+        return None
+    start_bytes = min(_START_PART * run.bytes, _FREE_START_PART * _arrived(run, free[-1]))
+    points = [point for point in free if _arrived(run, point) > start_bytes]
+    if len(points) < _FEWEST_POINTS:
+        return None
+    took_s = points[-1].time_s - points[0].time_s
+    arrived = _arrived(run, points[-1]) - _arrived(run, points[0])
+    return arrived / took_s if took_s >= _SHORTEST_S and arrived > 0 else None
+
+
+def _arrived(run: Observation, point: TracePoint) -> float:
+    """Return what the pull had written until then, on the device or not."""
+    return point.held_bytes - run.trace[0].held_bytes + point.written_bytes
+
+
+def _device_bytes_per_s(
+    runs: Sequence[Observation], present: Mapping[str, int], source_bytes_per_s: float
+) -> float:
+    """Return the rate of the runs that waited until all was on the device.
+
+    From when it began to write: it never rests after that, since it goes on writing above the
+    background threshold, and the wait for it begins at the return.
+    """
+    rates = []
+    for run in runs:
+        begins_s = _write_back_begins_s(run.thresholds, present, run.bytes, source_bytes_per_s)
+        if run.durable_s is not None and run.durable_s > begins_s:
+            rates.append(run.bytes / (run.durable_s - begins_s))
+    if not rates:
+        raise UsageError(
+            "the runs of the present settings do not show how fast the device writes",
+            "sweep again: the first run waits until all is on the device",
+        )
+    return _plausible(statistics.median(rates), "a device")
+
+
+def _write_back_begins_s(
+    at: Thresholds, values: Mapping[str, int], size_bytes: int, source_bytes_per_s: float
+) -> float:
+    """Return when the device begins to write (s): by the background threshold, age or a sync."""
+    by_size_s = min(at.background_bytes, size_bytes) / source_bytes_per_s
+    return min(by_size_s, flush_age_s(values))
+
+
+def _throttled_peak_bytes(at: Thresholds) -> float:
+    """Return the most that is dirty while writers are throttled.
+
+    They pass the set point before the kernel has slowed them, and never the limit: in the median
+    of the grids of November 2026 the peak was half way between.
+    """
+    return (at.setpoint_bytes + at.dirty_bytes) / 2
+
+
+def _factor(ratio: float) -> str:
+    """For reading: `3`, `0.2`, `0.0004`, `262,144`."""
+    if ratio >= 10:
+        return f"{ratio:,.0f}"
+    return f"{round(ratio, 1):g}" if ratio >= 0.1 else f"{ratio:.1g}"

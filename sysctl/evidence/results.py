@@ -1,0 +1,423 @@
+"""The results of a sweep: what was tried, on what, and what came of it; one JSON file.
+
+Written whole and atomically after every trial, so a kill never tears it; a file cut short by
+other means is refused with a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from contracts.shared.errors import UsageError
+from contracts.shared.files import FileKind
+from contracts.shared.text import printable
+from contracts.shared.writing import write_atomically
+from sysctl.evidence.price_seen import Latency, PriceSeen
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.vm import BY_NAME
+from sysctl.knobs.writeback import PAGE_BYTES, Thresholds
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+FORMAT = "writewise-results"
+FORMAT_VERSION = 3
+#: Version 2 has no runs that are watched for a price; all else is as in this one.
+_READABLE = (2, FORMAT_VERSION)
+_FILE = FileKind(
+    noun="results",
+    max_bytes=32 * 2**20,  # at worst, parsed, thirty times as much memory
+    hint="give the file that `writewise sweep` wrote; run the sweep again if it is lost",
+)
+_LARGEST = 2**63 - 1
+#: No sweep comes near it.
+MAX_TRIALS = 10_000
+#: Times that a pull can take: others are damage, and would overflow what is calculated from them.
+_SHORTEST_S, _LONGEST_S = 1e-6, 1e9
+
+#: Roles: the present settings, alone or in a block; a setting of the search; any other setting in
+#: a block (`sysctl.sweep.blocks`), where settings are compared; a run with a neighbour, which shows
+#: the price of a setting and takes part in no comparison of times.
+PRESENT = "present"
+CANDIDATE = "candidate"
+RECHECK = "recheck"
+PRICE = "price"
+
+
+@dataclass(frozen=True)
+class TracePoint:
+    """One moment of a pull, `time_s` after its start.
+
+    `held_bytes` are dirty or under write-back on the host, `written_bytes` what the destination's
+    disk has written since the start.
+    """
+
+    time_s: float
+    held_bytes: int
+    written_bytes: int
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one pull showed. Times in s, sizes in bytes.
+
+    `stall_share` is the part of the writing threads' time that they slept in dirty throttling, and
+    `writers` how many of these there were at a time (0: one for each worker); `durable_s` is None
+    when the files were deleted before they reached the device. `thresholds`, `limit_bytes`
+    and `dirtyable_bytes` are as the pull began. `write_p50_ns`, `write_p99_ns` and `split_s` (the
+    time in write calls by cause, `profiler.watch.causes.Cause`) are of the contract's writes.
+    `others_dirtied_bytes` is what was dirtied meanwhile and was not of this pull,
+    `device_read_bytes` what was read from the destination's disk (None: not known). `stolen_share`
+    is the part of the CPUs' time that the hypervisor kept, `ballooned_bytes` the memory that its
+    balloon took or gave back. `trace` is the
+    pull's course, a few hundred points at most. `findings` are the contract's values
+    (`profiler.report.findings`), for reading only. `price` is what other programs noticed,
+    None where no neighbour ran.
+    """
+
+    return_s: float
+    durable_s: float | None
+    stall_share: float
+    peak_dirty_bytes: int
+    thresholds: Thresholds
+    limit_bytes: int
+    bytes: int
+    objects: int
+    writers: int = 0
+    dirtyable_bytes: int = 0
+    others_dirtied_bytes: int = 0
+    device_read_bytes: int | None = None
+    stolen_share: float = 0.0
+    ballooned_bytes: int = 0
+    write_p50_ns: float = 0.0
+    write_p99_ns: float = 0.0
+    split_s: Mapping[str, float] = field(default_factory=dict)
+    trace: tuple[TracePoint, ...] = ()
+    findings: Sequence[Mapping[str, Any]] = ()
+    price: PriceSeen | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting, tried once. `problem` says why it has no valid observation; else it is empty.
+
+    Trials of one `pair`, the number of their block, ran next to each other. A trial that was
+    stopped since it could no longer win has no observation and no problem: it took longer than
+    `stopped_s`. `elapsed_s` is what all of it took, settling and deleting included.
+    """
+
+    role: str
+    setting: Setting
+    started_at: str
+    observation: Observation | None
+    problem: str = ""
+    pair: int | None = None
+    stopped_s: float | None = None
+    elapsed_s: float = 0.0
+
+    @property
+    def valid(self) -> Observation | None:
+        """The observation, if it can be compared with others."""
+        return None if self.problem else self.observation
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something that was asked for and not tried, and why."""
+
+    what: str
+    why: str
+
+
+def by_reason(items: Sequence[LeftOut]) -> list[LeftOut]:
+    """The same with those of one reason together: their number in place of more than two names."""
+    named: dict[str, list[str]] = {}
+    for item in items:
+        named.setdefault(item.why, []).append(item.what)
+    return [
+        LeftOut(
+            ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more", why
+        )
+        for why, names in named.items()
+    ]
+
+
+@dataclass
+class Results:
+    """A study: its circumstances (by name), its space, what was left out, its trials."""
+
+    context: dict[str, Any]
+    space: dict[str, Any]
+    left_out: list[LeftOut] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+
+    _derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _derived_of: tuple[int, Trial | None] = field(
+        default=(0, None), init=False, repr=False, compare=False
+    )
+
+    def derived(self, compute: Callable[[Results], T]) -> T:
+        """What `compute` makes of these results: made anew only when the trials are others.
+
+        For what is asked for each of thousands of settings. Trials come and go at the end alone.
+        """
+        state = (len(self.trials), self.trials[-1] if self.trials else None)
+        if state[0] != self._derived_of[0] or state[1] is not self._derived_of[1]:
+            self._derived, self._derived_of = {}, state
+        if compute not in self._derived:
+            self._derived[compute] = compute(self)
+        made: T = self._derived[compute]
+        return made
+
+    def of_role(self, role: str) -> Sequence[Trial]:
+        """The trials of one role, in the order in which they ran."""
+        return self.derived(_by_role).get(role, ())
+
+    @property
+    def timed(self) -> Sequence[Trial]:
+        """The trials whose times can be compared: all but those of the role `price`."""
+        return self.derived(_timed)
+
+    def of_setting(self, setting: Setting) -> Sequence[Trial]:
+        """The trials of one setting, in the order in which they ran."""
+        return self.derived(_by_setting).get(setting, ())
+
+    def save(self, path: Path) -> None:
+        """Write the file whole: a reader finds either the old one or the new one."""
+        document = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "context": self.context,
+            "space": self.space,
+            "left_out": [asdict(item) for item in self.left_out],
+            "trials": [_trial_to_json(trial) for trial in self.trials],
+        }
+        write_atomically(path, json.dumps(document, indent=1) + "\n")
+
+
+def _timed(results: Results) -> list[Trial]:
+    return [trial for trial in results.trials if trial.role != PRICE]
+
+
+def _by_role(results: Results) -> dict[str, list[Trial]]:
+    return grouped((trial.role, trial) for trial in results.trials)
+
+
+def _by_setting(results: Results) -> dict[Setting, list[Trial]]:
+    return grouped((trial.setting, trial) for trial in results.trials)
+
+
+def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """The values by their keys, in their order."""
+    groups: dict[K, list[T]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def _trial_to_json(trial: Trial) -> dict[str, Any]:
+    observation = None
+    if trial.observation:
+        points = [[p.time_s, p.held_bytes, p.written_bytes] for p in trial.observation.trace]
+        observation = {**asdict(trial.observation), "trace": points}
+    return {
+        "role": trial.role,
+        "setting": trial.setting.to_json(),
+        "started_at": trial.started_at,
+        "observation": observation,
+        "problem": trial.problem,
+        "pair": trial.pair,
+        "stopped_s": trial.stopped_s,
+        "elapsed_s": trial.elapsed_s,
+    }
+
+
+def load(path: Path, *, trusted: bool = False) -> Results:
+    """Read a results file. Raises UsageError naming what is wrong with it.
+
+    With `trusted`, which commands ask for that change the host, also where others could have
+    written it.
+    """
+    text = _FILE.read_text(str(path), trusted=trusted)
+    name = printable(str(path))
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{name} is no results file, or one cut short: {error}", _FILE.hint
+        ) from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise UsageError(f"{name} is no results file of `writewise sweep`", _FILE.hint)
+    if document.get("version") not in _READABLE:
+        raise UsageError(
+            f"{name} is of version {document.get('version')!r}; this writewise reads 2 and 3",
+            "use the writewise that wrote it, or run the sweep again",
+        )
+    try:
+        return Results(
+            context=_context(document["context"]),
+            space=dict(document["space"]),
+            left_out=[LeftOut(str(i["what"]), str(i["why"])) for i in document["left_out"]],
+            trials=[_trial_from_json(trial) for trial in _bounded(document["trials"])],
+        )
+    except KeyError as error:
+        raise UsageError(f"{name} is damaged: it lacks {error}", _FILE.hint) from None
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise UsageError(f"{name} is damaged: {error}", _FILE.hint) from None
+
+
+def _bounded(trials: Sequence[T]) -> Sequence[T]:
+    if len(trials) > MAX_TRIALS:
+        raise ValueError(f"it has {len(trials)} trials, more than {MAX_TRIALS}")
+    return trials
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is no measurement")
+
+
+def _context(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The circumstances; those that are calculated with must be what they should be."""
+    context = dict(data)
+    for key in ("mount_words", "mount_options", "mount_policy"):
+        words = context[key]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise TypeError(f"{key} is not a list of words")
+    for key in ("available_bytes", "dirtyable_bytes"):
+        context[key] = _whole(context[key])
+    if "memory_bytes" in context:  # not in results of before there was such a field
+        context["memory_bytes"] = _whole(context["memory_bytes"])
+    if context["dirtyable_bytes"] < PAGE_BYTES:
+        raise ValueError("there is no memory that can be dirtied")
+    for key, check in (("max_at_risk_bytes", _whole), ("max_durable_s", _share_or_time)):
+        if context.get(key) is not None:
+            context[key] = check(context[key])
+    context["fstype"] = str(context["fstype"])
+    if context.get("limited_groups") is not None:
+        groups = context["limited_groups"]
+        context["limited_groups"] = {n: _whole(groups[n]) for n in ("count", "smallest_bytes")}
+    if context.get("fstab") is not None:
+        context["fstab"] = _fstab_line(context["fstab"])
+    if "present_device" in context:
+        device = context["present_device"].items()
+        context["present_device"] = {str(name): str(value) for name, value in device}
+    return context
+
+
+def _fstab_line(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the user's fstab line (`sysctl.change.recommendation.FstabLine`)."""
+    options = data["options"]
+    if not isinstance(options, list) or not all(isinstance(word, str) for word in options):
+        raise TypeError("fstab.options is not a list of words")
+    return {
+        **{name: str(data[name]) for name in ("source", "fstype")},
+        "options": options,
+        **{name: _whole(data[name]) for name in ("dump", "check")},
+    }
+
+
+def _trial_from_json(data: Mapping[str, Any]) -> Trial:
+    if data["role"] not in (PRESENT, CANDIDATE, RECHECK, PRICE):
+        raise ValueError(f"a trial of role {data['role']!r}")
+    setting = Setting.from_json(data["setting"])
+    unknown = [name for name in setting.values if name not in BY_NAME]
+    if unknown or not all(0 <= value <= _LARGEST for value in setting.values.values()):
+        raise ValueError(f"{setting} is no setting")
+    observed = data["observation"]
+    return Trial(
+        role=data["role"],
+        setting=setting,
+        started_at=str(data["started_at"]),
+        observation=_observation_from_json(observed) if observed else None,
+        problem=str(data["problem"]),
+        pair=_whole_or_none(data["pair"]),
+        stopped_s=None if data["stopped_s"] is None else _seconds(data["stopped_s"]),
+        elapsed_s=_share_or_time(data.get("elapsed_s", 0.0)),
+    )
+
+
+def _observation_from_json(data: Mapping[str, Any]) -> Observation:
+    durable = data["durable_s"]
+    return Observation(
+        return_s=_seconds(data["return_s"]),
+        durable_s=None if durable is None else _seconds(durable),
+        stall_share=_share_or_time(data["stall_share"]),
+        peak_dirty_bytes=_whole(data["peak_dirty_bytes"]),
+        thresholds=Thresholds(**{name: _whole(v) for name, v in data["thresholds"].items()}),
+        limit_bytes=_whole(data["limit_bytes"]),
+        bytes=_whole(data["bytes"]),
+        objects=_whole(data["objects"]),
+        writers=_whole(data.get("writers", 0)),
+        dirtyable_bytes=_whole(data["dirtyable_bytes"]),
+        others_dirtied_bytes=_whole(data["others_dirtied_bytes"]),
+        device_read_bytes=_whole_or_none(data.get("device_read_bytes")),
+        stolen_share=_share_or_time(data.get("stolen_share", 0.0)),
+        ballooned_bytes=_whole(data.get("ballooned_bytes", 0)),
+        write_p50_ns=_share_or_time(data["write_p50_ns"]),
+        write_p99_ns=_share_or_time(data["write_p99_ns"]),
+        split_s={str(cause): _share_or_time(time) for cause, time in data["split_s"].items()},
+        trace=tuple(_point(*point) for point in data["trace"]),
+        findings=tuple(data["findings"]),
+        price=_price_from_json(data["price"]) if data.get("price") else None,
+    )
+
+
+def _price_from_json(data: Mapping[str, Any]) -> PriceSeen:
+    share = data["memory_pressure_share"]
+    return PriceSeen(
+        observed_s=_seconds(data["observed_s"]),
+        fsync=_latency(data["fsync"]),
+        read=_latency(data["read"]),
+        swapped_out_bytes=_whole_or_none(data["swapped_out_bytes"]),
+        refaulted_bytes=_whole_or_none(data["refaulted_bytes"]),
+        direct_reclaim_stalls=_whole_or_none(data["direct_reclaim_stalls"]),
+        memory_pressure_share=None if share is None else _share(share),
+        ext4_data_mode=str(data["ext4_data_mode"]),
+        problem=str(data["problem"]),
+    )
+
+
+def _latency(data: Mapping[str, Any] | None) -> Latency | None:
+    if data is None:
+        return None
+    count = _whole(data["count"])
+    median_s, worst_s = (_share_or_time(data[name]) for name in ("median_s", "worst_s"))
+    if not count or not median_s <= worst_s <= _LONGEST_S:
+        raise ValueError(f"{count} calls of {median_s} s, at worst {worst_s} s, are no latency")
+    return Latency(median_s, worst_s, count)
+
+
+def _point(time_s: float, held_bytes: int, written_bytes: int) -> TracePoint:
+    return TracePoint(_share_or_time(time_s), _whole(held_bytes), _whole(written_bytes))
+
+
+def _share_or_time(value: float) -> float:
+    if not 0 <= float(value) < _LARGEST:
+        raise ValueError(f"{value!r} is neither a share nor a time")
+    return float(value)
+
+
+def _share(value: float) -> float:
+    if not 0 <= float(value) <= 1:
+        raise ValueError(f"{value!r} is no share")
+    return float(value)
+
+
+def _seconds(value: float) -> float:
+    if not _SHORTEST_S <= float(value) <= _LONGEST_S:
+        raise ValueError(f"{value!r} is no time")
+    return float(value)
+
+
+def _whole(value: int) -> int:
+    if not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        raise ValueError(f"{value!r} is no number of bytes or objects")
+    return value
+
+
+def _whole_or_none(value: int | None) -> int | None:
+    return None if value is None else _whole(value)

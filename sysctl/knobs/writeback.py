@@ -1,0 +1,110 @@
+"""The dirty-page model: what thresholds mean for a burst of writes.
+
+Formulas from the kernel's mm/page-writeback.c (as of Linux 6.18), told in `docs/writeback.md`. What
+they come to in time is predicted by `sysctl.evidence.prediction`.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sysctl.knobs.setting import threshold_bytes
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+
+PAGE_BYTES = resource.getpagesize()
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The two thresholds in bytes, as the kernel computes them from ratios or bytes."""
+
+    background_bytes: int
+    dirty_bytes: int
+
+    @property
+    def freerun_bytes(self) -> int:
+        """Dirty bytes up to which no writer is made to wait: `dirty_freerun_ceiling()`."""
+        return (self.background_bytes + self.dirty_bytes) // 2
+
+    @property
+    def setpoint_bytes(self) -> float:
+        """The dirty bytes at which throttled writers are as fast as the device.
+
+        `setpoint` of `wb_position_ratio()`: half way from freerun to the dirty threshold.
+        """
+        return (self.freerun_bytes + self.dirty_bytes) / 2
+
+
+def effective_thresholds(values: Mapping[str, int], dirtyable_bytes: int) -> Thresholds:
+    """What sysctl `values` mean with that much dirtyable memory: `domain_dirty_limits()`."""
+    dirty = threshold_bytes(values, DIRTY_PAIR, dirtyable_bytes)
+    background = threshold_bytes(values, BACKGROUND_PAIR, dirtyable_bytes)
+    if background >= dirty:
+        background = dirty // 2
+    return Thresholds(background, dirty)
+
+
+def flush_age_s(values: Mapping[str, int]) -> float:
+    """Return the age (s) at which periodic write-back takes dirty pages: half a period late.
+
+    `wb_check_old_data_flush()` in fs/fs-writeback.c, as of Linux 6.18. Infinite where sysctl
+    `values` turn it off.
+    """
+    expire, period = (
+        values.get(name, BY_NAME[name].kernel_default)
+        for name in ("vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs")
+    )
+    return (expire + period / 2) / 100 if period else math.inf
+
+
+@dataclass(frozen=True)
+class GroupUse:
+    """What a control group has of memory now, in bytes.
+
+    `file_bytes` are file pages on the LRU lists, `dirty_bytes` those of them that are dirty or
+    under write-back. `headroom_bytes` is the least that an ancestor's limit, or its own, leaves.
+    """
+
+    file_bytes: int
+    dirty_bytes: int
+    headroom_bytes: int
+
+
+def group_available_bytes(use: GroupUse, host_available_bytes: int, host_dirty_bytes: int) -> int:
+    """What a version 2 group's thresholds are a share of: `mdtc_calc_avail()`.
+
+    Its file pages, and what it may still take: up to its limits, of memory that is clean elsewhere.
+    """
+    clean = use.file_bytes - min(use.file_bytes, use.dirty_bytes)
+    host_clean = host_available_bytes - min(host_available_bytes, host_dirty_bytes)
+    other_clean = host_clean - min(host_clean, clean)
+    return use.file_bytes + min(use.headroom_bytes, other_clean)
+
+
+def group_thresholds(
+    values: Mapping[str, int], host_available_bytes: int, available_bytes: int
+) -> Thresholds:
+    """What sysctl `values` mean in a version 2 control group: `domain_dirty_limits()` with a gdtc.
+
+    Bytes are made a share of the host's memory first, in steps of 1/4096 (a page) and rounded up;
+    the share, 100 % at most, is then of what is available to the group.
+    """
+    pages = available_bytes // PAGE_BYTES
+    dirty, background = (
+        _share(values, pair, host_available_bytes) * pages // PAGE_BYTES
+        for pair in (DIRTY_PAIR, BACKGROUND_PAIR)
+    )
+    background = background if background < dirty else dirty // 2
+    return Thresholds(background * PAGE_BYTES, dirty * PAGE_BYTES)
+
+
+def _share(values: Mapping[str, int], pair: tuple[str, str], host_available_bytes: int) -> int:
+    """A threshold's share of memory, in parts of PAGE_BYTES."""
+    ratio_name, bytes_name = pair
+    if values.get(bytes_name):
+        host_pages = max(1, host_available_bytes // PAGE_BYTES)
+        return min(-(-values[bytes_name] // host_pages), PAGE_BYTES)
+    return values.get(ratio_name, 0) * PAGE_BYTES // 100

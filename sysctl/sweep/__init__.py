@@ -1,0 +1,1 @@
+"""The order of a sweep's trials, from the results alone; no root."""
