@@ -3,7 +3,7 @@
 The project's own sweep, search and judgement run on made-up hosts whose true times are known, in
 many worlds: independent noise, drift, slow starts, carry-over, memory that differs, nothing to
 gain, extras that help and that do not. `python -m tests.bench.bench_advice_stability [TRUTHS]`
-prints a table; a short form runs in tests/unit/test_advice_stability.py.
+prints a table; a short form runs in tests/unit/bench/test_advice_stability.py.
 
 A host's times follow the first-order model of write-back (docs/prediction.md): writers wait from
 freerun on, and what does not fit waits for the device.

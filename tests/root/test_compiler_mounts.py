@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import REPOSITORY
 from tests.root.hosts import SLOWNESS
 from tests.root.mount_namespaces import apart
 
-ROOT = Path(__file__).parents[2]
 #: Mount a volume, start a process with a namespace of its own, then unmount the volume and detach
 #: its device while the process is alive.
 SCRIPT = """
@@ -64,5 +64,7 @@ def test_a_volume_can_be_unmounted_and_detached(
 ) -> None:
     words = [sys.executable, "-c", starting + SCRIPT, tmp_path]
     command = [*apart("", propagation=propagation), *map(str, words)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120 * SLOWNESS)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120 * SLOWNESS
+    )
     assert (done.stdout, done.stderr) == ("free\n", "")

@@ -17,7 +17,8 @@ from pathlib import Path
 import pyte
 import pytest
 
-from tests.root.test_profile import ROOT, WRITEWISE
+from tests.places import REPOSITORY
+from tests.root.test_profile import WRITEWISE
 
 COLUMNS, LINES = 80, 24
 VIEW = "Ctrl-C ends"
@@ -33,7 +34,7 @@ class Terminal:
         self._stream = pyte.ByteStream(self.screen)
         self.pid, self.master = pty.fork()
         if self.pid == 0:
-            os.chdir(ROOT)
+            os.chdir(REPOSITORY)
             os.environ["TERM"] = "xterm"
             ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
             os.execvp("sh", ["sh", "-c", script, "-", *WRITEWISE, *map(str, arguments)])

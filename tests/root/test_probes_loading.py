@@ -23,6 +23,7 @@ from profiler.bpf.probe import Probe
 from profiler.bpf.probes import ALL, dirty_limit, scope
 from profiler.bpf.probes.dirty_limit import DirtyLimitReader
 from profiler.bpf.session import SYSTEM_CALLS, ProfileSession
+from tests.places import REPOSITORY
 from tests.root.hosts import SLOWNESS
 from tests.root.mount_namespaces import (
     DEBUGFS_MOUNTED,
@@ -123,7 +124,7 @@ def test_32_slots_load() -> None:
 def in_python(script: str, wrapper: Sequence[str]) -> str:
     """What a Python script prints, run from the repository; nothing goes to stderr."""
     command = [*wrapper, sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -147,7 +148,7 @@ def test_a_killed_session_leaves_no_mount() -> None:
         "session = ProfileSession(contract('/')).__enter__()\n"
         "print('attached', flush=True)\nimport time; time.sleep(60)"
     )
-    root = Path(__file__).parents[2]
+    root = REPOSITORY
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

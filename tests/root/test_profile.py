@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import REPOSITORY
+
 WRITEWISE = [sys.executable, "-m", "profiler.cli.main", "profile"]
-ROOT = Path(__file__).parents[2]
 
 
 def profile(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [*WRITEWISE, *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
@@ -25,7 +26,7 @@ def start(*arguments: object) -> subprocess.Popen[str]:
     command = [*WRITEWISE, *map(str, arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        command, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     )
 
 
@@ -143,7 +144,7 @@ def test_signals_go_to_the_command_and_the_report_is_printed(
 
 def test_what_a_shell_hands_over_reaches_the_command() -> None:
     command = ["bash", "-c", '"$@" cat <(echo handed)', "-", *WRITEWISE, "--"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert done.stdout == "handed\n", done.stderr
 
 

@@ -18,8 +18,9 @@ import pytest
 from contracts.shared.errors import WritewiseError
 from profiler.bpf import loader
 from profiler.bpf.session import ProfileSession
+from tests.places import REPOSITORY
 from tests.root.profiling import contract, mounted
-from tests.root.test_profile import ROOT, WRITEWISE, profile, start, wait_until_attached
+from tests.root.test_profile import WRITEWISE, profile, start, wait_until_attached
 
 FIFO_BYTES = 64 << 10
 
@@ -95,7 +96,7 @@ def test_a_failed_set_up_detaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_too_few_file_descriptors_are_a_sentence(descriptors: int) -> None:
     done = subprocess.run(
         [*WRITEWISE, "--", "true"],
-        cwd=ROOT,
+        cwd=REPOSITORY,
         capture_output=True,
         text=True,
         timeout=60,
@@ -160,7 +161,7 @@ def test_a_foreground_command_gets_an_interrupt_once(way: str) -> None:
     script = "trap 'echo told' INT; echo started; sleep 1; sleep 1; exit 9"
     pid, terminal = pty.fork()
     if pid == 0:
-        os.chdir(ROOT)
+        os.chdir(REPOSITORY)
         os.execv(WRITEWISE[0], [*WRITEWISE, "--", "sh", "-c", script])
     seen = b""
     try:

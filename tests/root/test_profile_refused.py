@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import REPOSITORY
 from tests.root import groups
 from tests.root.hosts import SLOWNESS
 from tests.root.mount_namespaces import (
@@ -27,7 +28,6 @@ from tests.root.mount_namespaces import (
     apart,
 )
 
-ROOT = Path(__file__).parents[2]
 WRITEWISE = [sys.executable, "-m", "profiler.cli.main", "profile"]
 #: bpf and perf_event_open: syscall_64.tbl of arch/x86, include/uapi/asm-generic/unistd.h.
 NUMBERS = {
@@ -47,7 +47,12 @@ def profile(
     mark = tmp_path / "mark"
     command = [*map(str, wrapper), *WRITEWISE, "--", "touch", str(mark)]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60 * SLOWNESS, preexec_fn=before
+        command,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60 * SLOWNESS,
+        preexec_fn=before,
     )
     assert done.returncode == expected, done.stderr
     assert "Traceback" not in done.stderr

@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from profiler.lab.s3_server import S3Server
+from tests.places import REPOSITORY
 from tests.root.labs import volume
 
-ROOT = Path(__file__).parents[2]
 MIB = 2**20
 MARKERS = {
     "AWS_ACCESS_KEY_ID": "AKIAMARKERMARKER0001",
@@ -78,7 +78,7 @@ def run_and_look(
     said = folder / "said"
     holders = set()
     with said.open("wb") as output:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        process = subprocess.Popen(command, cwd=REPOSITORY, stdout=output, stderr=output)
         while process.poll() is None:
             assert [p for p in Path("/proc").glob("[0-9]*/cmdline") if holds_marker(p)] == []
             for child in psutil.Process(process.pid).children(recursive=True):
@@ -115,7 +115,7 @@ def test_of_a_failed_pull_nothing_tells_them(tmp_path, endpoint_url) -> None:
             *(sys.executable, "-m", "profiler.cli.main", "pull", "s3://no-such-bucket/x"),
             *(str(tmp_path), "--endpoint-url", endpoint_url),
         ],
-        cwd=ROOT,
+        cwd=REPOSITORY,
         capture_output=True,
         text=True,
         timeout=60,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.places import REPOSITORY
+
 READ = """
 import os, sys
 from sysctl.host.system import System
@@ -26,6 +27,6 @@ def test_a_mount_point_is_read_as_it_is_named(tmp_path: Path, name: str) -> None
     target.mkdir()
     script = 'mount -t tmpfs none "$1" && exec "$2" -c "$3" "$1"'
     command = ["unshare", "-m", "sh", "-c", script, "-", str(target), sys.executable, READ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
     assert not os.path.ismount(target)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_safety_source import PROGRAMS
+from tests.places import REPOSITORY
+from tests.unit.repository.test_safety_source import PROGRAMS
 
-ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "tests" / "bench" / "data" / "grid-2560-24.json"
+RECORDED = REPOSITORY / "tests" / "bench" / "data" / "grid-2560-24.json"
 #: Runs a command under a hook that writes down what the interpreter is about to start. Its own
 #: file is open before, and os.posix_spawn is the command that is profiled.
 HOOKED = """
@@ -57,7 +57,7 @@ def assert_known(starts: list[tuple[str, str, list[str]]]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["contract", "check", ROOT / "contracts/library/case-study.yaml"],
+        ["contract", "check", REPOSITORY / "contracts/library/case-study.yaml"],
         ["predict", RECORDED, "--memory", "8GiB"],
         ["advise", RECORDED],
         ["rollback"],
@@ -79,7 +79,7 @@ def test_a_profile_starts_the_compiler_and_the_command(tmp_path: Path) -> None:
     starts = starts_of(tmp_path, "profile", "--", "true", "; touch /tmp/never")
     (_, compiler, words), (event, command, command_words) = starts
     assert (compiler, words[1]) == (sys.executable, "-I")
-    assert words[2] == str(ROOT / "profiler" / "bpf" / "compiler.py")
+    assert words[2] == str(REPOSITORY / "profiler" / "bpf" / "compiler.py")
     assert (event, command) == ("os.posix_spawn", "true")
     assert command_words == ["true", "; touch /tmp/never"]
     assert not Path("/tmp/never").exists()
@@ -103,7 +103,7 @@ with Host.exclusive("test", "test") as host:
     hook = HOOKED.split("from profiler")[0]
     subprocess.run(
         [sys.executable, "-c", hook + script, str(log)],
-        cwd=ROOT,
+        cwd=REPOSITORY,
         env={**os.environ, "WRITEWISE_STATE_DIRECTORY": str(tmp_path / "state")},
         check=True,
         timeout=60,

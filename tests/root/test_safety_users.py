@@ -18,8 +18,8 @@ import pytest
 
 from profiler.recording import privileges
 from profiler.recording.identity import chosen
+from tests.places import REPOSITORY
 
-ROOT = Path(__file__).parents[2]
 WRITEWISE = [sys.executable, "-m", "profiler.cli.main", "profile"]
 NOBODY = pwd.getpwnam("nobody")
 #: A user with supplementary groups is not on every host; sudo's numbers may name any group.
@@ -32,7 +32,7 @@ STATUS = ["cat", "/proc/self/status"]
 def profile(*arguments: object, wrapper: tuple[str, ...] = (), **environment: str):
     return subprocess.run(
         [*wrapper, *WRITEWISE, *map(str, arguments)],
-        cwd=ROOT,
+        cwd=REPOSITORY,
         env={**os.environ, "PATH": SECURE_PATH, **environment},
         capture_output=True,
         text=True,
@@ -181,7 +181,7 @@ def running():
     """A profile of a command of another user that waits."""
     process = subprocess.Popen(
         [*WRITEWISE, "--", "sh", "-c", "echo started; exec sleep 30"],
-        cwd=ROOT,
+        cwd=REPOSITORY,
         env={**os.environ, **SUDO},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -14,9 +14,9 @@ import pytest
 from profiler import requirements
 from profiler.bpf.syscall import load_bpf_program
 from profiler.cli.needs import LAB, PULL
+from tests.places import REPOSITORY
 
 WRITEWISE = (sys.executable, "-m", "profiler.cli.main")
-REPOSITORY = Path(__file__).parents[2]
 VENV = REPOSITORY / ".venv"
 DOCTOR = (*WRITEWISE, "doctor", "--json")
 TRY_BPF = (

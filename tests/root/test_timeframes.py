@@ -15,12 +15,13 @@ import pytest
 
 from contracts.shared.units import parse_count, parse_latency_ns, parse_size_bytes
 from profiler.report.log import FIELDS
+from tests.places import REPOSITORY
 from tests.root.profiling import mounted
-from tests.root.test_profile import ROOT, profile, start, wait_until_attached
-from tests.unit.test_report_log import unescaped
+from tests.root.test_profile import profile, start, wait_until_attached
+from tests.unit.profiler.report.test_log import unescaped
 
 BURSTS = Path(__file__).with_name("bursts.py")
-SCHEMA = json.loads((ROOT / "docs/profile.schema.json").read_text())
+SCHEMA = json.loads((REPOSITORY / "docs/profile.schema.json").read_text())
 FRAME = "200ms"
 FRAME_NS = 200 * 10**6
 

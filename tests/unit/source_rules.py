@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.places import REPOSITORY
+
 PACKAGES = ("contracts", "sysctl", "profiler")
 
 _SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
@@ -19,7 +20,7 @@ _WRITES = set("wax+")
 
 
 def modules() -> list[Path]:
-    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return [path for package in PACKAGES for path in sorted((REPOSITORY / package).rglob("*.py"))]
 
 
 def findings(source: str) -> Iterator[str]:

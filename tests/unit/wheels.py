@@ -13,7 +13,8 @@ from zipfile import Path as ZipPath
 
 from packaging.requirements import Requirement
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.places import REPOSITORY
+
 PACKAGES = ("contracts", "sysctl", "profiler")
 _PIP = (sys.executable, "-m", "pip")
 _OFFLINE = ("--quiet", "--no-index", "--no-deps", "--disable-pip-version-check")
