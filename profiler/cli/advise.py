@@ -15,7 +15,7 @@ from profiler.cli.limit_arguments import add_limit_arguments, limits_from
 
 if TYPE_CHECKING:
     from sysctl.advice.advise import Recommendation
-    from sysctl.render.formats import Format
+    from sysctl.render.snippet import Format
 
 NAME = "advise"
 HELP = "recommend settings from a sweep's results and write them down as files"
@@ -33,10 +33,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         metavar="NAME[,NAME…]|all",
         type=_formats,
-        help="sysctl.d and fstab by default, or systemd, udev, cloud-init, ssm, launch-template, "
-        "ansible; of a joint sweep also transfer and transfer-config, by default",
+        action=_FormatAction,
     )
     parser.add_argument("--json", action="store_true", help="print a JSON document")
+
+
+class _FormatAction(argparse.Action):
+    """Names the formats in its help, and imports them only where that is shown."""
+
+    @property
+    def help(self) -> str:
+        from sysctl.render.formats import DEFAULT, NAMES
+
+        defaults = [each.name for each in DEFAULT]
+        others = [name for name in NAMES if name not in defaults]
+        return f"by default {', '.join(defaults)}; or {', '.join(others)}"
+
+    @help.setter
+    def help(self, _: object) -> None:
+        """What argparse sets at first."""
+
+    def __call__(
+        self, _: object, namespace: argparse.Namespace, values: object, *__: object
+    ) -> None:
+        setattr(namespace, self.dest, values)
 
 
 def _formats(text: str) -> tuple[Format, ...]:

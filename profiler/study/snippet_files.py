@@ -15,8 +15,8 @@ from contracts.shared.own_files import content_of, require_replaceable
 from contracts.shared.text import printable
 from contracts.shared.writing import directory_of, make_directories, write_atomically
 from sysctl.change.recommendation import RecommendedChange
-from sysctl.render.formats import EVERY_FILE, FORMATS, Format, render_all
-from sysctl.render.snippet import Snippet
+from sysctl.render.formats import EVERY_FILE, FORMATS, render_all
+from sysctl.render.snippet import Format, Snippet
 
 
 def write_snippets(snippets: Iterable[Snippet], folder: Path) -> list[Path]:

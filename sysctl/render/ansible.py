@@ -20,7 +20,7 @@ from sysctl.render import sysctl_d, udev
 from sysctl.render.checked import fstab_line, fstab_options, sysctl_lines
 from sysctl.render.comments import comment, evidence_lines
 from sysctl.render.installed import InstalledFile, header, installed_files, mount_left_out
-from sysctl.render.snippet import STEM, TITLE, Snippet
+from sysctl.render.snippet import STEM, TITLE, Format, Snippet
 from sysctl.render.yaml_text import Command, Unsafe, dump
 
 FILE_NAME = f"{STEM}.ansible.yaml"
@@ -191,3 +191,6 @@ def _command(name: str, words: Command, registered: str) -> Task:
 
 def _literal(text: str) -> str:
     return Unsafe(text) if "{" in text else text
+
+
+FORMAT = Format("ansible", render, (FILE_NAME, UNDO_NAME))

@@ -13,7 +13,7 @@ from sysctl.change.recommendation import RecommendedChange
 from sysctl.render.checked import fstab_line, fstab_options
 from sysctl.render.comments import comment
 from sysctl.render.installed import header, installed_files, is_plain, mount_left_out
-from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
+from sysctl.render.snippet import STEM, TITLE, Format, InexpressibleError, Snippet
 from sysctl.render.yaml_text import Command, dump
 
 FILE_NAME = f"{STEM}.cloud-config.yaml"
@@ -84,3 +84,6 @@ def cloud_config(change: RecommendedChange) -> dict[str, Any]:
         fields = (line.source, mount.target, line.fstype, options, str(line.dump), str(line.check))
         document["mounts"] = [Command(fields)]
     return document
+
+
+FORMAT = Format("cloud-init", render, (FILE_NAME,), BEGINS)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from contracts.shared.errors import UsageError, WritewiseError
 from contracts.shared.text import quoted
@@ -22,43 +21,23 @@ from sysctl.render import (
     transfer,
     udev,
 )
-from sysctl.render.snippet import TITLE, InexpressibleError, Snippet
-
-
-@dataclass(frozen=True)
-class Format:
-    """A renderer by name. It gives no snippet where nothing changes that the format can say.
-
-    `file_names` (fnmatch) are all that it gives, and `begins` is how each of them begins.
-    """
-
-    name: str
-    render: Callable[[RecommendedChange], tuple[Snippet, ...]]
-    file_names: tuple[str, ...]
-    begins: str = f"# {TITLE}"
-
-    def has_name(self, file_name: str) -> bool:
-        """Whether a file of this format may have that name."""
-        return any(fnmatchcase(file_name, pattern) for pattern in self.file_names)
-
+from sysctl.render.snippet import Format, InexpressibleError, Snippet
 
 FORMATS: tuple[Format, ...] = (
-    Format("sysctl.d", sysctl_d.render, sysctl_d.FILE_NAMES),
-    Format("fstab", fstab.render, (fstab.FILE_NAME,)),
-    Format("systemd", systemd_mount.render, (systemd_mount.FILE_NAME, "*.mount")),
-    Format("udev", udev.render, (udev.FILE_NAME,)),
-    Format("cloud-init", cloud_init.render, (cloud_init.FILE_NAME,), cloud_init.BEGINS),
-    Format("ssm", ssm.render, (ssm.FILE_NAME,), ssm.BEGINS),
-    Format("launch-template", launch_template.render, (launch_template.FILE_NAME,)),
-    Format("ansible", ansible.render, (ansible.FILE_NAME, ansible.UNDO_NAME)),
-    Format("transfer", transfer.render_json, (transfer.JSON_NAME,), transfer.JSON_BEGINS),
-    Format("transfer-config", transfer.render_python, (transfer.PYTHON_NAME,)),
+    sysctl_d.FORMAT,
+    fstab.FORMAT,
+    systemd_mount.FORMAT,
+    udev.FORMAT,
+    cloud_init.FORMAT,
+    ssm.FORMAT,
+    launch_template.FORMAT,
+    ansible.FORMAT,
+    transfer.FORMAT,
+    transfer.PYTHON_FORMAT,
 )
 NAMES = tuple(each.name for each in FORMATS)
 #: What every host has, and what goes with every pull.
-DEFAULT = tuple(
-    each for each in FORMATS if each.name in ("sysctl.d", "fstab", "transfer", "transfer-config")
-)
+DEFAULT = tuple(each for each in FORMATS if each.is_default)
 ALL = "all"
 
 

@@ -10,7 +10,7 @@ from sysctl.change.recommendation import MountAdvice, RecommendedChange
 from sysctl.host.fstab import escaped
 from sysctl.render.checked import fstab_line, fstab_options
 from sysctl.render.comments import comment, evidence_lines
-from sysctl.render.snippet import STEM, TITLE, Snippet
+from sysctl.render.snippet import STEM, TITLE, Format, Snippet
 
 FILE_NAME = f"{STEM}.fstab"
 
@@ -40,3 +40,6 @@ def fstab_text(mount: MountAdvice, options: str) -> str:
     line = fstab_line(mount)
     fields = (line.source, mount.target, line.fstype, options)
     return " ".join([*map(escaped, fields), str(line.dump), str(line.check)])
+
+
+FORMAT = Format("fstab", render, (FILE_NAME,), is_default=True)

@@ -12,7 +12,7 @@ from sysctl.change.recommendation import RecommendedChange
 from sysctl.render.cloud_init import MAGIC, checked_size, cloud_config, source_lines
 from sysctl.render.comments import comment
 from sysctl.render.installed import header, mount_left_out
-from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
+from sysctl.render.snippet import STEM, TITLE, Format, InexpressibleError, Snippet
 from sysctl.render.yaml_text import dump
 
 FILE_NAME = f"{STEM}.launch-template.yaml"
@@ -56,3 +56,6 @@ def _archive(part: str) -> str:
         f"{part}\n"
         f"--{_BOUNDARY}--\n"
     )
+
+
+FORMAT = Format("launch-template", render, (FILE_NAME,))

@@ -14,7 +14,7 @@ import shlex
 from sysctl.change.recommendation import RecommendedChange
 from sysctl.render.comments import one_line
 from sysctl.render.installed import InstalledFile, header, installed_files, mount_left_out
-from sysctl.render.snippet import STEM, TITLE, Snippet
+from sysctl.render.snippet import STEM, TITLE, Format, Snippet
 
 FILE_NAME = f"{STEM}.ssm.json"
 _SCHEMA = "2.2"
@@ -68,3 +68,6 @@ def _install(file: InstalledFile) -> list[str]:
 
 def _without_references(text: str) -> str:
     return re.sub(r"\{(?=\{)", "{ ", text)
+
+
+FORMAT = Format("ssm", render, (FILE_NAME,), BEGINS)

@@ -13,7 +13,7 @@ from sysctl.change.recommendation import OtherForm, RecommendedChange
 from sysctl.knobs.vm import BY_NAME
 from sysctl.render.checked import sysctl_lines
 from sysctl.render.comments import assignments, bytes_warning, comment, evidence_lines
-from sysctl.render.snippet import STEM, TITLE, Snippet
+from sysctl.render.snippet import STEM, TITLE, Format, Snippet
 
 FILE_NAME = f"{STEM}.conf"
 FOLDER = "/etc/sysctl.d"
@@ -121,3 +121,6 @@ def _form_lines(change: RecommendedChange, form: OtherForm | None) -> list[str]:
         ]
     other = change.other_form
     return [f"The same as {other.kind} is in {other_file_name(other)}."] if other else []
+
+
+FORMAT = Format("sysctl.d", render, FILE_NAMES, is_default=True)

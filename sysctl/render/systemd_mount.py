@@ -15,7 +15,7 @@ from contracts.shared.text import quoted
 from sysctl.change.recommendation import MountAdvice, RecommendedChange
 from sysctl.render.checked import fstab_line, fstab_options, printable_text
 from sysctl.render.comments import comment, evidence_lines
-from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
+from sysctl.render.snippet import STEM, TITLE, Format, InexpressibleError, Snippet
 
 FOLDER = "/etc/systemd/system"
 _SUFFIX = ".mount"
@@ -78,3 +78,6 @@ def _escaped(byte: int) -> str:
 
 def _drop_in(mount: MountAdvice) -> str:
     return f"\n[Mount]\nOptions={fstab_options(mount)}\n"
+
+
+FORMAT = Format("systemd", render, (FILE_NAME, "*.mount"))

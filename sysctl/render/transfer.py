@@ -12,7 +12,7 @@ from sysctl.change.recommendation import RecommendedChange
 from sysctl.knobs.transfer import TRANSFER_BY_NAME, TRANSFER_CLIENT, TRANSFER_KNOBS
 from sysctl.render.checked import known_transfer
 from sysctl.render.comments import comment, evidence_lines, one_line
-from sysctl.render.snippet import STEM, TITLE, Snippet
+from sysctl.render.snippet import STEM, TITLE, Format, Snippet
 
 JSON_NAME = f"{STEM}.transfer.json"
 PYTHON_NAME = f"{STEM}.transfer_config.py"
@@ -76,3 +76,7 @@ def _all(settings: Mapping[str, int]) -> dict[str, int]:
     given = known_transfer(settings)
     values = {knob.name: given.get(knob.name, knob.default) for knob in TRANSFER_KNOBS}
     return {name: bool(v) if TRANSFER_BY_NAME[name].is_switch else v for name, v in values.items()}
+
+
+FORMAT = Format("transfer", render_json, (JSON_NAME,), JSON_BEGINS, is_default=True)
+PYTHON_FORMAT = Format("transfer-config", render_python, (PYTHON_NAME,), is_default=True)

@@ -13,7 +13,7 @@ from sysctl.change.recommendation import DiskAdvice, KnobAdvice, RecommendedChan
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.render.checked import knobs_in_order
 from sysctl.render.comments import comment, evidence_lines
-from sysctl.render.snippet import STEM, TITLE, InexpressibleError, Snippet
+from sysctl.render.snippet import STEM, TITLE, Format, InexpressibleError, Snippet
 
 FILE_NAME = f"{STEM}.rules"
 FOLDER = "/etc/udev/rules.d"
@@ -120,3 +120,6 @@ def _about(name: str, reason: str) -> list[str]:
     if not DEVICE_BY_NAME[name].is_rounded:
         return [reason]
     return [reason, "The kernel keeps it as a share of the dirty threshold of that moment."]
+
+
+FORMAT = Format("udev", render, (FILE_NAME,))
