@@ -89,6 +89,15 @@ def is_plain(mount: MountAdvice) -> bool:
     return _PLAIN_SOURCE.fullmatch(mount.fstab.source) is not None
 
 
+def all_but_sysctls_left_out(change: RecommendedChange) -> list[str]:
+    """For the comments of a format of sysctls alone: what is not part of it; empty if all is."""
+    disk = change.disk if change.disk and change.disk.knobs else None
+    return [
+        *(["", "NOT in here: the knobs of the disk; they are udev's."] if disk else []),
+        *mount_left_out(change),
+    ]
+
+
 def mount_left_out(change: RecommendedChange) -> list[str]:
     """For the comments: that the mount options are not part of this snippet; empty if none are."""
     mount = change.mount
