@@ -19,6 +19,7 @@ from sysctl.render import (
     sysctl_d,
     systemd_mount,
     transfer,
+    tuned,
     udev,
 )
 from sysctl.render.snippet import Format, InexpressibleError, Snippet
@@ -32,6 +33,7 @@ FORMATS: tuple[Format, ...] = (
     ssm.FORMAT,
     launch_template.FORMAT,
     ansible.FORMAT,
+    tuned.FORMAT,
     transfer.FORMAT,
     transfer.PYTHON_FORMAT,
 )

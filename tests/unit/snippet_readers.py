@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import email
 import re
 
@@ -29,6 +30,16 @@ def sysctl_conf(text):
     lines = [line.strip() for line in text.split("\n")]
     settings = [line for line in lines if line and line[0] not in "#;"]
     return [tuple(part.strip() for part in line.split("=", 1)) for line in settings]
+
+
+def tuned(text):
+    """tuned.conf(5), with the settings of TuneD's own parser: section → options."""
+    parser = configparser.ConfigParser(
+        delimiters=("=",), inline_comment_prefixes=("#",), interpolation=None
+    )
+    parser.optionxform = str
+    parser.read_string(text)
+    return {name: dict(parser[name]) for name in parser.sections()}
 
 
 def fstab(text):

@@ -14,7 +14,16 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sysctl.render import cloud_init, fstab, launch_template, ssm, sysctl_d, systemd_mount, udev
+from sysctl.render import (
+    cloud_init,
+    fstab,
+    launch_template,
+    ssm,
+    sysctl_d,
+    systemd_mount,
+    tuned,
+    udev,
+)
 from sysctl.render.fstab import fstab_text
 from sysctl.render.installed import installed_files
 from sysctl.render.snippet import InexpressibleError
@@ -201,6 +210,43 @@ def test_user_data_is_of_the_shape_that_cloud_init_documents():
 
 def test_the_document_is_of_the_shape_that_systems_manager_documents():
     jsonschema.validate(json.loads(text_of(ssm, EVERYTHING)), COMMAND_DOCUMENT)
+
+
+@pytest.fixture(scope="module")
+def tuned_package(tmp_path_factory):
+    """The distribution's TuneD, unpacked and not installed: its service would change this host."""
+    folder = tmp_path_factory.mktemp("tuned")
+    if not shutil.which("apt-get"):
+        pytest.skip("TuneD is taken from Debian's packages")
+    done = run("apt-get", "download", "tuned", cwd=folder)
+    if done.returncode:
+        pytest.skip(f"TuneD could not be downloaded: {done.stderr.strip()}")
+    [package] = folder.glob("*.deb")
+    assert run("dpkg-deb", "-x", package, folder / "root").returncode == 0
+    return folder / "root/usr/lib/python3/dist-packages"
+
+
+_LOAD_PROFILE = """
+import json, sys
+from tuned.profiles import Factory, Loader, Locator, Merger
+from tuned.profiles.variables import Variables
+
+loader = Loader(Locator([sys.argv[1]]), Factory(), Merger(), None, Variables())
+profile = loader.load("writewise")
+print(json.dumps({name: dict(unit.options) for name, unit in profile.units.items()}))
+"""
+
+
+def test_tuned_loads_the_profile(tuned_package, tmp_path):
+    (tmp_path / tuned.PROFILE).mkdir()
+    (tmp_path / tuned.PROFILE / "tuned.conf").write_text(text_of(tuned, EVERYTHING))
+    done = run(
+        "/usr/bin/python3", "-c", _LOAD_PROFILE, tmp_path, env={"PYTHONPATH": str(tuned_package)}
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "sysctl": {name: str(value) for name, value in SYSCTLS.items()}
+    }
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from sysctl.render import (
     ssm,
     sysctl_d,
     systemd_mount,
+    tuned,
     udev,
 )
 from sysctl.render.comments import comment, one_line
@@ -43,6 +44,7 @@ READERS = (
     (ssm, lambda text: json.loads(text)["mainSteps"]),
     (launch_template, readers.user_data_of),
     (ansible, readers.ansible),
+    (tuned, readers.tuned),
 )
 EXPECTED = {renderer: read(text_of(renderer, EVERYTHING)) for renderer, read in READERS}
 quickly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

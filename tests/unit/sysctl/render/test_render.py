@@ -24,6 +24,7 @@ from sysctl.render import (
     sysctl_d,
     systemd_mount,
     transfer,
+    tuned,
     udev,
 )
 from sysctl.render.formats import DEFAULT, EVERY_FILE, FORMATS, formats_named, render_all
@@ -66,7 +67,7 @@ def test_every_file_is_known_again_by_its_name_and_its_beginning(each):
 @pytest.mark.parametrize(
     ("change", "names"),
     [
-        (ONLY_SYSCTLS, {"sysctl.d", "cloud-init", "ssm", "launch-template", "ansible"}),
+        (ONLY_SYSCTLS, {"sysctl.d", "cloud-init", "ssm", "launch-template", "ansible", "tuned"}),
         (ONLY_MOUNT, {"fstab", "systemd", "cloud-init", "launch-template", "ansible"}),
         (
             replace(ONLY_MOUNT, mount=None, disk=EVERYTHING.disk),
@@ -339,7 +340,7 @@ def test_what_is_no_mount_option_is_refused(renderer, word):
     ("name", "value"),
     [("kernel.core_pattern", 1), ("vm.dirty_ratio", "80\n"), ("vm.dirty_ratio", -1)],
 )
-@pytest.mark.parametrize("renderer", [sysctl_d, cloud_init, launch_template, ansible, ssm])
+@pytest.mark.parametrize("renderer", [sysctl_d, cloud_init, launch_template, ansible, ssm, tuned])
 def test_what_is_no_sysctl_is_refused(renderer, name, value):
     advice = replace(EVERYTHING.sysctls[0], name=name, value=value)
     change = replace(EVERYTHING, sysctls=(advice,), originals={})
