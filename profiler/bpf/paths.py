@@ -15,14 +15,14 @@ _MINOR_BITS = 20  # include/linux/kdev_t.h
 
 
 @dataclass(frozen=True)
-class Place:
+class Inode:
     """A directory or file: `device` is MAJOR << 20 | MINOR of its super block."""
 
     device: int
     inode_number: int
 
 
-def resolve(path: str) -> Place:
+def resolve(path: str) -> Inode:
     """The place that `path` (absolute, symlinks followed) names now. Raises UsageError."""
     place, fstype = locate(path)
     if fstype in REPEATING_INODES:
@@ -33,7 +33,7 @@ def resolve(path: str) -> Place:
     return place
 
 
-def locate(path: str) -> tuple[Place, str]:
+def locate(path: str) -> tuple[Inode, str]:
     """The place that `path` names now, and the type of its file system.
 
     The place's figures are the kernel's own, which stat(2) does not always tell: overlay and btrfs
@@ -52,7 +52,7 @@ def locate(path: str) -> tuple[Place, str]:
         inode_number = int(fields.get("ino") or os.fstat(descriptor).st_ino)
     finally:
         os.close(descriptor)
-    return Place(device, inode_number), fstype
+    return Inode(device, inode_number), fstype
 
 
 def _fields_of(descriptor: int) -> dict[str, str]:

@@ -120,7 +120,7 @@ class ProfileSession:
         disks = (block.PROBE,) if self.devices else ()
         return filtered, calls.probe_of(call_types), waits.PROBE, *uring_here, *others, *disks
 
-    def _begin(self, root_slots: int, places: dict[paths.Place, int]) -> None:
+    def _begin(self, root_slots: int, places: dict[paths.Inode, int]) -> None:
         self._tallies = self._module.map_words("tallies")
         self._calls = self._module.map_words("calls")
         self._stalls = self._module.map_words("stalls")
@@ -222,10 +222,10 @@ class ProfileSession:
             _zero(self._tallies, start + bank * scope.KERNEL_REASONS, scope.KERNEL_REASONS)
             self._tallies[start + scope.TALLY_WRITERS + bank] = 0
 
-    def _resolve(self) -> tuple[int, dict[paths.Place, int]]:
+    def _resolve(self) -> tuple[int, dict[paths.Inode, int]]:
         """Slots of the path `/`, and of each other place, as bits."""
         root_slots = 0
-        places: dict[paths.Place, int] = {}
+        places: dict[paths.Inode, int] = {}
         for slot, path in enumerate(slot.path for slot in self._slots):
             if os.path.realpath(path) == "/":
                 root_slots |= 1 << slot
@@ -251,7 +251,7 @@ class ProfileSession:
             key = path_calls.encode_way(numbers[way.start], way.names)
             self._module.insert("ways", key, struct.pack("=I", slots))
 
-    def _configure(self, root_slots: int, places: dict[paths.Place, int]) -> None:
+    def _configure(self, root_slots: int, places: dict[paths.Inode, int]) -> None:
         ranges = self._module.map_words("size_ranges")
         for slot, size_range in enumerate(slot.size_range for slot in self._slots):
             most = size_range.max_bytes

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
-from profiler.bpf.paths import REPEATING_INODES, Place, locate
+from profiler.bpf.paths import REPEATING_INODES, Inode, locate
 
 #: What one entry compares: LPM_DATA_SIZE_MAX (kernel/bpf/lpm_trie.c) less the number of the start.
 NAMES_MAX_BYTES = 252
@@ -25,7 +25,7 @@ NAMES_MAX_BYTES = 252
 class Way:
     """The names that lead from a directory down to a rule's path: from `/`, `b"data/images/"`."""
 
-    start: Place
+    start: Inode
     names: bytes
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sysctl.apply.applying import Options
-    from sysctl.apply.plan import Plan
+    from sysctl.apply.plan import ApplyPlan
     from sysctl.change.recommendation import RecommendedChange
     from sysctl.host.applied_host import AppliedHost
     from sysctl.host.system import System
@@ -153,7 +153,7 @@ def _apply(change: RecommendedChange, options: Options, console: Console, agreed
     return 0
 
 
-def _is_agreed(plan: Plan, agreed: Agreed) -> bool:
+def _is_agreed(plan: ApplyPlan, agreed: Agreed) -> bool:
     """Ask what the flags leave open. Raises UsageError where nobody is to be asked."""
     from contracts.shared.errors import UsageError
 
@@ -171,7 +171,9 @@ def _is_agreed(plan: Plan, agreed: Agreed) -> bool:
     )
 
 
-def _show(system: System, change: RecommendedChange, options: Options, console: Console) -> Plan:
+def _show(
+    system: System, change: RecommendedChange, options: Options, console: Console
+) -> ApplyPlan:
     """Print the difference and what would override it; refuses here what cannot be done."""
     from profiler.report.applying import print_persisted_file, print_plan
     from sysctl.apply.applying import check
@@ -197,7 +199,7 @@ def _agrees(question: str) -> bool:
         return False
 
 
-def _perform(host: AppliedHost, plan: Plan, options: Options) -> None:
+def _perform(host: AppliedHost, plan: ApplyPlan, options: Options) -> None:
     from profiler.report.applying import changed_names
     from sysctl.apply.applying import perform
 

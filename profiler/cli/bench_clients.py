@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from profiler.bpf.session import ProfileSession
-    from profiler.client_bench.results import Comparison
+    from profiler.client_bench.results import ClientComparison
     from profiler.client_bench.run import Source
     from profiler.client_bench.sources import Conditions
     from profiler.pull.clients.interface import Client
@@ -101,7 +101,7 @@ def _outputs(arguments: argparse.Namespace) -> Iterator[dict[str, IO[str]]]:
         yield streams
 
 
-def _write(comparison: Comparison, outputs: dict[str, IO[str]]) -> None:
+def _write(comparison: ClientComparison, outputs: dict[str, IO[str]]) -> None:
     from profiler.report import client_bench as report
     from profiler.report.console import plain_console
 
@@ -114,7 +114,7 @@ def _write(comparison: Comparison, outputs: dict[str, IO[str]]) -> None:
         outputs["json"].write("\n")
 
 
-def _compare(arguments: argparse.Namespace, progress: Console) -> Comparison:
+def _compare(arguments: argparse.Namespace, progress: Console) -> ClientComparison:
     from dataclasses import replace
 
     from profiler.client_bench.context import context_of

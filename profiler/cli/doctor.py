@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from profiler.requirements import Finding
+    from profiler.requirements import CheckResult
 
 NAME = "doctor"
 HELP = "check this host: what is there, what is missing, and the remedy"
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Check everything, print it, and return 0, or 3 when something is missing or needs root."""
     from profiler import requirements
 
-    host = requirements.Host()
+    host = requirements.CheckedHost()
     findings = {requirement.name: requirement.found_on(host) for requirement in requirements.ALL}
     missing = _missing_by_command(findings, arguments.commands)
     if arguments.json:
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _missing_by_command(
-    findings: dict[str, Finding], commands: Sequence[ModuleType]
+    findings: dict[str, CheckResult], commands: Sequence[ModuleType]
 ) -> dict[str, list[str]]:
     """For each command, in the order of `writewise --help`: the requirements that it lacks.
 
@@ -60,7 +60,7 @@ def _missing_by_command(
     }
 
 
-def _as_json(findings: dict[str, Finding], missing: dict[str, list[str]]) -> dict[str, object]:
+def _as_json(findings: dict[str, CheckResult], missing: dict[str, list[str]]) -> dict[str, object]:
     from profiler.requirements import ALL
 
     purpose = {requirement.name: requirement.purpose for requirement in ALL}
@@ -76,7 +76,9 @@ def _as_json(findings: dict[str, Finding], missing: dict[str, list[str]]) -> dic
     }
 
 
-def _print(findings: dict[str, Finding], missing: dict[str, list[str]], console: Console) -> None:
+def _print(
+    findings: dict[str, CheckResult], missing: dict[str, list[str]], console: Console
+) -> None:
     console.print(_requirements_table(findings))
     for problem, remedy in _problems(findings):
         # unwrapped, below the table: a remedy is there to be copied
@@ -85,7 +87,7 @@ def _print(findings: dict[str, Finding], missing: dict[str, list[str]], console:
     console.print(_commands_table(missing))
 
 
-def _problems(findings: dict[str, Finding]) -> list[tuple[str, str]]:
+def _problems(findings: dict[str, CheckResult]) -> list[tuple[str, str]]:
     """Sentence and remedy of what is missing; what only root can check is named in one sentence."""
     found = [(f.problem, f.remedy) for f in findings.values() if not f.ok and not f.needs_root]
     hidden = [name for name, finding in findings.items() if finding.needs_root]
@@ -95,7 +97,7 @@ def _problems(findings: dict[str, Finding]) -> list[tuple[str, str]]:
     return found
 
 
-def _requirements_table(findings: dict[str, Finding]) -> Table:
+def _requirements_table(findings: dict[str, CheckResult]) -> Table:
     from rich.table import Table
 
     table = Table("requirement", "status", box=None, pad_edge=False)

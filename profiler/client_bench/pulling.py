@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from profiler.bpf.session import ProfileSession
-from profiler.client_bench.results import Sample, ServerShape
+from profiler.client_bench.results import ClientRun, ServerShape
 from profiler.pull.access import S3Access
 from profiler.pull.clients.interface import Client
 from profiler.pull.destination import Destination, Staging
@@ -23,7 +23,7 @@ from profiler.pull.errors import PullError
 from profiler.pull.measured import stalled_share
 from profiler.pull.results import Failure, PullResult
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, Plan, list_plan
+from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.workers import WorkerPool
 from profiler.watch.resources import (
     SAMPLE_INTERVAL_NS,
@@ -37,7 +37,7 @@ from profiler.watch.ticker import Beat, Ticker
 
 @dataclass(frozen=True)
 class ClientBench:
-    """Implements `profiler.client_bench.run.Bench`.
+    """Implements `profiler.client_bench.run.RowBench`.
 
     `server_pid` is the process whose children serve with `shape`, None when S3 is not on this
     host; without a `session` (entered already) no stalls are seen.
@@ -45,7 +45,7 @@ class ClientBench:
 
     access: S3Access
     location: Location
-    plan: Plan
+    plan: PullPlan
     destination: Destination
     settings: TransferSettings
     workers: int | None = None
@@ -55,16 +55,16 @@ class ClientBench:
 
     @property
     def objects(self) -> int:
-        """See Bench."""
+        """See RowBench."""
         return len(self.plan.objects)
 
     @property
     def bytes(self) -> int:
-        """See Bench."""
+        """See RowBench."""
         return self.plan.bytes
 
-    def pull(self, client: Client, *, with_checksum: bool) -> Sample:
-        """See Bench."""
+    def pull(self, client: Client, *, with_checksum: bool) -> ClientRun:
+        """See RowBench."""
         began_s = time.monotonic()
         workers = 1 if client.takes_prefixes else self.worker_count
         with WorkerPool(self.access, self.settings, workers, client.make) as pool:
@@ -93,7 +93,7 @@ class ClientBench:
 
     def _measure(
         self, pool: WorkerPool, staging: Staging, listing: _Spent, start_s: float
-    ) -> tuple[Sample, PullResult]:
+    ) -> tuple[ClientRun, PullResult]:
         sampler = ResourceSampler(tree_below(*pool.pids), waited_for=CpuTime)
         server_before_s = self._server_cpu_seconds()
         self._follow(pool)
@@ -103,7 +103,7 @@ class ClientBench:
             own_cpu_s = listing.cpu_s + (_Spent.now() - before).cpu_s
         snapshot, usage = self.session.snapshot() if self.session else None, sampler.take()
         server_s = self._server_cpu_seconds()
-        return Sample(
+        return ClientRun(
             round=0,
             seconds=listing.seconds + result.return_seconds,
             objects=result.objects,

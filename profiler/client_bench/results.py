@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Sample:
+class ClientRun:
     """One pull by one client.
 
     `seconds` is until the last object had arrived, the listing included; `start_seconds`, which
@@ -51,7 +51,7 @@ class Cell:
     """
 
     client: str
-    samples: tuple[Sample, ...]
+    samples: tuple[ClientRun, ...]
     problem: str = field(default="", compare=False)
 
     @property
@@ -59,7 +59,7 @@ class Cell:
         """Whether it has pulls, none of which failed."""
         return bool(self.samples) and not self.problem
 
-    def _median(self, of: Callable[[Sample], float | None]) -> float | None:
+    def _median(self, of: Callable[[ClientRun], float | None]) -> float | None:
         if not self.is_measured:
             return None
         values = [value for value in map(of, self.samples) if value is not None]
@@ -97,12 +97,12 @@ class Cell:
 
     @property
     def stalled_share(self) -> float | None:
-        """See Sample."""
+        """See ClientRun."""
         return self._median(lambda sample: sample.stalled_share)
 
     @property
     def start_seconds(self) -> float | None:
-        """See Sample."""
+        """See ClientRun."""
         return self._median(lambda sample: sample.start_seconds)
 
 
@@ -181,7 +181,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ClientComparison:
     """All rows; `context` is where, when and with what versions they were measured.
 
     `ended_by` is the signal's exception that ended it before its time: what was measured counts.

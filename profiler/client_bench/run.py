@@ -13,7 +13,14 @@ from typing import Protocol
 
 from contracts.shared.errors import WritewiseError
 from contracts.shared.text import printable
-from profiler.client_bench.results import Cell, Comparison, Row, Sample, ServerShape, order_of
+from profiler.client_bench.results import (
+    Cell,
+    ClientComparison,
+    ClientRun,
+    Row,
+    ServerShape,
+    order_of,
+)
 from profiler.pull.clients.interface import Client
 from profiler.pull.errors import PullError
 
@@ -21,7 +28,7 @@ from profiler.pull.errors import PullError
 DEFAULT_PULLS = 4
 
 
-class Bench(Protocol):
+class RowBench(Protocol):
     """What pulls one row."""
 
     @property
@@ -40,7 +47,7 @@ class Bench(Protocol):
     def shape(self) -> ServerShape | None:
         """That of the server, where it is a workload's on this host."""
 
-    def pull(self, client: Client, *, with_checksum: bool) -> Sample:
+    def pull(self, client: Client, *, with_checksum: bool) -> ClientRun:
         """One pull, compared by size at least. Raises PullError."""
 
 
@@ -51,12 +58,12 @@ class Source(Protocol):
     def name(self) -> str:
         """The row's name."""
 
-    def opened(self) -> AbstractContextManager[Bench]:
+    def opened(self) -> AbstractContextManager[RowBench]:
         """The bench, for as long as the source is there. Raises WritewiseError."""
 
 
 #: Gets the row's name, the client and its pull; round 0 is the one that does not count.
-OnPull = Callable[[str, str, Sample], None]
+OnPull = Callable[[str, str, ClientRun], None]
 
 
 @dataclass
@@ -64,10 +71,10 @@ class _Measured:
     """A row as it grows."""
 
     name: str
-    bench: Bench
+    bench: RowBench
     clients: Sequence[Client]
     on_pull: OnPull
-    samples: dict[str, list[Sample]] = field(default_factory=dict)
+    samples: dict[str, list[ClientRun]] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
 
     def run(self, pulls: int) -> None:
@@ -105,7 +112,7 @@ def compare(
     clients: Sequence[Client],
     on_pull: OnPull,
     pulls: int = DEFAULT_PULLS,
-) -> Comparison:
+) -> ClientComparison:
     """Pull every row `pulls` times with each client, and once before that does not count.
 
     Ctrl-C and SIGTERM end it with what was measured until then, and a source that fails ends its
@@ -127,4 +134,4 @@ def compare(
     if failed and not measured and ended_by is None:
         raise failed[0][1]
     sentences = tuple(printable(f"{name}: {error.message}") for name, error in failed)
-    return Comparison(tuple(each.row() for each in measured), {}, ended_by, sentences)
+    return ClientComparison(tuple(each.row() for each in measured), {}, ended_by, sentences)

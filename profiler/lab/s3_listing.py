@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
-from profiler.lab.s3_objects import Entry, ObjectStore, iso_date
+from profiler.lab.s3_objects import ListedObject, ObjectStore, iso_date
 
 _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 _MAX_KEYS = 1000
@@ -108,7 +108,7 @@ def listing_document(store: ObjectStore, bucket: str, parameters: Mapping[str, s
     return f'<ListBucketResult xmlns="{_NAMESPACE}">{body}</ListBucketResult>'
 
 
-def _contents(entry: Entry, encoded_key: str) -> str:
+def _contents(entry: ListedObject, encoded_key: str) -> str:
     return (
         f"<Key>{encoded_key}</Key><LastModified>{iso_date(entry.modified_s)}</LastModified>"
         f"<ETag>&quot;{entry.digest.etag}&quot;</ETag><Size>{entry.size_bytes}</Size>"

@@ -36,7 +36,7 @@ class Digest:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ListedObject:
     """One object of a listing; `modified_s` is in seconds since the epoch."""
 
     key: str
@@ -108,17 +108,17 @@ class ObjectStore:
                 found.update(above + name for name in files if _is_file(folder_fd, name))
         return sorted(found.union(in_index), key=os.fsencode) if found else in_index
 
-    def entries(self, bucket: str, keys: Iterable[str]) -> Iterator[Entry]:
+    def entries(self, bucket: str, keys: Iterable[str]) -> Iterator[ListedObject]:
         """The listing's entries for `keys`; what is no regular file is left out."""
         for key in keys:
             with contextlib.suppress(OSError):
                 yield self._entry(bucket, key)
 
-    def _entry(self, bucket: str, key: str) -> Entry:
+    def _entry(self, bucket: str, key: str) -> ListedObject:
         descriptor = self.open(bucket, key)
         try:
             found = os.fstat(descriptor)
-            return Entry(key, found.st_size, found.st_mtime, self.digest(descriptor))
+            return ListedObject(key, found.st_size, found.st_mtime, self.digest(descriptor))
         finally:
             os.close(descriptor)
 

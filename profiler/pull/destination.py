@@ -23,7 +23,7 @@ from contracts.shared.trust import UntrustedError, walk
 from contracts.shared.units import format_size
 from profiler.pull import leftovers
 from profiler.pull.errors import PullError, explain_local
-from profiler.pull.source import Plan
+from profiler.pull.source import PullPlan
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Staging:
     parents first.
     """
 
-    plan: Plan
+    plan: PullPlan
     root_fd: int
     token: str = field(default_factory=lambda: secrets.token_hex(8))
     made_directories: list[tuple[str, ...]] = field(default_factory=list)
@@ -133,7 +133,7 @@ class Destination:
             os.close(descriptor)
 
     @contextlib.contextmanager
-    def stage(self, plan: Plan) -> Iterator[Staging]:
+    def stage(self, plan: PullPlan) -> Iterator[Staging]:
         """Open it and make the plan's directories; what is not published is removed at the end.
 
         What killed pulls left in these directories is removed first. Raises PullError, also when
@@ -182,7 +182,7 @@ def _check_writable(descriptor: int, path: Path) -> None:
         )
 
 
-def _check_space(descriptor: int, plan: Plan, path: Path) -> None:
+def _check_space(descriptor: int, plan: PullPlan, path: Path) -> None:
     """What other users may fill counts as free; root's reserve is left alone."""
     found = os.fstatvfs(descriptor)
     free_bytes = found.f_bavail * found.f_frsize
@@ -208,7 +208,7 @@ def _check_is_directory(parent_fd: int, names: Sequence[str]) -> None:
         )
 
 
-def _check_final_names(root_fd: int, plan: Plan) -> None:
+def _check_final_names(root_fd: int, plan: PullPlan) -> None:
     """Refuse names that no file can take: a rename replaces anything else than a directory."""
     by_directory: dict[tuple[str, ...], list[str]] = {}
     for remote in plan.objects:

@@ -14,7 +14,7 @@ from profiler.pull.destination import Destination
 from profiler.pull.durability import sync_file_system
 from profiler.pull.errors import explain_local
 from profiler.pull.results import Failure, Progress, PullResult, Verification
-from profiler.pull.source import Plan
+from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
 from profiler.watch.causes import WhyInputs
 from profiler.watch.watch import Watch
@@ -113,7 +113,7 @@ def _writing_threads(seen: int, at_most: int | None, workers: int, objects: int)
 
 def measure_pull(
     pool: WorkerPool,
-    plan: Plan,
+    plan: PullPlan,
     destination: Destination,
     session: ProfileSession | None,
     *,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from contracts.shared.beneath import directory_beneath
 from profiler.pull.destination import Destination, Staging
 from profiler.pull.results import OnProgress
-from profiler.pull.source import Plan, RemoteObject
+from profiler.pull.source import PullPlan, RemoteObject
 from profiler.pull.workers import WorkerPool
 
 
@@ -22,7 +22,7 @@ from profiler.pull.workers import WorkerPool
 class Resumed:
     """A plan's objects that are still to be pulled, and those that the destination has."""
 
-    missing: Plan
+    missing: PullPlan
     kept: tuple[RemoteObject, ...]
 
     @property
@@ -32,7 +32,10 @@ class Resumed:
 
 
 def find_missing(
-    pool: WorkerPool, plan: Plan, destination: Destination, on_progress: OnProgress | None = None
+    pool: WorkerPool,
+    plan: PullPlan,
+    destination: Destination,
+    on_progress: OnProgress | None = None,
 ) -> Resumed:
     """Compare what lies at the destination with `plan`; nothing is written.
 
@@ -49,7 +52,7 @@ def find_missing(
     return Resumed(replace(plan, objects=left, kept_bytes=kept_bytes), kept)
 
 
-def _of_equal_size(root_fd: int, plan: Plan) -> list[int]:
+def _of_equal_size(root_fd: int, plan: PullPlan) -> list[int]:
     """The numbers of those objects whose final name is a regular file of their size."""
     by_directory: dict[tuple[str, ...], list[int]] = {}
     for number, remote in enumerate(plan.objects):

@@ -54,7 +54,7 @@ class RemoteObject:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PullPlan:
     """All objects of one pull; every relative path is known to stay below the destination.
 
     `refused` are those that cannot be files there, each with the reason. `kept_bytes` is the size
@@ -94,7 +94,7 @@ def parse_location(text: str) -> Location:
     return Location(bucket, prefix)
 
 
-def list_plan(access: S3Access, location: Location, *, needs_all: bool = True) -> Plan:
+def list_plan(access: S3Access, location: Location, *, needs_all: bool = True) -> PullPlan:
     """List the objects at `location`.
 
     Raises PullError when there are none or S3 refuses, UnsafeKeysError when a key cannot be a
@@ -113,7 +113,7 @@ def list_plan(access: S3Access, location: Location, *, needs_all: bool = True) -
     good, refused = _judge(objects)
     if refused and (needs_all or not good):
         raise UnsafeKeysError(location, refused)
-    return Plan(location, good, refused)
+    return PullPlan(location, good, refused)
 
 
 def _list_directory(client: Any, location: Location) -> list[RemoteObject]:

@@ -12,11 +12,11 @@ from contracts.shared.text import printable
 from contracts.shared.units import format_size
 from sysctl.apply.compliance import Compliance
 from sysctl.apply.persistence import PersistedFile
-from sysctl.apply.plan import Difference, MountDifference, Plan
-from sysctl.apply.state import State
+from sysctl.apply.plan import ApplyPlan, Difference, MountDifference
+from sysctl.apply.state import AppliedState
 
 
-def print_plan(plan: Plan, console: Console, *, remounts: bool) -> None:
+def print_plan(plan: ApplyPlan, console: Console, *, remounts: bool) -> None:
     """The diff: present and new value, what both mean in bytes, why, and who else sets it."""
     console.print(_plan_table(plan))
     for each in (*plan.sysctls, *plan.knobs):
@@ -34,7 +34,7 @@ def print_plan(plan: Plan, console: Console, *, remounts: bool) -> None:
         _print_mount(plan.mount, console, remounts=remounts)
 
 
-def _plan_table(plan: Plan) -> Table:
+def _plan_table(plan: ApplyPlan) -> Table:
     table = Table("setting", "present", "", "new", box=None, pad_edge=False)
     disk = plan.disk.name + " " if plan.disk else ""
     for prefix, differences in (("", plan.sysctls), (disk, plan.knobs)):
@@ -47,7 +47,7 @@ def _plan_table(plan: Plan) -> Table:
     return table
 
 
-def _print_amounts(plan: Plan, console: Console) -> None:
+def _print_amounts(plan: ApplyPlan, console: Console) -> None:
     """The thresholds in bytes and as ratios: where they were measured, and what they are here."""
     fitted = plan.fitted
     if not fitted.amounts:
@@ -97,7 +97,7 @@ def print_persisted_file(file: PersistedFile, console: Console) -> None:
         _print(console, f"  overridden there by {line}", "yellow")
 
 
-def changed_names(plan: Plan) -> list[str]:
+def changed_names(plan: ApplyPlan) -> list[str]:
     """What of sysctls and knobs would change."""
     differences: Sequence[Difference] = (*plan.sysctls, *plan.knobs)
     return [each.name for each in differences if each.is_change]
@@ -123,7 +123,7 @@ def print_compliance(
         _print(console, f"\n{note}", "yellow")
 
 
-def print_state(state: State, console: Console) -> None:
+def print_state(state: AppliedState, console: Console) -> None:
     """What is applied since when, what a killed run left, and who is at work."""
     for item in state.applied:
         _print(console, f"applied at {item.at}: {item.what}")

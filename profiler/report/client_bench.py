@@ -14,7 +14,7 @@ from rich.text import Text
 from contracts.shared.text import printable
 from contracts.shared.units import counted, exact_size, format_duration, format_seconds, format_size
 from profiler.client_bench.context import IN_MEMORY
-from profiler.client_bench.results import Cell, Comparison, Row, Sample, ServerShape
+from profiler.client_bench.results import Cell, ClientComparison, ClientRun, Row, ServerShape
 from profiler.pull.clients.catalogue import DEFAULT
 from sysctl.evidence.comparison import MIN_GAIN
 from sysctl.evidence.statistics import CONFIDENCE, Interval
@@ -77,7 +77,7 @@ def _interval_text(ratio: Interval) -> str:
     return f"{ratio.low:.2f} to {high}"
 
 
-def headline(row: Row, comparison: Comparison) -> str:
+def headline(row: Row, comparison: ClientComparison) -> str:
     """What a row is: its name, objects, bytes, who pulls, and the shape of the server.
 
     And whether the bytes exceed the dirty threshold.
@@ -119,7 +119,7 @@ def verdict(row: Row) -> str:
     )
 
 
-def conditions(comparison: Comparison) -> list[str]:
+def conditions(comparison: ClientComparison) -> list[str]:
     """On what it was measured, by whom, and how the columns are to be read."""
     context = comparison.context
     lines = [
@@ -162,7 +162,7 @@ def _size_of(context: dict[str, object], name: str) -> str:
     return format_size(value) if isinstance(value, int) else _NONE
 
 
-def _start_text(comparison: Comparison) -> str:
+def _start_text(comparison: ClientComparison) -> str:
     starts = [cell.start_seconds for row in comparison.rows for cell in row.cells]
     known = [seconds for seconds in starts if seconds is not None]
     if not known:
@@ -179,7 +179,7 @@ def print_plan(rows: int, clients: Sequence[str], pulls: int, console: Console) 
     console.print(Text(text), soft_wrap=True)
 
 
-def print_pull(row: str, client: str, sample: Sample, console: Console) -> None:
+def print_pull(row: str, client: str, sample: ClientRun, console: Console) -> None:
     """One pull in a line, as it ends."""
     which = f"pull {sample.round}" if sample.round else "warm-up"
     rate = sample.bytes / 2**20 / sample.seconds
@@ -187,7 +187,7 @@ def print_pull(row: str, client: str, sample: Sample, console: Console) -> None:
     console.print(Text(printable(text)), soft_wrap=True)
 
 
-def print_comparison(comparison: Comparison, console: Console) -> None:
+def print_comparison(comparison: ClientComparison, console: Console) -> None:
     """Tables, conditions, what failed, and a verdict for each row."""
     for row in comparison.rows:
         console.print(Text(headline(row, comparison), style="bold"), soft_wrap=True)
@@ -213,7 +213,7 @@ def _table(row: Row) -> Table:
     return table
 
 
-def markdown(comparison: Comparison) -> str:
+def markdown(comparison: ClientComparison) -> str:
     """The same as Markdown."""
     blocks = ["\n".join(conditions(comparison))]
     for row in comparison.rows:
@@ -225,7 +225,7 @@ def markdown(comparison: Comparison) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _endings(comparison: Comparison) -> list[str]:
+def _endings(comparison: ClientComparison) -> list[str]:
     return [*comparison.problems, *map(verdict, comparison.rows)]
 
 
@@ -237,7 +237,7 @@ def _escaped(text: str) -> str:
     return printable(text).replace("|", "\\|")
 
 
-def comparison_document(comparison: Comparison) -> Document:
+def comparison_document(comparison: ClientComparison) -> Document:
     """The same as plain data, with every pull; seconds, bytes and shares in the names."""
     return {
         "context": comparison.context,

@@ -30,7 +30,7 @@ _TOLERANCE = 1.02
 
 
 @dataclass(frozen=True)
-class Explanation:
+class CauseText:
     """The answer: `parts` add up to the calls' time, `cause` is None when nothing was slow.
 
     `figures` are lines on dirty memory and disks, `blind_spots` lines on what was not seen.
@@ -43,10 +43,10 @@ class Explanation:
     blind_spots: tuple[str, ...]
 
 
-def explain(why: WhyInputs) -> Explanation:
+def explain(why: WhyInputs) -> CauseText:
     """Say why the writes of a run took the time that they took."""
     cause = main_cause(why)
-    return Explanation(
+    return CauseText(
         sentence=_sentence(why, cause),
         cause=cause,
         parts=split(why.calls),
@@ -60,7 +60,7 @@ def explain(why: WhyInputs) -> Explanation:
     )
 
 
-def print_why(explanation: Explanation, console: Console) -> None:
+def print_why(explanation: CauseText, console: Console) -> None:
     """The sentence, the split as a table where there is one, then the lines."""
     console.print(Text(explanation.sentence, style="bold"), soft_wrap=True)
     if any(part.time_ns for part in explanation.parts):
@@ -81,7 +81,7 @@ def split_table(parts: Sequence[Part]) -> Table:
     return table
 
 
-def why_document(explanation: Explanation) -> dict[str, object]:
+def why_document(explanation: CauseText) -> dict[str, object]:
     """The explanation as plain data; times in ns, shares 0 to 1."""
     return {
         "sentence": explanation.sentence,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from contracts.shared.errors import RequirementError
 from profiler.requirements import checks
-from profiler.requirements.checks import Finding, unchecked
-from profiler.requirements.host import Host
+from profiler.requirements.checks import CheckResult, unchecked
+from profiler.requirements.host import CheckedHost
 
-__all__ = ["ALL", "Finding", "Host", "Requirement", "require"]
+__all__ = ["ALL", "CheckResult", "CheckedHost", "Requirement", "require"]
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Requirement:
 
     name: str
     purpose: str
-    check: Callable[[Host], Finding]
+    check: Callable[[CheckedHost], CheckResult]
 
-    def found_on(self, host: Host) -> Finding:
+    def found_on(self, host: CheckedHost) -> CheckResult:
         """What the check finds; where it may not look, that it takes root."""
         try:
             return self.check(host)
@@ -53,10 +53,10 @@ ALL = (
 )
 
 
-def require(*names: str, host: Host | None = None) -> None:
+def require(*names: str, host: CheckedHost | None = None) -> None:
     """Check the named requirements in turn; raises RequirementError for the first one missing."""
     by_name = {requirement.name: requirement for requirement in ALL}
     for name in names:
-        finding = by_name[name].found_on(host or Host())
+        finding = by_name[name].found_on(host or CheckedHost())
         if not finding.ok:
             raise RequirementError(finding.problem, finding.remedy)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from contracts.shared import units
 from contracts.shared.errors import RequirementError
 from contracts.shared.installation import command, how_to_set_up
-from profiler.requirements.host import Host
+from profiler.requirements.host import CheckedHost
 from profiler.requirements.remedies import install, reinstall
 
 #: include/uapi/linux/capability.h; it includes CAP_BPF and CAP_PERFMON (bpf_capable() and
@@ -31,7 +31,7 @@ PRIVILEGED = "in a container, start it with --privileged; better, run on the hos
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """What a check found; `problem` (one sentence) and `remedy` are empty when all is well.
 
     With `needs_root` the check itself was refused, so the requirement may be met or not.
@@ -48,48 +48,48 @@ class Finding:
         return not self.problem
 
 
-def unchecked(found: str) -> Finding:
+def unchecked(found: str) -> CheckResult:
     """Finding of a check that this user may not make."""
-    return Finding(found, "only root can check this", AS_ROOT, needs_root=True)
+    return CheckResult(found, "only root can check this", AS_ROOT, needs_root=True)
 
 
-def python(host: Host) -> Finding:
+def python(host: CheckedHost) -> CheckResult:
     """Python 3.9 or later, and the distribution's own (bcc says so if it is not)."""
     found = ".".join(map(str, host.python_version))
     if host.python_version >= MIN_PYTHON:
-        return Finding(found)
+        return CheckResult(found)
     problem = f"{host.python} is Python {found}, and 3.9 is the oldest that will do"
-    return Finding(found, problem, "take a distribution whose own /usr/bin/python3 is newer")
+    return CheckResult(found, problem, "take a distribution whose own /usr/bin/python3 is newer")
 
 
-def root(host: Host) -> Finding:
+def root(host: CheckedHost) -> CheckResult:
     """Effective user id 0 of the host, and CAP_SYS_ADMIN among the effective capabilities."""
     status = host.fields("/proc/self/status", ":")
     user_ids = status.get("Uid", "").split()
     found = f"effective uid {user_ids[1]}" if len(user_ids) > 1 else "no /proc/self/status"
     if not host.is_root:
-        return Finding(found, f"root is needed, and this runs with {found}", AS_ROOT)
+        return CheckResult(found, f"root is needed, and this runs with {found}", AS_ROOT)
     if not int(status.get("CapEff", "0"), 16) >> CAP_SYS_ADMIN & 1:
         problem = "root is needed with all its capabilities, and CAP_SYS_ADMIN is missing"
-        return Finding(f"{found}, no CAP_SYS_ADMIN", problem, PRIVILEGED)
+        return CheckResult(f"{found}, no CAP_SYS_ADMIN", problem, PRIVILEGED)
     # A kernel without CONFIG_USER_NS has no such link, and one user namespace.
     if host.link("/proc/self/ns/user") not in ("", HOST_USER_NAMESPACE):
         problem = "the host's root is needed, and this is root of a user namespace of its own"
-        return Finding(f"{found} of a user namespace", problem, PRIVILEGED)
-    return Finding(found)
+        return CheckResult(f"{found} of a user namespace", problem, PRIVILEGED)
+    return CheckResult(found)
 
 
-def pid_namespace(host: Host) -> Finding:
+def pid_namespace(host: CheckedHost) -> CheckResult:
     """The host's own PID namespace: the probes see the host's process ids, so we must too."""
     found = host.link("/proc/self/ns/pid")
     if found == HOST_PID_NAMESPACE:
-        return Finding("the host's own")
+        return CheckResult("the host's own")
     problem = "this process is in a PID namespace of its own, where the host's ids are hidden"
     remedy = "run on the host itself, or the container with --pid=host"
-    return Finding(found or "no /proc/self/ns/pid", problem, remedy)
+    return CheckResult(found or "no /proc/self/ns/pid", problem, remedy)
 
 
-def btf(host: Host) -> Finding:
+def btf(host: CheckedHost) -> CheckResult:
     """The kernel's type information, and in it every structure member that the probes read."""
     try:
         with host.path(BTF_FILE).open("rb") as file:
@@ -101,10 +101,12 @@ def btf(host: Host) -> Finding:
             return _layouts(host)
         found = "no BTF inside"
     remedy = "boot a kernel built with CONFIG_DEBUG_INFO_BTF, as your distribution's own is"
-    return Finding(f"{BTF_FILE}: {found}", "the kernel's type information (BTF) is missing", remedy)
+    return CheckResult(
+        f"{BTF_FILE}: {found}", "the kernel's type information (BTF) is missing", remedy
+    )
 
 
-def _layouts(host: Host) -> Finding:
+def _layouts(host: CheckedHost) -> CheckResult:
     """The members of the kernel's structures that the probes read; no version is compared."""
     from profiler.bpf.btf import kernel_hint, parsed_btf
     from profiler.bpf.layouts import missing_members
@@ -113,14 +115,14 @@ def _layouts(host: Host) -> Finding:
     try:
         missing = ", ".join(missing_members(ALL, parsed_btf(host.path(BTF_FILE))))
     except RequirementError as error:
-        return Finding(BTF_FILE, error.message, error.hint)
+        return CheckResult(BTF_FILE, error.message, error.hint)
     if not missing:
-        return Finding(BTF_FILE)
+        return CheckResult(BTF_FILE)
     problem = f"this kernel has no {missing}, which the probes read"
-    return Finding(f"{BTF_FILE}: no {missing}", problem, kernel_hint())
+    return CheckResult(f"{BTF_FILE}: no {missing}", problem, kernel_hint())
 
 
-def bcc(host: Host) -> Finding:
+def bcc(host: CheckedHost) -> CheckResult:
     """The eBPF BCC's Python binding is there; `bcc` on PyPI is another project."""
     folder = host.module_folder("bcc")
     if folder is None:
@@ -128,41 +130,45 @@ def bcc(host: Host) -> Finding:
     if not (folder / "libbcc.py").exists():  # the eBPF one has it
         problem = f"{folder} is another project's bcc (PyPI's), not the eBPF one"
         remedy = f"{host.python} -m pip uninstall bcc, then {how_to_set_up()}"
-        return Finding(str(folder), problem, remedy)
-    return Finding(str(folder))
+        return CheckResult(str(folder), problem, remedy)
+    return CheckResult(str(folder))
 
 
-def libbcc(host: Host) -> Finding:
+def libbcc(host: CheckedHost) -> CheckResult:
     """BCC's Python binding finds its libraries; a command that loads probes sees it by itself."""
     binding = bcc(host)
     failure = host.import_error("bcc") if binding.ok else ""
     if failure:
-        return Finding(binding.found, f"bcc is broken: {failure}", reinstall(host, "module:bcc"))
+        return CheckResult(
+            binding.found, f"bcc is broken: {failure}", reinstall(host, "module:bcc")
+        )
     return binding
 
 
-def _missing_bcc(host: Host) -> Finding:
+def _missing_bcc(host: CheckedHost) -> CheckResult:
     installed = sorted(host.path("/usr/lib").glob("python3*/*-packages/bcc/libbcc.py"))
     if not installed:
         problem = "the eBPF compiler's Python binding (bcc) is missing"
-        return Finding("not installed", problem, install(host, "module:bcc"))
+        return CheckResult("not installed", problem, install(host, "module:bcc"))
     problem = f"bcc is installed, but this Python ({host.python}) does not see it"
     remedy = "make setup: it makes .venv from /usr/bin/python3 with system site packages"
-    return Finding(f"not seen by {host.python}", problem, remedy)
+    return CheckResult(f"not seen by {host.python}", problem, remedy)
 
 
-def bpf(host: Host) -> Finding:
+def bpf(host: CheckedHost) -> CheckResult:
     """The kernel takes a program that reads kernel memory."""
     number = host.load_bpf_program()
     if not number:
-        return Finding("bpf() takes programs")
+        return CheckResult("bpf() takes programs")
     found = f"bpf(): {os.strerror(number)}"
     if number in (errno.EPERM, errno.EACCES) and not host.is_root:
         return unchecked(found)
-    return Finding(found, f"the kernel refuses BPF programs ({found})", _bpf_remedy(host, number))
+    return CheckResult(
+        found, f"the kernel refuses BPF programs ({found})", _bpf_remedy(host, number)
+    )
 
 
-def _bpf_remedy(host: Host, number: int) -> str:
+def _bpf_remedy(host: CheckedHost, number: int) -> str:
     if number == errno.ENOSYS:
         return "boot a kernel built with CONFIG_BPF_SYSCALL for x86_64 or aarch64"
     if "[confidentiality]" in host.text("/sys/kernel/security/lockdown"):
@@ -172,94 +178,94 @@ def _bpf_remedy(host: Host, number: int) -> str:
     return PRIVILEGED
 
 
-def tracefs(host: Host) -> Finding:
+def tracefs(host: CheckedHost) -> CheckResult:
     """The kernel's tracepoints of system calls; unmounted is fine, the loader mounts privately."""
     if "tracefs" not in host.text("/proc/filesystems").split():
         remedy = "boot a kernel built with CONFIG_FTRACE_SYSCALLS, as your distribution's own is"
-        return Finding("not built in", "the kernel has no tracefs, so no tracepoints", remedy)
+        return CheckResult("not built in", "the kernel has no tracefs, so no tracepoints", remedy)
     for mount in TRACEFS_MOUNTS:
         if host.exists(f"{mount}/events/syscalls/sys_enter_write"):
-            return Finding(mount)
+            return CheckResult(mount)
         if host.exists(f"{mount}/events/header_page"):
             remedy = "boot a kernel built with CONFIG_FTRACE_SYSCALLS"
-            return Finding(mount, "the kernel has no tracepoints of system calls", remedy)
-    return Finding("built in; mounted privately for each run")
+            return CheckResult(mount, "the kernel has no tracepoints of system calls", remedy)
+    return CheckResult("built in; mounted privately for each run")
 
 
-def syncfs(host: Host) -> Finding:
+def syncfs(host: CheckedHost) -> CheckResult:
     """syncfs(2), by which a pull learns when its data is durable."""
     if host.has_syncfs():
-        return Finding("in the C library")
-    return Finding("no", "the C library has no syncfs()", "use a distribution with glibc 2.14")
+        return CheckResult("in the C library")
+    return CheckResult("no", "the C library has no syncfs()", "use a distribution with glibc 2.14")
 
 
-def boto3(host: Host) -> Finding:
+def boto3(host: CheckedHost) -> CheckResult:
     """The AWS SDK, which the pulls use."""
     version = host.package_version("boto3")
     if version:
-        return Finding(version)
-    return Finding("not installed", f"boto3 is missing from {host.python}", how_to_set_up())
+        return CheckResult(version)
+    return CheckResult("not installed", f"boto3 is missing from {host.python}", how_to_set_up())
 
 
-def tools(*names: str) -> Callable[[Host], Finding]:
+def tools(*names: str) -> Callable[[CheckedHost], CheckResult]:
     """A check for programs on PATH; each is a need in packages.tsv."""
 
-    def check(host: Host) -> Finding:
+    def check(host: CheckedHost) -> CheckResult:
         for name in names:
             if not host.find_tool(name):
                 return _missing_tool(host, name)
-        return Finding(", ".join(str(host.find_tool(name)) for name in names))
+        return CheckResult(", ".join(str(host.find_tool(name)) for name in names))
 
     return check
 
 
-def _missing_tool(host: Host, name: str) -> Finding:
+def _missing_tool(host: CheckedHost, name: str) -> CheckResult:
     for folder in ("/usr/sbin", "/sbin"):
         if host.exists(f"{folder}/{name}"):
             problem = f"{name} is in {folder}, which is not on PATH"
-            return Finding(f"{folder}/{name}", problem, f"export PATH=$PATH:{folder}")
-    return Finding("not installed", f"{name} is missing", install(host, name))
+            return CheckResult(f"{folder}/{name}", problem, f"export PATH=$PATH:{folder}")
+    return CheckResult("not installed", f"{name} is missing", install(host, name))
 
 
-def loop(host: Host) -> Finding:
+def loop(host: CheckedHost) -> CheckResult:
     """Loop devices, on which the lab's volume lives."""
     control = "/dev/loop-control"
     if not host.exists(control):
-        return Finding(f"no {control}", "the kernel has no loop devices", "modprobe loop")
+        return CheckResult(f"no {control}", "the kernel has no loop devices", "modprobe loop")
     return tools("losetup", "mount")(host)
 
 
-def blkio(host: Host) -> Finding:
+def blkio(host: CheckedHost) -> CheckResult:
     """A controller that caps a block device: cgroup v1's blkio root file or cgroup v2's io."""
     for line in host.text("/proc/self/mounts").splitlines():
         _source, target, kind, *_rest = line.split()
         v1_file = f"{target}/blkio.throttle.write_bps_device"
         if kind == "cgroup" and host.exists(v1_file):
-            return Finding(v1_file)
+            return CheckResult(v1_file)
         controllers = f"{target}/cgroup.controllers"
         if kind == "cgroup2" and "io" in host.text(controllers).split():
-            return Finding(f"io in {controllers}")
+            return CheckResult(f"io in {controllers}")
     problem = "no cgroup can cap a block device (neither v1 blkio nor v2 io)"
     remedy = "boot a kernel built with CONFIG_BLK_DEV_THROTTLING; not from inside a container"
-    return Finding("neither", problem, remedy)
+    return CheckResult("neither", problem, remedy)
 
 
-def huge_pages(host: Host) -> Finding:
+def huge_pages(host: CheckedHost) -> CheckResult:
     """Huge pages, of which the lab's memory ballast is made."""
     path = "/proc/sys/vm/nr_hugepages"
     if host.exists(path):
-        return Finding(path)
+        return CheckResult(path)
     remedy = "boot a kernel built with CONFIG_HUGETLBFS, as your distribution's own is"
-    return Finding(f"no {path}", "the kernel has no huge pages", remedy)
+    return CheckResult(f"no {path}", "the kernel has no huge pages", remedy)
 
 
-def memory(host: Host) -> Finding:
+def memory(host: CheckedHost) -> CheckResult:
     """Available memory for the demo, which plays a host of 4 GiB."""
     words = host.fields("/proc/meminfo", ":").get("MemAvailable", "0 kB").split()
     available_bytes = int(words[0]) * 1024
     found = f"{units.format_size(available_bytes)} available"
     if available_bytes >= MIN_DEMO_MEMORY_BYTES:
-        return Finding(found)
+        return CheckResult(found)
     needed = units.format_size(MIN_DEMO_MEMORY_BYTES)
     problem = f"the demo needs {needed} of memory, and there is {found}"
-    return Finding(found, problem, "writewise lab down, if a lab is up; else a larger instance")
+    return CheckResult(found, problem, "writewise lab down, if a lab is up; else a larger instance")

@@ -58,7 +58,7 @@ def package_version(name: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Host:
+class CheckedHost:
     """The host as the checks see it: files below `root`, tools, modules, and two system calls."""
 
     root: Path = Path("/")

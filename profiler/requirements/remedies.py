@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
-from profiler.requirements.host import Host
+from profiler.requirements.host import CheckedHost
 
 #: ID or ID_LIKE in /etc/os-release → the column of packages.tsv.
 PACKAGE_MANAGERS = {
@@ -22,17 +22,17 @@ def packages() -> dict[str, dict[str, str]]:
     return {need: {"apt": apt, "dnf": dnf} for need, _extra, apt, dnf in rows}
 
 
-def install(host: Host, need: str) -> str:
+def install(host: CheckedHost, need: str) -> str:
     """The command that installs what `need` of packages.tsv names."""
     return _command(host, need, _INSTALL)
 
 
-def reinstall(host: Host, need: str) -> str:
+def reinstall(host: CheckedHost, need: str) -> str:
     """The command that mends what `need` of packages.tsv names."""
     return _command(host, need, _REINSTALL)
 
 
-def _command(host: Host, need: str, commands: dict[str, str]) -> str:
+def _command(host: CheckedHost, need: str, commands: dict[str, str]) -> str:
     release = host.fields("/etc/os-release", "=")
     for name in (release.get("ID", ""), *release.get("ID_LIKE", "").split()):
         manager = PACKAGE_MANAGERS.get(name)

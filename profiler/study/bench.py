@@ -23,7 +23,7 @@ from profiler.bpf.session import ProfileSession
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, PullStoppedError
 from profiler.pull.measured import OnPhase, PullMeasurement, Verify, measure_pull
-from profiler.pull.source import Plan
+from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
 from profiler.study.hypervisor import Hypervisor
 from profiler.study.in_force import InForce, read_in_force
@@ -67,7 +67,7 @@ class PullBench:
 
     host: Host
     pool: WorkerPool
-    plan: Plan
+    plan: PullPlan
     destination: Path
     mount_target: str
     contract: Contract
@@ -275,7 +275,7 @@ def _require_cap(problem: str | None) -> None:
         raise HostError(problem, "take the lab down and up again")
 
 
-def whole_pages_bytes(plan: Plan) -> int:
+def whole_pages_bytes(plan: PullPlan) -> int:
     """What a pull of the plan dirties itself: of each object whole pages, however small it is."""
     return sum(-(-remote.size_bytes // PAGE_BYTES) * PAGE_BYTES for remote in plan.objects)
 

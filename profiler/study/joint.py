@@ -16,7 +16,7 @@ from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import DEFAULT
 from profiler.pull.clients.interface import Client
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Plan
+from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
 from profiler.tune.space import held_bytes
 from sysctl.evidence.protocol import MAX_MEMORY_CHANGE
@@ -50,7 +50,7 @@ def present_transfer(base: TransferSettings) -> Transfer:
 
 
 def combinations(
-    base: TransferSettings, plan: Plan, workers: int, available_bytes: int
+    base: TransferSettings, plan: PullPlan, workers: int, available_bytes: int
 ) -> tuple[list[Transfer], list[LeftOut]]:
     """All combinations of the values, and those left out, which may hold too much memory.
 

@@ -25,7 +25,7 @@ from profiler.pull.destination import Destination
 from profiler.pull.measured import Phase
 from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, Plan, list_plan
+from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.study.bench import Instruments, PullBench
 from profiler.study.joint import TrialWorkers, combinations, present_transfer
 from profiler.study.space import Place, Space, make_search
@@ -118,7 +118,7 @@ class Study:
     sweep_plan: SweepPlan
     mount: Mount
     disk: Disk | None
-    plan: Plan = field(repr=False)
+    plan: PullPlan = field(repr=False)
 
 
 def run_study(request: StudyRequest, view: View) -> Results:
@@ -154,7 +154,7 @@ def _check_output(request: StudyRequest) -> None:
         raise UsageError(f"there is no {request.output} to resume", "leave out --resume")
 
 
-def _prepare(request: StudyRequest, host: Host, destination: Path, plan: Plan) -> Study:
+def _prepare(request: StudyRequest, host: Host, destination: Path, plan: PullPlan) -> Study:
     mount = mount_of(host.system.mounts(), str(destination))
     disk = _disk_of(host.system, mount)
     present = request.space.present(read_writeback(host.system))
@@ -179,7 +179,7 @@ def _prepare(request: StudyRequest, host: Host, destination: Path, plan: Plan) -
 
 
 def _transfers(
-    request: StudyRequest, plan: Plan, context: Mapping[str, Any]
+    request: StudyRequest, plan: PullPlan, context: Mapping[str, Any]
 ) -> tuple[Sequence[Transfer], list[LeftOut]]:
     """The transfer settings to try, and those left out; none but the given ones by default."""
     if not request.space.transfer:
@@ -219,7 +219,7 @@ def _resumed(path: Path, space: Mapping[str, Any], context: Mapping[str, Any]) -
     return results
 
 
-def _context(request: StudyRequest, system: System, mount: Mount, plan: Plan) -> dict[str, Any]:
+def _context(request: StudyRequest, system: System, mount: Mount, plan: PullPlan) -> dict[str, Any]:
     from importlib.metadata import version
 
     line = fstab_line(system, mount.target)

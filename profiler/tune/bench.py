@@ -27,7 +27,7 @@ from profiler.pull.durability import sync_file_system
 from profiler.pull.errors import PullError
 from profiler.pull.results import Failure
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Plan
+from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
 from profiler.tune.limits import Load
 from profiler.tune.space import Point, client_at, held_bytes, settings_at
@@ -47,7 +47,7 @@ class TransferBench:
     """
 
     access: S3Access
-    plan: Plan
+    plan: PullPlan
     destination: Destination
     base: TransferSettings = field(default_factory=TransferSettings)
     workers: int | None = None

@@ -15,7 +15,7 @@ from contracts.shared.errors import UsageError
 from contracts.shared.units import counted, format_seconds
 from sysctl.advice.cases import (
     Case,
-    Finding,
+    CaseFinding,
     beyond_memory,
     longer_wait,
     no_difference,
@@ -132,12 +132,12 @@ def advise(results: Results, limits: Limits | None = None) -> Recommendation:
     return _change(results, judged) if judged.within else _none(results, present, judged)
 
 
-def _why_none(results: Results, present: Side, judged: Judged) -> Finding:
+def _why_none(results: Results, present: Side, judged: Judged) -> CaseFinding:
     """The case that explains best why nothing is recommended."""
     comparisons = list(judged.comparisons.values())
     if judged.excluded:
         why = not_within(results, judged.excluded, judged.limits)
-        return Finding(Case.NOT_WITHIN_LIMITS, why)
+        return CaseFinding(Case.NOT_WITHIN_LIMITS, why)
     return (
         writers_do_not_wait(results, present)
         or nothing_measured(results)
@@ -152,7 +152,7 @@ def _why_none(results: Results, present: Side, judged: Judged) -> Finding:
     )
 
 
-def _present_beyond(results: Results, limits: Limits) -> Finding | None:
+def _present_beyond(results: Results, limits: Limits) -> CaseFinding | None:
     """Nothing is faster, and the present settings are no answer to the limits either."""
     objection = limits.objection(_present_price(results))
     if not objection:
@@ -161,7 +161,7 @@ def _present_beyond(results: Results, limits: Limits) -> Finding | None:
         "nothing is faster within your limits, but the present settings are beyond them: "
         f"{objection}. {to_keep_limits(results, limits)}"
     )
-    return Finding(Case.PRESENT_BEYOND_LIMITS, sentence)
+    return CaseFinding(Case.PRESENT_BEYOND_LIMITS, sentence)
 
 
 def _way_within(results: Results, limits: Limits) -> list[str]:
@@ -174,10 +174,10 @@ def _present_price(results: Results) -> Price:
     return price_of(results, results.of_role(PRESENT)[0].setting, model_of(results))
 
 
-def _uncredited(judged: Judged) -> Finding | None:
+def _uncredited(judged: Judged) -> CaseFinding | None:
     """What was faster for another reason than the settings."""
     told = list(_told_uncredited(judged))
-    return Finding(Case.NO_DIFFERENCE, " ".join(told)) if told else None
+    return CaseFinding(Case.NO_DIFFERENCE, " ".join(told)) if told else None
 
 
 def _told_uncredited(judged: Judged) -> Iterator[str]:
@@ -186,15 +186,15 @@ def _told_uncredited(judged: Judged) -> Iterator[str]:
         yield f"{setting} took {share}, {why}."
 
 
-def _only_beyond(results: Results, limits: Limits) -> Finding | None:
+def _only_beyond(results: Results, limits: Limits) -> CaseFinding | None:
     """What the search found to be faster was not measured again, since it costs too much."""
     beyond = excluded_in_search(results, limits)
     if beyond is None:
         return None
-    return Finding(Case.NOT_WITHIN_LIMITS, not_within(results, [beyond], limits))
+    return CaseFinding(Case.NOT_WITHIN_LIMITS, not_within(results, [beyond], limits))
 
 
-def _unfinished(results: Results) -> Finding | None:
+def _unfinished(results: Results) -> CaseFinding | None:
     """The search has not ended, or what it found worth measuring in pairs has too few of them."""
     rechecked = {trial.setting for trial in results.of_role(RECHECK)}
     if any(len(pairs_of(results, setting)) >= MIN_PAIRS for setting in rechecked):
@@ -202,7 +202,7 @@ def _unfinished(results: Results) -> Finding | None:
     is_searched = results.of_role(CANDIDATE) or results.left_out
     if not rechecked and is_searched and not _has_gain(results):
         return None
-    return Finding(Case.UNFINISHED, _UNFINISHED)
+    return CaseFinding(Case.UNFINISHED, _UNFINISHED)
 
 
 def _has_gain(results: Results) -> bool:

@@ -65,14 +65,14 @@ class Case(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CaseFinding:
     """A case and the sentence that says it with this host's figures."""
 
     case: Case
     sentence: str
 
 
-def writers_do_not_wait(results: Results, present: Side) -> Finding | None:
+def writers_do_not_wait(results: Results, present: Side) -> CaseFinding | None:
     """The source is the bottleneck (or the volume's operations), not dirty throttling."""
     seen = present.observation
     if seen.stall_share >= NEGLIGIBLE_SHARE or _varies_transfer(results):
@@ -85,7 +85,7 @@ def _varies_transfer(results: Results) -> bool:
     return any(changed_transfer(results, trial.setting) for trial in results.of_role(CANDIDATE))
 
 
-def _nothing_to_gain(present: Side) -> Finding:
+def _nothing_to_gain(present: Side) -> CaseFinding:
     seen, freerun_bytes = present.observation, present.thresholds.freerun_bytes
     brought = format_rate(seen.bytes / seen.return_s)
     if seen.peak_dirty_bytes < freerun_bytes:
@@ -100,7 +100,7 @@ def _nothing_to_gain(present: Side) -> Finding:
             f"for a write-back setting to save {MIN_GAIN:.0%} of {format_seconds(seen.return_s)}; "
             f"the source brought {brought}."
         )
-    return Finding(Case.NOTHING_TO_GAIN, f"{sentence}{_kept_up(present)}{_operations(seen)}")
+    return CaseFinding(Case.NOTHING_TO_GAIN, f"{sentence}{_kept_up(present)}{_operations(seen)}")
 
 
 def _kept_up(present: Side) -> str:
@@ -113,7 +113,7 @@ def _kept_up(present: Side) -> str:
     )
 
 
-def longer_wait(results: Results, present: Side) -> Finding | None:
+def longer_wait(results: Results, present: Side) -> CaseFinding | None:
     """The longest other wait in write calls, if it is a tenth of the writers' time or more.
 
     And no shorter than the wait in dirty throttling.
@@ -128,7 +128,7 @@ def longer_wait(results: Results, present: Side) -> Finding | None:
         f"writers waited {waits[cause]:.0%} of their time {_OTHER_WAITS[cause]} and "
         f"{throttled:.1%} in dirty throttling, the only wait that write-back settings shorten."
     )
-    return Finding(Case.OTHER_WAITS, f"{sentence}{_operations(seen)}")
+    return CaseFinding(Case.OTHER_WAITS, f"{sentence}{_operations(seen)}")
 
 
 def _operations(seen: Observation) -> str:
@@ -142,7 +142,7 @@ def _operations(seen: Observation) -> str:
     )
 
 
-def beyond_memory(results: Results, seen: Observation) -> Finding | None:
+def beyond_memory(results: Results, seen: Observation) -> CaseFinding | None:
     """The burst needs more dirty memory than there is, so its rest waits for the device.
 
     As predicted under the best thresholds that there can be (`Model.rate_needed_bytes_per_s`), not
@@ -155,7 +155,7 @@ def beyond_memory(results: Results, seen: Observation) -> Finding | None:
     if rate is None or memory is None:
         return None
     device = model.device_bytes_per_s
-    return Finding(
+    return CaseFinding(
         Case.BEYOND_MEMORY,
         f"the burst of {format_size(model.burst_bytes)} is beyond this host's memory: no "
         f"thresholds let it return at the source's {format_rate(model.source_bytes_per_s)} where "
@@ -167,17 +167,19 @@ def beyond_memory(results: Results, seen: Observation) -> Finding | None:
     )
 
 
-def nothing_measured(results: Results) -> Finding | None:
+def nothing_measured(results: Results) -> CaseFinding | None:
     """Every other setting failed or was invalid."""
     problems = [t.problem for t in (*results.of_role(CANDIDATE), *results.of_role(RECHECK))]
     if not problems or not all(problems):
         return None
     reason, times = Counter(problems).most_common(1)[0]
     of = f"{times} of {counted(len(problems), 'trial')}"
-    return Finding(Case.NOTHING_MEASURED, f"no other setting could be measured ({of}: {reason}).")
+    return CaseFinding(
+        Case.NOTHING_MEASURED, f"no other setting could be measured ({of}: {reason})."
+    )
 
 
-def noise(results: Results, comparisons: Sequence[Comparison]) -> Finding | None:
+def noise(results: Results, comparisons: Sequence[Comparison]) -> CaseFinding | None:
     """Runs alike differ too much, or too many trials are invalid, to tell settings apart."""
     signs = [*_invalid(results), *_restless(results), *_wide(comparisons)]
     if not signs:
@@ -186,7 +188,7 @@ def noise(results: Results, comparisons: Sequence[Comparison]) -> Finding | None
         f"{'; '.join(signs)}: what else this host, its volume or the network does hides what the "
         "settings do. Sweep again when it is quieter, or with a larger --budget."
     )
-    return Finding(Case.NOISE, sentence)
+    return CaseFinding(Case.NOISE, sentence)
 
 
 def _invalid(results: Results) -> list[str]:
@@ -221,15 +223,17 @@ def _wide(comparisons: Sequence[Comparison]) -> list[str]:
     ]
 
 
-def no_difference(results: Results, present: Side, comparisons: Sequence[Comparison]) -> Finding:
+def no_difference(
+    results: Results, present: Side, comparisons: Sequence[Comparison]
+) -> CaseFinding:
     """Nothing that was tried is faster by more than chance."""
     intervals = [c.interval for c in comparisons if c.interval and c.interval.count > 1]
     if intervals:
         best = min(intervals, key=lambda interval: interval.estimate)
         took = f"the best of the settings measured again took {share_text(best)}"
-        return Finding(Case.NO_DIFFERENCE, f"{took}, {why_no_gain(best)}.")
+        return CaseFinding(Case.NO_DIFFERENCE, f"{took}, {why_no_gain(best)}.")
     if not results.of_role(CANDIDATE):
-        return Finding(Case.NOTHING_MEASURED, _ALL_LEFT_OUT)
+        return CaseFinding(Case.NOTHING_MEASURED, _ALL_LEFT_OUT)
     times_s = [t.valid.return_s for t in results.of_role(CANDIDATE) if t.valid]
     took = (
         f"the best of the settings tried took {format_seconds(min(times_s))}"
@@ -240,7 +244,7 @@ def no_difference(results: Results, present: Side, comparisons: Sequence[Compari
         f"{took}, the present ones took {span_text(present.return_s)}: no gain that is worth "
         "measuring again."
     )
-    return Finding(Case.NO_DIFFERENCE, sentence)
+    return CaseFinding(Case.NO_DIFFERENCE, sentence)
 
 
 def span_text(times_s: Repeats) -> str:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from sysctl.apply import persistence, units
 from sysctl.apply.history import read_history
-from sysctl.apply.plan import Plan
+from sysctl.apply.plan import ApplyPlan
 from sysctl.host.applied_host import AppliedHost, utc_now
 from sysctl.host.system import HostError, System
 
@@ -27,7 +27,7 @@ class Options:
     max_at_risk_bytes: int | None = None
 
 
-def check(system: System, plan: Plan, options: Options) -> None:
+def check(system: System, plan: ApplyPlan, options: Options) -> None:
     """Refuse what cannot be done before anything is. Raises HostError."""
     if options.trial_s is not None:
         units.require_start_by_systemd(system, "--for")
@@ -44,7 +44,7 @@ def check(system: System, plan: Plan, options: Options) -> None:
         )
 
 
-def perform(host: AppliedHost, plan: Plan, options: Options) -> list[str]:
+def perform(host: AppliedHost, plan: ApplyPlan, options: Options) -> list[str]:
     """Apply it all, or nothing: what an error or a signal leaves half done is taken back.
 
     Returns what was done, in sentences. Raises HostError.

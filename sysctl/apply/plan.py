@@ -64,7 +64,7 @@ class MountDifference:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ApplyPlan:
     """Everything that a recommendation means for this host. `disk` is that of `knobs`.
 
     `fitted` is the change as it is for this host's memory. `notes` say what speaks against applying
@@ -91,7 +91,7 @@ def plan_of(
     *,
     as_ratio: bool = False,
     max_at_risk_bytes: int | None = None,
-) -> Plan:
+) -> ApplyPlan:
     """Compare a recommendation with the host; what the host has no place for is left out.
 
     Raises HostError where nothing of it can be meant for this host, or its thresholds cannot.
@@ -114,7 +114,7 @@ def plan_of(
         )
     sysctls = _sysctls(system, fitted, max_at_risk_bytes)
     lower = _lower_notes(sysctls) if fitted.amounts else ()
-    return Plan(
+    return ApplyPlan(
         fitted=fitted,
         sysctls=sysctls,
         knobs=knobs,

@@ -29,7 +29,7 @@ class AppliedItem:
 
 
 @dataclass(frozen=True)
-class State:
+class AppliedState:
     """What is applied, the end of its trial period, our files, what a killed run left, who works.
 
     `interrupted` is what the next start takes back; empty while somebody holds the lock, since
@@ -43,16 +43,16 @@ class State:
     lock_holder: str
 
 
-def read_state(system: System | None = None) -> State:
+def read_state(system: System | None = None) -> AppliedState:
     """Look; nothing is changed and no lock is taken. Raises JournalError."""
     directory = state_directory()
     if not directory.exists():
-        return State((), "", _files(system or System()), (), "")
+        return AppliedState((), "", _files(system or System()), (), "")
     host = AppliedHost(directory, system)
     holder = holder_of(directory / f"{WRITER}.lock")
     changes = host.applied()
     trials = [c.ends_at for c in changes if isinstance(c, TrialPeriod) and c.restoring(host.system)]
-    return State(
+    return AppliedState(
         applied=tuple(
             AppliedItem(str(each), each.at) for each in changes if isinstance(each, _STAYING)
         ),

@@ -21,7 +21,7 @@ from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.measured import Verify, measure_pull
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, Plan, list_plan
+from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.workers import WorkerPool
 from tests.bench.attachments import wait_until_detached
 from tests.bench.figures import (
@@ -47,7 +47,7 @@ SHAPES = {
 class Bench:
     """A server, a pool of workers and an empty destination; `pull_s()` as often as wanted."""
 
-    def __init__(self, pool: WorkerPool, plan: Plan, folder: Path) -> None:
+    def __init__(self, pool: WorkerPool, plan: PullPlan, folder: Path) -> None:
         self._pool, self._plan, self._folder = pool, plan, folder
 
     def pull_s(self, profiled: bool) -> float:

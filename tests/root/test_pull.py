@@ -23,7 +23,7 @@ from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
 from profiler.pull.measured import measure_pull
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, Plan, list_plan
+from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.workers import WorkerPool
 from tests.root.profiling import mounted
 
@@ -48,12 +48,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @pytest.fixture(scope="module")
-def plan(server: S3Server) -> Plan:
+def plan(server: S3Server) -> PullPlan:
     return list_plan(S3Access(server.endpoint_url), Location("b", "in"))
 
 
 @pytest.fixture(scope="module")
-def pool(server: S3Server, plan: Plan) -> Iterator[WorkerPool]:
+def pool(server: S3Server, plan: PullPlan) -> Iterator[WorkerPool]:
     with WorkerPool(S3Access(server.endpoint_url), TransferSettings(), 2) as pool:
         yield pool
 
@@ -70,7 +70,7 @@ def writes_below(path: Path) -> Contract:
 
 
 def test_the_probes_count_every_write_of_a_pull_and_nothing_else(
-    pool: WorkerPool, plan: Plan, tmp_path: Path
+    pool: WorkerPool, plan: PullPlan, tmp_path: Path
 ) -> None:
     with mounted(tmp_path / "disk", "-t", "tmpfs", "tmpfs") as disk:
         with ProfileSession(writes_below(disk)) as session:
@@ -87,7 +87,7 @@ def test_the_probes_count_every_write_of_a_pull_and_nothing_else(
 
 
 def test_between_pulls_the_destination_can_be_unmounted(
-    pool: WorkerPool, plan: Plan, tmp_path: Path
+    pool: WorkerPool, plan: PullPlan, tmp_path: Path
 ) -> None:
     for _ in range(2):
         with mounted(tmp_path / "disk", "-t", "tmpfs", "tmpfs") as disk:
@@ -96,7 +96,7 @@ def test_between_pulls_the_destination_can_be_unmounted(
 
 
 def test_a_plan_larger_than_the_destination_is_refused(
-    pool: WorkerPool, plan: Plan, tmp_path: Path
+    pool: WorkerPool, plan: PullPlan, tmp_path: Path
 ) -> None:
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=40m", "tmpfs") as disk:
         with pytest.raises(PullError, match=r"has 48\.0 MiB, but .* has only 40\.0 MiB free"):
@@ -105,7 +105,7 @@ def test_a_plan_larger_than_the_destination_is_refused(
 
 
 def test_a_destination_that_fills_up_meanwhile_is_one_sentence(
-    pool: WorkerPool, plan: Plan, tmp_path: Path
+    pool: WorkerPool, plan: PullPlan, tmp_path: Path
 ) -> None:
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=60m", "tmpfs") as disk:
         other = disk / "other"
@@ -122,7 +122,9 @@ def test_a_destination_that_fills_up_meanwhile_is_one_sentence(
         assert [path.name for path in disk.iterdir()] == ["other"]
 
 
-def test_a_read_only_destination_is_refused(pool: WorkerPool, plan: Plan, tmp_path: Path) -> None:
+def test_a_read_only_destination_is_refused(
+    pool: WorkerPool, plan: PullPlan, tmp_path: Path
+) -> None:
     refused = pytest.raises(PullError, match="is on a read-only file system")
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "ro", "tmpfs") as disk, refused:
         measure_pull(pool, plan, Destination(disk), None)

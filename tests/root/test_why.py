@@ -14,7 +14,7 @@ import pytest
 from profiler.bpf.disks import devices_of
 from profiler.bpf.probes.block import DeviceCounters
 from profiler.bpf.session import ProfileSession
-from profiler.report.why import Explanation, explain
+from profiler.report.why import CauseText, explain
 from profiler.watch.causes import Cause, WhyInputs
 from profiler.watch.timeline import Timeline, TimelineRecorder
 from profiler.watch.write_calls import widest_writes
@@ -52,7 +52,7 @@ class Observed:
         (slot,) = rules.slots
         self.calls = widest_writes({slot: self.snapshot.stats[0]})
 
-    def explain(self) -> Explanation:
+    def explain(self) -> CauseText:
         return explain(
             WhyInputs(
                 calls=self.calls.stats,

@@ -10,7 +10,7 @@ import pytest
 
 from profiler.cli.main import main
 from profiler.requirements import Requirement, checks
-from profiler.requirements.checks import Finding
+from profiler.requirements.checks import CheckResult
 from sysctl.host.host import WRITER, Host
 
 KIB = 1024
@@ -21,7 +21,7 @@ def no_probes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As without root: what is compared here is no stall. Nor is the host's own lock taken."""
     monkeypatch.setattr("os.sync", lambda: None)  # of the whole host, whatever it does
     monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
-    absent = Requirement("root", "probes", lambda _: Finding("", "there is no root"))
+    absent = Requirement("root", "probes", lambda _: CheckResult("", "there is no root"))
     monkeypatch.setattr(
         "profiler.requirements.ALL", (absent, Requirement("boto3", "", checks.boto3))
     )

@@ -24,7 +24,7 @@ from profiler.pull.errors import PullError, PullStoppedError
 from profiler.pull.measured import PullMeasurement, measure_pull
 from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, Plan, RemoteObject, list_plan
+from profiler.pull.source import Location, PullPlan, RemoteObject, list_plan
 from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests
 
@@ -43,7 +43,7 @@ INSTALLED_FOR_TESTS = ("direct", "transfer-manager", "boto3", "crt", "obstore", 
 
 
 def pull(
-    pool: WorkerPool, plan: Plan, destination: Path, **options: object
+    pool: WorkerPool, plan: PullPlan, destination: Path, **options: object
 ) -> tuple[PullMeasurement, list[Progress]]:
     seen: list[Progress] = []
 
@@ -97,7 +97,7 @@ class ClientConformance(ServedTests):
         with pool_of(request.param, endpoint) as pool:
             yield pool
 
-    def plan(self, endpoint: str, prefix: str) -> Plan:
+    def plan(self, endpoint: str, prefix: str) -> PullPlan:
         return list_plan(S3Access(endpoint), Location(BUCKET, prefix))
 
     def test_every_byte_arrives_and_nothing_else(
@@ -132,7 +132,7 @@ class TestClientsAgainstTheLab(ClientConformance):
     ) -> None:
         known = self.plan(endpoint, "in/many").objects
         gone = RemoteObject("in/many/gone", "gone", 1, "0" * 32)
-        measured, _ = pull(pool, Plan(Location(BUCKET, "in/many"), (gone, *known)), destination)
+        measured, _ = pull(pool, PullPlan(Location(BUCKET, "in/many"), (gone, *known)), destination)
         assert [failure.key for failure in measured.failures] == ["in/many/gone"]
         assert len(contents(destination)) == 40
 
@@ -166,12 +166,12 @@ def slow_pool(request: pytest.FixtureRequest, slow_server: S3Server) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def slow_plan(slow_server: S3Server) -> Plan:
+def slow_plan(slow_server: S3Server) -> PullPlan:
     return list_plan(S3Access(slow_server.endpoint_url), Location(BUCKET, "in"))
 
 
 def test_progress_is_told_and_no_partial_file_has_a_final_name(
-    slow_pool: WorkerPool, slow_plan: Plan, destination: Path
+    slow_pool: WorkerPool, slow_plan: PullPlan, destination: Path
 ) -> None:
     names: set[str] = set()
     seen: list[Progress] = []
@@ -190,7 +190,7 @@ def test_progress_is_told_and_no_partial_file_has_a_final_name(
 
 
 def test_a_pull_is_stopped_within_a_second_and_leaves_nothing(
-    slow_pool: WorkerPool, slow_plan: Plan, destination: Path
+    slow_pool: WorkerPool, slow_plan: PullPlan, destination: Path
 ) -> None:
     began_s = time.monotonic()
     with pytest.raises(PullStoppedError):
@@ -206,7 +206,7 @@ def test_an_endpoint_that_is_down_is_an_error_or_names_the_keys(
     name: str, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    plan = Plan(Location(BUCKET, "in/"), (RemoteObject("in/a", "a", 3, "0" * 32),))
+    plan = PullPlan(Location(BUCKET, "in/"), (RemoteObject("in/a", "a", 3, "0" * 32),))
     began = time.monotonic()
     with pool_of(name, "http://127.0.0.1:9") as pool:
         try:

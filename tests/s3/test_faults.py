@@ -25,7 +25,7 @@ from profiler.pull.errors import Explanation, PullError
 from profiler.pull.measured import PullMeasurement, measure_pull
 from profiler.pull.resume import find_missing
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, Plan, UnsafeKeysError, list_plan
+from profiler.pull.source import Location, PullPlan, UnsafeKeysError, list_plan
 from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, pool_for
 from tests.s3.faults import serve as serve_by
@@ -51,11 +51,11 @@ def serve(root: Path, *faults: Fault) -> Iterator[str]:
         yield server.endpoint_url
 
 
-def plan_of(url: str) -> Plan:
+def plan_of(url: str) -> PullPlan:
     return list_plan(S3Access(url), Location(BUCKET, ""))
 
 
-def pull(url: str, destination: Path, plan: Plan | None = None) -> PullMeasurement:
+def pull(url: str, destination: Path, plan: PullPlan | None = None) -> PullMeasurement:
     with pool_for(url) as pool:
         return measure_pull(pool, plan or plan_of(url), Destination(destination), None)
 

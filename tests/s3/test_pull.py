@@ -15,7 +15,7 @@ from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
 from profiler.pull.measured import PullMeasurement, Verify, measure_pull
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, Plan, UnsafeKeysError, list_plan, parse_location
+from profiler.pull.source import Location, PullPlan, UnsafeKeysError, list_plan, parse_location
 from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests
 
@@ -43,7 +43,7 @@ class PullTests(ServedTests):
     #: Methods of verification for the objects above.
     method: ClassVar[str]
 
-    def plan(self, endpoint: str, address: str) -> Plan:
+    def plan(self, endpoint: str, address: str) -> PullPlan:
         return list_plan(S3Access(endpoint), parse_location(f"s3://{BUCKET}/{address}"))
 
     def pull(
@@ -131,7 +131,7 @@ class PullTests(ServedTests):
     ) -> None:
         known = self.plan(endpoint, "images").objects
         gone = type(known[0])("images/gone", "gone", 1, "0" * 32)
-        plan = Plan(Location(BUCKET, "images/"), (gone, *known))
+        plan = PullPlan(Location(BUCKET, "images/"), (gone, *known))
         measured = measure_pull(pool, plan, Destination(destination), None)
         assert [(failure.key, failure.reason) for failure in measured.failures] == [
             ("images/gone", "the object no longer exists")

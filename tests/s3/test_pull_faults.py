@@ -19,7 +19,7 @@ from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, explain
 from profiler.pull.measured import PullMeasurement, measure_pull
-from profiler.pull.source import Location, Plan, list_plan
+from profiler.pull.source import Location, PullPlan, list_plan
 from tests.s3 import faults
 from tests.s3.conftest import BUCKET, pool_for
 
@@ -34,7 +34,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def pull(url: str, destination: Path, plan: Plan | None = None) -> PullMeasurement:
+def pull(url: str, destination: Path, plan: PullPlan | None = None) -> PullMeasurement:
     plan = plan or list_plan(S3Access(url), Location(BUCKET, ""))
     with pool_for(url, workers=1) as pool:
         return measure_pull(pool, plan, Destination(destination), None)

@@ -21,7 +21,7 @@ from profiler.pull.errors import PullError, PullStoppedError
 from profiler.pull.measured import measure_pull
 from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, Plan, list_plan
+from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.worker_processes import WorkerDiedError
 from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, pool_for
@@ -43,7 +43,7 @@ def slow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @pytest.fixture(scope="module")
-def plan(slow_server: S3Server) -> Plan:
+def plan(slow_server: S3Server) -> PullPlan:
     return list_plan(S3Access(slow_server.endpoint_url), Location(BUCKET, ""))
 
 
@@ -65,7 +65,7 @@ def when_half_done(act: Callable[[], None]) -> Callable[[object, Progress | None
 
 
 def test_progress_counts_every_byte_and_object_once(
-    pool: WorkerPool, plan: Plan, destination: Path
+    pool: WorkerPool, plan: PullPlan, destination: Path
 ) -> None:
     seen: list[Progress] = []
     with Destination(destination).stage(plan) as staging:
@@ -80,7 +80,7 @@ def test_progress_counts_every_byte_and_object_once(
 
 
 def test_no_partial_file_has_a_final_name_at_any_instant(
-    pool: WorkerPool, plan: Plan, destination: Path
+    pool: WorkerPool, plan: PullPlan, destination: Path
 ) -> None:
     wrong: list[tuple[str, int]] = []
     done = threading.Event()
@@ -109,7 +109,7 @@ def test_no_partial_file_has_a_final_name_at_any_instant(
 
 
 def test_between_runs_no_worker_holds_the_destination(
-    pool: WorkerPool, plan: Plan, destination: Path
+    pool: WorkerPool, plan: PullPlan, destination: Path
 ) -> None:
     measure_pull(pool, plan, Destination(destination), None, keep=False)
     held = [
@@ -123,7 +123,7 @@ def test_between_runs_no_worker_holds_the_destination(
 
 
 def test_a_killed_worker_is_an_error_and_the_next_run_works(
-    slow_server: S3Server, plan: Plan, destination: Path
+    slow_server: S3Server, plan: PullPlan, destination: Path
 ) -> None:
     with pool_for(slow_server.endpoint_url) as pool:
         victim = pool.pids[0]
@@ -139,7 +139,7 @@ def test_a_killed_worker_is_an_error_and_the_next_run_works(
 
 
 def test_an_interrupt_ends_the_workers_within_a_second_and_leaves_nothing(
-    slow_server: S3Server, plan: Plan, destination: Path
+    slow_server: S3Server, plan: PullPlan, destination: Path
 ) -> None:
     interrupted_s: list[float] = []
 
@@ -161,7 +161,7 @@ def test_an_interrupt_ends_the_workers_within_a_second_and_leaves_nothing(
 
 @pytest.mark.parametrize("stop_after_s", [0.0, 0.5, 1.2])
 def test_a_pull_is_stopped_within_a_second_and_its_workers_live_on(
-    slow_server: S3Server, plan: Plan, destination: Path, stop_after_s: float
+    slow_server: S3Server, plan: PullPlan, destination: Path, stop_after_s: float
 ) -> None:
     with pool_for(slow_server.endpoint_url) as pool:
         pids = pool.pids
@@ -195,14 +195,14 @@ def test_one_worker_with_many_small_objects_is_stopped_too(
 
 
 def test_a_pull_that_is_in_time_is_not_stopped(
-    pool: WorkerPool, plan: Plan, destination: Path
+    pool: WorkerPool, plan: PullPlan, destination: Path
 ) -> None:
     measured = measure_pull(pool, plan, Destination(destination), None, stop_after_s=60.0)
     assert measured.result.objects == OBJECTS
 
 
 def test_workers_that_hang_are_ended_when_the_pull_is_stopped(
-    plan: Plan, destination: Path, tmp_path: Path
+    plan: PullPlan, destination: Path, tmp_path: Path
 ) -> None:
     """The server takes 30 s to its first byte: no worker can hear that it is to stop."""
     (tmp_path / BUCKET / "in").mkdir(parents=True)
@@ -277,7 +277,7 @@ def test_workers_do_not_outlive_their_parent(
 
 
 def test_two_pulls_to_one_destination_do_not_disturb_each_other(
-    slow_server: S3Server, pool: WorkerPool, plan: Plan, destination: Path, tmp_path: Path
+    slow_server: S3Server, pool: WorkerPool, plan: PullPlan, destination: Path, tmp_path: Path
 ) -> None:
     with child(slow_server, destination, tmp_path) as other:
         assert list(destination.rglob(".*.part*"))
@@ -290,7 +290,7 @@ def test_two_pulls_to_one_destination_do_not_disturb_each_other(
 
 
 def test_what_a_killed_pull_left_is_removed_by_the_next(
-    slow_server: S3Server, pool: WorkerPool, plan: Plan, destination: Path, tmp_path: Path
+    slow_server: S3Server, pool: WorkerPool, plan: PullPlan, destination: Path, tmp_path: Path
 ) -> None:
     with child(slow_server, destination, tmp_path) as other:
         other.kill()

@@ -12,7 +12,7 @@ from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.measured import Verify, measure_pull
 from profiler.pull.resume import find_missing
-from profiler.pull.source import Plan, list_plan, parse_location
+from profiler.pull.source import PullPlan, list_plan, parse_location
 from profiler.pull.verification import forget_cached
 from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests
@@ -31,11 +31,11 @@ class ResumeTests(ServedTests):
     content: ClassVar = CONTENT
 
     @pytest.fixture
-    def plan(self, endpoint: str) -> Plan:
+    def plan(self, endpoint: str) -> PullPlan:
         return list_plan(S3Access(endpoint), parse_location(f"s3://{BUCKET}/"))
 
     @pytest.fixture
-    def filled(self, plan: Plan, destination: Path) -> Path:
+    def filled(self, plan: PullPlan, destination: Path) -> Path:
         """The destination with every object as it should be."""
         for remote in plan.objects:
             path = destination / remote.relative_path
@@ -43,26 +43,26 @@ class ResumeTests(ServedTests):
             path.write_bytes(CONTENT[remote.key])
         return destination
 
-    def missing(self, pool: WorkerPool, plan: Plan, destination: Path) -> list[str]:
+    def missing(self, pool: WorkerPool, plan: PullPlan, destination: Path) -> list[str]:
         resumed = find_missing(pool, plan, Destination(destination))
         left = [remote.key for remote in resumed.missing.objects]
         assert sorted(left + [remote.key for remote in resumed.kept]) == sorted(CONTENT)
         return left
 
     def test_an_empty_destination_misses_all(
-        self, pool: WorkerPool, plan: Plan, destination: Path
+        self, pool: WorkerPool, plan: PullPlan, destination: Path
     ) -> None:
         assert self.missing(pool, plan, destination) == list(CONTENT)
         assert list(destination.iterdir()) == []
 
     def test_what_was_pulled_is_not_pulled_again(
-        self, pool: WorkerPool, plan: Plan, destination: Path
+        self, pool: WorkerPool, plan: PullPlan, destination: Path
     ) -> None:
         measure_pull(pool, plan, Destination(destination), None)
         assert self.missing(pool, plan, destination) == []
 
     def test_a_file_that_is_gone_differs_or_is_shorter_is_pulled_again(
-        self, pool: WorkerPool, plan: Plan, filled: Path
+        self, pool: WorkerPool, plan: PullPlan, filled: Path
     ) -> None:
         (filled / "a").unlink()
         with (filled / "b/c").open("r+b") as file:  # one byte, size and name as before
@@ -77,7 +77,7 @@ class ResumeTests(ServedTests):
             assert (filled / key).read_bytes() == content
 
     def test_a_symlink_is_not_followed_to_what_would_do(
-        self, pool: WorkerPool, plan: Plan, filled: Path
+        self, pool: WorkerPool, plan: PullPlan, filled: Path
     ) -> None:
         (filled / "a").rename(filled / "elsewhere")
         (filled / "a").symlink_to("elsewhere")
@@ -86,7 +86,7 @@ class ResumeTests(ServedTests):
         assert self.missing(pool, plan, filled) == ["a", "b/c", "b/d"]
 
     def test_reading_back_verifies_and_tells_its_cost(
-        self, pool: WorkerPool, plan: Plan, tmp_path: Path
+        self, pool: WorkerPool, plan: PullPlan, tmp_path: Path
     ) -> None:
         verification = measure_pull(
             pool, plan, Destination(tmp_path), None, verify=Verify.FULL

@@ -14,7 +14,7 @@ from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.measured import measure_pull
 from profiler.pull.resume import find_missing
-from profiler.pull.source import Location, Plan, list_plan
+from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, MotoBackend, pool_for
 
@@ -61,12 +61,12 @@ def pool(endpoint: str) -> Iterator[WorkerPool]:
 
 
 @pytest.fixture
-def plan(pool: WorkerPool, endpoint: str) -> Plan:
+def plan(pool: WorkerPool, endpoint: str) -> PullPlan:
     return list_plan(S3Access(endpoint), Location(BUCKET, ""))
 
 
 def test_what_came_in_parts_is_verified_and_not_fetched_again(
-    pool: WorkerPool, plan: Plan, destination: Path
+    pool: WorkerPool, plan: PullPlan, destination: Path
 ) -> None:
     measured = measure_pull(pool, plan, Destination(destination), None)
     assert measured.failures == ()

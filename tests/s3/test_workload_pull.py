@@ -14,7 +14,7 @@ from profiler.pull.measured import PullMeasurement, measure_pull
 from profiler.pull.results import Failure, PullResult, Verification
 from profiler.pull.resume import Resumed
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, Plan, list_plan
+from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.workers import WorkerPool
 
 
@@ -64,7 +64,7 @@ def test_the_exit_code_tells_whether_all_arrived(
 ) -> None:
     result = PullResult(0, 1.0, 1, (0,), failures)
     measured = PullMeasurement(result, None, Verification({"MD5": 1}, (), 1.0), None, 1)
-    resumed = Resumed(Plan(Location("b", ""), ()), ())
+    resumed = Resumed(PullPlan(Location("b", ""), ()), ())
     monkeypatch.setattr("profiler.requirements.require", lambda *_: None)  # nothing is profiled
     monkeypatch.setattr("contracts.evaluate.evaluate", lambda *_: ())
     monkeypatch.setattr(pull, "_pull", lambda *_: (resumed, measured))

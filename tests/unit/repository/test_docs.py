@@ -53,6 +53,13 @@ def test_make_targets_shown_exist():
     assert [target for target in targets if f"\n{target}:" not in makefile] == []
 
 
+def test_the_architecture_has_every_folder():
+    text = (REPOSITORY / "docs/architecture.md").read_text()
+    for package in ("contracts", "sysctl", "profiler"):
+        for init in sorted((REPOSITORY / package).glob("*/__init__.py")):
+            assert f"| {package}/{init.parent.name}/ |" in text
+
+
 def test_links_and_paths_lead_somewhere():
     for path in DOCS:
         for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from contracts.shared.errors import UsageError
 from profiler.bpf import starts
-from profiler.bpf.paths import Place, locate
+from profiler.bpf.paths import Inode, locate
 from profiler.bpf.starts import NAMES_MAX_BYTES, Way, splits, ways_of, ways_to, with_shorter
 
 names = st.lists(st.sampled_from(["a", "b", "ab", "é"]), min_size=1, max_size=5)
@@ -36,7 +36,7 @@ def test_a_split_joins_to_the_path(parts: list[str]) -> None:
 
 
 def test_a_way_has_the_slots_of_the_ways_that_it_begins_with() -> None:
-    here, there = Place(1, 2), Place(1, 3)
+    here, there = Inode(1, 2), Inode(1, 3)
     slots = {
         Way(here, b"data/"): 1,
         Way(here, b"data/images/"): 2,
@@ -81,8 +81,8 @@ def test_the_rules_of_one_path_share_its_ways(tmp_path: Path) -> None:
 def test_where_inode_numbers_repeat_only_the_root_is_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starts, "locate", lambda path: (Place(0, len(path)), "btrfs"))
-    assert ways_to("/made-up/images") == [Way(Place(0, 1), b"made-up/images/")]
+    monkeypatch.setattr(starts, "locate", lambda path: (Inode(0, len(path)), "btrfs"))
+    assert ways_to("/made-up/images") == [Way(Inode(0, 1), b"made-up/images/")]
 
 
 def test_a_path_that_the_kernel_cannot_compare(tmp_path: Path) -> None:

@@ -21,7 +21,14 @@ from profiler.cli.common import measuring_alone
 from profiler.cli.main import build_parser, main
 from profiler.client_bench.context import context_of
 from profiler.client_bench.pulling import ClientBench, _Spent
-from profiler.client_bench.results import Cell, Comparison, Row, Sample, ServerShape, order_of
+from profiler.client_bench.results import (
+    Cell,
+    ClientComparison,
+    ClientRun,
+    Row,
+    ServerShape,
+    order_of,
+)
 from profiler.client_bench.run import DEFAULT_PULLS, compare
 from profiler.client_bench.sources import check_space
 from profiler.pull.clients.catalogue import DEFAULT, by_name
@@ -29,7 +36,7 @@ from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
 from profiler.pull.results import PullResult
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, Plan
+from profiler.pull.source import Location, PullPlan
 from profiler.report import client_bench as report
 from profiler.workloads.catalogue import Workload
 from sysctl.host.host import WRITER, Host
@@ -55,9 +62,9 @@ CONTEXT = {
 SHAPE = ServerShape(first_byte_latency_ns=20_000_000, rate_bytes_per_s=90_000_000)
 
 
-def sample(seconds: float, number: int = 1, **others: float | None) -> Sample:
+def sample(seconds: float, number: int = 1, **others: float | None) -> ClientRun:
     given = {"cpu_seconds": 0.5, "peak_rss_bytes": 100 * MIB, "start_seconds": 0.4, **others}
-    return Sample(round=number, seconds=seconds, objects=64, bytes=64 * MIB, **given)
+    return ClientRun(round=number, seconds=seconds, objects=64, bytes=64 * MIB, **given)
 
 
 def cell(client: str, *seconds: float, problem: str = "") -> Cell:
@@ -202,7 +209,7 @@ class FigureBench:
         finally:
             self.log.append("closed")
 
-    def pull(self, client, *, with_checksum: bool) -> Sample:
+    def pull(self, client, *, with_checksum: bool) -> ClientRun:
         self.log.append((client.name, with_checksum))
         answer = self.script[client.name]
         if isinstance(answer, BaseException) and not with_checksum:
@@ -210,7 +217,7 @@ class FigureBench:
         return sample(1.0 if isinstance(answer, BaseException) else answer)
 
 
-def run(bench: FigureBench, *names: str, pulls: int = 2) -> Comparison:
+def run(bench: FigureBench, *names: str, pulls: int = 2) -> ClientComparison:
     return compare([bench], [by_name(name) for name in names], lambda *_: None, pulls)
 
 
@@ -300,7 +307,9 @@ class SpinningPool:
 
 def test_what_this_process_takes_for_a_pull_is_the_clients_cpu_time() -> None:
     location = Location("b", "")
-    bench = ClientBench(None, location, Plan(location, ()), Destination("/"), TransferSettings())
+    bench = ClientBench(
+        None, location, PullPlan(location, ()), Destination("/"), TransferSettings()
+    )
     found, _ = bench._measure(SpinningPool(), None, _Spent(seconds=2.0, cpu_s=3.0), 0.0)
     assert found.seconds == 3.0
     assert 3.05 <= found.cpu_seconds < 3.2
@@ -309,11 +318,11 @@ def test_what_this_process_takes_for_a_pull_is_the_clients_cpu_time() -> None:
 # -- forms -----------------------------------------------------------------------------------------
 
 
-def comparison(*rows: Row, **context: object) -> Comparison:
-    return Comparison(rows, {**CONTEXT, **context})
+def comparison(*rows: Row, **context: object) -> ClientComparison:
+    return ClientComparison(rows, {**CONTEXT, **context})
 
 
-def printed(found: Comparison) -> str:
+def printed(found: ClientComparison) -> str:
     stream = io.StringIO()
     report.print_comparison(found, Console(file=stream, width=200, markup=False))
     return stream.getvalue()
@@ -416,7 +425,9 @@ def test_what_was_measured_is_printed_however_it_ended(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = Comparison((row(cell("direct", 1.0), cell("s5cmd", problem="no")),), CONTEXT, ended_by)
+    found = ClientComparison(
+        (row(cell("direct", 1.0), cell("s5cmd", problem="no")),), CONTEXT, ended_by
+    )
     monkeypatch.setattr(bench_clients, "_compare", lambda *_: found)
     try:
         code = main(["bench-clients", str(tmp_path), "--json", str(tmp_path / "out.json")])

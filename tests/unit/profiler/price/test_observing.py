@@ -15,7 +15,7 @@ from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
 from profiler.pull.measured import measure_pull
 from profiler.pull.results import PullResult, Verification
-from profiler.pull.source import Location, Plan, RemoteObject
+from profiler.pull.source import Location, PullPlan, RemoteObject
 from profiler.study import bench as pull_bench
 from profiler.study.bench import PullBench
 from sysctl.evidence.price_seen import Latency
@@ -162,7 +162,7 @@ def test_an_observer_has_it_all(tmp_path, monkeypatch):
     assert seen.problem == FakeNeighbour.problem
 
 
-PLAN = Plan(Location("b", "p/"), (RemoteObject("p/a", "a", 10_000, "e"),))
+PLAN = PullPlan(Location("b", "p/"), (RemoteObject("p/a", "a", 10_000, "e"),))
 
 
 class FakePool:

@@ -8,12 +8,12 @@ import pytest
 from contracts.shared.beneath import directory_beneath, open_file_beneath
 from profiler.pull.destination import Destination, publish
 from profiler.pull.errors import PullError
-from profiler.pull.source import Location, Plan, RemoteObject
+from profiler.pull.source import Location, PullPlan, RemoteObject
 
 
-def plan(*paths: str, size_bytes: int = 1) -> Plan:
+def plan(*paths: str, size_bytes: int = 1) -> PullPlan:
     objects = tuple(RemoteObject(f"p/{path}", path, size_bytes, "e") for path in paths)
-    return Plan(Location("b", "p/"), objects)
+    return PullPlan(Location("b", "p/"), objects)
 
 
 def refusal(path: Path, *paths: str, size_bytes: int = 1) -> str:

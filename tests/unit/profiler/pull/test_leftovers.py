@@ -12,12 +12,12 @@ import pytest
 from profiler.pull import leftovers
 from profiler.pull.destination import Destination, Staging
 from profiler.pull.errors import PullError
-from profiler.pull.source import Location, Plan, RemoteObject
+from profiler.pull.source import Location, PullPlan, RemoteObject
 
 
-def plan(*paths: str) -> Plan:
+def plan(*paths: str) -> PullPlan:
     objects = tuple(RemoteObject(f"p/{path}", path, 1, "e") for path in paths)
-    return Plan(Location("b", "p/"), objects)
+    return PullPlan(Location("b", "p/"), objects)
 
 
 def write_parts(path: Path, staging: Staging) -> list[Path]:

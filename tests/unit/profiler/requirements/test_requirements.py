@@ -15,7 +15,7 @@ from profiler import requirements
 from profiler.bpf import probes
 from profiler.bpf.btf import parsed_btf
 from profiler.cli import commands, doctor
-from profiler.requirements import Host, checks, remedies, require
+from profiler.requirements import CheckedHost, checks, remedies, require
 from tests.unit.btf_images import image_of
 
 NEEDS = {command.NAME: command.NEEDS for command in commands.ALL}
@@ -38,21 +38,21 @@ FILES = {
 LINKS = {"/proc/self/ns/user": "user:[4026531837]", "/proc/self/ns/pid": "pid:[4026531836]"}
 
 
-def host_link(host: Host, path: str, target: str) -> None:
+def host_link(host: CheckedHost, path: str, target: str) -> None:
     host.path(path).parent.mkdir(parents=True, exist_ok=True)
     host.path(path).unlink(missing_ok=True)
     host.path(path).symlink_to(target)
 
 
-def write(host: Host, path: str, text: str) -> None:
+def write(host: CheckedHost, path: str, text: str) -> None:
     host.path(path).parent.mkdir(parents=True, exist_ok=True)
     host.path(path).write_text(text)
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
+def host(tmp_path: Path) -> CheckedHost:
     """A host that has everything."""
-    complete = Host(
+    complete = CheckedHost(
         root=tmp_path,
         python_version=(3, 11, 2),
         python="/clone/.venv/bin/python",
@@ -75,7 +75,7 @@ def host(tmp_path: Path) -> Host:
 
 @pytest.mark.parametrize("requirement", requirements.ALL, ids=lambda item: item.name)
 def test_a_complete_host_meets_each_requirement(
-    requirement: requirements.Requirement, host: Host
+    requirement: requirements.Requirement, host: CheckedHost
 ) -> None:
     finding = requirement.check(host)
     assert finding.ok, finding.problem
@@ -86,7 +86,7 @@ def test_a_complete_host_meets_each_requirement(
 def test_a_bare_host_gets_a_sentence_and_a_remedy_for_each(
     requirement: requirements.Requirement, tmp_path: Path
 ) -> None:
-    bare = Host(
+    bare = CheckedHost(
         root=tmp_path,
         python_version=(3, 8, 1),
         find_tool=lambda name: None,
@@ -101,7 +101,7 @@ def test_a_bare_host_gets_a_sentence_and_a_remedy_for_each(
     assert "\n" not in finding.problem + finding.remedy
 
 
-def test_require_raises_for_the_first_one_missing_in_the_order_asked(host: Host) -> None:
+def test_require_raises_for_the_first_one_missing_in_the_order_asked(host: CheckedHost) -> None:
     host.path("/proc/self/status").write_text("Uid:\t0\t1000\t0\t0\nCapEff:\t0\n")
     host.path(checks.BTF_FILE).unlink()
     require("bcc", "bpf", host=host)
@@ -113,34 +113,34 @@ def test_require_raises_for_the_first_one_missing_in_the_order_asked(host: Host)
         require("btf", "root", host=host)
 
 
-def test_root_without_its_capabilities_is_no_root(host: Host) -> None:
+def test_root_without_its_capabilities_is_no_root(host: CheckedHost) -> None:
     every_one_but_sys_admin = 0x1FFFFFFFFFF & ~(1 << 21)
     status = ROOT_STATUS.replace("000001ffffffffff", f"{every_one_but_sys_admin:016x}")
     host.path("/proc/self/status").write_text(status)
     assert "CAP_SYS_ADMIN is missing" in checks.root(host).problem
 
 
-def test_root_of_a_user_namespace_is_no_root(host: Host) -> None:
+def test_root_of_a_user_namespace_is_no_root(host: CheckedHost) -> None:
     host_link(host, "/proc/self/ns/user", "user:[4026532000]")
     assert "user namespace of its own" in checks.root(host).problem
     host.path("/proc/self/ns/user").unlink()  # a kernel without CONFIG_USER_NS
     assert checks.root(host).ok
 
 
-def test_a_pid_namespace_of_its_own_is_told_to_all_that_follow_processes(host: Host) -> None:
+def test_a_pid_namespace_of_its_own_is_told_to_all_that_follow_processes(host: CheckedHost) -> None:
     host_link(host, "/proc/self/ns/pid", "pid:[4026532001]")
     for command in ("profile", "pull", "sweep", "demo"):
         with pytest.raises(RequirementError, match="PID namespace of its own"):
             require(*(name for name in NEEDS[command] if name in ("root", "pids")), host=host)
 
 
-def test_an_empty_btf_file_is_no_btf(host: Host) -> None:
+def test_an_empty_btf_file_is_no_btf(host: CheckedHost) -> None:
     host.path(checks.BTF_FILE).write_bytes(b"")
     assert "no BTF inside" in checks.btf(host).found
 
 
 def test_a_kernel_that_lacks_a_member_is_refused_by_the_member_and_the_oldest_kernel(
-    host: Host,
+    host: CheckedHost,
 ) -> None:
     """Linux 5.10 has no request_queue.disk; no version is compared."""
     older = image_of(path for path in NEEDED if path != ("request_queue", "disk"))
@@ -157,23 +157,23 @@ def test_a_kernel_that_lacks_a_member_is_refused_by_the_member_and_the_oldest_ke
 
 
 class TestBcc:
-    def test_not_installed(self, host: Host) -> None:
+    def test_not_installed(self, host: CheckedHost) -> None:
         host.path("/usr/lib/python3/dist-packages/bcc/libbcc.py").unlink()
         finding = checks.bcc(dataclasses.replace(host, module_folder=lambda name: None))
         assert finding.remedy == "apt-get install --no-install-recommends python3-bpfcc"
 
-    def test_installed_but_not_seen_from_this_environment(self, host: Host) -> None:
+    def test_installed_but_not_seen_from_this_environment(self, host: CheckedHost) -> None:
         finding = checks.bcc(dataclasses.replace(host, module_folder=lambda name: None))
         assert "/clone/.venv/bin/python) does not see it" in finding.problem
         assert "system site packages" in finding.remedy
 
-    def test_the_other_project_on_pypi(self, host: Host, tmp_path: Path) -> None:
+    def test_the_other_project_on_pypi(self, host: CheckedHost, tmp_path: Path) -> None:
         other = tmp_path / "site-packages/bcc"
         finding = checks.bcc(dataclasses.replace(host, module_folder=lambda name: other))
         assert "another project's bcc" in finding.problem
         assert "pip uninstall bcc" in finding.remedy
 
-    def test_its_library_is_gone(self, host: Host) -> None:
+    def test_its_library_is_gone(self, host: CheckedHost) -> None:
         broken = dataclasses.replace(host, import_error=lambda name: "OSError: libbcc.so.0")
         finding = checks.libbcc(broken)
         assert finding.problem == "bcc is broken: OSError: libbcc.so.0"
@@ -181,22 +181,22 @@ class TestBcc:
 
 
 class TestBpf:
-    def refused(self, host: Host, number: int) -> requirements.Finding:
+    def refused(self, host: CheckedHost, number: int) -> requirements.CheckResult:
         return checks.bpf(dataclasses.replace(host, load_bpf_program=lambda: number))
 
-    def test_not_built_in(self, host: Host) -> None:
+    def test_not_built_in(self, host: CheckedHost) -> None:
         assert "CONFIG_BPF_SYSCALL" in self.refused(host, errno.ENOSYS).remedy
 
-    def test_lockdown(self, host: Host) -> None:
+    def test_lockdown(self, host: CheckedHost) -> None:
         write(host, "/sys/kernel/security/lockdown", "none integrity [confidentiality]\n")
         assert "lockdown=confidentiality" in self.refused(host, errno.EINVAL).remedy
 
-    def test_seccomp(self, host: Host) -> None:
+    def test_seccomp(self, host: CheckedHost) -> None:
         status = ROOT_STATUS.replace("Seccomp:\t0", "Seccomp:\t2")
         host.path("/proc/self/status").write_text(status)
         assert "seccomp filter" in self.refused(host, errno.EPERM).remedy
 
-    def test_not_root(self, host: Host) -> None:
+    def test_not_root(self, host: CheckedHost) -> None:
         host.path("/proc/self/status").write_text("Uid:\t9\t9\t9\t9\nSeccomp:\t2\n")
         refused = self.refused(host, errno.EPERM)
         assert refused.needs_root
@@ -205,17 +205,17 @@ class TestBpf:
 
 
 class TestTracefs:
-    def test_mounted_with_system_calls(self, host: Host) -> None:
+    def test_mounted_with_system_calls(self, host: CheckedHost) -> None:
         mount = checks.TRACEFS_MOUNTS[1]
         host.path(f"{mount}/events/syscalls/sys_enter_write").mkdir(parents=True)
-        assert checks.tracefs(host) == requirements.Finding(mount)
+        assert checks.tracefs(host) == requirements.CheckResult(mount)
 
-    def test_mounted_without_system_calls(self, host: Host) -> None:
+    def test_mounted_without_system_calls(self, host: CheckedHost) -> None:
         write(host, f"{checks.TRACEFS_MOUNTS[0]}/events/header_page", "")
         assert "no tracepoints of system calls" in checks.tracefs(host).problem
 
 
-def test_a_tool_off_the_path_is_not_installed_again(host: Host) -> None:
+def test_a_tool_off_the_path_is_not_installed_again(host: CheckedHost) -> None:
     write(host, "/usr/sbin/mkfs.xfs", "")
     finding = checks.tools("mkfs.xfs")(dataclasses.replace(host, find_tool=lambda name: None))
     assert finding.problem == "mkfs.xfs is in /usr/sbin, which is not on PATH"
@@ -223,12 +223,12 @@ def test_a_tool_off_the_path_is_not_installed_again(host: Host) -> None:
 
 
 class TestBlkio:
-    def test_cgroup_v2_with_io(self, host: Host) -> None:
+    def test_cgroup_v2_with_io(self, host: CheckedHost) -> None:
         host.path("/proc/self/mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
         write(host, "/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory\n")
         assert checks.blkio(host).found == "io in /sys/fs/cgroup/cgroup.controllers"
 
-    def test_cgroup_v2_without_io(self, host: Host) -> None:
+    def test_cgroup_v2_without_io(self, host: CheckedHost) -> None:
         host.path("/proc/self/mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
         write(host, "/sys/fs/cgroup/cgroup.controllers", "cpuset cpu iota memory\n")
         assert "no cgroup can cap" in checks.blkio(host).problem
@@ -248,7 +248,9 @@ class TestBlkio:
         ("", "install the package that Debian calls python3-bpfcc"),
     ],
 )
-def test_a_remedy_speaks_the_hosts_distribution(release: str, command: str, host: Host) -> None:
+def test_a_remedy_speaks_the_hosts_distribution(
+    release: str, command: str, host: CheckedHost
+) -> None:
     host.path("/etc/os-release").write_text(release)
     assert remedies.install(host, "module:bcc") == command
 
@@ -260,8 +262,8 @@ def test_every_command_says_what_it_needs() -> None:
 
 class TestDoctor:
     @pytest.fixture(autouse=True)
-    def this_host(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(requirements, "Host", lambda: host)
+    def this_host(self, host: CheckedHost, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(requirements, "CheckedHost", lambda: host)
 
     def run(self, as_json: bool = False) -> int:
         return doctor.run(argparse.Namespace(json=as_json, commands=commands.ALL))
@@ -279,7 +281,7 @@ class TestDoctor:
         self.run()
         assert "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device" in capsys.readouterr().out
 
-    def test_one_missing(self, host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_one_missing(self, host: CheckedHost, capsys: pytest.CaptureFixture[str]) -> None:
         host.path(checks.BTF_FILE).unlink()
         assert self.run() == 3
         output = capsys.readouterr().out
@@ -287,14 +289,14 @@ class TestDoctor:
         assert "[" not in output  # no markup, and none eaten
 
     def test_what_an_ordinary_user_may_not_look_at_needs_root_and_the_rest_is_shown(
-        self, host: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, host: CheckedHost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(absolute: str) -> bool:
             if absolute.startswith(checks.TRACEFS_MOUNTS[0]):
                 raise PermissionError(errno.EACCES, "Permission denied", absolute)
             return True
 
-        monkeypatch.setattr(Host, "exists", lambda _, absolute: refuse(absolute))
+        monkeypatch.setattr(CheckedHost, "exists", lambda _, absolute: refuse(absolute))
         host.path("/proc/self/status").write_text("Uid:\t9\t9\t9\t9\nSeccomp:\t0\n")
         assert self.run() == 3
         output = capsys.readouterr().out
@@ -304,7 +306,7 @@ class TestDoctor:
         with pytest.raises(RequirementError, match="only root can check this"):
             require("tracefs", host=host)
 
-    def test_json(self, host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_json(self, host: CheckedHost, capsys: pytest.CaptureFixture[str]) -> None:
         host.path(checks.BTF_FILE).unlink()
         assert self.run(as_json=True) == 3
         report = json.loads(capsys.readouterr().out)

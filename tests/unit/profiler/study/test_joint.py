@@ -13,7 +13,7 @@ from contracts.shared.errors import UsageError
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import by_name
 from profiler.pull.settings import TransferSettings, parse_settings
-from profiler.pull.source import Location, Plan, RemoteObject
+from profiler.pull.source import Location, PullPlan, RemoteObject
 from profiler.study.joint import TrialWorkers, combinations, present_transfer, swept_values
 from profiler.study.space import GRID_VALUES, Space
 from sysctl.advice.advise import advise
@@ -61,7 +61,7 @@ def at_thresholds(setting, run):
 
 
 def pull_of(*sizes):
-    return Plan(
+    return PullPlan(
         Location("b", "p"),
         tuple(RemoteObject(f"k{i}", f"k{i}", n, "") for i, n in enumerate(sizes)),
     )

@@ -15,7 +15,7 @@ from contracts.stats import CallStats
 from profiler.bpf.disks import BlockDevice
 from profiler.bpf.probes.block import DeviceStats, DeviceTotals, RequestStats
 from profiler.bpf.probes.waits import StallStats
-from profiler.report.why import Explanation, explain, print_why, why_document
+from profiler.report.why import CauseText, explain, print_why, why_document
 from profiler.watch.causes import Cause, WhyInputs
 from profiler.watch.timeline import Sample, Timeline
 from profiler.watch.write_calls import WriteCalls, widest_writes
@@ -50,7 +50,7 @@ THROTTLED = WhyInputs(
 )
 
 
-def change(**changes: Any) -> Explanation:
+def change(**changes: Any) -> CauseText:
     return explain(dataclasses.replace(THROTTLED, **changes))
 
 
@@ -266,7 +266,7 @@ def test_joined_calls_are_told() -> None:
     assert line.startswith("The split is of read+write together:")
 
 
-def printed(explanation: Explanation) -> list[str]:
+def printed(explanation: CauseText) -> list[str]:
     output = io.StringIO()
     print_why(explanation, Console(file=output, width=80))
     return [line.rstrip() for line in output.getvalue().splitlines()]
