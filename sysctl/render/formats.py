@@ -12,6 +12,7 @@ from sysctl.change.recommendation import FILE_NAME, FORMAT, RecommendedChange
 from sysctl.change.recommendation_file import parse_recommendation
 from sysctl.render import (
     ansible,
+    bottlerocket,
     cloud_init,
     fstab,
     launch_template,
@@ -34,6 +35,7 @@ FORMATS: tuple[Format, ...] = (
     launch_template.FORMAT,
     ansible.FORMAT,
     tuned.FORMAT,
+    bottlerocket.FORMAT,
     transfer.FORMAT,
     transfer.PYTHON_FORMAT,
 )

@@ -8,6 +8,11 @@ import re
 
 import yaml
 
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.9 and 3.10, where pytest needs this
+    import tomli as tomllib
+
 _FSTAB_ESCAPE = re.compile(r"\\(040|011|012|134)")
 _UDEV_TOKEN = re.compile(r'([A-Z]+(?:\{[^{}"]+\})?)(==|=)"([^"\\]*)"')
 
@@ -40,6 +45,11 @@ def tuned(text):
     parser.optionxform = str
     parser.read_string(text)
     return {name: dict(parser[name]) for name in parser.sections()}
+
+
+def toml(text):
+    """TOML 1.0."""
+    return tomllib.loads(text)
 
 
 def fstab(text):

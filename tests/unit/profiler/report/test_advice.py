@@ -290,7 +290,7 @@ def test_files_of_an_earlier_advice_do_not_stay_beside_those_of_another(tmp_path
 def test_other_formats_go_with_another_advice_and_stay_with_the_same(tmp_path):
     results = Study().tried(ratio(80), 4.0).results
     everywhere = advised(tmp_path, results, "--format=all")
-    assert len(everywhere) == 8
+    assert len(everywhere) == 10
     assert advised(tmp_path, results, "--format=ansible") == everywhere
     other = Study().tried(ratio(60), 4.0).results
     names = ["90-writewise.ansible-undo.yaml", "90-writewise.ansible.yaml", "recommendation.json"]

@@ -14,7 +14,7 @@ from sysctl.host.memory_group import MemoryGroup, memory_group
 from sysctl.host.system import System
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import GroupUse, Thresholds, group_available_bytes, group_thresholds
-from sysctl.render import ansible, cloud_init, launch_template, ssm, sysctl_d, tuned
+from sysctl.render import ansible, bottlerocket, cloud_init, launch_template, ssm, sysctl_d, tuned
 from tests.unit.studies import Study
 from tests.unit.sweeps import GIB, sweep
 
@@ -212,7 +212,7 @@ def test_ratios_stay_the_first_file_and_bytes_carry_the_warning():
 
 def test_every_snippet_that_writes_bytes_carries_the_warning():
     change = change_of(advise(in_bytes(3 * GIB, GIB)))
-    for renderer in (sysctl_d, cloud_init, launch_template, ansible, ssm, tuned):
+    for renderer in (sysctl_d, cloud_init, launch_template, ansible, ssm, tuned, bottlerocket):
         text = renderer.render(change)[0].text
         assert "WARNING: bytes are not for hosts whose containers" in text
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sysctl.render import (
+    bottlerocket,
     cloud_init,
     fstab,
     launch_template,
@@ -247,6 +248,13 @@ def test_tuned_loads_the_profile(tuned_package, tmp_path):
     assert json.loads(done.stdout) == {
         "sysctl": {name: str(value) for name, value in SYSCTLS.items()}
     }
+
+
+def test_bottlerocket_gets_its_sysctls_as_strings():
+    """Its model of settings takes nothing else for a sysctl's value."""
+    settings = readers.toml(text_of(bottlerocket, EVERYTHING))
+    values = {name: str(value) for name, value in SYSCTLS.items()}
+    assert settings == {"settings": {"kernel": {"sysctl": values}}}
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from sysctl.change.recommendation import FstabLine
 from sysctl.host.fstab import escaped
 from sysctl.render import (
     ansible,
+    bottlerocket,
     cloud_init,
     fstab,
     launch_template,
@@ -45,6 +46,7 @@ READERS = (
     (launch_template, readers.user_data_of),
     (ansible, readers.ansible),
     (tuned, readers.tuned),
+    (bottlerocket, readers.toml),
 )
 EXPECTED = {renderer: read(text_of(renderer, EVERYTHING)) for renderer, read in READERS}
 quickly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

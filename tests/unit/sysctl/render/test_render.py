@@ -17,6 +17,7 @@ from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation_file import parse_recommendation
 from sysctl.render import (
     ansible,
+    bottlerocket,
     cloud_init,
     fstab,
     launch_template,
@@ -67,7 +68,18 @@ def test_every_file_is_known_again_by_its_name_and_its_beginning(each):
 @pytest.mark.parametrize(
     ("change", "names"),
     [
-        (ONLY_SYSCTLS, {"sysctl.d", "cloud-init", "ssm", "launch-template", "ansible", "tuned"}),
+        (
+            ONLY_SYSCTLS,
+            {
+                "sysctl.d",
+                "cloud-init",
+                "ssm",
+                "launch-template",
+                "ansible",
+                "tuned",
+                "bottlerocket",
+            },
+        ),
         (ONLY_MOUNT, {"fstab", "systemd", "cloud-init", "launch-template", "ansible"}),
         (
             replace(ONLY_MOUNT, mount=None, disk=EVERYTHING.disk),
@@ -340,7 +352,9 @@ def test_what_is_no_mount_option_is_refused(renderer, word):
     ("name", "value"),
     [("kernel.core_pattern", 1), ("vm.dirty_ratio", "80\n"), ("vm.dirty_ratio", -1)],
 )
-@pytest.mark.parametrize("renderer", [sysctl_d, cloud_init, launch_template, ansible, ssm, tuned])
+@pytest.mark.parametrize(
+    "renderer", [sysctl_d, cloud_init, launch_template, ansible, ssm, tuned, bottlerocket]
+)
 def test_what_is_no_sysctl_is_refused(renderer, name, value):
     advice = replace(EVERYTHING.sysctls[0], name=name, value=value)
     change = replace(EVERYTHING, sysctls=(advice,), originals={})

@@ -1,0 +1,52 @@
+"""A recommendation as settings of Bottlerocket (TOML), the user data of its nodes: its sysctls.
+
+Bottlerocket takes sysctls by `settings.kernel.sysctl`, whose values are strings, and has neither an
+/etc that lasts nor udev rules of one's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from sysctl.change.recommendation import RecommendedChange
+from sysctl.render.checked import sysctl_lines
+from sysctl.render.comments import bytes_warning, comment, evidence_lines
+from sysctl.render.installed import all_but_sysctls_left_out
+from sysctl.render.snippet import STEM, TITLE, Format, Snippet
+
+FILE_NAME = f"{STEM}.bottlerocket.toml"
+
+
+def render(change: RecommendedChange) -> tuple[Snippet, ...]:
+    """The settings; nothing where no sysctl changes. Raises InexpressibleError."""
+    if not change.changes_sysctls:
+        return ()
+    pairs = [line.split(" = ") for line in sysctl_lines(change.sysctl_values)]
+    head = [
+        f"{TITLE}write-back settings for pulls from S3, for Bottlerocket.",
+        *bytes_warning(change.sysctl_values),
+        "",
+        *evidence_lines(change),
+        *all_but_sysctls_left_out(change),
+        "",
+        "To use:   add it to the user data of the nodes, or on one that runs:",
+        f"          {_set_by_hand(dict(pairs))}",
+        "To undo:  take it out of the user data and replace the nodes, or on one that runs:",
+        f"          {_set_by_hand(change.undo_values)}",
+    ]
+    reasons = {advice.name: advice.reason for advice in change.sysctls}
+    body = "".join(
+        "\n" + comment(filter(None, [reasons[name]])) + f'"{name}" = "{value}"\n'
+        for name, value in pairs
+    )
+    return (Snippet(FILE_NAME, f"{comment(head)}\n[settings.kernel.sysctl]{body}"),)
+
+
+def _set_by_hand(values: Mapping[str, object]) -> str:
+    """In JSON, since `apiclient set` would take a bare number for a number, and wants a string."""
+    settings = {"kernel": {"sysctl": {name: str(value) for name, value in values.items()}}}
+    return f"apiclient set --json '{json.dumps(settings)}'"
+
+
+FORMAT = Format("bottlerocket", render, (FILE_NAME,))
