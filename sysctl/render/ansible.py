@@ -118,7 +118,8 @@ def _fstab_tasks(mount: MountAdvice | None, is_undo: bool = False) -> list[Task]
     old, new = ",".join(fstab_line(mount).options), fstab_options(mount)
     if is_undo:
         old, new = new, old
-    fields = (r"[^#\s]\S*", re.escape(fstab.escaped(mount.target)), r"\S+")
+    # not \s, which is a no-break space, too
+    fields = (r"[^# \t\n][^ \t\n]*", re.escape(fstab.escaped(mount.target)), r"[^ \t\n]+")
     before = r"[ \t]+".join((*fields, ""))
     edited = {
         "path": fstab.PATH,

@@ -12,7 +12,7 @@ import re
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from contracts.shared.text import is_unprintable
@@ -106,6 +106,7 @@ def test_a_drop_in_reads_back_to_the_options(target, device):
 
 
 @given(target=paths, device=paths)
+@example(target="/mntx", device="/mnt\N{NO-BREAK SPACE}x")
 @quickly
 def test_tasks_edit_the_line_of_the_mount_alone(target, device):
     text = rendered(ansible, mounted(target=target, device=device))
