@@ -19,6 +19,7 @@ from statistics import median
 from profiler.lab import lab
 from sysctl.advice.advise import Recommendation, advise
 from sysctl.evidence.results import load
+from sysctl.evidence.statistics import Interval
 from tests.bench.bench_advice import sweep
 from tests.bench.figures import host_line, print_table
 
@@ -72,16 +73,20 @@ def advice_of(name: str) -> tuple[Recommendation, float]:
 
 def row(number: int, found: Recommendation, minutes: float) -> tuple[str, ...]:
     """One line of the table."""
-    interval = found.interval
-    ratio = f"{1 / interval.estimate:.1f} [{1 / interval.high:.1f}, {1 / interval.low:.1f}]"
     invalid = sum(bool(trial.problem) for trial in found.results.trials)
     return (
         str(number),
         str(found.best.setting) if found.best else found.case.value,
-        ratio if interval else "",
+        _times_as_fast(found.interval),
         f"{len(found.results.trials)} ({invalid} invalid)",
         f"{minutes:.1f}",
     )
+
+
+def _times_as_fast(ratio: Interval | None) -> str:
+    if ratio is None:
+        return "not compared"
+    return f"{1 / ratio.estimate:.1f} [{1 / ratio.high:.1f}, {1 / ratio.low:.1f}]"
 
 
 def main() -> None:
