@@ -8,6 +8,7 @@ from pathlib import Path
 
 from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
+from sysctl.host.mount_table import parse_mountinfo
 
 #: Inode numbers repeat from one subvolume to the next, on one super block.
 REPEATING_INODES = ("btrfs", "bcachefs")
@@ -63,10 +64,9 @@ def _fields_of(descriptor: int) -> dict[str, str]:
 
 def _mount(mount_id: str) -> tuple[int, str]:
     """Device and file system type of a mount, from /proc/self/mountinfo (proc(5))."""
-    for line in Path("/proc/self/mountinfo").read_bytes().decode(errors="replace").split("\n"):
-        before, _, after = line.partition(" - ")
-        head = before.split(" ")
-        if head[0] == mount_id:
-            major, minor = map(int, head[2].split(":"))
-            return major << _MINOR_BITS | minor, after.split(" ")[0]
+    table = Path("/proc/self/mountinfo").read_bytes().decode(errors="replace")
+    for mount in parse_mountinfo(table):
+        if mount.mount_id == mount_id:
+            major, minor = map(int, mount.device.split(":"))
+            return major << _MINOR_BITS | minor, mount.fstype
     raise UsageError(f"mount {mount_id} is not in this process's mount table", "try again")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
+
+from sysctl.host.mount_table import mount_at, parse_mountinfo
 
 #: Numbers of include/uapi/linux/capability.h.
 DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL, SETGID, SETUID = 1, 2, 3, 5, 6, 7
@@ -65,8 +66,10 @@ def needed_to_profile(
         needed |= {SETUID, SETGID}
     if may_remove_output:
         needed |= {DAC_OVERRIDE, FOWNER}
-    mounts = (proc / "self/mounts").read_bytes()
-    if re.search(rb"^\S+ /proc proc \S*hidepid=[^0,]", mounts, re.MULTILINE):
+    table = (proc / "self/mountinfo").read_bytes().decode(errors="surrogateescape")
+    mounted = mount_at(parse_mountinfo(table), "/proc")
+    words = mounted.super_options if mounted else ()
+    if any(word.startswith("hidepid=") and word != "hidepid=0" for word in words):
         needed.add(SYS_PTRACE)
     return frozenset(needed)
 

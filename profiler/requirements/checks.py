@@ -12,6 +12,7 @@ from contracts.shared.errors import RequirementError
 from contracts.shared.installation import command, how_to_set_up
 from profiler.requirements.host import CheckedHost
 from profiler.requirements.remedies import install, reinstall
+from sysctl.host.mount_table import parse_mountinfo
 
 #: include/uapi/linux/capability.h; it includes CAP_BPF and CAP_PERFMON (bpf_capable() and
 #: perfmon_capable() in include/linux/capability.h, Linux 6.1), and mounting needs it as well.
@@ -237,13 +238,12 @@ def loop(host: CheckedHost) -> CheckResult:
 
 def blkio(host: CheckedHost) -> CheckResult:
     """A controller that caps a block device: cgroup v1's blkio root file or cgroup v2's io."""
-    for line in host.text("/proc/self/mounts").splitlines():
-        _source, target, kind, *_rest = line.split()
-        v1_file = f"{target}/blkio.throttle.write_bps_device"
-        if kind == "cgroup" and host.exists(v1_file):
+    for mount in parse_mountinfo(host.text("/proc/self/mountinfo")):
+        v1_file = f"{mount.target}/blkio.throttle.write_bps_device"
+        if mount.fstype == "cgroup" and host.exists(v1_file):
             return CheckResult(v1_file)
-        controllers = f"{target}/cgroup.controllers"
-        if kind == "cgroup2" and "io" in host.text(controllers).split():
+        controllers = f"{mount.target}/cgroup.controllers"
+        if mount.fstype == "cgroup2" and "io" in host.text(controllers).split():
             return CheckResult(f"io in {controllers}")
     problem = "no cgroup can cap a block device (neither v1 blkio nor v2 io)"
     remedy = "boot a kernel built with CONFIG_BLK_DEV_THROTTLING; not from inside a container"

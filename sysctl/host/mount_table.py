@@ -27,6 +27,7 @@ class Mount:
     fstype: str
     source: str
     super_options: tuple[str, ...]
+    mount_id: str = ""
 
     @property
     def all_options(self) -> tuple[str, ...]:
@@ -53,6 +54,7 @@ def _parse_line(line: str) -> Mount | None:
         fstype=tail[0],
         source=_unescape(tail[1]),
         super_options=tuple(_unescape(tail[2]).split(",")),
+        mount_id=head[0],
     )
 
 

@@ -26,7 +26,7 @@ FILES = {
     "/proc/self/status": ROOT_STATUS,
     "/proc/filesystems": "nodev\tsysfs\nnodev\ttracefs\n\text4\n",
     "/proc/meminfo": "MemTotal: 8388608 kB\nMemAvailable:    6291456 kB\n",
-    "/proc/self/mounts": "cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n",
+    "/proc/self/mountinfo": "9 1 0:9 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n",
     "/proc/sys/vm/nr_hugepages": "0\n",
     "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device": "",
     "/dev/loop-control": "",
@@ -224,12 +224,12 @@ def test_a_tool_off_the_path_is_not_installed_again(host: CheckedHost) -> None:
 
 class TestBlkio:
     def test_cgroup_v2_with_io(self, host: CheckedHost) -> None:
-        host.path("/proc/self/mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+        host.path("/proc/self/mountinfo").write_text("9 1 0:9 / /sys/fs/cgroup rw - cgroup2 x rw\n")
         write(host, "/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory\n")
         assert checks.blkio(host).found == "io in /sys/fs/cgroup/cgroup.controllers"
 
     def test_cgroup_v2_without_io(self, host: CheckedHost) -> None:
-        host.path("/proc/self/mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+        host.path("/proc/self/mountinfo").write_text("9 1 0:9 / /sys/fs/cgroup rw - cgroup2 x rw\n")
         write(host, "/sys/fs/cgroup/cgroup.controllers", "cpuset cpu iota memory\n")
         assert "no cgroup can cap" in checks.blkio(host).problem
 

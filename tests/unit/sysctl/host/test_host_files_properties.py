@@ -44,6 +44,7 @@ MOUNTS = st.builds(
     fstype=st.from_regex(r"[a-z0-9.]{1,8}", fullmatch=True),
     source=st.one_of(PATHS, NAMES),
     super_options=OPTIONS,
+    mount_id=st.integers(1, 10**9).map(str),
 )
 OPTIONAL_FIELDS = st.lists(st.sampled_from(["shared:1", "master:2", "unbindable"]), max_size=3)
 TEXTS = st.one_of(
@@ -80,7 +81,7 @@ def mangled(text: str) -> str:
 
 
 def line_of(mount: Mount, optional: list[str]) -> str:
-    head = ["36", "35", mount.device, mangled(mount.root), mangled(mount.target)]
+    head = [mount.mount_id, "35", mount.device, mangled(mount.root), mangled(mount.target)]
     tail = [mount.fstype, mangled(mount.source), ",".join(mount.super_options)]
     return " ".join([*head, ",".join(mount.options), *optional, "-", *tail])
 
