@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psutil
@@ -18,10 +21,9 @@ from profiler.bpf.session import ProfileSession
 from profiler.client_bench.results import ClientRun, ServerShape
 from profiler.pull.access import S3Access
 from profiler.pull.clients.interface import Client
-from profiler.pull.destination import Destination, Staging
-from profiler.pull.errors import PullError
-from profiler.pull.measured import stalled_share
-from profiler.pull.results import Failure, PullResult
+from profiler.pull.cpu_time import CpuClock
+from profiler.pull.destination import Destination
+from profiler.pull.measured import Verify, measure_pull
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.workers import WorkerPool
@@ -69,14 +71,10 @@ class ClientBench:
         workers = 1 if client.takes_prefixes else self.worker_count
         with WorkerPool(self.access, self.settings, workers, client.make) as pool:
             start_s = time.monotonic() - began_s
-            with self.destination.stage(self.plan) as staging:
-                os.sync()  # of the whole host: what others left dirty counts against its limits
-                listing = _Spent() if client.takes_prefixes else self._list()
-                sample, result = self._measure(pool, staging, listing, start_s)
-                _require_all(result.failures)
-                verified = pool.verify(staging, result, with_checksum=with_checksum, publish=False)
-                _require_all(verified.failures)
-        return sample
+            os.sync()  # of the whole host: what others left dirty counts against its limits
+            listing = _Spent() if client.takes_prefixes else self._list()
+            verify = Verify.CHECKSUM if with_checksum else Verify.SIZE
+            return self._measure(pool, verify, listing, start_s)
 
     @property
     def worker_count(self) -> int:
@@ -92,48 +90,69 @@ class ClientBench:
         return _Spent.now() - before
 
     def _measure(
-        self, pool: WorkerPool, staging: Staging, listing: _Spent, start_s: float
-    ) -> tuple[ClientRun, PullResult]:
-        sampler = ResourceSampler(tree_below(*pool.pids), waited_for=CpuTime)
-        server_before_s = self._server_cpu_seconds()
-        self._follow(pool)
-        with Ticker([Beat(SAMPLE_INTERVAL_NS, sampler.sample, SAMPLE_SHARE)]):
-            before = _Spent.now()
-            result = pool.run(staging)
-            own_cpu_s = listing.cpu_s + (_Spent.now() - before).cpu_s
-        snapshot, usage = self.session.snapshot() if self.session else None, sampler.take()
-        server_s = self._server_cpu_seconds()
+        self, pool: WorkerPool, verify: Verify, listing: _Spent, start_s: float
+    ) -> ClientRun:
+        cost = _Cost()
+        measured = measure_pull(
+            pool,
+            self.plan,
+            self.destination,
+            self.session,
+            durable=False,
+            keep=False,
+            verify=verify,
+            meanwhile=partial(cost.measured, pool, self._server_pids()),
+        )
+        measured.require_all()
         return ClientRun(
             round=0,
-            seconds=listing.seconds + result.return_seconds,
-            objects=result.objects,
-            bytes=result.bytes,
-            cpu_seconds=(usage.user_ns + usage.system_ns) / 1e9 + own_cpu_s,
-            peak_rss_bytes=usage.rss_bytes,
-            start_seconds=start_s,
-            server_cpu_seconds=None if server_s is None else server_s - (server_before_s or 0.0),
-            stalled_share=stalled_share(snapshot, result, len(pool.pids), pool.writers_at_most),
-        ), result
+            time_s=listing.elapsed_s + measured.return_s,
+            objects=measured.result.objects,
+            bytes=measured.result.bytes,
+            cpu_s=listing.cpu_s + cost.cpu_s,
+            peak_rss_bytes=cost.peak_rss_bytes,
+            start_s=start_s,
+            server_cpu_s=cost.server_cpu_s,
+            stalled_share=measured.stalled_share,
+        )
 
-    def _follow(self, pool: WorkerPool) -> None:
-        if self.session is not None:
-            for pid in pool.pids:
-                self.session.track(pid)
-            self.session.reset()
-
-    def _server_cpu_seconds(self) -> float | None:
+    def _server_pids(self) -> tuple[int, ...]:
         if self.server_pid is None:
-            return None
+            return ()
         server = psutil.Process(self.server_pid)
-        times = [each.cpu_times() for each in (server, *server.children(recursive=True))]
-        return float(sum(each.user + each.system for each in times))
+        return (self.server_pid, *(child.pid for child in server.children(recursive=True)))
+
+
+@dataclass
+class _Cost:
+    """What a pull cost: the CPU time of the workers, their programs and this thread, and memory.
+
+    `server_cpu_s` is None where the server is not on this host.
+    """
+
+    cpu_s: float = 0.0
+    peak_rss_bytes: int = 0
+    server_cpu_s: float | None = None
+
+    @contextmanager
+    def measured(self, pool: WorkerPool, server_pids: Sequence[int]) -> Iterator[None]:
+        """Fill it with what is used while the context lasts."""
+        sampler = ResourceSampler(tree_below(*pool.pids), waited_for=CpuTime)
+        with Ticker([Beat(SAMPLE_INTERVAL_NS, sampler.sample, SAMPLE_SHARE)]):
+            before, server = _Spent.now(), CpuClock(server_pids)
+            yield
+            own_cpu_s = (_Spent.now() - before).cpu_s
+            self.server_cpu_s = server.since().cpu_s if server_pids else None
+        usage = sampler.take()
+        self.cpu_s = (usage.user_ns + usage.system_ns) / 1e9 + own_cpu_s
+        self.peak_rss_bytes = usage.rss_bytes
 
 
 @dataclass(frozen=True)
 class _Spent:
     """Seconds that went by, and CPU time of this thread: that of the sampling is not in it."""
 
-    seconds: float = 0.0
+    elapsed_s: float = 0.0
     cpu_s: float = 0.0
 
     @classmethod
@@ -142,7 +161,7 @@ class _Spent:
         return cls(time.monotonic(), time.thread_time())
 
     def __sub__(self, before: _Spent) -> _Spent:
-        return _Spent(self.seconds - before.seconds, self.cpu_s - before.cpu_s)
+        return _Spent(self.elapsed_s - before.elapsed_s, self.cpu_s - before.cpu_s)
 
 
 @dataclass(frozen=True)
@@ -154,9 +173,3 @@ class _Ready(S3Access):
     def make_client(self, max_connections: int = 0) -> Any:
         """See S3Access."""
         return self.client
-
-
-def _require_all(failures: tuple[Failure, ...]) -> None:
-    if failures:
-        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-        raise PullError(f"{failures[0].key}: {failures[0].reason}{more}", "see `writewise pull`")

@@ -24,7 +24,7 @@ T = TypeVar("T")
 class ClientRun:
     """One pull by one client.
 
-    `seconds` is until the last object had arrived, the listing included; `start_seconds`, which
+    `time_s` is until the last object had arrived, the listing included; `start_s`, which
     the worker processes took to start before, is not part of it. CPU time is that of the workers
     and the programs that they ran, and of this process for the listing and for handing objects
     out; of the server where it runs on this host. `peak_rss_bytes` is the largest sum seen of the
@@ -33,13 +33,13 @@ class ClientRun:
     """
 
     round: int
-    seconds: float
+    time_s: float
     objects: int
     bytes: int
-    cpu_seconds: float
+    cpu_s: float
     peak_rss_bytes: int
-    start_seconds: float
-    server_cpu_seconds: float | None = None
+    start_s: float
+    server_cpu_s: float | None = None
     stalled_share: float | None = None
 
 
@@ -66,29 +66,29 @@ class Cell:
         return median(values) if values else None
 
     @property
-    def seconds(self) -> float | None:
+    def time_s(self) -> float | None:
         """The time of a pull."""
-        return self._median(lambda sample: sample.seconds)
+        return self._median(lambda sample: sample.time_s)
 
     @property
     def mib_per_s(self) -> float | None:
         """The rate in MiB/s."""
-        return self._median(lambda sample: sample.bytes / _MIB / sample.seconds)
+        return self._median(lambda sample: sample.bytes / _MIB / sample.time_s)
 
     @property
     def objects_per_s(self) -> float | None:
         """Objects in a second."""
-        return self._median(lambda sample: sample.objects / sample.seconds)
+        return self._median(lambda sample: sample.objects / sample.time_s)
 
     @property
-    def cpu_seconds_per_gib(self) -> float | None:
+    def cpu_s_per_gib(self) -> float | None:
         """CPU time of the client for each GiB; None where there is not a byte."""
-        return self._median(lambda sample: _per_gib(sample.cpu_seconds, sample.bytes))
+        return self._median(lambda sample: _per_gib(sample.cpu_s, sample.bytes))
 
     @property
-    def server_cpu_seconds_per_gib(self) -> float | None:
+    def server_cpu_s_per_gib(self) -> float | None:
         """CPU time of the server for each GiB; None where it is not on this host."""
-        return self._median(lambda sample: _per_gib(sample.server_cpu_seconds, sample.bytes))
+        return self._median(lambda sample: _per_gib(sample.server_cpu_s, sample.bytes))
 
     @property
     def peak_rss_bytes(self) -> float | None:
@@ -101,9 +101,9 @@ class Cell:
         return self._median(lambda sample: sample.stalled_share)
 
     @property
-    def start_seconds(self) -> float | None:
+    def start_s(self) -> float | None:
         """See ClientRun."""
-        return self._median(lambda sample: sample.start_seconds)
+        return self._median(lambda sample: sample.start_s)
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,9 @@ class Row:
         one, other = self.cell(client), self.cell(base) if base else None
         if one is None or other is None:
             return None
-        seconds = {sample.round: sample.seconds for sample in other.samples}
+        seconds = {sample.round: sample.time_s for sample in other.samples}
         ratios = [
-            sample.seconds / seconds[sample.round]
+            sample.time_s / seconds[sample.round]
             for sample in one.samples
             if sample.round in seconds
         ]

@@ -65,7 +65,7 @@ class PullEvidence:
 
     requests_per_s: float
     first_byte_share: float
-    mean_first_byte_seconds: float
+    mean_first_byte_s: float
     mean_object_bytes: float
     cpu_share: float | None
     stalled_share: float | None
@@ -112,35 +112,35 @@ def gather(
     `cpu_count` is by default the number of CPUs that this process may use.
     """
     requests = result.requests
-    if requests is None or not result.return_seconds or not result.objects:
+    if requests is None or not result.return_s or not result.objects:
         return None
     cores = min(worker_count, cpu_count or len(os.sched_getaffinity(0)))
     with_objects = min(worker_count, result.objects)
     return PullEvidence(
-        requests_per_s=requests.count / result.return_seconds,
-        first_byte_share=_share_of(requests, requests.first_byte_seconds),
-        mean_first_byte_seconds=requests.first_byte_seconds / requests.count,
+        requests_per_s=requests.count / result.return_s,
+        first_byte_share=_share_of(requests, requests.first_byte_s),
+        mean_first_byte_s=requests.first_byte_s / requests.count,
         mean_object_bytes=result.bytes / result.objects,
         cpu_share=_cpu_share(result, cores),
         stalled_share=stalled_share,
         host_busy_share=result.host_busy_share,
-        write_share=_share_of(requests, requests.write_seconds),
-        repeated_share=_share_of(requests, requests.repeated_seconds),
+        write_share=_share_of(requests, requests.write_s),
+        repeated_share=_share_of(requests, requests.repeated_s),
         slow_downs=requests.slow_downs,
-        connections_in_use=requests.busy_seconds / (result.return_seconds * with_objects),
+        connections_in_use=requests.busy_s / (result.return_s * with_objects),
         sizes=histogram(result.sizes_bytes),
         small_request_share=small_request_share(result.sizes_bytes, requests.count),
     )
 
 
 def _share_of(requests: RequestTimes, seconds: float) -> float:
-    return seconds / requests.busy_seconds if requests.busy_seconds else 0.0
+    return seconds / requests.busy_s if requests.busy_s else 0.0
 
 
 def _cpu_share(result: PullResult, cores: int) -> float | None:
-    if result.cpu_seconds is None or not cores:
+    if result.cpu_s is None or not cores:
         return None
-    return min(1.0, result.cpu_seconds / (result.return_seconds * cores))
+    return min(1.0, result.cpu_s / (result.return_s * cores))
 
 
 def advise(evidence: PullEvidence) -> str:

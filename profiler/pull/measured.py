@@ -1,4 +1,4 @@
-"""One pull, measured: the function that `pull`, `sweep` and the demo have in common."""
+"""One pull, measured: for `pull`, a trial of a sweep or of `transfer tune`, and `bench-clients`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from contracts.shared.units import counted
 from profiler.bpf.session import ProfileSession, ProfileSnapshot
 from profiler.pull.destination import Destination
 from profiler.pull.durability import sync_file_system
-from profiler.pull.errors import explain_local
+from profiler.pull.errors import PullError, explain_local
 from profiler.pull.results import Failure, Progress, PullResult, Verification
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
@@ -48,14 +49,14 @@ OnPhase = Callable[[Phase, "Progress | None"], None]
 class PullMeasurement:
     """What one pull took and what was counted meanwhile.
 
-    `durable_seconds` is from the start of the pull until syncfs had returned, None when that was
+    `durable_s` is from the start of the pull until syncfs had returned, None when that was
     not asked for. `snapshot` covers the pull alone (not sync nor verification), None without a
     session; `why` is what an explanation of its writes takes, `writers_at_most` how many threads
     could write at once, None when a program wrote.
     """
 
     result: PullResult
-    durable_seconds: float | None
+    durable_s: float | None
     verification: Verification
     snapshot: ProfileSnapshot | None
     worker_count: int
@@ -63,14 +64,23 @@ class PullMeasurement:
     writers_at_most: int | None = None
 
     @property
-    def return_seconds(self) -> float:
+    def return_s(self) -> float:
         """From the start of the pull until the last object had been fetched."""
-        return self.result.return_seconds
+        return self.result.return_s
 
     @property
     def failures(self) -> tuple[Failure, ...]:
         """Objects that did not arrive, then those that did but are not what S3 has."""
         return self.result.failures + self.verification.failures
+
+    def require_all(self) -> None:
+        """Raise PullError where an object did not arrive or is not what S3 has."""
+        if self.failures:
+            first, objects = self.failures[0], self.result.objects + len(self.result.failures)
+            message = f"{len(self.failures)} of {counted(objects, 'object')} failed"
+            raise PullError(
+                f"{message}, the first is {first.key}: {first.reason}", "see `writewise pull`"
+            )
 
     @property
     def stalled_share(self) -> float | None:
@@ -78,7 +88,10 @@ class PullMeasurement:
 
         None without a session, or when nothing was pulled.
         """
-        return stalled_share(self.snapshot, self.result, self.worker_count, self.writers_at_most)
+        threads = self.writing_threads
+        if self.snapshot is None or threads is None or not self.return_s:
+            return None
+        return self.snapshot.stall.total_ns / (self.return_s * 1e9 * threads)
 
     @property
     def writing_threads(self) -> int | None:
@@ -88,16 +101,6 @@ class PullMeasurement:
         return _writing_threads(
             self.snapshot.writers, self.writers_at_most, self.worker_count, self.result.objects
         )
-
-
-def stalled_share(
-    snapshot: ProfileSnapshot | None, result: PullResult, workers: int, writers_at_most: int | None
-) -> float | None:
-    """See `PullMeasurement.stalled_share`."""
-    if snapshot is None or not result.return_seconds:
-        return None
-    threads = _writing_threads(snapshot.writers, writers_at_most, workers, result.objects)
-    return snapshot.stall.total_ns / (result.return_seconds * 1e9 * threads)
 
 
 def _writing_threads(seen: int, at_most: int | None, workers: int, objects: int) -> int:
@@ -144,11 +147,11 @@ def measure_pull(
                 raise result.ended_by.as_error()
             why = watch.inputs(snapshot) if watch and snapshot else None
             worker_count, writers_at_most = len(pool.pids), pool.writers_at_most
-            durable_seconds = None
+            durable_s = None
             if durable:
                 show(Phase.SYNC, None)
                 _sync(staging.root_fd)
-                durable_seconds = (time.monotonic_ns() - result.started_monotonic_ns) / 1e9
+                durable_s = (time.monotonic_ns() - result.started_monotonic_ns) / 1e9
         verification = pool.verify(
             staging,
             result,
@@ -160,7 +163,7 @@ def measure_pull(
         if durable and keep:
             _sync(staging.root_fd)  # the renames: not timed, a few blocks of the journal
     return PullMeasurement(
-        result, durable_seconds, verification, snapshot, worker_count, why, writers_at_most
+        result, durable_s, verification, snapshot, worker_count, why, writers_at_most
     )
 
 

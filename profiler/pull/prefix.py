@@ -57,7 +57,7 @@ def collect(staging: Staging, outcome: Outcome, started_ns: int) -> PullResult:
     sizes_bytes = tuple(staging.plan.objects[number].size_bytes for number in arrived)
     return PullResult(
         started_monotonic_ns=started_ns,
-        return_seconds=(outcome.finished_ns - started_ns) / 1e9,
+        return_s=(outcome.finished_ns - started_ns) / 1e9,
         bytes=sum(sizes_bytes),
         arrived=tuple(arrived),
         failures=tuple(failures),

@@ -36,34 +36,34 @@ class Failure:
 class RequestTimes:
     """The requests of a run, and the seconds of all connections together that they took.
 
-    `first_byte_seconds` until S3 began to answer, `body_seconds` to read the bodies,
-    `write_seconds` between two readings, where the block read is written or waits until it can be.
-    `repeated_seconds` are those of attempts that had to be made again, with the pauses after them:
+    `first_byte_s` until S3 began to answer, `body_s` to read the bodies,
+    `write_s` between two readings, where the block read is written or waits until it can be.
+    `repeated_s` are those of attempts that had to be made again, with the pauses after them:
     of these `slow_downs` because S3 asked to slow down.
     """
 
     count: int
-    first_byte_seconds: float
-    body_seconds: float
-    write_seconds: float = 0.0
-    repeated_seconds: float = 0.0
+    first_byte_s: float
+    body_s: float
+    write_s: float = 0.0
+    repeated_s: float = 0.0
     slow_downs: int = 0
 
     @property
-    def busy_seconds(self) -> float:
+    def busy_s(self) -> float:
         """All of them: the time that connections were in use."""
-        waited = self.first_byte_seconds + self.repeated_seconds
-        return waited + self.body_seconds + self.write_seconds
+        waited = self.first_byte_s + self.repeated_s
+        return waited + self.body_s + self.write_s
 
 
 @dataclass(frozen=True)
 class PullResult:
     """What a run fetched; the files still have the names of their parts.
 
-    `return_seconds` is from the first object handed out to the last one fetched, `arrived` the
+    `return_s` is from the first object handed out to the last one fetched, `arrived` the
     numbers in the plan of the objects fetched, `bytes` their size, `sizes_bytes` that of each.
     `answers` is what S3 said of objects together with their bytes, by number, in HeadObject's
-    names. `requests` is None when the client tells none, `cpu_seconds` the workers' CPU time,
+    names. `requests` is None when the client tells none, `cpu_s` the workers' CPU time,
     None when one was replaced, and `host_busy_share` (0 to 1) the part of all CPUs' time that
     was not idle, None for a program. `ended_by` is what kept the rest from being asked for
     (credentials that expired, a network that went): these objects are among the failures.
@@ -71,13 +71,13 @@ class PullResult:
     """
 
     started_monotonic_ns: int
-    return_seconds: float
+    return_s: float
     bytes: int
     arrived: tuple[int, ...]
     failures: tuple[Failure, ...]
     answers: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     requests: RequestTimes | None = None
-    cpu_seconds: float | None = None
+    cpu_s: float | None = None
     ended_by: Explanation | None = None
     sizes_bytes: tuple[int, ...] = ()
     host_busy_share: float | None = None
@@ -93,11 +93,11 @@ class PullResult:
 class Verification:
     """How many objects were verified by which method, and those that are not what S3 has.
 
-    What it cost: `seconds` from start to end, `cpu_seconds` of all workers, `bytes` compared.
+    What it cost: `elapsed_s` from start to end, `cpu_s` of all workers, `bytes` compared.
     """
 
     count_by_method: Mapping[str, int]
     failures: tuple[Failure, ...]
-    seconds: float
-    cpu_seconds: float = 0.0
+    elapsed_s: float
+    cpu_s: float = 0.0
     bytes: int = 0

@@ -17,7 +17,7 @@ from contracts.shared.text import printable
 from profiler.pull.access import S3Access
 from profiler.pull.clients.direct import DirectClient
 from profiler.pull.clients.interface import AnyClient
-from profiler.pull.cpu_time import busy_share, cpu_seconds, host_times
+from profiler.pull.cpu_time import CpuClock
 from profiler.pull.destination import Staging
 from profiler.pull.distribution import Distributed, Distribution
 from profiler.pull.doubt import Doubts
@@ -104,10 +104,9 @@ class WorkerPool:
             return self._run_at_once(staging, on_progress, stop_after_s)
         numbers = range(len(staging.plan.objects))
         jobs = [DownloadJob(**_job_fields(staging, number)) for number in numbers]
-        pids, cpu_before_s, host_before = self.pids, cpu_seconds(self.pids), host_times()
-        started_ns = time.monotonic_ns()
+        clock, started_ns = CpuClock(self.pids), time.monotonic_ns()
         done = self._distribute(jobs, on_progress, stop_after_s)
-        cpu_after_s, host_after = cpu_seconds(pids), host_times()  # None when one was replaced
+        used = clock.since()
         arrived = sorted(
             (outcome for outcome in done.outcomes if outcome.problem is None),
             key=lambda outcome: outcome.job.number,
@@ -116,15 +115,15 @@ class WorkerPool:
         last_ns = max((outcome.finished_ns for outcome in done.outcomes), default=started_ns)
         return PullResult(
             started_monotonic_ns=started_ns,
-            return_seconds=(last_ns - started_ns) / 1e9,
+            return_s=(last_ns - started_ns) / 1e9,
             bytes=sum(outcome.job.remote.size_bytes for outcome in arrived),
             arrived=tuple(outcome.job.number for outcome in arrived),
             sizes_bytes=tuple(outcome.job.remote.size_bytes for outcome in arrived),
             failures=staging.plan.refused + _failures(done),
             answers={each.job.number: each.answer for each in arrived if each.answer},
             requests=self._request_times(),
-            cpu_seconds=cpu_after_s - cpu_before_s if cpu_after_s and cpu_before_s else None,
-            host_busy_share=busy_share(host_before, host_after),
+            cpu_s=used.cpu_s,
+            host_busy_share=used.host_busy_share,
             ended_by=done.ended_by.problem if done.ended_by else None,
         )
 
@@ -177,7 +176,7 @@ class WorkerPool:
             methods,
             _failures(Distributed(outcomes)),
             time.monotonic() - started_s,
-            cpu_seconds=sum(outcome.cpu_ns for outcome in outcomes) / 1e9,
+            cpu_s=sum(outcome.cpu_ns for outcome in outcomes) / 1e9,
             bytes=sum(outcome.job.remote.size_bytes for outcome in outcomes),
         )
 

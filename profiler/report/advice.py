@@ -276,8 +276,8 @@ def _side_document(side: Side, price: Price) -> dict[str, object]:
     seen, thresholds = side.observation, side.thresholds
     return {
         **side.setting.to_json(),
-        "return_seconds": vars(side.return_s),
-        "durable_seconds": price.durable_s,
+        "return_s": vars(side.return_s),
+        "durable_s": price.durable_s,
         "durable_is_predicted": price.is_durable_predicted,
         "stalled_share": seen.stall_share,
         "background_threshold_bytes": thresholds.background_bytes,
@@ -292,9 +292,9 @@ def _point_document(point: Point) -> dict[str, object]:
     return {
         **point.setting.to_json(),
         "names": list(point.names),
-        "return_seconds": point.return_s,
+        "return_s": point.return_s,
         "at_risk_bytes": point.at_risk_bytes,
-        "durable_seconds": point.durable_s,
+        "durable_s": point.durable_s,
         "runs": point.runs,
         "is_measured": point.is_measured,
         "extrapolates": point.note,

@@ -35,11 +35,11 @@ def _size(value: float | None) -> str:
 
 #: Title of a column → its text; the client before them, the ratio after them.
 _COLUMNS: tuple[tuple[str, CellText], ...] = (
-    ("time", lambda cell: _NONE if cell.seconds is None else format_seconds(cell.seconds)),
+    ("time", lambda cell: _NONE if cell.time_s is None else format_seconds(cell.time_s)),
     ("MiB/s", lambda cell: _number(cell.mib_per_s, "{:.0f}")),
     ("objects/s", lambda cell: _number(cell.objects_per_s, "{:.3g}")),
-    ("CPU-s/GiB", lambda cell: _number(cell.cpu_seconds_per_gib, "{:.2f}")),
-    ("server", lambda cell: _number(cell.server_cpu_seconds_per_gib, "{:.2f}")),
+    ("CPU-s/GiB", lambda cell: _number(cell.cpu_s_per_gib, "{:.2f}")),
+    ("server", lambda cell: _number(cell.server_cpu_s_per_gib, "{:.2f}")),
     ("peak RSS", lambda cell: _size(cell.peak_rss_bytes)),
     ("stalled", lambda cell: _number(cell.stalled_share, "{:.0%}")),
 )
@@ -53,7 +53,7 @@ def titles(row: Row) -> tuple[str, ...]:
 
 def cells(row: Row) -> list[tuple[str, ...]]:
     """The lines of a row's table, from the fastest client on; those that failed last."""
-    ordered = sorted(row.cells, key=lambda cell: cell.seconds or math.inf)
+    ordered = sorted(row.cells, key=lambda cell: cell.time_s or math.inf)
     return [
         (
             cell.client,
@@ -163,7 +163,7 @@ def _size_of(context: dict[str, object], name: str) -> str:
 
 
 def _start_text(comparison: ClientComparison) -> str:
-    starts = [cell.start_seconds for row in comparison.rows for cell in row.cells]
+    starts = [cell.start_s for row in comparison.rows for cell in row.cells]
     known = [seconds for seconds in starts if seconds is not None]
     if not known:
         return _NONE
@@ -182,8 +182,8 @@ def print_plan(rows: int, clients: Sequence[str], pulls: int, console: Console) 
 def print_pull(row: str, client: str, sample: ClientRun, console: Console) -> None:
     """One pull in a line, as it ends."""
     which = f"pull {sample.round}" if sample.round else "warm-up"
-    rate = sample.bytes / 2**20 / sample.seconds
-    text = f"{row}  {which}  {client}: {format_seconds(sample.seconds)}, {rate:.0f} MiB/s"
+    rate = sample.bytes / 2**20 / sample.time_s
+    text = f"{row}  {which}  {client}: {format_seconds(sample.time_s)}, {rate:.0f} MiB/s"
     console.print(Text(printable(text)), soft_wrap=True)
 
 
@@ -265,11 +265,11 @@ def _cell_document(row: Row, cell: Cell) -> Document:
     return {
         "client": cell.client,
         "problem": cell.problem or None,
-        "seconds": cell.seconds,
+        "time_s": cell.time_s,
         "mib_per_s": cell.mib_per_s,
         "objects_per_s": cell.objects_per_s,
-        "cpu_seconds_per_gib": cell.cpu_seconds_per_gib,
-        "server_cpu_seconds_per_gib": cell.server_cpu_seconds_per_gib,
+        "cpu_s_per_gib": cell.cpu_s_per_gib,
+        "server_cpu_s_per_gib": cell.server_cpu_s_per_gib,
         "peak_rss_bytes": cell.peak_rss_bytes,
         "stalled_share": cell.stalled_share,
         "ratio_to_yardstick": _interval_document(row.ratio(cell.client, row.yardstick)),

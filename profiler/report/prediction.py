@@ -116,11 +116,11 @@ def predictions_document(lines: Sequence[Line], model: Model, asked: Asked) -> d
             {
                 "label": line.label,
                 **line.setting.to_json(),
-                "return_seconds": line.prediction.return_s,
-                "durable_seconds": line.prediction.durable_s,
+                "return_s": line.prediction.return_s,
+                "durable_s": line.prediction.durable_s,
                 "peak_dirty_bytes": line.prediction.peak_dirty_bytes,
                 "extrapolates": line.prediction.extrapolates,
-                "measured_return_seconds": line.measured_s,
+                "measured_return_s": line.measured_s,
             }
             for line in lines
         ],

@@ -149,9 +149,9 @@ def price_document(price: Price) -> dict[str, object]:
         "at_risk_bytes": price.at_risk_bytes,
         "at_risk_is_measured": price.is_measured,
         "ceiling_bytes": price.ceiling_bytes,
-        "durable_seconds": price.durable_s,
+        "durable_s": price.durable_s,
         "durable_is_predicted": price.is_durable_predicted,
-        "seconds_after_return": price.after_return_s,
+        "after_return_s": price.after_return_s,
         "observed": _seen_document(price.seen) if price.seen else None,
     }
 
@@ -166,7 +166,7 @@ def other_price_documents(
 
 def _seen_document(seen: PriceSeen) -> dict[str, object]:
     return {
-        "seconds": seen.observed_s,
+        "observed_s": seen.observed_s,
         "fsync": _latency_document(seen.fsync),
         "reads": _latency_document(seen.read),
         "swapped_out_bytes": seen.swapped_out_bytes,
@@ -182,7 +182,7 @@ def _latency_document(latency: Latency | None) -> dict[str, object] | None:
     if latency is None:
         return None
     return {
-        "median_seconds": latency.median_s,
-        "worst_seconds": latency.worst_s,
+        "median_s": latency.median_s,
+        "worst_s": latency.worst_s,
         "calls": latency.count,
     }

@@ -63,16 +63,16 @@ def pull_document(
         "kept_objects": len(resumed.kept) if resumed else 0,
         "kept_bytes": resumed.kept_bytes if resumed else 0,
         "workers": measured.worker_count,
-        "return_seconds": measured.return_seconds,
-        "durable_seconds": measured.durable_seconds,
+        "return_s": measured.return_s,
+        "durable_s": measured.durable_s,
         "stalled_share": measured.stalled_share,
         "evidence": _evidence_document(measured),
         "findings": findings_document(findings),
         "profile": snapshot_document(snapshot) if snapshot else None,
         "why": why_document(explain(measured.why)) if measured.why else None,
         "verified_by_method": dict(measured.verification.count_by_method),
-        "verification_seconds": measured.verification.seconds,
-        "verification_cpu_seconds": measured.verification.cpu_seconds,
+        "verification_s": measured.verification.elapsed_s,
+        "verification_cpu_s": measured.verification.cpu_s,
         "ended_by": result.ended_by.message if result.ended_by else None,
         "failures": [{"key": each.key, "reason": each.reason} for each in measured.failures],
     }
@@ -85,7 +85,7 @@ def _evidence_document(measured: PullMeasurement) -> dict[str, object] | None:
     return {
         "requests_per_s": evidence.requests_per_s,
         "first_byte_share": evidence.first_byte_share,
-        "mean_first_byte_seconds": evidence.mean_first_byte_seconds,
+        "mean_first_byte_s": evidence.mean_first_byte_s,
         "mean_object_bytes": evidence.mean_object_bytes,
         "write_share": evidence.write_share,
         "repeated_share": evidence.repeated_share,
@@ -101,14 +101,14 @@ def _evidence_document(measured: PullMeasurement) -> dict[str, object] | None:
 
 def _lines(measured: PullMeasurement) -> list[str]:
     result = measured.result
-    rate = result.bytes / measured.return_seconds if measured.return_seconds else 0.0
+    rate = result.bytes / measured.return_s if measured.return_s else 0.0
     lines = [
         f"pulled           {_objects(result.objects)}, {format_size(result.bytes)}, "
         f"{measured.worker_count} workers",
-        f"time to return   {format_seconds(measured.return_seconds)} ({format_rate(rate)})",
+        f"time to return   {format_seconds(measured.return_s)} ({format_rate(rate)})",
     ]
-    if measured.durable_seconds is not None:
-        durable = measured.durable_seconds
+    if measured.durable_s is not None:
+        durable = measured.durable_s
         rate = result.bytes / durable if durable else 0.0
         lines.append(f"time to durable  {format_seconds(durable)} ({format_rate(rate)})")
     if measured.stalled_share is not None:
@@ -121,11 +121,11 @@ def _lines(measured: PullMeasurement) -> list[str]:
 
 def _verification_cost(verification: Verification) -> list[str]:
     """What the comparison cost; nothing for one of sizes, which reads no file."""
-    if not set(verification.count_by_method) - {SIZE_ONLY} or not verification.seconds:
+    if not set(verification.count_by_method) - {SIZE_ONLY} or not verification.elapsed_s:
         return []
-    rate = format_rate(verification.bytes / verification.seconds)
-    cpu = f"{format_seconds(verification.cpu_seconds)} of CPU time"
-    return [f"verification     took {format_seconds(verification.seconds)} ({rate}) and {cpu}"]
+    rate = format_rate(verification.bytes / verification.elapsed_s)
+    cpu = f"{format_seconds(verification.cpu_s)} of CPU time"
+    return [f"verification     took {format_seconds(verification.elapsed_s)} ({rate}) and {cpu}"]
 
 
 def evidence_lines(evidence: PullEvidence | None) -> list[str]:
@@ -133,7 +133,7 @@ def evidence_lines(evidence: PullEvidence | None) -> list[str]:
     if evidence is None:
         return []
     share, rate = f"{evidence.first_byte_share:.0%}", f"{evidence.requests_per_s:,.0f}/s"
-    mean = format_seconds(evidence.mean_first_byte_seconds)
+    mean = format_seconds(evidence.mean_first_byte_s)
     lines = [
         f"requests         {rate}; {share} of the connections' time went by before a first byte "
         f"({mean} on average)",

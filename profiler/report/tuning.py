@@ -80,7 +80,7 @@ def _cells(trial: Trial) -> tuple[str, ...]:
     if trial.mean_s is not None:
         mean = format_seconds(trial.mean_s)
         rate = format_rate(trial.rate_bytes_per_s or 0.0)
-    cpu_s = sum(pull.cpu_seconds for pull in trial.pulls)
+    cpu_s = sum(pull.cpu_s for pull in trial.pulls)
     cpu = format_seconds(cpu_s / len(trial.pulls)) if trial.pulls else ""
     return (str(trial.number), mean, rate, cpu, point_text(trial.point))
 

@@ -21,7 +21,7 @@ from profiler.bpf.disks import bottom_devices, devices_of
 from profiler.bpf.probes.dirty_limit import DirtyLimitReader
 from profiler.bpf.session import ProfileSession
 from profiler.pull.destination import Destination
-from profiler.pull.errors import PullError, PullStoppedError
+from profiler.pull.errors import PullStoppedError
 from profiler.pull.measured import OnPhase, PullMeasurement, Verify, measure_pull
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
@@ -144,8 +144,8 @@ class PullBench:
         check_memory(why.timeline if why else None)
         known_bytes = whole_pages_bytes(self.plan) + (observer.dirtied_bytes if observer else 0)
         return Observation(
-            return_s=measured.return_seconds,
-            durable_s=measured.durable_seconds,
+            return_s=measured.return_s,
+            durable_s=measured.durable_s,
             stall_share=measured.stalled_share or 0.0,
             peak_dirty_bytes=why.timeline.peak_added_bytes if why and why.timeline else 0,
             thresholds=thresholds,
@@ -216,12 +216,7 @@ class PullBench:
         finally:
             _require_cap(lost)
         self._is_verified |= durable and not measured.failures
-        if measured.failures:
-            first = measured.failures[0]
-            raise PullError(
-                f"{len(measured.failures)} of {len(self.plan.objects)} objects failed, "
-                f"the first is {first.key}: {first.reason}"
-            )
+        measured.require_all()
         return measured
 
     @contextmanager

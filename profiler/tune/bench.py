@@ -16,16 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-import psutil
-
 from contracts.shared.units import format_size
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import by_name
-from profiler.pull.cpu_time import busy_share, host_times
+from profiler.pull.cpu_time import CpuClock, CpuUse
 from profiler.pull.destination import Destination
-from profiler.pull.durability import sync_file_system
-from profiler.pull.errors import PullError
-from profiler.pull.results import Failure
+from profiler.pull.measured import Verify, measure_pull
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
@@ -121,27 +117,29 @@ class TransferBench:
             )
 
     def _pull(self, pool: WorkerPool, stop_after_s: float | None, *, with_checksum: bool) -> Pull:
-        with self.destination.stage(self.plan) as staging:
-            pool.start()
-            os.sync()  # of the whole host: what others left dirty counts against the same limits
-            cpu_before, host_before = _cpu_seconds(pool.pids), host_times()
-            result = pool.run(staging, stop_after_s=stop_after_s)
-            durable_s = sync_file_system(staging.root_fd) if self.durable else 0.0
-            host_after = host_times()
-            cpu_seconds = _cpu_seconds(pool.pids) - cpu_before
-            _require_all(result.failures)
-            verified = pool.verify(staging, result, with_checksum=with_checksum, publish=False)
-            _require_all(verified.failures)
-        seconds = result.return_seconds + durable_s
-        busy = busy_share(host_before, host_after) or 0.0
-        return Pull(seconds, result.bytes, cpu_seconds, busy)
+        used = CpuUse(None, None)
 
+        @contextlib.contextmanager
+        def timed() -> Iterator[None]:
+            nonlocal used
+            clock = CpuClock(pool.pids)
+            yield
+            used = clock.since()
 
-def _require_all(failures: tuple[Failure, ...]) -> None:
-    if failures:
-        raise PullError(f"{failures[0].key}: {failures[0].reason}", "see `writewise pull`")
-
-
-def _cpu_seconds(pids: tuple[int, ...]) -> float:
-    """Of the workers and of the programs that they ran to their end."""
-    return float(sum(sum(psutil.Process(pid).cpu_times()[:4]) for pid in pids))
+        pool.start()
+        os.sync()  # of the whole host: what others left dirty counts against the same limits
+        measured = measure_pull(
+            pool,
+            self.plan,
+            self.destination,
+            None,
+            durable=self.durable,
+            keep=False,
+            verify=Verify.CHECKSUM if with_checksum else Verify.SIZE,
+            stop_after_s=stop_after_s,
+            meanwhile=timed,
+        )
+        measured.require_all()
+        seconds = measured.durable_s or measured.return_s
+        busy = used.host_busy_share or 0.0
+        return Pull(seconds, measured.result.bytes, used.cpu_s or 0.0, busy)

@@ -64,7 +64,7 @@ def _cpus(default: Trial, workers: int) -> str:
     if busy >= CPU_BOUND:
         return f"the CPUs: {busy:.0%} of their time were used while the defaults pulled"
     seconds = sum(pull.seconds for pull in default.pulls)
-    core = sum(pull.cpu_seconds for pull in default.pulls) / (seconds * workers)
+    core = sum(pull.cpu_s for pull in default.pulls) / (seconds * workers)
     if core >= CORE_BOUND:
         return (
             f"the CPU: a worker is one Python interpreter, and used {core:.0%} of a core while the "

@@ -57,7 +57,7 @@ def _row(trial: Trial, base: TransferSettings, best_s: float) -> dict[str, Any]:
         "mean_s": trial.mean_s,
         "best_s": best_s,
         "rate_bytes_per_s": trial.rate_bytes_per_s,
-        "cpu_s": sum(pull.cpu_seconds for pull in trial.pulls),
+        "cpu_s": sum(pull.cpu_s for pull in trial.pulls),
         "busy_share": sum(pull.busy_share for pull in trial.pulls) / count if count else None,
         "pulls_s": " ".join(f"{pull.seconds:.3f}" for pull in trial.pulls),
         "problem": trial.problem,

@@ -51,7 +51,7 @@ class Pull:
 
     seconds: float
     bytes: int
-    cpu_seconds: float
+    cpu_s: float
     busy_share: float
 
 

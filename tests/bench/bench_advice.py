@@ -47,7 +47,7 @@ def tmpfs_pull_s(bench: PullBench, folder: Path) -> float:
         verify=Verify.SIZE,
     )
     assert not measured.failures, measured.failures[0].reason
-    return measured.return_seconds
+    return measured.return_s
 
 
 def volume_pull_s(bench: PullBench, setting: Setting) -> float:

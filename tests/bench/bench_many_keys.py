@@ -65,8 +65,8 @@ def main() -> None:
                 measured = measure_pull(pool, plan, Destination(destination), None)
                 if measured.failures or measured.result.objects != KEYS:
                     raise SystemExit("not all objects arrived")
-                show("pull until return", measured.return_seconds, pool.pids)
-                show("verified, with final names", measured.verification.seconds, pool.pids)
+                show("pull until return", measured.return_s, pool.pids)
+                show("verified, with final names", measured.verification.elapsed_s, pool.pids)
                 began_s = time.monotonic()
                 missing = find_missing(pool, plan, Destination(destination)).missing
                 if missing.objects:

@@ -70,7 +70,7 @@ class Bench:
             moved = measured.snapshot.stats[0].bytes
             assert moved >= measured.result.bytes, "the probes did not see all of the pull"
             assert measured.snapshot.losses.total == 0, measured.snapshot.losses
-        return measured.return_seconds
+        return measured.return_s
 
 
 @contextlib.contextmanager

@@ -57,7 +57,7 @@ def pull(server: S3Server, pool: WorkerPool, destination: Path) -> Figures:
         raise SystemExit(measured.failures[0].reason)
     gib = measured.result.bytes / GIB
     return Figures(
-        measured.result.bytes / MIB / measured.return_seconds,
+        measured.result.bytes / MIB / measured.return_s,
         (cpu_s(servers) - server_s) / gib,
         (cpu_s(clients) - client_s) / gib,
     )

@@ -46,7 +46,7 @@ def pull(server: S3Server, pool: WorkerPool, destination: Path) -> PullMeasureme
 
 def line(name: str, pulls: list[PullMeasurement]) -> float:
     """Print one row; the median time to return in seconds."""
-    seconds = median(each.return_seconds for each in pulls)
+    seconds = median(each.return_s for each in pulls)
     found = [gather(each.result, WORKERS, None) for each in pulls]
     shares = [each.first_byte_share for each in found if each]
     limits = ", ".join(sorted({each.limit.name.lower() for each in found if each}))

@@ -126,12 +126,12 @@ def test_a_lost_connection_ends_the_wait_with_a_report() -> None:
     assert "num_write" in report
 
 
-@pytest.mark.parametrize("pause_seconds", [0.0, 0.002, 0.01, 0.03])
-def test_a_second_interrupt_tears_no_detachment(pause_seconds: float) -> None:
+@pytest.mark.parametrize("pause_s", [0.0, 0.002, 0.01, 0.03])
+def test_a_second_interrupt_tears_no_detachment(pause_s: float) -> None:
     process = start("--duration", "60s")
     wait_until_attached(process)
     process.send_signal(signal.SIGINT)
-    time.sleep(pause_seconds)
+    time.sleep(pause_s)
     process.send_signal(signal.SIGINT)
     errors = process.communicate(timeout=20)[1]
     assert process.returncode in (0, 130, -signal.SIGINT)  # the last: Python was ending already

@@ -141,7 +141,7 @@ def test_the_command_prints_a_document(server: S3Server, tmp_path: Path) -> None
     document = json.loads(done.stdout)
     assert document["objects"] == OBJECTS
     assert document["verified_by_method"] == {"CRC-64/NVME": OBJECTS}
-    assert 0 < document["return_seconds"] <= document["durable_seconds"]
+    assert 0 < document["return_s"] <= document["durable_s"]
     by_measure = {finding["measurement"]: finding for finding in document["findings"]}
     assert by_measure["bandwidth"]["value"] == OBJECTS * SIZE_BYTES
 

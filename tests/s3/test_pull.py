@@ -66,8 +66,8 @@ class PullTests(ServedTests):
         assert measured.result.objects == 4
         assert dict(measured.verification.count_by_method) == {self.method: 4}
         assert measured.failures == ()
-        assert measured.durable_seconds is not None
-        assert 0 < measured.return_seconds <= measured.durable_seconds
+        assert measured.durable_s is not None
+        assert 0 < measured.return_s <= measured.durable_s
 
     def test_an_exact_key_is_one_object(
         self, pool: WorkerPool, endpoint: str, destination: Path

@@ -76,7 +76,7 @@ def test_progress_counts_every_byte_and_object_once(
     assert len(seen) > 5
     # The server pauses after each piece of a body: the last one is there a piece's time early.
     unpaced_bytes = max(65536, int(RATE_BYTES_PER_S * _PACE_S))
-    assert result.return_seconds > (SIZE_BYTES - unpaced_bytes) / RATE_BYTES_PER_S
+    assert result.return_s > (SIZE_BYTES - unpaced_bytes) / RATE_BYTES_PER_S
 
 
 def test_no_partial_file_has_a_final_name_at_any_instant(

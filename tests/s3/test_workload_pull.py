@@ -44,7 +44,7 @@ def test_a_workload_is_served_with_its_shape_and_arrives(workload: str, destinat
     assert measured.failures == ()
     assert measured.result.objects == 3
     assert measured.result.bytes > 30 * 10 * 1024
-    assert measured.return_seconds > 0.050
+    assert measured.return_s > 0.050
     assert list(destination.iterdir()) == []
 
 

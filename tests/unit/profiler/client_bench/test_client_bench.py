@@ -19,8 +19,9 @@ from contracts.shared.errors import UsageError
 from profiler.cli import bench_clients
 from profiler.cli.common import measuring_alone
 from profiler.cli.main import build_parser, main
+from profiler.client_bench import pulling
 from profiler.client_bench.context import context_of
-from profiler.client_bench.pulling import ClientBench, _Spent
+from profiler.client_bench.pulling import ClientBench
 from profiler.client_bench.results import (
     Cell,
     ClientComparison,
@@ -31,10 +32,11 @@ from profiler.client_bench.results import (
 )
 from profiler.client_bench.run import DEFAULT_PULLS, compare
 from profiler.client_bench.sources import check_space
+from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import DEFAULT, by_name
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
-from profiler.pull.results import PullResult
+from profiler.pull.results import PullResult, Verification
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan
 from profiler.report import client_bench as report
@@ -63,8 +65,8 @@ SHAPE = ServerShape(first_byte_latency_ns=20_000_000, rate_bytes_per_s=90_000_00
 
 
 def sample(seconds: float, number: int = 1, **others: float | None) -> ClientRun:
-    given = {"cpu_seconds": 0.5, "peak_rss_bytes": 100 * MIB, "start_seconds": 0.4, **others}
-    return ClientRun(round=number, seconds=seconds, objects=64, bytes=64 * MIB, **given)
+    given = {"cpu_s": 0.5, "peak_rss_bytes": 100 * MIB, "start_s": 0.4, **others}
+    return ClientRun(round=number, time_s=seconds, objects=64, bytes=64 * MIB, **given)
 
 
 def cell(client: str, *seconds: float, problem: str = "") -> Cell:
@@ -102,12 +104,12 @@ def test_two_clients_are_pulled_with_abba() -> None:
 
 
 def test_figures_are_medians_of_each_pull() -> None:
-    found = Cell("s5cmd", (sample(1.0), sample(2.0, 2), sample(8.0, 3, server_cpu_seconds=0.25)))
-    assert found.seconds == 2.0
+    found = Cell("s5cmd", (sample(1.0), sample(2.0, 2), sample(8.0, 3, server_cpu_s=0.25)))
+    assert found.time_s == 2.0
     assert found.mib_per_s == 32.0
     assert found.objects_per_s == 32.0
-    assert found.cpu_seconds_per_gib == 8.0
-    assert found.server_cpu_seconds_per_gib == 4.0
+    assert found.cpu_s_per_gib == 8.0
+    assert found.server_cpu_s_per_gib == 4.0
     assert found.stalled_share is None
     assert Cell("s5cmd", ()).mib_per_s is None
 
@@ -174,9 +176,9 @@ def test_a_client_that_failed_later_is_neither_shown_nor_recommended() -> None:
 
 
 def test_objects_without_a_byte_have_no_cpu_time_for_each_gib() -> None:
-    empty = replace(sample(1.0, server_cpu_seconds=0.1), bytes=0)
+    empty = replace(sample(1.0, server_cpu_s=0.1), bytes=0)
     found = Cell("direct", (empty,))
-    assert found.cpu_seconds_per_gib is None and found.server_cpu_seconds_per_gib is None
+    assert found.cpu_s_per_gib is None and found.server_cpu_s_per_gib is None
     assert found.mib_per_s == 0.0 and found.objects_per_s == 64.0
     assert report.cells(row(found))[0][4:6] == ("-", "-")
 
@@ -292,27 +294,50 @@ def test_without_any_row_the_error_is_told_with_its_hint() -> None:
     assert error.value.hint == "free space"
 
 
+def spin(*_: object) -> None:
+    """Take CPU time of this thread."""
+    end_s = time.thread_time() + 0.05
+    while time.thread_time() < end_s:
+        pass
+
+
 class SpinningPool:
     """A pool without workers whose run takes CPU time of this thread."""
 
     pids: tuple[int, ...] = ()
     writers_at_most = None
 
-    def run(self, staging: object) -> PullResult:
-        end_s = time.thread_time() + 0.05
-        while time.thread_time() < end_s:
-            pass
-        return PullResult(0, return_seconds=1.0, bytes=10, arrived=(0,), failures=())
+    def __init__(self, *_: object) -> None:
+        """As WorkerPool is made."""
+
+    def __enter__(self) -> SpinningPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to end."""
+
+    def start(self) -> None:
+        """There is nothing to start."""
+
+    def run(self, *_: object) -> PullResult:
+        spin()
+        return PullResult(0, return_s=1.0, bytes=10, arrived=(0,), failures=())
+
+    def verify(self, *_: object, **__: object) -> Verification:
+        return Verification({}, (), 0.0)
 
 
-def test_what_this_process_takes_for_a_pull_is_the_clients_cpu_time() -> None:
-    location = Location("b", "")
-    bench = ClientBench(
-        None, location, PullPlan(location, ()), Destination("/"), TransferSettings()
-    )
-    found, _ = bench._measure(SpinningPool(), None, _Spent(seconds=2.0, cpu_s=3.0), 0.0)
-    assert found.seconds == 3.0
-    assert 3.05 <= found.cpu_seconds < 3.2
+def test_what_this_process_takes_for_a_pull_is_the_clients_cpu_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulling, "WorkerPool", SpinningPool)
+    monkeypatch.setattr(pulling, "list_plan", spin)
+    location, access = Location("b", ""), S3Access("http://127.0.0.1:1", sign_requests=False)
+    plan, destination = PullPlan(location, ()), Destination(tmp_path)
+    bench = ClientBench(access, location, plan, destination, TransferSettings())
+    found = bench.pull(by_name("direct"), with_checksum=False)
+    assert 1.05 <= found.time_s < 2
+    assert 0.1 <= found.cpu_s < 0.3
 
 
 # -- forms -----------------------------------------------------------------------------------------
@@ -370,7 +395,7 @@ def test_json_has_each_pull_and_no_infinity() -> None:
     assert {"name", "objects", "bytes", "yardstick", "recommended_client"} < set(line)
     client = line["clients"][1]
     assert client["ratio_to_default"] == {"estimate": 0.5, "low": 0.0, "high": None, "pairs": 1}
-    assert client["pulls"][0]["seconds"] == 0.5
+    assert client["pulls"][0]["time_s"] == 0.5
     assert client["mib_per_s"] == 128.0 and client["problem"] is None
 
 

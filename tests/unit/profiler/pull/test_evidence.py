@@ -25,7 +25,7 @@ def result(
     return PullResult(
         *(0, 4.0, 100 * size, tuple(range(100)), ()),
         requests=requests,
-        cpu_seconds=cpu_s,
+        cpu_s=cpu_s,
         sizes_bytes=(size,) * 100,
         host_busy_share=busy,
     )
@@ -41,7 +41,7 @@ def test_figures_are_those_of_the_pull() -> None:
     found = evidence_of(stalled=0.1)
     assert found.requests_per_s == 50
     assert found.first_byte_share == 0.75
-    assert found.mean_first_byte_seconds == 0.03
+    assert found.mean_first_byte_s == 0.03
     assert found.mean_object_bytes == MIB
     assert found.cpu_share == 1.0 / (4.0 * 2)  # two workers use two of the four cores at most
     assert found.stalled_share == 0.1

@@ -150,8 +150,8 @@ def test_the_document_has_the_same():
     price = document["recommended"]["price"]
     assert (price["label"], price["at_risk_bytes"]) == ("moderate", 2 * GIB)
     assert price["observed"]["fsync"] == {
-        "median_seconds": 0.02,
-        "worst_seconds": 7.4,
+        "median_s": 0.02,
+        "worst_s": 7.4,
         "calls": 31,
     }
     assert price["observed"]["read_back_bytes"] == 90 * MIB

@@ -24,7 +24,7 @@ CONTRACT = Contract(10**9, (RULE,))
 STATS = CallStats(count=2, bytes=300 * MIB)
 MEASURED = PullMeasurement(
     result=PullResult(0, 2.0, 300 * MIB, (0, 1, 2), (Failure("lost", "is gone"),)),
-    durable_seconds=6.0,
+    durable_s=6.0,
     verification=Verification({"MD5": 1, "size only": 1}, (Failure("[bold]bad", "differs"),), 0.1),
     snapshot=ProfileSnapshot((STATS,), Losses(), 0, StallStats(3, 2, 10**9), 2 * 10**9),
     worker_count=2,
@@ -103,8 +103,8 @@ def test_a_pull_for_reading() -> None:
 
 def test_a_pull_as_a_document() -> None:
     document = pull_document(MEASURED, evaluate(CONTRACT, (STATS,)))
-    assert document["return_seconds"] == 2.0
-    assert document["durable_seconds"] == 6.0
+    assert document["return_s"] == 2.0
+    assert document["durable_s"] == 6.0
     assert document["stalled_share"] == 0.25
     assert document["failures"] == [
         {"key": "lost", "reason": "is gone"},
