@@ -212,9 +212,9 @@ class PullBench:
                 meanwhile=observer.meanwhile if observer else nullcontext,
             )
         except PullStoppedError as stopped:
-            raise StoppedEarly from stopped
-        finally:
             _require_cap(lost)
+            raise StoppedEarly from stopped
+        _require_cap(lost)  # not in a `finally`: Ctrl-C must not become a trial that failed
         self._is_verified |= durable and not measured.failures
         measured.require_all()
         return measured

@@ -297,3 +297,18 @@ def test_an_ordinary_trial_has_no_neighbour(bench, monkeypatch):
     seen = bench.measure(durable=False)
     assert not bench.durable
     assert (seen.price, seen.durable_s, seen.others_dirtied_bytes) == (None, None, 2 * 4096)
+
+
+def test_ctrl_c_ends_a_trial_also_where_the_cap_is_lost(bench, monkeypatch):
+    """A trial that failed would be repeated."""
+    problems = iter([None, "the volume is not capped any more"])
+    bench.cap_problem = lambda: next(problems)
+
+    def interrupted(pool, plan, destination, *arguments, **options):
+        with destination.deleting():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(pull_bench, "measure_pull", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench.measure(durable=False)
+    assert next(problems, None) is None, "the cap was looked at"
