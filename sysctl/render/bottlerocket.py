@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from sysctl.change.recommendation import RecommendedChange
 from sysctl.render.checked import sysctl_lines
-from sysctl.render.comments import bytes_warning, comment, evidence_lines
+from sysctl.render.comments import bytes_warning, comment, evidence_lines, explained
 from sysctl.render.installed import all_but_sysctls_left_out
 from sysctl.render.snippet import STEM, TITLE, Format, Snippet
 
@@ -22,7 +22,8 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     """The settings; nothing where no sysctl changes. Raises InexpressibleError."""
     if not change.changes_sysctls:
         return ()
-    pairs = [line.split(" = ") for line in sysctl_lines(change.sysctl_values)]
+    sysctl_lines(change.sysctl_values)  # refuses what is no sysctl
+    lines = {name: f'"{name}" = "{value}"' for name, value in change.sysctl_values.items()}
     head = [
         f"{TITLE}write-back settings for pulls from S3, for Bottlerocket.",
         *bytes_warning(change.sysctl_values),
@@ -31,19 +32,16 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         *all_but_sysctls_left_out(change),
         "",
         "To use:   add it to the user data of the nodes, or on one that runs:",
-        f"          {_set_by_hand(dict(pairs))}",
+        f"          {_set_by_hand(change.sysctl_values)}",
         "To undo:  take it out of the user data and replace the nodes, or on one that runs:",
         f"          {_set_by_hand(change.undo_values)}",
     ]
     reasons = {advice.name: advice.reason for advice in change.sysctls}
-    body = "".join(
-        "\n" + comment(filter(None, [reasons[name]])) + f'"{name}" = "{value}"\n'
-        for name, value in pairs
-    )
-    return (Snippet(FILE_NAME, f"{comment(head)}\n[settings.kernel.sysctl]{body}"),)
+    body = f"[settings.kernel.sysctl]{explained(lines, reasons)}"
+    return (Snippet(FILE_NAME, f"{comment(head)}\n{body}"),)
 
 
-def _set_by_hand(values: Mapping[str, object]) -> str:
+def _set_by_hand(values: Mapping[str, int]) -> str:
     """In JSON, since `apiclient set` would take a bare number for a number, and wants a string."""
     settings = {"kernel": {"sysctl": {name: str(value) for name, value in values.items()}}}
     return f"apiclient set --json '{json.dumps(settings)}'"

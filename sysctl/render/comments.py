@@ -20,6 +20,13 @@ def comment(lines: Iterable[str]) -> str:
     return "".join(f"# {one_line(line)}".rstrip() + "\n" for line in lines)
 
 
+def explained(lines: Mapping[str, str], reasons: Mapping[str, str]) -> str:
+    """The line of each setting below its reason and a blank line; both by the setting's name."""
+    return "".join(
+        f"\n{comment(filter(None, [reasons[name]]))}{line}\n" for name, line in lines.items()
+    )
+
+
 def one_line(text: str) -> str:
     """`text` without any character that is not printable, and without a backslash at its end."""
     visible = "".join(char if char.isprintable() else _escaped(char) for char in text).rstrip()

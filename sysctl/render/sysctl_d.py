@@ -12,7 +12,7 @@ from sysctl.change.forms import BYTES, RATIO
 from sysctl.change.recommendation import OtherForm, RecommendedChange
 from sysctl.knobs.vm import BY_NAME
 from sysctl.render.checked import sysctl_lines
-from sysctl.render.comments import assignments, bytes_warning, comment, evidence_lines
+from sysctl.render.comments import assignments, bytes_warning, comment, evidence_lines, explained
 from sysctl.render.snippet import STEM, TITLE, Format, Snippet
 
 FILE_NAME = f"{STEM}.conf"
@@ -95,9 +95,7 @@ def _text(
 
 def _body(values: Mapping[str, int], reasons: Mapping[str, str]) -> str:
     lines = dict(zip(values, sysctl_lines(values)))
-    return "".join(
-        "\n" + comment(filter(None, [reasons[name]])) + line + "\n" for name, line in lines.items()
-    )
+    return explained(lines, reasons)
 
 
 def _in_form(change: RecommendedChange, form: OtherForm) -> dict[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sysctl.change.recommendation import RecommendedChange
 from sysctl.render.checked import sysctl_lines
-from sysctl.render.comments import bytes_warning, comment, evidence_lines
+from sysctl.render.comments import bytes_warning, comment, evidence_lines, explained
 from sysctl.render.installed import all_but_sysctls_left_out
 from sysctl.render.snippet import STEM, TITLE, Format, Snippet
 
@@ -37,12 +37,9 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         "To undo:  tuned-adm profile PRESENT; TuneD writes back what was there.",
     ]
     reasons = {advice.name: advice.reason for advice in change.sysctls}
-    body = "".join(
-        "\n" + comment(filter(None, [reasons[name]])) + line + "\n"
-        for name, line in zip(change.sysctl_values, sysctl_lines(change.sysctl_values))
-    )
+    lines = dict(zip(change.sysctl_values, sysctl_lines(change.sysctl_values)))
     main = "\n[main]\nsummary=Write-back settings for pulls from S3, found by writewise\n"
-    return (Snippet(FILE_NAME, f"{comment(head)}{main}\n[sysctl]{body}"),)
+    return (Snippet(FILE_NAME, f"{comment(head)}{main}\n[sysctl]{explained(lines, reasons)}"),)
 
 
 FORMAT = Format("tuned", render, (FILE_NAME,))
