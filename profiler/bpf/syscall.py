@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import platform
@@ -32,6 +31,8 @@ def load_bpf_program() -> int:
     number = BPF_SYSCALL_NUMBERS.get(platform.machine())
     if number is None:
         return errno.ENOSYS
+    import ctypes  # later than at the start of every command that checks its requirements
+
     code = b"".join(struct.pack("=BBhi", op, regs, 0, imm) for op, regs, imm in _READING_PROGRAM)
     instructions, gpl = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
     # union bpf_attr of BPF_PROG_LOAD, include/uapi/linux/bpf.h: prog_type, insn_cnt, insns,

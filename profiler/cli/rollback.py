@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from contracts.shared.errors import WritewiseError
 
 if TYPE_CHECKING:
+    from sysctl.host.applied_host import AppliedHost
     from sysctl.host.host import Host
 
 NAME = "rollback"
@@ -89,29 +90,26 @@ def _take_back(arguments: argparse.Namespace) -> _Taken | None:
     from sysctl.host.applied_host import AppliedHost
     from sysctl.host.host import WRITER, Host, state_directory
 
-    with Host.lasting(WRITER, NAME) as host:  # no other program begins or ends a trial meanwhile
-        if arguments.trial and not AppliedHost(state_directory()).has_trial():
+    with Host.lasting(WRITER, NAME) as host:  # nobody begins or ends a trial meanwhile
+        applied = AppliedHost(state_directory())
+        if arguments.trial and not applied.has_trial():
             return None
-        taken = _restore(host, arguments)
+        taken = _restore(host, applied, arguments)
     restored = len(taken.changes)
     taken.take(partial(take_back_abandoned, dry_run=arguments.dry_run))
     is_lab_gone = len(taken.changes) > restored
     if taken.error is not None and is_lab_gone and not arguments.dry_run:
         # what could not be restored may have been on the lab's volume, as after a power cut
         with Host.lasting(WRITER, NAME) as host:
-            again = _restore(host, arguments)
+            again = _restore(host, AppliedHost(state_directory()), arguments)
         taken.changes += again.changes
         taken.left, taken.error = again.left, again.error
     return taken
 
 
-def _restore(host: Host, arguments: argparse.Namespace) -> _Taken:
+def _restore(host: Host, applied: AppliedHost, arguments: argparse.Namespace) -> _Taken:
     """What the sweep's journal has, and that of `apply`."""
-    from sysctl.host.applied_host import AppliedHost
-    from sysctl.host.host import state_directory
-
     interrupted, give_up = arguments.interrupted, arguments.give_up
-    applied = AppliedHost(state_directory())
     taken = _Taken(host.has_pending() or applied.has_pending())
     if arguments.dry_run:
         taken.take(host.pending)

@@ -109,7 +109,7 @@ class ClientBench:
             time_s=listing.elapsed_s + measured.return_s,
             objects=measured.result.objects,
             bytes=measured.result.bytes,
-            cpu_s=listing.cpu_s + cost.cpu_s,
+            cpu_s=listing.cpu_s + measured.own_cpu_s + cost.cpu_s,
             peak_rss_bytes=cost.peak_rss_bytes,
             start_s=start_s,
             server_cpu_s=cost.server_cpu_s,
@@ -125,7 +125,7 @@ class ClientBench:
 
 @dataclass
 class _Cost:
-    """What a pull cost: the CPU time of the workers, their programs and this thread, and memory.
+    """What the workers of a pull and their programs cost: CPU time and memory.
 
     `server_cpu_s` is None where the server is not on this host.
     """
@@ -139,18 +139,17 @@ class _Cost:
         """Fill it with what is used while the context lasts."""
         sampler = ResourceSampler(tree_below(*pool.pids), waited_for=CpuTime)
         with Ticker([Beat(SAMPLE_INTERVAL_NS, sampler.sample, SAMPLE_SHARE)]):
-            before, server = _Spent.now(), CpuClock(server_pids)
+            server = CpuClock(server_pids)
             yield
-            own_cpu_s = (_Spent.now() - before).cpu_s
             self.server_cpu_s = server.since().cpu_s if server_pids else None
         usage = sampler.take()
-        self.cpu_s = (usage.user_ns + usage.system_ns) / 1e9 + own_cpu_s
+        self.cpu_s = (usage.user_ns + usage.system_ns) / 1e9
         self.peak_rss_bytes = usage.rss_bytes
 
 
 @dataclass(frozen=True)
 class _Spent:
-    """Seconds that went by, and CPU time of this thread: that of the sampling is not in it."""
+    """Seconds that went by, and CPU time of this thread."""
 
     elapsed_s: float = 0.0
     cpu_s: float = 0.0

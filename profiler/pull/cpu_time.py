@@ -26,17 +26,17 @@ class CpuClock:
 
     def __init__(self, pids: Iterable[int]) -> None:
         self._pids = tuple(pids)
-        self._before_s, self._host_before = cpu_s(self._pids), psutil.cpu_times()
+        self._before_s, self._host_before = _used_s(self._pids), psutil.cpu_times()
 
     def since(self) -> CpuUse:
         """What was used since the clock was made."""
-        after_s, host_after = cpu_s(self._pids), psutil.cpu_times()
-        is_known = after_s is not None and self._before_s is not None
-        seconds = (after_s or 0.0) - (self._before_s or 0.0) if is_known else None
-        return CpuUse(seconds, _busy_share(self._host_before, host_after))
+        after_s, host_after = _used_s(self._pids), psutil.cpu_times()
+        if after_s is None or self._before_s is None:
+            return CpuUse(None, _busy_share(self._host_before, host_after))
+        return CpuUse(after_s - self._before_s, _busy_share(self._host_before, host_after))
 
 
-def cpu_s(pids: Iterable[int]) -> float | None:
+def _used_s(pids: Iterable[int]) -> float | None:
     """What these processes, and children that they waited for, have used; None if one has ended."""
     try:
         times = [psutil.Process(pid).cpu_times() for pid in pids]

@@ -52,7 +52,8 @@ class PullMeasurement:
     `durable_s` is from the start of the pull until syncfs had returned, None when that was
     not asked for. `snapshot` covers the pull alone (not sync nor verification), None without a
     session; `why` is what an explanation of its writes takes, `writers_at_most` how many threads
-    could write at once, None when a program wrote.
+    could write at once, None when a program wrote. `own_cpu_s` is what this thread spent on the
+    pull alone, mostly to hand objects out.
     """
 
     result: PullResult
@@ -62,6 +63,7 @@ class PullMeasurement:
     worker_count: int
     why: WhyInputs | None = None
     writers_at_most: int | None = None
+    own_cpu_s: float = 0.0
 
     @property
     def return_s(self) -> float:
@@ -141,7 +143,9 @@ def measure_pull(
         pool.start()
         with meanwhile():
             with _watched(session, pool) as watch:
+                before_s = time.thread_time()
                 result = pool.run(staging, lambda done: show(Phase.PULL, done), stop_after_s)
+                own_cpu_s = time.thread_time() - before_s
                 snapshot = session.snapshot() if session is not None else None
             if result.ended_by is not None and not keep:
                 raise result.ended_by.as_error()
@@ -163,7 +167,7 @@ def measure_pull(
         if durable and keep:
             _sync(staging.root_fd)  # the renames: not timed, a few blocks of the journal
     return PullMeasurement(
-        result, durable_s, verification, snapshot, worker_count, why, writers_at_most
+        result, durable_s, verification, snapshot, worker_count, why, writers_at_most, own_cpu_s
     )
 
 

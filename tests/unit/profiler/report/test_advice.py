@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import os
@@ -14,12 +15,14 @@ from rich.console import Console
 from contracts.shared.errors import UsageError
 from profiler.cli import advise as advise_command
 from profiler.cli import sweep as sweep_command
+from profiler.cli.main import main
 from profiler.report.advice import advice_document, print_advice
 from profiler.report.tradeoff import letter, plot, print_trade_off
 from sysctl.advice.advise import advise
 from sysctl.advice.tradeoff import Point
 from sysctl.evidence.price import Limits
 from sysctl.knobs.setting import Setting
+from sysctl.render.formats import FORMATS
 from tests.unit.studies import MIB, Study, course, ratio
 from tests.unit.sweeps import GIB
 
@@ -347,3 +350,9 @@ def test_a_sweep_tells_of_the_memory_group_too(monkeypatch, capsys):
     sweep_command.add_arguments(parser)
     assert sweep_command.run(parser.parse_args(["s3://bucket/images", "/data"])) == 0
     assert "a group governs" in capsys.readouterr().out
+
+
+def test_the_help_names_every_format():
+    with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as told:
+        main(["advise", "--help"])
+    assert all(each.name in told.getvalue() for each in FORMATS)
