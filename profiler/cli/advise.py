@@ -7,6 +7,7 @@ the evidence does not carry it: docs/advice.md. Limits that are not given are th
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,25 +87,36 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(advice_document(recommendation, lines), indent=2))
     else:
         print_advice(recommendation, Console(), lines)
-    _write_and_tell(recommendation, arguments)
+    write_and_tell(
+        recommendation, arguments.output_directory, arguments.format, is_silent=arguments.json
+    )
     return 0
 
 
-def _write_and_tell(recommendation: Recommendation, arguments: argparse.Namespace) -> None:
-    """Write the files, remove an earlier advice's, and say so, and what no file could say."""
+def write_and_tell(
+    recommendation: Recommendation,
+    folder: Path,
+    formats: Sequence[Format] | None = None,
+    *,
+    is_silent: bool = False,
+) -> None:
+    """Write the files, remove an earlier advice's, and say so, and what no file could say.
+
+    In `formats`, or by default in those that every host has.
+    """
     from profiler.study.snippet_files import remove_earlier, write_snippets
     from sysctl.advice.advised_change import change_of
     from sysctl.render.formats import DEFAULT, render_all
 
-    change, folder = change_of(recommendation), arguments.output_directory
-    rendered = render_all(change, arguments.format or DEFAULT) if change else None
+    change = change_of(recommendation)
+    rendered = render_all(change, formats or DEFAULT) if change else None
     written = write_snippets(rendered.snippets, folder) if rendered else []
     removed = remove_earlier(folder, change)
-    if arguments.json:
+    if is_silent:
         return
     left_out: tuple[str, ...] = ()
     if rendered:
-        left_out = rendered.left_out if arguments.format else rendered.inexpressible
+        left_out = rendered.left_out if formats else rendered.inexpressible
     for verb, told in (("wrote", written), ("not written:", left_out), ("removed", removed)):
         print("".join(f"{verb} {printable(str(each))}\n" for each in told), end="")
     if removed:

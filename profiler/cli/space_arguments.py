@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from contracts.shared.text import quoted
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
+from sysctl.knobs.transfer import SWEPT_BY_DEFAULT
 from sysctl.knobs.vm import BY_NAME, KNOBS
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 #: Of `--space`: the default one has the write-back settings and mount options.
 VM, TRANSFER, WIDE = "vm", "transfer", "wide"
 #: As `sysctl.search.strategies.NAMES`, which takes longer to import than the help should.
-STRATEGIES = ("edge", "grid", "random", "bayes")
+STRATEGIES = ("edge", "grid", "random", "bayes", "syne-tune")
 
 
 def add_space_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,7 @@ def add_space_arguments(parser: argparse.ArgumentParser) -> None:
         help="how to search: edge, or grid where thresholds are named",
     )
     group.add_argument(
-        "--seed", metavar="N", type=types.seed, default=0, help="of random and bayes"
+        "--seed", metavar="N", type=types.seed, default=0, help="of random, bayes and syne-tune"
     )
 
 
@@ -82,7 +83,7 @@ def space_of(arguments: argparse.Namespace) -> Space:
         mount_options=tuple(arguments.mount_options),
         wide=WIDE in arguments.space,
         vm=arguments.space != (TRANSFER,),
-        transfer=TRANSFER in arguments.space,
+        transfer=SWEPT_BY_DEFAULT if TRANSFER in arguments.space else (),
         strategy=arguments.strategy,
         seed=arguments.seed,
     )

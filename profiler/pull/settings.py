@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from contracts.shared.errors import UsageError
 from contracts.shared.files import FileKind
 from contracts.shared.text import printable, quoted, suggestion
-from contracts.shared.units import exact_size, parse_count, parse_size_bytes
+from contracts.shared.units import parse_count, parse_size_bytes
+from sysctl.knobs.transfer import TRANSFER_BY_NAME, transfer_text
 
 if TYPE_CHECKING:
     from boto3.s3.transfer import TransferConfig
@@ -70,23 +71,13 @@ class TransferSettings:
     def __str__(self) -> str:
         """What `parse_settings` reads back; the last two only where they are not boto3's."""
         shown = {name: value for name, value in asdict(self).items() if self._is_shown(name)}
-        return ",".join(f"{name}={_text(name, value)}" for name, value in shown.items())
+        return transfer_text(shown)
 
     def _is_shown(self, name: str) -> bool:
         is_rare = name in ("multipart_threshold", "use_threads")
         return not is_rare or getattr(self, name) != getattr(TransferSettings, name)
 
 
-#: Lowest and highest value of each number: those that are searched (`profiler/tune/space.py`), and
-#: what is below harm: a thread per unit of concurrency, chunks and queue are held in memory.
-_RANGES = {
-    "max_concurrency": (1, 1000),
-    "multipart_chunksize": (64 * 1024, 10 * 2**30),
-    "io_chunksize": (1000, 2**30),
-    "max_io_queue": (1, 1_000_000),
-    "multipart_threshold": (1, 10 * 2**30),
-}
-_SIZES = ("multipart_chunksize", "io_chunksize", "multipart_threshold")
 _SWITCH = {"true": True, "false": False}
 _FILE = FileKind(
     "transfer file",
@@ -113,11 +104,6 @@ def settings_for(text: str, client: str | None) -> tuple[TransferSettings, str |
         return _read_file(text, client)
     pairs = [item.strip().partition("=") for item in text.split(",") if item]
     return _settings(((name, value) for name, _, value in pairs), "--transfer"), client
-
-
-def transfer_document(settings: TransferSettings) -> dict[str, object]:
-    """The JSON document that `parse_settings` reads from a file."""
-    return {"settings": asdict(settings)}
 
 
 def _read_file(path: str, client: str | None) -> tuple[TransferSettings, str | None]:
@@ -170,22 +156,21 @@ def _settings(pairs: Iterable[tuple[str, str]], source: str) -> TransferSettings
 
 
 def _parse_value(name: str, text: str, seen: Iterable[str]) -> int:
-    names = [field.name for field in fields(TransferSettings)]
-    if name not in names:
-        hint = suggestion(name, names)
+    knob = TRANSFER_BY_NAME.get(name)
+    if knob is None:
+        hint = suggestion(name, list(TRANSFER_BY_NAME))
         raise ValueError(f"{quoted(name)} is no transfer setting{', ' + hint if hint else ''}")
     if name in seen:
         raise ValueError(f"{name} is given twice")
-    if name == "use_threads":
+    if knob.is_switch:
         return _parse_switch(name, text)
     try:
-        is_size_with_unit = name in _SIZES and not text.isdigit()
+        is_size_with_unit = knob.is_size and not text.isdigit()
         value = parse_size_bytes(text) if is_size_with_unit else parse_count(text)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    lowest, highest = _RANGES[name]
-    if not lowest <= value <= highest:
-        raise ValueError(f"{name}: use {_text(name, lowest)} to {_text(name, highest)}")
+    if not knob.takes(value):
+        raise ValueError(f"{name}: use {knob.text(knob.minimum)} to {knob.text(knob.maximum)}")
     return value
 
 
@@ -195,12 +180,5 @@ def _parse_switch(name: str, text: str) -> bool:
     return _SWITCH[text]
 
 
-def _text(name: str, value: int) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return exact_size(value) if name in _SIZES else str(value)
-
-
 def _usage() -> str:
-    names = ", ".join(field.name for field in fields(TransferSettings))
-    return f"settings are {names}; the defaults are {TransferSettings()}"
+    return f"settings are {', '.join(TRANSFER_BY_NAME)}; the defaults are {TransferSettings()}"

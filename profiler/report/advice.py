@@ -28,7 +28,7 @@ from sysctl.advice.tradeoff import Point
 from sysctl.change.forms import Form
 from sysctl.evidence.comparison import Side, dirtyable_bytes_of
 from sysctl.evidence.price import Price
-from sysctl.evidence.results import by_reason
+from sysctl.evidence.results import Observation, by_reason
 from sysctl.evidence.statistics import Interval, Noise, Repeats
 from sysctl.knobs.setting import Setting
 
@@ -114,11 +114,16 @@ def _rows(recommendation: Recommendation, sides: Sequence[Side]) -> list[tuple[s
         ("settings", [_words_of(side.setting, recommendation) for side in sides]),
         ("time to return", [format_seconds(side.return_s.median) for side in sides]),
         ("  its runs", [_range(side.return_s) for side in sides]),
-        ("writers stalled", [f"{o.stall_share:.0%}" for o in seen]),
+        ("writers stalled", [stall_text(each) for each in seen]),
         ("writers wait from", [format_size(t.freerun_bytes) for t in thresholds]),
         ("background threshold", [format_size(t.background_bytes) for t in thresholds]),
         ("dirty threshold", [format_size(t.dirty_bytes) for t in thresholds]),
     ]
+
+
+def stall_text(seen: Observation) -> str:
+    """`12%`; `not measured` without probes."""
+    return "not measured" if seen.stall_share is None else f"{seen.stall_share:.0%}"
 
 
 def _prices(recommendation: Recommendation) -> list[tuple[str, Price]]:

@@ -193,10 +193,10 @@ def _trial_line(trial: Trial, seen: Observation) -> str:
     durable = f" · durable {seen.durable_s:.1f} s" if seen.durable_s is not None else ""
     fsync = seen.price.fsync if seen.price else None
     neighbour = f" · its fsync up to {format_seconds(fsync.worst_s)}" if fsync else ""
+    stalled = "" if seen.stall_share is None else f" · stalled {seen.stall_share:.0%}"
     return (
-        f"{seen.return_s:6.1f} s  {title_of(trial.role, trial.setting)} · stalled "
-        f"{seen.stall_share:.0%} · peak {format_size(seen.peak_dirty_bytes)} dirty"
-        f"{durable}{neighbour}"
+        f"{seen.return_s:6.1f} s  {title_of(trial.role, trial.setting)}{stalled} · peak "
+        f"{format_size(seen.peak_dirty_bytes)} dirty{durable}{neighbour}"
     )
 
 

@@ -22,6 +22,7 @@ from profiler.bpf.probes.dirty_limit import DirtyLimitReader
 from profiler.bpf.session import ProfileSession
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullStoppedError
+from profiler.pull.evidence import gather
 from profiler.pull.measured import OnPhase, PullMeasurement, Verify, measure_pull
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
@@ -146,7 +147,7 @@ class PullBench:
         return Observation(
             return_s=measured.return_s,
             durable_s=measured.durable_s,
-            stall_share=measured.stalled_share or 0.0,
+            stall_share=measured.stalled_share,
             peak_dirty_bytes=why.timeline.peak_added_bytes if why and why.timeline else 0,
             thresholds=thresholds,
             limit_bytes=settled.limit_bytes,
@@ -158,6 +159,7 @@ class PullBench:
             device_read_bytes=self._read_bytes(why),
             stolen_share=stolen_share,
             ballooned_bytes=ballooned_bytes,
+            held_up_by=held_up_by(measured),
             **_of_writes(why),
             trace=trace_of(why.timeline if why else None, self._disk_names()),
             findings=self._findings(measured),
@@ -273,6 +275,12 @@ def _require_cap(problem: str | None) -> None:
 def whole_pages_bytes(plan: PullPlan) -> int:
     """What a pull of the plan dirties itself: of each object whole pages, however small it is."""
     return sum(-(-remote.size_bytes // PAGE_BYTES) * PAGE_BYTES for remote in plan.objects)
+
+
+def held_up_by(measured: PullMeasurement) -> str | None:
+    """What the pull waited for, as `Observation` has it; None where its client does not tell."""
+    found = gather(measured.result, measured.worker_count, measured.stalled_share)
+    return found.limit.name.lower() if found else None
 
 
 def check_memory(timeline: Timeline | None) -> None:

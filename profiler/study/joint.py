@@ -1,13 +1,13 @@
-"""The transfer half of a joint sweep: which settings of the pull it tries, and workers with them.
+"""A sweep of transfer settings: which of them it tries, and workers with them.
 
-`io_chunksize` and the concurrency change how writers stall, so they are tried together with the
-write-back settings. They change nothing on the host: a trial's workers have them.
+They change nothing on the host: a trial's workers have them. `io_chunksize` and the concurrency
+change how writers stall, so they can be tried together with the write-back settings, too.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -18,53 +18,74 @@ from profiler.pull.clients.interface import Client
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
-from profiler.tune.space import held_bytes
 from sysctl.evidence.protocol import MAX_MEMORY_CHANGE
 from sysctl.evidence.results import LeftOut
 from sysctl.knobs.setting import Setting
-from sysctl.knobs.transfer import TRANSFER_KNOBS
+from sysctl.knobs.transfer import TRANSFER_BY_NAME, TransferKnob
 from sysctl.search.grid import Transfer
 
 
-def swept_values(base: TransferSettings, object_bytes: int) -> dict[str, tuple[int, ...]]:
-    """The values of each setting that is varied, that of `base` among them.
+def swept_values(
+    base: TransferSettings, names: Sequence[str], object_bytes: int
+) -> dict[str, tuple[int, ...]]:
+    """The values of each setting of these `names`, that of `base` among them.
 
-    A size beyond the largest object, of `object_bytes`, is the same as the object's.
+    Of a size those up to the first that the largest object, of `object_bytes`, fits into: all
+    beyond it do the same.
     """
+    knobs = (TRANSFER_BY_NAME[name] for name in names)
     return {
-        knob.name: tuple(
-            sorted(
-                {value for value in knob.sweep if not knob.is_size or value <= object_bytes}
-                | {getattr(base, knob.name)}
-            )
-        )
-        for knob in TRANSFER_KNOBS
-        if knob.sweep
+        knob.name: tuple(sorted({*_useful(knob, object_bytes), int(getattr(base, knob.name))}))
+        for knob in knobs
     }
 
 
-def present_transfer(base: TransferSettings) -> Transfer:
-    """The settings that are varied, as the present pull has them."""
+def _useful(knob: TransferKnob, object_bytes: int) -> Sequence[int]:
+    if not knob.is_size:
+        return knob.sweep
+    enough = sum(value < object_bytes for value in knob.sweep)
+    return knob.sweep[: enough + 1]
+
+
+def present_transfer(base: TransferSettings, names: Sequence[str]) -> Transfer:
+    """The settings of these `names`, as the present pull has them."""
     values: Mapping[str, Any] = asdict(base)
-    return tuple((knob.name, values[knob.name]) for knob in TRANSFER_KNOBS if knob.sweep)
+    return tuple((name, int(values[name])) for name in names)
+
+
+def held_bytes(settings: TransferSettings, bytes_at_once: int) -> int:
+    """How much may wait in a worker's memory for the thread that writes, at most, in bytes.
+
+    Of `bytes_at_once`, which it fetches at a time: one object, or several. s3transfer bounds the
+    queue by its number of chunks; each fetching thread holds one more.
+    """
+    if not settings.use_threads:
+        return min(bytes_at_once, settings.io_chunksize)
+    chunks = settings.max_io_queue + settings.max_concurrency
+    return min(bytes_at_once, chunks * settings.io_chunksize)
 
 
 def combinations(
-    base: TransferSettings, plan: PullPlan, workers: int, available_bytes: int
+    base: TransferSettings,
+    names: Sequence[str],
+    plan: PullPlan,
+    workers: int,
+    available_bytes: int,
 ) -> tuple[list[Transfer], list[LeftOut]]:
     """All combinations of the values, and those left out, which may hold too much memory.
 
     What waits in the workers is memory that cannot be dirty: where that is more than
     `MAX_MEMORY_CHANGE`, trials would be of other thresholds than the present ones are.
     """
-    values = swept_values(base, max((each.size_bytes for each in plan.objects), default=0))
+    largest_bytes = max((each.size_bytes for each in plan.objects), default=0)
+    values = swept_values(base, names, largest_bytes)
     every = [tuple(zip(values, chosen)) for chosen in itertools.product(*values.values())]
     allowed = available_bytes * MAX_MEMORY_CHANGE / workers
     kept = [
         each
         for each in every
         if held_bytes(settings_with(base, each), -(-plan.bytes // workers)) <= allowed
-        or each == present_transfer(base)
+        or each == present_transfer(base, names)
     ]
     heavy = len(every) - len(kept)
     what = f"{counted(heavy, 'combination')} of transfer settings"
@@ -77,7 +98,8 @@ def combinations(
 
 def settings_with(base: TransferSettings, transfer: Transfer) -> TransferSettings:
     """The settings with which a trial pulls; what is not varied is as in `base`."""
-    return replace(base, **dict(transfer))  # type: ignore[arg-type]
+    values = {n: bool(v) if TRANSFER_BY_NAME[n].is_switch else v for n, v in transfer}
+    return replace(base, **values)  # type: ignore[arg-type]
 
 
 @dataclass

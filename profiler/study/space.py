@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from contracts.shared.errors import UsageError
+from contracts.shared.text import quoted
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import LeftOut
 from sysctl.host.devices import Disk, lacking, present_values
@@ -22,6 +23,7 @@ from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.knobs.catalogue import DEVICE_KNOBS
 from sysctl.knobs.setting import Setting, replace_values
+from sysctl.knobs.transfer import TRANSFER_BY_NAME
 from sysctl.knobs.vm import BY_NAME, KNOBS, THRESHOLDS
 from sysctl.search import Strategy
 from sysctl.search.edge import EdgeSearch, ladders_of
@@ -48,9 +50,10 @@ class Space:
     other knob. `strategy` is one of `sysctl.search.strategies.NAMES`; by default `grid` where
     thresholds are given, else `edge`.
 
-    `transfer` combines settings of the pull with the thresholds, or without `vm` tries them alone:
-    by `bayes` where it is installed, else `random`. Raises UsageError for `edge` with that, or
-    with thresholds given: it goes by the host's own.
+    `transfer` names settings of the pull (`sysctl.knobs.transfer`), combined with the thresholds,
+    or without `vm` alone: by `bayes` where it is installed, else `random`. Raises UsageError for a
+    name that is none of them, and for `edge` with that, or with thresholds given: it goes by the
+    host's own.
 
     The default space has the thresholds, and the mount options that are often recommended, if the
     writers are seen to wait for what these could shorten.
@@ -63,10 +66,14 @@ class Space:
     strategy: str | None = None
     seed: int = 0
     vm: bool = True
-    transfer: bool = False
+    transfer: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """See the class."""
+        unknown = [name for name in self.transfer if name not in TRANSFER_BY_NAME]
+        if unknown:
+            known = ", ".join(TRANSFER_BY_NAME)
+            raise UsageError(f"{quoted(unknown[0])} is no transfer setting", f"use some of {known}")
         if self.strategy == EDGE and (self.transfer or self.thresholds):
             what = "settings of the pull" if self.transfer else "thresholds that are named"
             raise UsageError(
@@ -78,6 +85,11 @@ class Space:
     def thresholds(self) -> dict[str, Sequence[int]]:
         """The thresholds that were given, with their values."""
         return {name: values for name, values in self.values.items() if name in THRESHOLDS}
+
+    @property
+    def is_of_pull_alone(self) -> bool:
+        """Whether nothing of the host is tried."""
+        return bool(self.transfer) and not (self.vm or self.wide or self.is_explicit)
 
     @property
     def is_explicit(self) -> bool:
@@ -121,7 +133,7 @@ class Space:
             "wide": self.wide,
             "strategy": self.strategy_name,
             "seed": self.seed,
-            **({"transfer": True} if self.transfer else {}),
+            **({"transfer": list(self.transfer)} if self.transfer else {}),
         }
 
 
@@ -137,7 +149,7 @@ class Place:
 
 def make_search(
     space: Space,
-    place: Place,
+    place: Place | None,
     present: Setting,
     limits: Limits,
     context: Mapping[str, Any],
@@ -147,12 +159,12 @@ def make_search(
 
     `context` is that of the results, so that a resumed sweep tries the same as before it stopped:
     `dirtyable_bytes`, and the `bytes` of the pull. `transfers` are the transfer settings to combine
-    with all else (`profiler.study.joint`).
+    with all else (`profiler.study.joint`). Without a `place` nothing of the host is tried.
     Raises UsageError when there is nothing to try, HostError when mount options or the disk's knobs
     cannot be changed at all.
     """
     dirtyable = context["dirtyable_bytes"]
-    extras, refused = _extras(space, place)
+    extras, refused = _extras(space, place) if place else ((), [])
     if space.strategy_name == EDGE:
         ladders = ladders_of(present.values, dirtyable, limits, context["bytes"])
         strategy: Strategy = EdgeSearch(ladders)

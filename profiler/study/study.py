@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -29,6 +29,7 @@ from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.study.bench import Instruments, PullBench
 from profiler.study.joint import TrialWorkers, combinations, present_transfer
 from profiler.study.space import Place, Space, make_search
+from profiler.study.transfer_bench import TransferBench
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import PRESENT, LeftOut, Results, Trial, load
 from sysctl.host.devices import Disk, disk_of, steady_values
@@ -49,7 +50,7 @@ from sysctl.knobs.mount import is_tunable
 from sysctl.search.grid import Transfer
 from sysctl.search.strategies import NAMES
 from sysctl.sweep.budget import Budget
-from sysctl.sweep.steps import Step, SweepPlan, left_out, remaining, run_sweep
+from sysctl.sweep.steps import Bench, Step, SweepPlan, left_out, remaining, run_sweep
 
 LOCK_NAME = "sweep"
 #: What of the circumstances may differ where a sweep is resumed; of memory each trial is the judge.
@@ -68,7 +69,8 @@ _MAY_DIFFER = (
 class StudyRequest:
     """What to sweep: source and destination, how to pull, what to try and what that may cost.
 
-    `limits` are what the recommended setting may cost.
+    `limits` are what the recommended setting may cost. Without `changes_host` settings of the pull
+    alone are tried, which takes neither root nor probes.
     """
 
     location: Location
@@ -83,6 +85,7 @@ class StudyRequest:
     limits: Limits = field(default_factory=Limits)
     workers: int | None = None
     resume: bool = False
+    changes_host: bool = True
 
 
 class View(Protocol):
@@ -131,8 +134,9 @@ def run_study(request: StudyRequest, view: View) -> Results:
         pass
     _check_output(request)
     plan = list_plan(request.access, request.location)
-    with Host.exclusive(LOCK_NAME, f"sweep of {destination}") as host:
-        view.recovered(host.recovered, host.left)
+    with _host_of(request) as host:
+        if host:
+            view.recovered(host.recovered, host.left)
         study = _prepare(request, host, destination, plan)
         study.results.save(request.output)  # already now: it may not be writable
         view.planned(study.results, remaining(study.results, study.sweep_plan))
@@ -142,6 +146,13 @@ def run_study(request: StudyRequest, view: View) -> Results:
             if not study.results.trials:
                 remove(request.output)
         return study.results
+
+
+def _host_of(request: StudyRequest) -> AbstractContextManager[Host | None]:
+    """The host to change, for this sweep alone; None where nothing of it is changed."""
+    if not request.changes_host:
+        return nullcontext()
+    return Host.exclusive(LOCK_NAME, f"sweep of {request.destination.resolve()}")
 
 
 def _check_output(request: StudyRequest) -> None:
@@ -154,22 +165,24 @@ def _check_output(request: StudyRequest) -> None:
         raise UsageError(f"there is no {request.output} to resume", "leave out --resume")
 
 
-def _prepare(request: StudyRequest, host: Host, destination: Path, plan: PullPlan) -> Study:
-    mount = mount_of(host.system.mounts(), str(destination))
-    disk = _disk_of(host.system, mount)
-    present = request.space.present(read_writeback(host.system))
-    context = _context(request, host.system, mount, plan)
+def _prepare(request: StudyRequest, host: Host | None, destination: Path, plan: PullPlan) -> Study:
+    system = host.system if host else System()
+    mount = mount_of(system.mounts(), str(destination))
+    disk = _disk_of(system, mount)
+    present = request.space.present(read_writeback(system))
+    context = _context(request, system, mount, plan)
     if request.space.transfer:
-        present = replace(present, transfer=present_transfer(request.transfer))
+        varied = present_transfer(request.transfer, request.space.transfer)
+        present = replace(present, transfer=varied)
         context["transfer_settings"] = asdict(request.transfer)
     context["present"] = present.values
-    context["disk"] = disk_identity(host.system, disk) if disk else {}
-    context["present_device"] = steady_values(host.system, disk) if disk else {}
+    context["disk"] = disk_identity(system, disk) if disk else {}
+    context["present_device"] = steady_values(system, disk) if disk else {}
     space = request.space.to_json()
     is_new = not request.resume
     results = Results(context, space) if is_new else _resumed(request.output, space, context)
     transfers, heavy = _transfers(request, plan, results.context)
-    place = Place(host, str(destination), mount, disk)
+    place = Place(host, str(destination), mount, disk) if host else None
     strategy, extras, refused = make_search(
         request.space, place, present, request.limits, results.context, transfers
     )
@@ -185,7 +198,8 @@ def _transfers(
     if not request.space.transfer:
         return ((),), []
     workers = max(1, min(context["workers"], len(plan.objects)))
-    return combinations(request.transfer, plan, workers, context["available_bytes"])
+    names = request.space.transfer
+    return combinations(request.transfer, names, plan, workers, context["available_bytes"])
 
 
 def _disk_of(system: System, mount: Mount) -> Disk | None:
@@ -268,7 +282,7 @@ def _instance_type(system: System) -> str | None:
 
 
 def _measure(
-    request: StudyRequest, host: Host, destination: Path, study: Study, view: View
+    request: StudyRequest, host: Host | None, destination: Path, study: Study, view: View
 ) -> None:
     def begin(step: Step) -> None:
         if step.role != PRESENT:
@@ -279,7 +293,8 @@ def _measure(
         study.results.save(request.output)
         view.trial(trial)
 
-    with _bench(request, host, destination, study, view) as bench:
+    workers = TrialWorkers(request.access, request.transfer, request.workers, request.client)
+    with workers, _bench(request, host, destination, study, view, workers) as bench:
         run_sweep(study.results, study.sweep_plan, bench, on_step=begin, on_trial=keep)
     _leave_out(study.results, _not_reached(request, study), view)
     study.results.save(request.output)
@@ -304,13 +319,20 @@ def _not_reached(request: StudyRequest, study: Study) -> list[LeftOut]:
 
 @contextmanager
 def _bench(
-    request: StudyRequest, host: Host, destination: Path, study: Study, view: View
-) -> Iterator[PullBench]:
+    request: StudyRequest,
+    host: Host | None,
+    destination: Path,
+    study: Study,
+    view: View,
+    workers: TrialWorkers,
+) -> Iterator[Bench]:
+    if host is None:
+        yield TransferBench(study.plan, destination, workers.fresh, view.doing, view.phase)
+        return
     present = lab.at(destination)
     if present is not None:  # its cap holds for the members of a group, and their children
         join(present.cap.group, host.system)
-    trial_workers = TrialWorkers(request.access, request.transfer, request.workers, request.client)
-    with trial_workers as workers, Instruments() as instruments:
+    with Instruments() as instruments:
         pool = workers.fresh(study.sweep_plan.present)
         session, limits = instruments.attach(request.contract)
         yield PullBench(

@@ -308,5 +308,5 @@ def _why_passed_over(
 def _beyond_memory(results: Results, best: Side) -> Iterator[str]:
     """Why writers still wait."""
     rest = beyond_memory(results, best.observation)
-    if rest and best.observation.stall_share >= NEGLIGIBLE_SHARE:
+    if rest and best.observation.throttled_share >= NEGLIGIBLE_SHARE:
         yield f"No thresholds gain more: {rest.sentence}"

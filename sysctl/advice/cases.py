@@ -75,7 +75,7 @@ class CaseFinding:
 def writers_do_not_wait(results: Results, present: Side) -> CaseFinding | None:
     """The source is the bottleneck (or the volume's operations), not dirty throttling."""
     seen = present.observation
-    if seen.stall_share >= NEGLIGIBLE_SHARE or _varies_transfer(results):
+    if seen.throttled_share >= NEGLIGIBLE_SHARE or _varies_transfer(results):
         return None
     return longer_wait(results, present) or _nothing_to_gain(present)
 
@@ -96,7 +96,7 @@ def _nothing_to_gain(present: Side) -> CaseFinding:
         )
     else:
         sentence = (
-            f"writers slept {seen.stall_share:.1%} of their time in dirty throttling, too little "
+            f"writers slept {seen.throttled_share:.1%} of their time in dirty throttling, too little "
             f"for a write-back setting to save {MIN_GAIN:.0%} of {format_seconds(seen.return_s)}; "
             f"the source brought {brought}."
         )
@@ -149,7 +149,7 @@ def beyond_memory(results: Results, seen: Observation) -> CaseFinding | None:
     under those that were tried.
     """
     model = model_of(results)
-    if model is None or seen.stall_share < NEGLIGIBLE_SHARE:
+    if model is None or seen.throttled_share < NEGLIGIBLE_SHARE:
         return None
     rate, memory = model.rate_needed_bytes_per_s(), model.memory_needed_bytes()
     if rate is None or memory is None:

@@ -192,7 +192,7 @@ def _now(name: str, best: Side) -> str:
 
 
 def _stall(side: Side) -> str:
-    return f"{side.observation.stall_share:.0%}"
+    return f"{side.observation.throttled_share:.0%}"
 
 
 def _is_riskier(name: str, present: Side, best: Side) -> bool:

@@ -266,7 +266,7 @@ def present_stall_share(results: Results) -> float:
     """Return the largest part of their time that writers slept in throttling at present; 0 to 1."""
     present = present_setting(results)
     seen = (trial.valid for trial in results.of_setting(present))
-    return max((run.stall_share for run in seen if run), default=0.0)
+    return max((run.throttled_share for run in seen if run), default=0.0)
 
 
 def noise_of_pairs(results: Results) -> Noise:

@@ -214,7 +214,7 @@ def _plausible(bytes_per_s: float, what: str) -> float:
 def _unthrottled_runs(results: Results, present: Setting) -> list[Observation]:
     """Return the valid runs in which writers hardly waited, if they pulled as the present ones."""
     alike = (t.valid for t in results.trials if t.setting.transfer == present.transfer)
-    return [run for run in alike if run and run.stall_share < NEGLIGIBLE_SHARE]
+    return [run for run in alike if run and run.throttled_share < NEGLIGIBLE_SHARE]
 
 
 def _source_bytes_per_s(runs: Sequence[Observation], unthrottled: Sequence[Observation]) -> float:

@@ -65,15 +65,16 @@ class TracePoint:
 class Observation:
     """What one pull showed. Times in s, sizes in bytes.
 
-    `stall_share` is the part of the writing threads' time that they slept in dirty throttling, and
-    `writers` how many of these there were at a time (0: one for each worker); `durable_s` is None
+    `stall_share` is the part of the writing threads' time that they slept in dirty throttling
+    (None: no probes), and `writers` how many of these there were at a time (0: one for each worker); `durable_s` is None
     when the files were deleted before they reached the device. `thresholds`, `limit_bytes`
     and `dirtyable_bytes` are as the pull began. `write_p50_ns`, `write_p99_ns` and `split_s` (the
     time in write calls by cause, `profiler.watch.causes.Cause`) are of the contract's writes.
     `others_dirtied_bytes` is what was dirtied meanwhile and was not of this pull,
     `device_read_bytes` what was read from the destination's disk (None: not known). `stolen_share`
     is the part of the CPUs' time that the hypervisor kept, `ballooned_bytes` the memory that its
-    balloon took or gave back. `trace` is the
+    balloon took or gave back. `held_up_by` says what the pull itself waited for
+    (`profiler.pull.evidence.Limit`, in lower case; None: the client does not tell). `trace` is the
     pull's course, a few hundred points at most. `findings` are the contract's values
     (`profiler.report.findings`), for reading only. `price` is what other programs noticed,
     None where no neighbour ran.
@@ -81,7 +82,7 @@ class Observation:
 
     return_s: float
     durable_s: float | None
-    stall_share: float
+    stall_share: float | None
     peak_dirty_bytes: int
     thresholds: Thresholds
     limit_bytes: int
@@ -93,12 +94,18 @@ class Observation:
     device_read_bytes: int | None = None
     stolen_share: float = 0.0
     ballooned_bytes: int = 0
+    held_up_by: str | None = None
     write_p50_ns: float = 0.0
     write_p99_ns: float = 0.0
     split_s: Mapping[str, float] = field(default_factory=dict)
     trace: tuple[TracePoint, ...] = ()
     findings: Sequence[Mapping[str, Any]] = ()
     price: PriceSeen | None = None
+
+    @property
+    def throttled_share(self) -> float:
+        """The stall share; 0 where it is not known, as nothing speaks for more room then."""
+        return self.stall_share or 0.0
 
 
 @dataclass(frozen=True)
@@ -345,7 +352,7 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
     return Observation(
         return_s=_seconds(data["return_s"]),
         durable_s=None if durable is None else _seconds(durable),
-        stall_share=_share_or_time(data["stall_share"]),
+        stall_share=None if data["stall_share"] is None else _share_or_time(data["stall_share"]),
         peak_dirty_bytes=_whole(data["peak_dirty_bytes"]),
         thresholds=Thresholds(**{name: _whole(v) for name, v in data["thresholds"].items()}),
         limit_bytes=_whole(data["limit_bytes"]),
@@ -357,6 +364,7 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
         device_read_bytes=_whole_or_none(data.get("device_read_bytes")),
         stolen_share=_share_or_time(data.get("stolen_share", 0.0)),
         ballooned_bytes=_whole(data.get("ballooned_bytes", 0)),
+        held_up_by=None if data.get("held_up_by") is None else str(data["held_up_by"]),
         write_p50_ns=_share_or_time(data["write_p50_ns"]),
         write_p99_ns=_share_or_time(data["write_p99_ns"]),
         split_s={str(cause): _share_or_time(time) for cause, time in data["split_s"].items()},

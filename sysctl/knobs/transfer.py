@@ -23,8 +23,8 @@ _KIB, _MIB, _GIB = 2**10, 2**20, 2**30
 class TransferKnob:
     """One setting: range, default, what it does; sizes in bytes.
 
-    `sweep` are the values that a sweep of transfer settings tries, by their logarithm; without any
-    it is left as it is. A switch is 0 or 1.
+    `sweep` are the values that a sweep of transfer settings tries; of a size those up to the first
+    that the largest object fits into. A switch is 0 or 1.
     """
 
     name: str
@@ -32,7 +32,7 @@ class TransferKnob:
     minimum: int
     maximum: int
     what: str
-    sweep: tuple[int, ...] = ()
+    sweep: tuple[int, ...]
     is_size: bool = False
     is_switch: bool = False
 
@@ -56,7 +56,7 @@ TRANSFER_KNOBS: tuple[TransferKnob, ...] = (
         minimum=1,
         maximum=1000,
         what="threads of each worker that fetch parts of objects",
-        sweep=(5, 10, 20, 40),
+        sweep=(5, 10, 20, 40, 80, 160, 320),
     ),
     TransferKnob(
         name="multipart_chunksize",
@@ -64,7 +64,7 @@ TRANSFER_KNOBS: tuple[TransferKnob, ...] = (
         minimum=64 * _KIB,
         maximum=10 * _GIB,
         what="bytes that one request asks for",
-        sweep=(8 * _MIB, 16 * _MIB, 32 * _MIB, 64 * _MIB),
+        sweep=tuple(2**power * _MIB for power in range(8)),
         is_size=True,
     ),
     TransferKnob(
@@ -73,7 +73,7 @@ TRANSFER_KNOBS: tuple[TransferKnob, ...] = (
         minimum=1000,
         maximum=_GIB,
         what="bytes that one write call gets, at which a writer may be made to wait",
-        sweep=(256 * _KIB, _MIB, 4 * _MIB),
+        sweep=(64 * _KIB, 256 * _KIB, _MIB, 4 * _MIB, 16 * _MIB),
         is_size=True,
     ),
     TransferKnob(
@@ -82,7 +82,7 @@ TRANSFER_KNOBS: tuple[TransferKnob, ...] = (
         minimum=1,
         maximum=1_000_000,
         what="chunks that may wait in memory for the thread that writes",
-        sweep=(100, 1000),
+        sweep=(100, 1000, 10_000),
     ),
     TransferKnob(
         name="multipart_threshold",
@@ -90,6 +90,7 @@ TRANSFER_KNOBS: tuple[TransferKnob, ...] = (
         minimum=1,
         maximum=10 * _GIB,
         what="bytes from which on an object is fetched in parts",
+        sweep=(_MIB, 8 * _MIB, 64 * _MIB, 512 * _MIB),
         is_size=True,
     ),
     TransferKnob(
@@ -98,10 +99,13 @@ TRANSFER_KNOBS: tuple[TransferKnob, ...] = (
         minimum=0,
         maximum=1,
         what="whether parts are fetched by threads at all",
+        sweep=(0, 1),
         is_switch=True,
     ),
 )
 TRANSFER_BY_NAME = {knob.name: knob for knob in TRANSFER_KNOBS}
+#: What a sweep varies unless it is told otherwise: what decides a pull of many parts.
+SWEPT_BY_DEFAULT = ("max_concurrency", "multipart_chunksize", "io_chunksize", "max_io_queue")
 
 
 def transfer_words(values: Mapping[str, int]) -> str:

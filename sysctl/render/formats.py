@@ -12,6 +12,7 @@ from sysctl.change.recommendation import FILE_NAME, FORMAT, RecommendedChange
 from sysctl.change.recommendation_file import parse_recommendation
 from sysctl.render import (
     ansible,
+    aws_config,
     bottlerocket,
     cloud_init,
     fstab,
@@ -38,6 +39,7 @@ FORMATS: tuple[Format, ...] = (
     bottlerocket.FORMAT,
     transfer.FORMAT,
     transfer.PYTHON_FORMAT,
+    aws_config.FORMAT,
 )
 NAMES = tuple(each.name for each in FORMATS)
 #: What every host has, and what goes with every pull.

@@ -24,10 +24,10 @@ def render_json(change: RecommendedChange) -> tuple[Snippet, ...]:
     """The file for `writewise pull --transfer`; nothing without transfer settings."""
     if not change.transfer:
         return ()
-    about = _head(change, f"writewise pull --transfer {JSON_NAME} …")
+    about = opening(change, f"writewise pull --transfer {JSON_NAME} …")
     document = {
         "about": [one_line(line) for line in about],
-        "settings": _all(change.transfer),
+        "settings": all_settings(change.transfer),
         "client": TRANSFER_CLIENT,
     }
     return (Snippet(JSON_NAME, json.dumps(document, indent=1, ensure_ascii=False) + "\n"),)
@@ -37,11 +37,12 @@ def render_python(change: RecommendedChange) -> tuple[Snippet, ...]:
     """A module that makes the TransferConfig; nothing without transfer settings."""
     if not change.transfer:
         return ()
-    head = comment(_head(change, f"take {PYTHON_NAME} into the program that pulls"))
-    return (Snippet(PYTHON_NAME, f"{head}\n{python_code(_all(change.transfer))}"),)
+    head = comment(opening(change, f"take {PYTHON_NAME} into the program that pulls"))
+    return (Snippet(PYTHON_NAME, f"{head}\n{python_code(all_settings(change.transfer))}"),)
 
 
-def _head(change: RecommendedChange, use: str) -> list[str]:
+def opening(change: RecommendedChange, use: str) -> list[str]:
+    """The first lines of a file of transfer settings, with how to `use` it."""
     return [
         _WHAT,
         *evidence_lines(change),
@@ -71,7 +72,7 @@ def python_code(settings: Mapping[str, int]) -> str:
     )
 
 
-def _all(settings: Mapping[str, int]) -> dict[str, int]:
+def all_settings(settings: Mapping[str, int]) -> dict[str, int]:
     """All settings by name, those not named at their defaults. Raises InexpressibleError."""
     given = known_transfer(settings)
     values = {knob.name: given.get(knob.name, knob.default) for knob in TRANSFER_KNOBS}

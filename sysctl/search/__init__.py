@@ -16,8 +16,12 @@ from sysctl.knobs.setting import Setting
 class Strategy(Protocol):
     """Proposes settings from the results so far; keeps no state, so that it can be resumed."""
 
-    def next_setting(self, results: Results) -> Setting | None:
-        """Return the next candidate, or None when there is nothing more to try."""
+    def next_setting(self, results: Results, pending: Sequence[Setting] = ()) -> Setting | None:
+        """Return the next candidate, or None when there is nothing more to try.
+
+        `pending` are those whose trials are under way, on other hosts: none of them is proposed
+        again, and None may also mean that what comes next depends on what they show.
+        """
 
     def remaining(self, results: Results) -> int:
         """Return how many candidates are still to come, as far as is known."""

@@ -1,74 +1,75 @@
-"""Bayesian search: Optuna's TPE over the candidates, told anew from the results each time.
+"""Bayesian search over candidates, told anew from the results each time.
 
-Knobs are axes by the rank of their values, so that TPE knows which lie next to each other. Optuna
-is an extra (`bayes`), imported late.
+Knobs are axes by the rank of their values, so that a model knows which lie next to each other. The
+model is a library's: a function from what is known to proposals, in a file of its own (`tpe.py`,
+`bore.py`).
 """
 
 from __future__ import annotations
 
-import importlib.util
+import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from contracts.shared.errors import RequirementError
-from contracts.shared.installation import how_to_add
-from sysctl.evidence.results import CANDIDATE, Results, Trial
+from sysctl.evidence.results import CANDIDATE, Results
 from sysctl.knobs.setting import Setting
 from sysctl.search import untried
 from sysctl.search.finalists import cheapest_and_fastest
 
-if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
-
 MAX_TRIALS = 12
-#: Trials before TPE has a say; its own default of 10 is a whole sweep here.
-STARTUP_TRIALS = 4
-#: It may propose what was tried or what cannot be; so often it is asked for something else.
+#: A model may propose what was tried or what cannot be; so often it is asked for something else.
 _MAX_ASKED = 64
 #: Searches of neighbouring seeds would else draw the same, one trial later.
 _SEEDS_APART = 1_000_003
+_SEEDS = 2**32  # NumPy's range
 
-Coordinates = tuple[tuple[str, int], ...]
+#: The rank of a candidate's value on each axis, by the knob's name.
+Ranks = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a model knows of one candidate.
+
+    `return_s` is the time that it took; None where it was stopped after `stopped_s`, or where it is
+    still under way (both None).
+    """
+
+    ranks: Ranks
+    return_s: float | None = None
+    stopped_s: float | None = None
+
+
+#: The number of values on each axis, what is known and a seed → proposals, without end.
+Propose = Callable[[Mapping[str, int], Sequence[Known], int], Iterator[Ranks]]
 
 
 @dataclass(frozen=True)
 class BayesSearch:
-    """At most `max_trials` of the candidates; the same results and seed give the same proposal.
-
-    Raises RequirementError where Optuna is not installed.
-    """
+    """At most `max_trials` of the candidates; the same results and seed give the same proposal."""
 
     candidates: tuple[Setting, ...]
+    propose: Propose
     seed: int = 0
     max_trials: int = MAX_TRIALS
 
-    def __post_init__(self) -> None:
-        if importlib.util.find_spec("optuna") is None:
-            raise RequirementError(
-                "the strategy bayes needs Optuna, which is not installed",
-                f"install it with `{how_to_add('bayes')}`; "
-                "the strategies edge, grid and random need nothing more",
-            )
-
-    def next_setting(self, results: Results) -> Setting | None:
-        """Return what TPE expects most of, or None when enough was tried."""
-        done = results.trials
-        left = untried(self.candidates, done)
-        if not left or not self.remaining(results):
+    def next_setting(self, results: Results, pending: Sequence[Setting] = ()) -> Setting | None:
+        """See `Strategy`: what the model expects most of."""
+        begun = {*pending}
+        left = [each for each in untried(self.candidates, results.trials) if each not in begun]
+        if not left or self.remaining(results) <= len(begun):
             return None
         axes = _axes(self.candidates)
-        by_coordinates = {coordinates(setting, axes): setting for setting in left}
-        study = self._study(done, axes)
-        for _ in range(_MAX_ASKED):
-            trial = study.ask(_distributions(axes))
-            setting = by_coordinates.get(_of_parameters(trial.params, axes))
+        by_ranks = {_key(_ranks(setting, axes), axes): setting for setting in left}
+        known = [*self._tried(results, axes), *(Known(_ranks(each, axes)) for each in pending)]
+        sizes = {name: len(values) for name, values in axes.items()}
+        seed = (self.seed * _SEEDS_APART + len(known)) % _SEEDS
+        for ranks in itertools.islice(self.propose(sizes, known, seed), _MAX_ASKED):
+            setting = by_ranks.get(_key(ranks, axes))
             if setting is not None:
                 return setting
-        return random.Random(self.seed + len(done)).choice(left)  # noqa: S311
+        return random.Random(seed).choice(left)  # noqa: S311
 
     def remaining(self, results: Results) -> int:
         """See `Strategy`."""
@@ -80,33 +81,18 @@ class BayesSearch:
         """See `Strategy`."""
         return cheapest_and_fastest(results)
 
-    def _study(self, done: Sequence[Trial], axes: Mapping[str, Sequence[int]]) -> Study:
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        known = set(self.candidates)
-        told = [t for t in done if t.role == CANDIDATE and t.setting in known]
-        seed = (self.seed * _SEEDS_APART + len(told)) % 2**32  # NumPy's range
-        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
-        study = optuna.create_study(sampler=sampler)
-        study.add_trials([frozen for t in told for frozen in _told(t, axes)])
-        return study
-
-
-def _told(trial: Trial, axes: Mapping[str, Sequence[int]]) -> list[FrozenTrial]:
-    """A trial as Optuna knows it: one stopped early was worse than all that ended; none failed."""
-    from optuna.trial import TrialState, create_trial
-
-    where: dict[str, Any] = {
-        "params": _parameters(trial.setting, axes),
-        "distributions": _distributions(axes),
-    }
-    if trial.valid:
-        return [create_trial(value=trial.valid.return_s, **where)]
-    if trial.stopped_s is not None:
-        reported = {0: trial.stopped_s}
-        return [create_trial(state=TrialState.PRUNED, intermediate_values=reported, **where)]
-    return []
+    def _tried(self, results: Results, axes: Mapping[str, Sequence[int]]) -> list[Known]:
+        """What ended or was stopped; what failed says nothing."""
+        candidates = {*self.candidates}
+        return [
+            Known(
+                _ranks(trial.setting, axes),
+                trial.valid.return_s if trial.valid else None,
+                trial.stopped_s,
+            )
+            for trial in results.of_role(CANDIDATE)
+            if trial.setting in candidates and (trial.valid or trial.stopped_s is not None)
+        ]
 
 
 def _named(setting: Setting) -> dict[str, int]:
@@ -122,21 +108,10 @@ def _axes(candidates: Sequence[Setting]) -> dict[str, tuple[int, ...]]:
     return {name: values for name, values in axes.items() if len(values) > 1}
 
 
-def coordinates(setting: Setting, axes: Mapping[str, Sequence[int]]) -> Coordinates:
-    """Return where a setting lies on the axes."""
+def _ranks(setting: Setting, axes: Mapping[str, Sequence[int]]) -> Ranks:
     named = _named(setting)
-    return tuple((name, named[name]) for name in axes)
+    return {name: values.index(named[name]) for name, values in axes.items()}
 
 
-def _distributions(axes: Mapping[str, Sequence[int]]) -> dict[str, BaseDistribution]:
-    from optuna.distributions import IntDistribution
-
-    return {name: IntDistribution(0, len(values) - 1) for name, values in axes.items()}
-
-
-def _parameters(setting: Setting, axes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    return {n: list(axes[n]).index(value) for n, value in coordinates(setting, axes)}
-
-
-def _of_parameters(parameters: Mapping[str, Any], axes: Mapping[str, Sequence[int]]) -> Coordinates:
-    return tuple((name, values[parameters[name]]) for name, values in axes.items())
+def _key(ranks: Ranks, axes: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
+    return tuple(ranks[name] for name in axes)

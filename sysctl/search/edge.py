@@ -54,9 +54,10 @@ class EdgeSearch:
 
     ladders: tuple[Ladder, ...]
 
-    def next_setting(self, results: Results) -> Setting | None:
-        """See `Strategy`."""
-        return self._search(results)[0]
+    def next_setting(self, results: Results, pending: Sequence[Setting] = ()) -> Setting | None:
+        """See `Strategy`: each rung is chosen by what those before it showed."""
+        setting = self._search(results)[0]
+        return None if setting in pending else setting
 
     def remaining(self, results: Results) -> int:
         """See `Strategy`: three in all, which is what a ladder takes mostly, and then one more."""
@@ -100,7 +101,7 @@ class EdgeSearch:
 
 
 def _do_writers_wait(runs: Sequence[Observation]) -> bool:
-    return any(run.stall_share >= NEGLIGIBLE_SHARE for run in runs)
+    return any(run.throttled_share >= NEGLIGIBLE_SHARE for run in runs)
 
 
 def _tried(results: Results, setting: Setting) -> list[Trial]:

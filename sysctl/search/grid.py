@@ -26,9 +26,10 @@ class Grid:
 
     candidates: tuple[Setting, ...]
 
-    def next_setting(self, results: Results) -> Setting | None:
+    def next_setting(self, results: Results, pending: Sequence[Setting] = ()) -> Setting | None:
         """See `Strategy`."""
-        return next(iter(untried(self.candidates, results.trials)), None)
+        left = untried(self.candidates, results.trials)
+        return next((each for each in left if each not in pending), None)
 
     def remaining(self, results: Results) -> int:
         """See `Strategy`."""

@@ -37,7 +37,7 @@ def skip_reason(results: Results, name: str, seen: Observation) -> str:
         return _begun_before(seen)
     if name not in (*_SHARES, *_QUEUE) or not _is_unthrottled(seen):
         return ""
-    said = f"writers slept in dirty throttling for {seen.stall_share:.1%} of their time"
+    said = f"writers slept in dirty throttling for {seen.throttled_share:.1%} of their time"
     if name in _SHARES:
         peak, freerun = seen.peak_dirty_bytes, seen.thresholds.freerun_bytes
         return (
@@ -76,7 +76,7 @@ def _begun_before(seen: Observation) -> str:
 
 def _is_unthrottled(seen: Observation) -> bool:
     below = seen.peak_dirty_bytes < seen.thresholds.freerun_bytes
-    return seen.stall_share < NEGLIGIBLE_SHARE and below
+    return seen.throttled_share < NEGLIGIBLE_SHARE and below
 
 
 def wait_shares(results: Results, seen: Observation) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 
+from contracts.shared.errors import RequirementError
+from contracts.shared.installation import how_to_add
 from sysctl.knobs.setting import Setting
 from sysctl.search import Strategy
 from sysctl.search.bayes import MAX_TRIALS, BayesSearch
 from sysctl.search.grid import Grid
 from sysctl.search.random import drawn
 
-EDGE, GRID, RANDOM, BAYES = "edge", "grid", "random", "bayes"
+EDGE, GRID, RANDOM, BAYES, SYNE_TUNE = "edge", "grid", "random", "bayes", "syne-tune"
 #: Four axes more than the two of the thresholds.
 TRIALS_WITH_TRANSFER = 24
 
@@ -24,10 +28,27 @@ def _most(candidates: tuple[Setting, ...]) -> int:
     return TRIALS_WITH_TRANSFER if is_joint else MAX_TRIALS
 
 
+def _bayes_by(name: str, module: str, package: str, library: str) -> _Make:
+    """Bayesian search by the model in `module`, of a library that the extra `name` installs."""
+
+    def make(candidates: tuple[Setting, ...], seed: int) -> Strategy:
+        if importlib.util.find_spec(package) is None:
+            raise RequirementError(
+                f"the strategy {name} needs {library}, which is not installed",
+                f"install it with `{how_to_add(name)}`; "
+                "the strategies edge, grid and random need nothing more",
+            )
+        propose = importlib.import_module(module).propose
+        return BayesSearch(candidates, propose, seed, _most(candidates))
+
+    return make
+
+
 _STRATEGIES: Mapping[str, _Make] = {
     GRID: lambda candidates, seed: Grid(candidates),
     RANDOM: lambda candidates, seed: drawn(candidates, seed, _most(candidates)),
-    BAYES: lambda candidates, seed: BayesSearch(candidates, seed, _most(candidates)),
+    BAYES: _bayes_by(BAYES, "sysctl.search.tpe", "optuna", "Optuna"),
+    SYNE_TUNE: _bayes_by(SYNE_TUNE, "sysctl.search.bore", "syne_tune", "Syne Tune"),
 }
 NAMES = (EDGE, *_STRATEGIES)
 

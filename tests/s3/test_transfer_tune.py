@@ -1,9 +1,7 @@
-"""Tuning by real pulls from our server, shaped: the bench, and the command from end to end."""
+"""`transfer tune` by real pulls from our server, shaped: the bench, and the command to its end."""
 
 from __future__ import annotations
 
-import csv
-import itertools
 import json
 import os
 import signal
@@ -15,21 +13,26 @@ from pathlib import Path
 
 import pytest
 
-from contracts.shared.errors import UsageError
 from profiler.cli.main import main
 from profiler.lab.s3_server import S3Server
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import by_name
-from profiler.pull.destination import Destination
-from profiler.pull.errors import PullError, PullStoppedError
+from profiler.pull.errors import PullError
+from profiler.pull.settings import TransferSettings, parse_settings
 from profiler.pull.source import list_plan, parse_location
-from profiler.pull.workers import WorkerPool
-from profiler.tune.bench import TransferBench
-from profiler.tune.tuner import Tuner
+from profiler.study.joint import TrialWorkers
+from profiler.study.transfer_bench import TransferBench
+from sysctl.evidence.results import PRICE, RECHECK, load
 from sysctl.host.host import WRITER, Host
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.transfer import TRANSFER_CLIENT
+from sysctl.sweep.steps import StoppedEarly
+from tests.places import REPOSITORY
 from tests.s3.conftest import BUCKET, MIB
 
 SIZE = 24 * MIB
+ONE_THREAD = Setting((), transfer=(("use_threads", 0),))
+DEFAULTS = Setting((), transfer=(("use_threads", 1),))
 
 
 @pytest.fixture(scope="module")
@@ -48,187 +51,156 @@ def _own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
 
 
-def bench_for(endpoint: str, destination: Path, **options: object) -> TransferBench:
+@pytest.fixture
+def bench(endpoint: str, destination: Path) -> Iterator[TransferBench]:
     access = S3Access(endpoint)
     plan = list_plan(access, parse_location(f"s3://{BUCKET}/object"))
-    return TransferBench(access, plan, Destination(destination), **options)
+    client = by_name(TRANSFER_CLIENT)
+    with TrialWorkers(access, TransferSettings(), 1, client) as workers:
+        yield TransferBench(
+            plan, destination, workers.fresh, lambda what: None, lambda phase, progress: None
+        )
 
 
-def test_a_pull_is_measured_verified_and_deleted(endpoint: str, destination: Path) -> None:
-    bench = bench_for(endpoint, destination)
-    with bench.opened({"max_concurrency": 10, "multipart_chunksize": 8 * MIB}) as pull_once:
-        pull = pull_once(None)
-    assert pull.bytes == SIZE
-    assert pull.seconds > 8 * MIB / 40_000_000  # three connections, 8 MiB each
-    assert pull.cpu_s > 0
-    assert 0 <= pull.busy_share <= 1
+def test_a_pull_is_observed_as_far_as_that_takes_no_root(
+    bench: TransferBench, destination: Path
+) -> None:
+    bench.apply(DEFAULTS)
+    seen = bench.measure(durable=False)
+    assert seen.bytes == SIZE and seen.objects == 1
+    assert seen.return_s > 8 * MIB / 40_000_000  # three connections, 8 MiB each
+    assert seen.durable_s is None and seen.stall_share is None
+    assert 0 < seen.peak_dirty_bytes <= 2 * SIZE
+    assert seen.held_up_by in ("bandwidth", "cpu", "latency", "writes")
     assert list(destination.iterdir()) == []
 
 
-def test_connections_are_what_counts_on_a_shaped_server(endpoint: str, destination: Path) -> None:
-    bench = bench_for(endpoint, destination)
-    with bench.opened({"use_threads": False}) as one, bench.opened({}) as three:
-        assert one(None).seconds > 1.3 * three(None).seconds
+def test_connections_are_what_counts_on_a_shaped_server(bench: TransferBench) -> None:
+    took = {}
+    for setting in (ONE_THREAD, DEFAULTS):
+        bench.apply(setting)
+        took[setting] = bench.measure(durable=False).return_s
+    assert took[ONE_THREAD] > 1.3 * took[DEFAULTS]
 
 
-@pytest.mark.parametrize("client", ["transfer-manager", "boto3"])
-def test_the_client_of_a_point_pulls(
-    client: str, endpoint: str, destination: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_pull_is_stopped_and_the_next_one_works(bench: TransferBench, destination: Path) -> None:
+    bench.apply(ONE_THREAD)
+    with pytest.raises(StoppedEarly):
+        bench.measure(durable=False, stop_after_s=0.1)
+    assert list(destination.iterdir()) == []
+    assert bench.measure(durable=False).bytes == SIZE
+
+
+def test_the_run_for_the_price_waits_for_the_device(
+    bench: TransferBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = []
-    original = WorkerPool.__init__
-
-    def remember(self: WorkerPool, *arguments: object) -> None:
-        made.append(arguments[-1])
-        original(self, *arguments)
-
-    monkeypatch.setattr(WorkerPool, "__init__", remember)
-    with bench_for(endpoint, destination).opened({"client": client}) as pull_once:
-        assert pull_once(None).bytes == SIZE
-    assert made == [by_name(client).make]
+    monkeypatch.setattr("profiler.pull.measured.sync_file_system", lambda _: time.sleep(1))
+    bench.apply(DEFAULTS)
+    seen = bench.measure(durable=False, observe_price=True)
+    assert seen.durable_s is not None and seen.durable_s > seen.return_s + 1
 
 
-def test_a_pull_is_stopped_and_the_next_one_works(endpoint: str, destination: Path) -> None:
-    bench = bench_for(endpoint, destination)
-    with bench.opened({"use_threads": False}) as pull_once:
-        with pytest.raises(PullStoppedError):
-            pull_once(0.1)
-        assert list(destination.iterdir()) == []
-        assert pull_once(None).bytes == SIZE
+def test_a_destination_that_is_gone_is_an_error(bench: TransferBench, destination: Path) -> None:
+    bench.require_destination()
+    destination.rmdir()
+    with pytest.raises(PullError):
+        bench.require_destination()
 
 
-def test_time_until_durable_includes_the_sync(
-    endpoint: str, destination: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("profiler.pull.measured.sync_file_system", lambda _: time.sleep(5))
-    with bench_for(endpoint, destination, durable=True).opened({}) as pull_once:
-        assert pull_once(None).seconds > 5
-    with bench_for(endpoint, destination).opened({}) as pull_once:
-        assert pull_once(None).seconds < 5
+def tune(endpoint: str, destination: Path, output: Path, *words: str) -> int:
+    source = f"s3://{BUCKET}/object"
+    access = ["--endpoint-url", endpoint, "--output", str(output)]
+    return main(["transfer", "tune", source, str(destination), *access, *words])
 
 
-def test_a_point_that_needs_more_memory_than_there_is_is_not_tried(
-    endpoint: str, destination: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("profiler.tune.bench.read_available_bytes", lambda system: SIZE)
-    bench = bench_for(endpoint, destination)
-    with pytest.raises(PullError, match="may wait in memory"), bench.opened({}):
-        pass
-    with bench.opened({"max_io_queue": 10, "max_concurrency": 10}):
-        pass
-
-
-def test_the_context_records_the_writeback_settings(endpoint: str, destination: Path) -> None:
-    context = bench_for(endpoint, destination).context()
-    assert "vm.dirty_expire_centisecs" in context["writeback"]
-    assert context["bytes"] == SIZE
-    assert context["workers"] == 1
-    json.dumps(context)
-
-
-@pytest.mark.parametrize("strategy", ["random", "optuna"])
+@pytest.mark.parametrize("strategy", ["random", "bayes"])
 def test_the_command_from_end_to_end(
     strategy: str, endpoint: str, destination: Path, tmp_path: Path, capsys
 ) -> None:
-    if strategy == "optuna":
-        pytest.importorskip("optuna", reason="pip install -e .[bayes]")
-    words = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} "
-    words += f"--trials 3 --pulls 1 --pairs 2 --strategy {strategy} --clients boto3 "
-    words += f"--output {tmp_path}/out"
-    assert main(words.split()) == 0
-    printed = capsys.readouterr()
-    assert "The search ended after 3 trials: no more than 3 trials were to be made." in printed.out
-    assert "trial 0:" in printed.err
-    rows = list(csv.DictReader((tmp_path / "out" / "trials.csv").open()))
-    assert len(rows) == 3
-    assert rows[0]["max_concurrency"] == "10"
-    document = json.loads((tmp_path / "out" / "tuning.json").read_text())
-    assert document["context"]["source"] == f"s3://{BUCKET}/object"
-    assert (document["recommended"] is not None) == (tmp_path / "out/transfer.json").exists()
+    """One thread is slower for certain: it is no start that anybody keeps."""
+    words = ["--space", "use_threads", "--transfer", "use_threads=false", "--strategy", strategy]
+    assert tune(endpoint, destination, tmp_path / "out", *words, "--budget", "14") == 0
+    printed = capsys.readouterr().out
+    assert "use_threads=true" in printed
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {
+        "writewise-results.json",
+        "recommendation.json",
+        "90-writewise.transfer.json",
+        "90-writewise.transfer_config.py",
+        "90-writewise.aws_config",
+    }
+    found = parse_settings(str(tmp_path / "out" / "90-writewise.transfer.json"))
+    assert found == TransferSettings()
+    results = load(tmp_path / "out" / "writewise-results.json")
+    assert len(results.of_role(RECHECK)) >= 2 and len(results.of_role(PRICE)) >= 1
     assert list(destination.iterdir()) == []
-
-
-def test_a_tuning_whose_recheck_fails_has_no_verdict_and_says_so(
-    endpoint: str, destination: Path, tmp_path: Path, monkeypatch, capsys
-) -> None:
-    def fail(*_: object) -> str:
-        return "the recheck failed. S3 was gone"
-
-    monkeypatch.setattr(Tuner, "_recheck", fail)
-    words = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} "
-    words += f"--trials 1 --pulls 1 --strategy random --output {tmp_path}/out"
-    assert main(words.split()) == 1
-    assert "the recheck failed. S3 was gone" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ("--strategy gp", "'gp' is no strategy"),
-        ("--space speed", "'speed' cannot be tuned"),
-        ("--budget 1ms", "the budget of 1.00 ms is over before boto3's defaults were measured"),
+        ("--strategy gp", "invalid choice: 'gp'"),
+        ("--space speed", "'speed' is no transfer setting"),
         ("--transfer io_chunksize=1", "io_chunksize: use 1kB to 1GiB"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(
     words: str, problem: str, endpoint: str, destination: Path, tmp_path: Path, capsys
 ) -> None:
-    command = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} {words}"
-    assert main(f"{command} --output {tmp_path}/out".split()) == 2
+    try:
+        code = tune(endpoint, destination, tmp_path / "out", *words.split())
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    assert code == 2
     assert problem in capsys.readouterr().err
 
 
-def test_a_folder_of_others_is_refused_before_the_search(
-    endpoint: str, destination: Path, tmp_path: Path, capsys
-) -> None:
-    (tmp_path / "transfer.json").write_text("{}")
-    words = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} "
-    assert main(f"{words} --output {tmp_path}".split()) == 2
-    printed = capsys.readouterr()
-    assert "transfer.json was not written by Writewise" in printed.err
-    assert "trial 0" not in printed.err
-
-
-def test_a_folder_that_fails_after_the_search_does_not_lose_the_table(
-    endpoint: str, destination: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise UsageError("cannot write tuning.json: No space left on device")
-
-    monkeypatch.setattr("profiler.tune.outputs.write", full)
-    words = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint} "
-    words += f"--trials 1 --pulls 1 --strategy random --output {tmp_path}/out"
-    assert main(words.split()) == 2
-    printed = capsys.readouterr()
-    assert "The search ended after 1 trial" in printed.out
-    assert "No space left on device" in printed.err
-
-
-def test_a_signal_leaves_what_was_measured_in_files(
+def test_a_signal_keeps_what_was_measured_and_resume_goes_on(
     endpoint: str, destination: Path, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "profiler.cli.main", "transfer", "tune"]
     command += [f"s3://{BUCKET}/object", str(destination), "--endpoint-url", endpoint]
-    command += ["--pulls", "1", "--strategy", "random", "--output", str(tmp_path / "out")]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=Path(__file__).parents[2], **pipes) as process:
-        said = "".join(itertools.takewhile(lambda line: "trial 0:" not in line, process.stderr))
+    command += ["--strategy", "random", "--budget", "9", "--output", str(tmp_path / "out")]
+    results = tmp_path / "out" / "writewise-results.json"
+    with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not (results.exists() and load(results).trials):
+            time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=20)
-    assert "search for at most 125 s" in said
+        _, err = process.communicate(timeout=20)
     assert process.returncode == 128 + signal.SIGTERM, err
-    assert "Interrupted before the recheck was done: nothing is recommended." in out
-    assert json.loads((tmp_path / "out" / "tuning.json").read_text())["interrupted"]
-    assert list(csv.DictReader((tmp_path / "out" / "trials.csv").open()))
-    assert not (tmp_path / "out" / "transfer.json").exists()
-    assert list(destination.iterdir()) == []
+    kept = load(results).trials
+    assert kept and list(destination.iterdir()) == []
+    assert subprocess.run([*command, "--resume"], cwd=REPOSITORY, timeout=60).returncode == 0
+    assert load(results).trials[: len(kept)] == kept
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can become somebody else")
+def test_it_takes_no_root(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("nobody")
+    for each in (folder, *folder.parents[:2]):
+        each.chmod(0o755)
+    folder.chmod(0o777)
+    source = f"s3://{BUCKET}/object"
+    options = ["--endpoint-url", endpoint, "--budget", "8", "--output", str(folder / "out")]
+    command = ["transfer", "tune", source, str(folder), *options, "--strategy", "random"]
+    done = subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable]
+        + ["-m", "profiler.cli.main", *command],
+        cwd=REPOSITORY,
+        env={**os.environ, "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Permission denied" not in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone can take the lock of sweep")
 def test_it_is_refused_while_another_measures(
     endpoint: str, destination: Path, tmp_path: Path, capsys
 ) -> None:
-    words = f"transfer tune s3://{BUCKET}/object {destination} --endpoint-url {endpoint}"
     with Host.lasting(WRITER, "sweep of /data"):
-        assert main(words.split()) == 1
+        assert tune(endpoint, destination, tmp_path / "out") == 1
     assert "another writewise is at work on this host: sweep of /data" in capsys.readouterr().err

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from contracts.shared.errors import UsageError
 from profiler.cli.main import main
-from profiler.pull.settings import TransferSettings, parse_settings, settings_for, transfer_document
+from profiler.pull.settings import TransferSettings, parse_settings, settings_for
 
 
 def test_the_defaults_are_boto3s() -> None:
@@ -74,7 +75,7 @@ def test_every_mistake_is_told_at_once() -> None:
 def test_what_is_written_as_a_document_is_read_from_a_file(tmp_path: Path) -> None:
     settings = TransferSettings(339, 400619332, 15096201, 122, 2**24, False)
     path = tmp_path / "transfer.json"
-    path.write_text(json.dumps(transfer_document(settings)))
+    path.write_text(json.dumps({"settings": asdict(settings)}))
     assert parse_settings(str(path)) == settings
 
 

@@ -14,7 +14,13 @@ from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import by_name
 from profiler.pull.settings import TransferSettings, parse_settings
 from profiler.pull.source import Location, PullPlan, RemoteObject
-from profiler.study.joint import TrialWorkers, combinations, present_transfer, swept_values
+from profiler.study.joint import (
+    TrialWorkers,
+    combinations,
+    present_transfer,
+    settings_with,
+    swept_values,
+)
 from profiler.study.space import GRID_VALUES, Space
 from sysctl.advice.advise import advise
 from sysctl.advice.advised_change import change_of
@@ -23,12 +29,13 @@ from sysctl.apply.source import read_change
 from sysctl.change.recommendation_file import from_json
 from sysctl.evidence.results import CANDIDATE, RECHECK, Results, TracePoint, load
 from sysctl.knobs.setting import Setting
-from sysctl.knobs.transfer import TRANSFER_KNOBS, transfer_problems
+from sysctl.knobs.transfer import SWEPT_BY_DEFAULT, TRANSFER_KNOBS, transfer_problems
 from sysctl.knobs.writeback import effective_thresholds
 from sysctl.search.grid import Grid, build_grid
-from sysctl.search.strategies import EDGE, NAMES, make_strategy
+from sysctl.search.strategies import EDGE, make_strategy
 from sysctl.sweep.budget import Budget
 from sysctl.sweep.steps import SweepPlan, run_sweep
+from tests.unit.strategies import OVER_CANDIDATES
 from tests.unit.sweeps import CONTEXT, GIB, PRESENT, MadeUpBench
 
 MIB = 2**20
@@ -118,7 +125,7 @@ def test_a_half_that_does_nothing_is_left_out():
     assert {r.action for r in recommendation.reasons if r.name.startswith("vm.")} == {KEEP}
 
 
-@pytest.mark.parametrize("strategy", [name for name in NAMES if name != EDGE])
+@pytest.mark.parametrize("strategy", OVER_CANDIDATES)
 def test_the_halves_of_the_fastest_are_measured_in_pairs_whatever_searches(strategy):
     """Also those that the search did not try."""
     results = joint_sweep(joint_s, strategy)
@@ -202,37 +209,49 @@ def test_a_pull_that_brings_less_is_no_disk_that_is_slower(setting, is_suspect):
 
 def test_what_is_tried_has_the_present_settings_among_it():
     base = TransferSettings(max_concurrency=339, multipart_chunksize=400 * MIB)
-    values = swept_values(base, 3 * GIB)
+    values = swept_values(base, SWEPT_BY_DEFAULT, 3 * GIB)
     assert 339 in values["max_concurrency"] and 400 * MIB in values["multipart_chunksize"]
-    every, heavy = combinations(base, pull_of(3 * GIB), 1, 64 * GIB)
-    assert present_transfer(base) in every and not heavy
+    every, heavy = combinations(base, SWEPT_BY_DEFAULT, pull_of(3 * GIB), 1, 2**50)
+    assert present_transfer(base, SWEPT_BY_DEFAULT) in every and not heavy
     assert len(every) == len(set(every))
 
 
 def test_sizes_beyond_the_object_are_no_values_of_their_own():
-    values = swept_values(BASE, 20 * MIB)
-    assert values["multipart_chunksize"] == (8 * MIB, 16 * MIB)
+    values = swept_values(BASE, ("multipart_chunksize", "use_threads"), 20 * MIB)
+    assert values["multipart_chunksize"] == tuple(size * MIB for size in (1, 2, 4, 8, 16, 32))
+    assert values["use_threads"] == (0, 1)
+    exact = swept_values(BASE, ("multipart_chunksize",), 16 * MIB)
+    assert exact["multipart_chunksize"][-1] == 16 * MIB
 
 
 def test_what_takes_memory_from_the_page_cache_is_left_out_with_its_reason():
-    every, [left] = combinations(BASE, pull_of(*[64 * MIB] * 40), 2, 4 * GIB)
+    pull = pull_of(*[64 * MIB] * 40)
+    every, [left] = combinations(BASE, SWEPT_BY_DEFAULT, pull, 2, 4 * GIB)
     assert "more than 10% of the 4.00 GiB available" in left.why
     held = [
         values["io_chunksize"] * (values["max_io_queue"] + values["max_concurrency"])
         for values in map(dict, every)
     ]
     assert 0.02 * GIB < max(held) <= 0.2 * GIB
-    heavy_base = TransferSettings(io_chunksize=64 * MIB)
-    assert present_transfer(heavy_base) in combinations(heavy_base, pull_of(GIB), 1, GIB)[0]
+    heavy_base, names = TransferSettings(io_chunksize=64 * MIB), SWEPT_BY_DEFAULT
+    kept, _ = combinations(heavy_base, names, pull_of(GIB), 1, GIB)
+    assert present_transfer(heavy_base, names) in kept
+
+
+def test_a_switch_is_handed_to_the_workers_as_one():
+    assert settings_with(BASE, (("use_threads", 0),)).use_threads is False
 
 
 def test_the_joint_space_searches_both_by_time():
-    space = Space(transfer=True)
+    space = Space(transfer=SWEPT_BY_DEFAULT)
     assert space.strategy_name in ("bayes", "random") and space.swept_values == GRID_VALUES
-    assert Space(transfer=True, vm=False).swept_values == {}
+    alone = Space(transfer=SWEPT_BY_DEFAULT, vm=False)
+    assert alone.swept_values == {} and alone.is_of_pull_alone and not space.is_of_pull_alone
     assert "transfer" in space.to_json() and "transfer" not in Space().to_json()
     with pytest.raises(UsageError, match="does not try settings of the pull"):
-        Space(transfer=True, strategy=EDGE)
+        Space(transfer=SWEPT_BY_DEFAULT, strategy=EDGE)
+    with pytest.raises(UsageError, match="'speed' is no transfer setting"):
+        Space(transfer=("speed",))
 
 
 def test_results_without_transfer_settings_have_no_word_of_them(tmp_path: Path):
@@ -243,6 +262,7 @@ def test_results_without_transfer_settings_have_no_word_of_them(tmp_path: Path):
 @pytest.mark.parametrize("knob", TRANSFER_KNOBS, ids=lambda knob: knob.name)
 def test_the_knobs_are_the_settings_that_a_pull_takes(knob):
     assert getattr(BASE, knob.name) == knob.default
+    assert list(knob.sweep) == sorted({*knob.sweep, knob.default})
     for value in (knob.minimum, *knob.sweep, knob.maximum):
         assert getattr(parse_settings(f"{knob.name}={knob.text(value)}"), knob.name) == value
     for value in (knob.minimum - 1, knob.maximum + 1):

@@ -234,7 +234,7 @@ def test_where_no_threshold_is_within_the_limit_extras_are_still_tried(place):
 
 def test_settings_of_the_pull_are_combined_with_the_thresholds(place):
     transfers = [(("max_concurrency", number),) for number in (10, 20)]
-    space = Space({"vm.dirty_ratio": (40, 60)}, transfer=True, strategy="grid")
+    space = Space({"vm.dirty_ratio": (40, 60)}, transfer=("io_chunksize",), strategy="grid")
     present = space.present(IN_FORCE)
     search, extras, _ = make_search(space, place, present, Limits(), CONTEXT, transfers)
     assert [(s.values["vm.dirty_ratio"], s.transfer) for s in search.candidates] == [

@@ -17,6 +17,7 @@ from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation_file import parse_recommendation
 from sysctl.render import (
     ansible,
+    aws_config,
     bottlerocket,
     cloud_init,
     fstab,
@@ -85,7 +86,7 @@ def test_every_file_is_known_again_by_its_name_and_its_beginning(each):
             replace(ONLY_MOUNT, mount=None, disk=EVERYTHING.disk),
             {"udev", "cloud-init", "ssm", "launch-template", "ansible"},
         ),
-        (ONLY_TRANSFER, {"transfer", "transfer-config"}),
+        (ONLY_TRANSFER, {"transfer", "transfer-config", "aws-config"}),
     ],
 )
 def test_a_format_that_can_say_nothing_of_a_change_writes_no_file(change, names):
@@ -123,6 +124,22 @@ def test_what_is_written_for_the_pull_is_what_the_pull_reads(tmp_path):
     settings = parse_settings(str(path))
     assert settings == TransferSettings(20, 32 * 2**20, 2**20)
     assert vars(names["config"]) == vars(settings.to_transfer_config())
+
+
+def test_the_aws_section_is_read_by_botocore(tmp_path):
+    from botocore.configloader import load_config
+
+    [snippet] = aws_config.render(EVERYTHING)
+    path = tmp_path / snippet.file_name
+    path.write_text(snippet.text)
+    section = load_config(str(path))["profiles"]["default"]["s3"]
+    assert {name: int(value) for name, value in section.items()} == {
+        "max_concurrent_requests": 20,
+        "multipart_threshold": 8 * 2**20,
+        "multipart_chunksize": 32 * 2**20,
+        "io_chunksize": 2**20,
+    }
+    assert "Without a key there: max_io_queue (100), use_threads (True)" in snippet.text
 
 
 @pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import subprocess
 import sys
 
@@ -11,11 +12,12 @@ import pytest
 from contracts.shared.errors import RequirementError
 from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, Results, Trial
 from sysctl.knobs.setting import Setting
-from sysctl.search import bayes, searched
+from sysctl.search import searched, tpe
 from sysctl.search.bayes import BayesSearch
 from sysctl.search.grid import build_grid
 from sysctl.search.random import drawn
-from sysctl.search.strategies import BAYES, EDGE, GRID, NAMES, RANDOM, make_strategy
+from sysctl.search.strategies import BAYES, GRID, RANDOM, SYNE_TUNE, make_strategy
+from tests.unit.strategies import OVER_CANDIDATES
 from tests.unit.studies import Study, observed
 from tests.unit.sweeps import GIB
 from tests.unit.sweeps import PRESENT as NOW
@@ -57,7 +59,7 @@ def run(strategy, done=(), seconds=seconds_of):
         results.trials.append(trial(setting, seconds(setting)))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != EDGE])
+@pytest.mark.parametrize("name", OVER_CANDIDATES)
 class TestEveryStrategy:
     """What holds for each strategy over candidates."""
 
@@ -90,6 +92,18 @@ class TestEveryStrategy:
         first = strategy.next_setting(of([]))
         roles = (PRICE, PRESENT)
         assert strategy.next_setting(of(trial(first, 9.0, role) for role in roles)) == first
+
+    def test_what_is_under_way_is_not_proposed_again(self, name):
+        strategy, done, under_way = made(name), run(made(name))[:5], []
+        for _ in range(3):
+            under_way.append(strategy.next_setting(of(done), under_way))
+        assert len({*under_way, *(t.setting for t in done)}) == 8
+
+    def test_no_more_are_under_way_than_are_to_be_tried(self, name):
+        strategy, under_way = make_strategy(name, CANDIDATES[:3], 0), []
+        while setting := strategy.next_setting(of([]), under_way):
+            under_way.append(setting)
+        assert {*under_way} == {*CANDIDATES[:3]}
 
     def test_one_candidate_alone_is_tried(self, name):
         strategy = make_strategy(name, CANDIDATES[:1], 0)
@@ -136,7 +150,7 @@ def test_bayes_is_nearer_to_the_best_than_chance():
         bests = [min(t.valid.return_s for t in run(make(seed))) for seed in range(10)]
         return sum(bests) / len(bests)
 
-    tpe = mean_best(lambda seed: BayesSearch(CANDIDATES, seed, 15))
+    tpe = mean_best(lambda seed: BayesSearch(CANDIDATES, tpe.propose, seed, 15))
     chance = mean_best(lambda seed: drawn(CANDIDATES, seed, 15))
     assert tpe < chance
 
@@ -144,15 +158,23 @@ def test_bayes_is_nearer_to_the_best_than_chance():
 def test_bayes_takes_sysctls_and_settings_of_the_pull():
     transfers = [(("max_concurrency", 10), ("io_chunksize", size)) for size in (2**18, 2**20)]
     grid, _ = build_grid({"vm.dirty_ratio": (40, 60)}, NOW, 4 * GIB, transfers)
-    tried = run(BayesSearch(grid, 0, 16), seconds=lambda setting: 5.0)
+    tried = run(BayesSearch(grid, tpe.propose, 0, 16), seconds=lambda setting: 5.0)
     assert {t.setting for t in tried} == set(grid)
 
 
-def test_without_optuna_the_install_command_is_named(monkeypatch):
-    monkeypatch.setattr(bayes.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(RequirementError, match="needs Optuna") as error:
-        make_strategy(BAYES, CANDIDATES, 0)
-    assert "tools/setup bayes" in error.value.hint
+@pytest.mark.parametrize(("name", "library"), [(BAYES, "Optuna"), (SYNE_TUNE, "Syne Tune")])
+def test_without_its_library_the_install_command_is_named(name, library, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RequirementError, match=f"needs {library}") as error:
+        make_strategy(name, CANDIDATES, 0)
+    assert f"tools/setup {name}" in error.value.hint
+
+
+def test_a_syne_tune_of_another_interface_is_refused_in_a_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "syne_tune", None)
+    propose = importlib.import_module("sysctl.search.bore").propose
+    with pytest.raises(RequirementError, match="the installed Syne Tune cannot be used"):
+        next(propose({"a": 3}, [], 0))
 
 
 def test_optuna_is_not_imported_before_it_is_needed():

@@ -1,1 +1,0 @@
-"""Transfer tuning: which of boto3's transfer settings pulls a given object fastest, measured."""

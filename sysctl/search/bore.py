@@ -1,0 +1,45 @@
+"""What Syne Tune's BORE proposes, AWS's library in its interface of version 0.16.
+
+BORE needs nothing beyond the package (BOTorch would need PyTorch). Syne Tune is an extra
+(`syne-tune`), imported late; it declares Python 3.8 and needs 3.10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from contracts.shared.errors import RequirementError
+from sysctl.search.bayes import Known, Ranks
+
+_METRIC = "return_s"
+
+
+def propose(sizes: Mapping[str, int], known: Sequence[Known], seed: int) -> Iterator[Ranks]:
+    """See `sysctl.search.bayes.Propose`. A stopped trial took what it had at least.
+
+    Its model has no place for what is under way. Raises RequirementError where the installed Syne
+    Tune is not the one that this was written for.
+    """
+    import numpy
+
+    try:
+        from syne_tune.backend.trial_status import Trial
+        from syne_tune.config_space import randint
+        from syne_tune.optimizer.baselines import BORE
+        from syne_tune.optimizer.schedulers.ask_tell_scheduler import AskTellScheduler
+    except (ImportError, TypeError) as error:  # TypeError: its annotations on Python 3.9
+        raise RequirementError(
+            f"the installed Syne Tune cannot be used: {error}",
+            "use Python 3.10 or newer and syne-tune 0.16, or --strategy bayes",
+        ) from error
+    numpy.random.seed(seed)  # BORE draws from its state, too
+    space = {name: randint(0, size - 1) for name, size in sizes.items()}
+    scheduler = AskTellScheduler(BORE(space, metric=_METRIC, random_seed=seed))
+    for number, each in enumerate(known):
+        took_s = each.return_s if each.return_s is not None else each.stopped_s
+        if took_s is not None:
+            trial = Trial(number, dict(each.ranks), datetime.now())  # noqa: DTZ005 - as theirs
+            scheduler.tell(trial, {_METRIC: took_s})
+    while True:
+        yield {name: int(rank) for name, rank in scheduler.ask().config.items()}
