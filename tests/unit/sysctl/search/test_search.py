@@ -17,7 +17,7 @@ from sysctl.search.grid import build_grid
 from sysctl.search.random import drawn
 from sysctl.search.strategies import BAYES, EDGE, GRID, NAMES, RANDOM, make_strategy
 from tests.unit.studies import Study, observed
-from tests.unit.sweeps import GIB
+from tests.unit.sweeps import CIRCUMSTANCES, GIB
 from tests.unit.sweeps import PRESENT as NOW
 
 VALUES = {
@@ -42,7 +42,7 @@ def seconds_of(setting):
 
 
 def of(trials):
-    return Results({}, {}, trials=list(trials))
+    return Results(CIRCUMSTANCES, {}, trials=list(trials))
 
 
 def run(strategy, done=(), seconds=seconds_of):
