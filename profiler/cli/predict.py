@@ -114,7 +114,7 @@ def _dirtyable(results: Results, model: Model, memory_bytes: int | None) -> int:
 
     if memory_bytes is None:
         return model.dirtyable_bytes
-    share: float = model.dirtyable_bytes / max(1, results.context["available_bytes"])
+    share = model.dirtyable_bytes / max(1, results.circumstances.node.available_bytes)
     least, most = _DIRTYABLE_PARTS
     if not least <= share <= most:
         raise UsageError(

@@ -185,16 +185,16 @@ def _limit_lines(recommendation: Recommendation) -> list[str]:
 
 
 def _measured_line(recommendation: Recommendation) -> str:
-    context, seen = recommendation.results.context, recommendation.present.observation
+    circumstances, seen = recommendation.results.circumstances, recommendation.present.observation
+    shared, node = circumstances.node_class, circumstances.node
     memory = format_size(dirtyable_bytes_of(recommendation.results))
-    instance = f"{context['instance']}, " if context.get("instance") else ""
-    client = f" by the client {context['client']}" if context.get("client") else ""
+    instance = f"{shared.instance}, " if shared.instance else ""
+    client = f" by the client {shared.client}" if shared.client else ""
     return (
         f"Measured: {counted(seen.objects, 'object')}, {format_size(seen.bytes)}, from "
-        f"{context.get('source', '?')} to {context.get('destination', '?')} "
-        f"({context.get('fstype', '?')}){client}, on {context.get('host', '?')} ({instance}Linux "
-        f"{context.get('kernel', '?')}, {memory} of dirtyable memory), "
-        f"{context.get('started_at', '?')}."
+        f"{node.source or '?'} to {node.destination or '?'} ({shared.fstype}){client}, "
+        f"on {node.host or '?'} ({instance}Linux {shared.kernel or '?'}, {memory} of dirtyable "
+        f"memory), {node.started_at or '?'}."
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from contracts.shared.errors import UsageError
 from contracts.shared.text import quoted
+from sysctl.evidence.circumstances import Circumstances
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import LeftOut
 from sysctl.host.devices import Disk, lacking, present_values
@@ -152,21 +153,21 @@ def make_search(
     place: Place | None,
     present: Setting,
     limits: Limits,
-    context: Mapping[str, Any],
+    circumstances: Circumstances,
     transfers: Sequence[Transfer] = ((),),
 ) -> tuple[Strategy, tuple[Extra, ...], list[LeftOut]]:
     """Return the search, the extras that follow it, and what is left out.
 
-    `context` is that of the results, so that a resumed sweep tries the same as before it stopped:
-    `dirtyable_bytes`, and the `bytes` of the pull. `transfers` are the transfer settings to combine
+    `circumstances` are those of the results, so that a resumed sweep tries the same as before it
+    stopped. `transfers` are the transfer settings to combine
     with all else (`profiler.study.joint`). Without a `place` nothing of the host is tried.
     Raises UsageError when there is nothing to try, HostError when mount options or the disk's knobs
     cannot be changed at all.
     """
-    dirtyable = context["dirtyable_bytes"]
+    dirtyable = circumstances.node.dirtyable_bytes
     extras, refused = _extras(space, place) if place else ((), [])
     if space.strategy_name == EDGE:
-        ladders = ladders_of(present.values, dirtyable, limits, context["bytes"])
+        ladders = ladders_of(present.values, dirtyable, limits, circumstances.node_class.bytes)
         strategy: Strategy = EdgeSearch(ladders)
         is_empty, invalid = not ladders, list[LeftOut]()
     else:

@@ -30,6 +30,7 @@ from profiler.study.bench import Instruments, PullBench
 from profiler.study.joint import TrialWorkers, combinations, present_transfer
 from profiler.study.space import Place, Space, make_search
 from profiler.study.transfer_bench import TransferBench
+from sysctl.evidence.circumstances import Circumstances, GroupLimits, Node, NodeClass
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import PRESENT, LeftOut, Results, Trial, load
 from sysctl.host.devices import Disk, disk_of, steady_values
@@ -47,6 +48,7 @@ from sysctl.host.sysctls import (
 )
 from sysctl.host.system import HostError, System
 from sysctl.knobs.mount import is_tunable
+from sysctl.knobs.setting import Setting
 from sysctl.search.grid import Transfer
 from sysctl.search.strategies import NAMES
 from sysctl.sweep.budget import Budget
@@ -170,21 +172,24 @@ def _prepare(request: StudyRequest, host: Host | None, destination: Path, plan: 
     mount = mount_of(system.mounts(), str(destination))
     disk = _disk_of(system, mount)
     present = request.space.present(read_writeback(system))
-    context = _context(request, system, mount, plan)
+    circumstances = Circumstances(
+        _node_class(request, system, mount, disk, plan, present),
+        _node(request, system, mount, disk),
+    )
     if request.space.transfer:
         varied = present_transfer(request.transfer, request.space.transfer)
         present = replace(present, transfer=varied)
-        context["transfer_settings"] = asdict(request.transfer)
-    context["present"] = present.values
-    context["disk"] = disk_identity(system, disk) if disk else {}
-    context["present_device"] = steady_values(system, disk) if disk else {}
     space = request.space.to_json()
     is_new = not request.resume
-    results = Results(context, space) if is_new else _resumed(request.output, space, context)
-    transfers, heavy = _transfers(request, plan, results.context)
+    results = (
+        Results(circumstances, space)
+        if is_new
+        else _resumed(request.output, space, circumstances)
+    )
+    transfers, heavy = _transfers(request, plan, results.circumstances)
     place = Place(host, str(destination), mount, disk) if host else None
     strategy, extras, refused = make_search(
-        request.space, place, present, request.limits, results.context, transfers
+        request.space, place, present, request.limits, results.circumstances, transfers
     )
     results.left_out += [*heavy, *refused] * is_new
     sweep_plan = SweepPlan(present, strategy, extras, request.budget)
@@ -192,14 +197,14 @@ def _prepare(request: StudyRequest, host: Host | None, destination: Path, plan: 
 
 
 def _transfers(
-    request: StudyRequest, plan: PullPlan, context: Mapping[str, Any]
+    request: StudyRequest, plan: PullPlan, circumstances: Circumstances
 ) -> tuple[Sequence[Transfer], list[LeftOut]]:
     """The transfer settings to try, and those left out; none but the given ones by default."""
     if not request.space.transfer:
         return ((),), []
-    workers = max(1, min(context["workers"], len(plan.objects)))
-    names = request.space.transfer
-    return combinations(request.transfer, names, plan, workers, context["available_bytes"])
+    workers = max(1, min(circumstances.node_class.workers or 1, len(plan.objects)))
+    available_bytes = circumstances.node.available_bytes
+    return combinations(request.transfer, request.space.transfer, plan, workers, available_bytes)
 
 
 def _disk_of(system: System, mount: Mount) -> Disk | None:
@@ -209,12 +214,11 @@ def _disk_of(system: System, mount: Mount) -> Disk | None:
         return None
 
 
-def _resumed(path: Path, space: Mapping[str, Any], context: Mapping[str, Any]) -> Results:
+def _resumed(path: Path, space: Mapping[str, Any], circumstances: Circumstances) -> Results:
     """The results to go on with. Raises UsageError where trials could not be compared with them."""
     results = load(path, trusted=True)
-    before = results.context
-    differing = [name for name in context if name not in _MAY_DIFFER]
-    differing = [name for name in differing if before.get(name) != context[name]]
+    differing = circumstances.differing(results.circumstances)
+    differing = [name for name in differing if name not in _MAY_DIFFER]
     if results.space != space:
         differing.append("values to try")
     if differing:
@@ -233,42 +237,56 @@ def _resumed(path: Path, space: Mapping[str, Any], context: Mapping[str, Any]) -
     return results
 
 
-def _context(request: StudyRequest, system: System, mount: Mount, plan: PullPlan) -> dict[str, Any]:
+def _node_class(
+    request: StudyRequest,
+    system: System,
+    mount: Mount,
+    disk: Disk | None,
+    plan: PullPlan,
+    present: Setting,
+) -> NodeClass:
+    options, fstype = mount.all_options, mount.fstype
+    limits = [group.limit_bytes for group in limited_groups(system)]
+    return NodeClass(
+        fstype=fstype,
+        mount_options=options,
+        mount_words=present_words(mount),
+        mount_policy=tuple(o for o in options if o != "rw" and not is_tunable(o, fstype)),
+        instance=_instance_type(system),
+        kernel=platform.release(),
+        cpus=os.cpu_count(),
+        limited_groups=GroupLimits(len(limits), min(limits)) if limits else None,
+        present=present.values,
+        present_device=steady_values(system, disk) if disk else {},
+        client=request.client.name,
+        workers=request.workers or os.cpu_count(),
+        transfer=str(request.transfer),
+        transfer_settings=asdict(request.transfer) if request.space.transfer else None,
+        objects=len(plan.objects),
+        bytes=plan.bytes,
+        contract=request.contract.source,
+        max_at_risk_bytes=request.limits.max_at_risk_bytes,
+        max_durable_s=request.limits.max_durable_s,
+    )
+
+
+def _node(request: StudyRequest, system: System, mount: Mount, disk: Disk | None) -> Node:
     from importlib.metadata import version
 
-    line = fstab_line(system, mount.target)
-    limits = [group.limit_bytes for group in limited_groups(system)]
-    return {
-        "started_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "version": version("writewise"),
-        "host": platform.node(),
-        "instance": _instance_type(system),
-        "kernel": platform.release(),
-        "cpus": os.cpu_count(),
-        "memory_bytes": read_total_bytes(system),
-        "available_bytes": read_available_bytes(system),
-        "dirtyable_bytes": dirtyable_bytes(system),
-        "source": str(request.location),
-        "objects": len(plan.objects),
-        "bytes": plan.bytes,
-        "destination": str(request.destination.resolve()),
-        "device": mount.source,
-        "fstype": mount.fstype,
-        "mount_target": mount.target,
-        "fstab": asdict(line) if line else None,
-        "limited_groups": {"count": len(limits), "smallest_bytes": min(limits)} if limits else None,
-        "mount_options": list(mount.all_options),
-        "mount_words": list(present_words(mount)),
-        "mount_policy": [
-            o for o in mount.all_options if o != "rw" and not is_tunable(o, mount.fstype)
-        ],
-        "workers": request.workers or os.cpu_count(),
-        "client": request.client.name,
-        "transfer": str(request.transfer),
-        "contract": request.contract.source,
-        "max_at_risk_bytes": request.limits.max_at_risk_bytes,
-        "max_durable_s": request.limits.max_durable_s,
-    }
+    return Node(
+        available_bytes=read_available_bytes(system),
+        dirtyable_bytes=dirtyable_bytes(system),
+        memory_bytes=read_total_bytes(system),
+        host=platform.node(),
+        started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        version=version("writewise"),
+        source=str(request.location),
+        destination=str(request.destination.resolve()),
+        device=mount.source,
+        mount_target=mount.target,
+        fstab=fstab_line(system, mount.target),
+        disk=disk_identity(system, disk) if disk else None,
+    )
 
 
 def _instance_type(system: System) -> str | None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from contracts.shared.text import printable
 from sysctl.advice.advise import Recommendation
@@ -16,7 +14,6 @@ from sysctl.change.recommendation import (
     MAX_SENTENCE,
     DiskAdvice,
     Evidence,
-    FstabLine,
     KnobAdvice,
     Measured,
     MountAdvice,
@@ -86,29 +83,22 @@ def _mount(recommendation: Recommendation, best: Side) -> MountAdvice | None:
     whys = [r.why for r in recommendation.reasons if r.name == MOUNT_OPTIONS and r.action == SET]
     if not whys or best.setting.mount_options is None:
         return None
-    context = recommendation.results.context
+    shared, node = vars(recommendation.results.circumstances).values()
     return MountAdvice(
-        target=str(context.get("mount_target", "")),
-        device=str(context.get("device", "")),
-        fstype=context["fstype"],
+        target=node.mount_target or "",
+        device=node.device or "",
+        fstype=shared.fstype,
         value=split_options(best.setting.mount_options),
-        present=tuple(context["mount_words"]),
-        policy=tuple(context["mount_policy"]),
+        present=shared.mount_words,
+        policy=shared.mount_policy,
         reason=_sentence("; ".join(whys)),
-        fstab=_fstab_line(context.get("fstab")),
+        # one with words that no snippet may carry on is left alone
+        fstab=node.fstab if node.fstab and is_believed(node.fstab) else None,
     )
 
 
-def _fstab_line(found: Mapping[str, Any] | None) -> FstabLine | None:
-    """The line that the sweep found; None for one with words that no snippet may carry on."""
-    if not found:
-        return None
-    line = FstabLine(**{**found, "options": tuple(found["options"])})
-    return line if is_believed(line) else None
-
-
 def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:
-    context = recommendation.results.context
+    node = recommendation.results.circumstances.node
     whys = {r.name: r for r in recommendation.reasons if r.action == SET}
     if not best.setting.device:
         return None
@@ -117,11 +107,10 @@ def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:
         for name, value in best.setting.device
         if name in whys  # one that was so already has none
     )
-    found = context.get("disk")
-    identity = found if isinstance(found, dict) else {}
+    identity = vars(node.disk) if node.disk else {}
     return DiskAdvice(
-        str(context.get("mount_target", "")),
-        str(context.get("device", "")),
+        node.mount_target or "",
+        node.device or "",
         knobs,
         **{key: _sentence(identity.get(key) or "") for key in ("name", "serial", "wwid")},
     )
@@ -132,8 +121,8 @@ def _transfer(recommendation: Recommendation, best: Side) -> dict[str, int]:
     results = recommendation.results
     if not changed_transfer(results, best.setting):
         return {}
-    used = results.context.get("transfer_settings")
-    return {**(used if isinstance(used, dict) else {}), **dict(best.setting.transfer)}
+    used = results.circumstances.node_class.transfer_settings
+    return {**(used or {}), **dict(best.setting.transfer)}
 
 
 def _other_form(recommendation: Recommendation) -> OtherForm | None:
@@ -144,15 +133,11 @@ def _other_form(recommendation: Recommendation) -> OtherForm | None:
 
 
 def _evidence(recommendation: Recommendation, best: Side) -> Evidence:
-    context, seen = recommendation.results.context, best.observation
+    circumstances, seen = recommendation.results.circumstances, best.observation
+    shared, node = circumstances.node_class, circumstances.node
     interval, price = recommendation.interval, recommendation.price
     if interval is None or price is None:
         raise AssertionError("a change that is recommended has an interval and a price")
-    told = {
-        name: _sentence(context.get(key) or "")
-        for name, key in {"measured_at": "started_at", "version": "version"}.items()
-    }
-    names = ("host", "instance", "kernel", "source", "destination", "fstype", "client")
     return Evidence(
         verdict=_sentence(recommendation.verdict),
         ratio=interval.estimate,
@@ -160,16 +145,23 @@ def _evidence(recommendation: Recommendation, best: Side) -> Evidence:
         ratio_high=interval.high if math.isfinite(interval.high) else None,
         pairs=interval.count,
         dirtyable_bytes=dirtyable_bytes_of(recommendation.results),
-        memory_bytes=context.get("memory_bytes", 0),
-        available_bytes=context["available_bytes"],
+        memory_bytes=node.memory_bytes,
+        available_bytes=node.available_bytes,
         objects=seen.objects,
         bytes=seen.bytes,
         at_risk_bytes=price.at_risk_bytes,
         ceiling_bytes=price.ceiling_bytes,
         present=_measured(recommendation.present),
         recommended=_measured(best),
-        **told,
-        **{name: _sentence(context.get(name) or "") for name in names},
+        measured_at=_sentence(node.started_at or ""),
+        version=_sentence(node.version or ""),
+        host=_sentence(node.host or ""),
+        instance=_sentence(shared.instance or ""),
+        kernel=_sentence(shared.kernel or ""),
+        source=_sentence(node.source or ""),
+        destination=_sentence(node.destination or ""),
+        fstype=_sentence(shared.fstype),
+        client=_sentence(shared.client or ""),
     )
 
 

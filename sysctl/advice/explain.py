@@ -112,14 +112,13 @@ def share(part: float, decimals: int = 1) -> str:
 
 def explain_device(results: Results, best: Setting) -> list[Reason]:
     """A reason for each knob of the destination's disk that the best setting changes."""
-    found = results.context.get("present_device")
-    before = found if isinstance(found, dict) else {}
+    before = results.circumstances.node_class.present_device
     return [
         Reason(
             name=name,
             value=value,
             action=SET,
-            before=str(before.get(name, "as found")),
+            before=before.get(name, "as found"),
             mechanism=DEVICE_BY_NAME[name].what,
             effect=_own_effect(results, best, name),
             risk=DEVICE_BY_NAME[name].risk,
@@ -251,7 +250,7 @@ def explain_mount(results: Results, best: Setting) -> list[Reason]:
             name=MOUNT_OPTIONS,
             value=best.mount_options or "defaults",
             action=SET,
-            before=",".join(results.context.get("mount_words", ())) or "defaults",
+            before=",".join(results.circumstances.node_class.mount_words) or "defaults",
             mechanism=_mount_mechanism(known),
             effect=_own_effect(results, best, MOUNT),
             risk="; ".join(option.risk for option in known if option.risk),
@@ -282,7 +281,7 @@ def _mechanism(results: Results, name: str, value: str) -> str:
 
 
 def _known_options(results: Results, text: str) -> list[MountOption]:
-    words = [find(word, str(results.context.get("fstype"))) for word in split_options(text)]
+    words = [find(word, results.circumstances.node_class.fstype) for word in split_options(text)]
     return [option for option in words if option]
 
 

@@ -74,15 +74,14 @@ def bytes_starve(values: Mapping[str, int], results: Results) -> str:
 
     Empty where no group of it has a memory limit, and for ratios.
     """
-    groups = results.context.get("limited_groups")
-    if not groups or not set(values) & _IN_BYTES:
+    groups = results.circumstances.node_class.limited_groups
+    if groups is None or not set(values) & _IN_BYTES:
         return ""
-    count, smallest_bytes = groups["count"], groups["smallest_bytes"]
     complete = replace_values(present_setting(results).values, values)
-    own = group_thresholds(complete, dirtyable_bytes_of(results), smallest_bytes)
+    own = group_thresholds(complete, dirtyable_bytes_of(results), groups.smallest_bytes)
     return (
-        f"this host has {counted(count, 'control group')} with a memory limit, the smallest of "
-        f"{format_size(smallest_bytes)}: the kernel makes bytes a percentage of the host's memory, "
+        f"this host has {counted(groups.count, 'control group')} with a memory limit, the smallest of "
+        f"{format_size(groups.smallest_bytes)}: the kernel makes bytes a percentage of the host's memory, "
         f"so writers in that one wait from at most {format_size(own.freerun_bytes)} on; on a host "
         "with more memory from less"
     )

@@ -57,6 +57,15 @@ class DiskAdvice:
 
 
 @dataclass(frozen=True)
+class DiskIdentity:
+    """A disk's `name` in /sys/block, and what stays when that changes; None: the kernel has none."""
+
+    name: str
+    wwid: str | None = None
+    serial: str | None = None
+
+
+@dataclass(frozen=True)
 class FstabLine:
     """A line of the user's fstab, without its mount point, with `source` as it is there.
 

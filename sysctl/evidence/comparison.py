@@ -111,7 +111,7 @@ def dirtyable_bytes_of(results: Results) -> int:
 def _dirtyable_bytes(results: Results) -> int:
     seen = [trial.valid.dirtyable_bytes for trial in results.trials if trial.valid]
     known = [memory_bytes for memory_bytes in seen if memory_bytes]
-    return round(statistics.median(known)) if known else int(results.context["dirtyable_bytes"])
+    return round(statistics.median(known)) if known else results.circumstances.node.dirtyable_bytes
 
 
 @dataclass(frozen=True)
@@ -280,6 +280,5 @@ def writers_of(results: Results, run: Observation) -> int:
 
 
 def workers_of(results: Results) -> int:
-    """How many workers pulled; 1 where the results do not say it in a number."""
-    workers = results.context.get("workers")
-    return workers if isinstance(workers, int) and workers > 0 else 1
+    """How many workers pulled; 1 where the results do not say it."""
+    return results.circumstances.node_class.workers or 1

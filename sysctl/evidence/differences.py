@@ -29,7 +29,8 @@ def changed_options(results: Results, setting: Setting) -> set[str]:
     """Return the words in which the setting's mount options differ from the present mount's."""
     if setting.mount_options is None:
         return set()
-    return set(results.context.get("mount_words", ())) ^ set(split_options(setting.mount_options))
+    present = results.circumstances.node_class.mount_words
+    return set(present) ^ set(split_options(setting.mount_options))
 
 
 def changed_transfer(results: Results, setting: Setting) -> list[str]:

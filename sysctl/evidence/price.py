@@ -110,8 +110,8 @@ def _told_apart(size_bytes: int, limit_bytes: int) -> tuple[str, str]:
 
 def limits_of(results: Results) -> Limits:
     """The limits that the sweep was given, by which its finalists were chosen."""
-    context = results.context
-    return Limits(context.get("max_at_risk_bytes"), context.get("max_durable_s"))
+    asked = results.circumstances.node_class
+    return Limits(asked.max_at_risk_bytes, asked.max_durable_s)
 
 
 def durable_text(price: Price) -> str:

@@ -16,28 +16,36 @@ from contracts.shared.errors import UsageError
 from contracts.shared.files import FileKind
 from contracts.shared.text import printable
 from contracts.shared.writing import write_atomically
+from sysctl.evidence.checks import (
+    LARGEST,
+    LONGEST_S,
+    seconds,
+    share,
+    share_or_time,
+    whole,
+    whole_or_none,
+)
+from sysctl.evidence.circumstances import Circumstances, circumstances_from_json, circumstances_of
 from sysctl.evidence.price_seen import Latency, PriceSeen
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.vm import BY_NAME
-from sysctl.knobs.writeback import PAGE_BYTES, Thresholds
+from sysctl.knobs.writeback import Thresholds
 
 K = TypeVar("K")
 T = TypeVar("T")
 
 FORMAT = "writewise-results"
-FORMAT_VERSION = 3
-#: Version 2 has no runs that are watched for a price; all else is as in this one.
-_READABLE = (2, FORMAT_VERSION)
+FORMAT_VERSION = 4
+#: Version 2 has no runs that are watched for a price; in versions 2 and 3 the circumstances of the
+#: class and of the node are one `context`. All else is as in this one.
+_READABLE = (2, 3, FORMAT_VERSION)
 _FILE = FileKind(
     noun="results",
     max_bytes=32 * 2**20,  # at worst, parsed, thirty times as much memory
     hint="give the file that `writewise sweep` wrote; run the sweep again if it is lost",
 )
-_LARGEST = 2**63 - 1
 #: No sweep comes near it.
 MAX_TRIALS = 10_000
-#: Times that a pull can take: others are damage, and would overflow what is calculated from them.
-_SHORTEST_S, _LONGEST_S = 1e-6, 1e9
 
 #: Roles: the present settings, alone or in a block; a setting of the search; any other setting in
 #: a block (`sysctl.sweep.blocks`), where settings are compared; a run with a neighbour, which shows
@@ -155,9 +163,9 @@ def by_reason(items: Sequence[LeftOut]) -> list[LeftOut]:
 
 @dataclass
 class Results:
-    """A study: its circumstances (by name), its space, what was left out, its trials."""
+    """A study: its circumstances, its space, what was left out, its trials."""
 
-    context: dict[str, Any]
+    circumstances: Circumstances
     space: dict[str, Any]
     left_out: list[LeftOut] = field(default_factory=list)
     trials: list[Trial] = field(default_factory=list)
@@ -198,7 +206,7 @@ class Results:
         document = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "context": self.context,
+            "circumstances": self.circumstances.to_json(),
             "space": self.space,
             "left_out": [asdict(item) for item in self.left_out],
             "trials": [_trial_to_json(trial) for trial in self.trials],
@@ -261,12 +269,12 @@ def load(path: Path, *, trusted: bool = False) -> Results:
         raise UsageError(f"{name} is no results file of `writewise sweep`", _FILE.hint)
     if document.get("version") not in _READABLE:
         raise UsageError(
-            f"{name} is of version {document.get('version')!r}; this writewise reads 2 and 3",
+            f"{name} is of version {document.get('version')!r}; this writewise reads 2 to 4",
             "use the writewise that wrote it, or run the sweep again",
         )
     try:
         return Results(
-            context=_context(document["context"]),
+            circumstances=_circumstances(document),
             space=dict(document["space"]),
             left_out=[LeftOut(str(i["what"]), str(i["why"])) for i in document["left_out"]],
             trials=[_trial_from_json(trial) for trial in _bounded(document["trials"])],
@@ -287,44 +295,10 @@ def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is no measurement")
 
 
-def _context(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The circumstances; those that are calculated with must be what they should be."""
-    context = dict(data)
-    for key in ("mount_words", "mount_options", "mount_policy"):
-        words = context[key]
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise TypeError(f"{key} is not a list of words")
-    for key in ("available_bytes", "dirtyable_bytes"):
-        context[key] = _whole(context[key])
-    if "memory_bytes" in context:  # not in results of before there was such a field
-        context["memory_bytes"] = _whole(context["memory_bytes"])
-    if context["dirtyable_bytes"] < PAGE_BYTES:
-        raise ValueError("there is no memory that can be dirtied")
-    for key, check in (("max_at_risk_bytes", _whole), ("max_durable_s", _share_or_time)):
-        if context.get(key) is not None:
-            context[key] = check(context[key])
-    context["fstype"] = str(context["fstype"])
-    if context.get("limited_groups") is not None:
-        groups = context["limited_groups"]
-        context["limited_groups"] = {n: _whole(groups[n]) for n in ("count", "smallest_bytes")}
-    if context.get("fstab") is not None:
-        context["fstab"] = _fstab_line(context["fstab"])
-    if "present_device" in context:
-        device = context["present_device"].items()
-        context["present_device"] = {str(name): str(value) for name, value in device}
-    return context
-
-
-def _fstab_line(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the user's fstab line (`sysctl.change.recommendation.FstabLine`)."""
-    options = data["options"]
-    if not isinstance(options, list) or not all(isinstance(word, str) for word in options):
-        raise TypeError("fstab.options is not a list of words")
-    return {
-        **{name: str(data[name]) for name in ("source", "fstype")},
-        "options": options,
-        **{name: _whole(data[name]) for name in ("dump", "check")},
-    }
+def _circumstances(document: Mapping[str, Any]) -> Circumstances:
+    if document["version"] == FORMAT_VERSION:
+        return circumstances_from_json(document["circumstances"])
+    return circumstances_of(document["context"])
 
 
 def _trial_from_json(data: Mapping[str, Any]) -> Trial:
@@ -332,7 +306,7 @@ def _trial_from_json(data: Mapping[str, Any]) -> Trial:
         raise ValueError(f"a trial of role {data['role']!r}")
     setting = Setting.from_json(data["setting"])
     unknown = [name for name in setting.values if name not in BY_NAME]
-    if unknown or not all(0 <= value <= _LARGEST for value in setting.values.values()):
+    if unknown or not all(0 <= value <= LARGEST for value in setting.values.values()):
         raise ValueError(f"{setting} is no setting")
     observed = data["observation"]
     return Trial(
@@ -341,33 +315,33 @@ def _trial_from_json(data: Mapping[str, Any]) -> Trial:
         started_at=str(data["started_at"]),
         observation=_observation_from_json(observed) if observed else None,
         problem=str(data["problem"]),
-        pair=_whole_or_none(data["pair"]),
-        stopped_s=None if data["stopped_s"] is None else _seconds(data["stopped_s"]),
-        elapsed_s=_share_or_time(data.get("elapsed_s", 0.0)),
+        pair=whole_or_none(data["pair"]),
+        stopped_s=None if data["stopped_s"] is None else seconds(data["stopped_s"]),
+        elapsed_s=share_or_time(data.get("elapsed_s", 0.0)),
     )
 
 
 def _observation_from_json(data: Mapping[str, Any]) -> Observation:
-    durable = data["durable_s"]
+    durable, stalled = data["durable_s"], data["stall_share"]
     return Observation(
-        return_s=_seconds(data["return_s"]),
-        durable_s=None if durable is None else _seconds(durable),
-        stall_share=None if data["stall_share"] is None else _share_or_time(data["stall_share"]),
-        peak_dirty_bytes=_whole(data["peak_dirty_bytes"]),
-        thresholds=Thresholds(**{name: _whole(v) for name, v in data["thresholds"].items()}),
-        limit_bytes=_whole(data["limit_bytes"]),
-        bytes=_whole(data["bytes"]),
-        objects=_whole(data["objects"]),
-        writers=_whole(data.get("writers", 0)),
-        dirtyable_bytes=_whole(data["dirtyable_bytes"]),
-        others_dirtied_bytes=_whole(data["others_dirtied_bytes"]),
-        device_read_bytes=_whole_or_none(data.get("device_read_bytes")),
-        stolen_share=_share_or_time(data.get("stolen_share", 0.0)),
-        ballooned_bytes=_whole(data.get("ballooned_bytes", 0)),
+        return_s=seconds(data["return_s"]),
+        durable_s=None if durable is None else seconds(durable),
+        stall_share=None if stalled is None else share_or_time(stalled),
+        peak_dirty_bytes=whole(data["peak_dirty_bytes"]),
+        thresholds=Thresholds(**{name: whole(v) for name, v in data["thresholds"].items()}),
+        limit_bytes=whole(data["limit_bytes"]),
+        bytes=whole(data["bytes"]),
+        objects=whole(data["objects"]),
+        writers=whole(data.get("writers", 0)),
+        dirtyable_bytes=whole(data["dirtyable_bytes"]),
+        others_dirtied_bytes=whole(data["others_dirtied_bytes"]),
+        device_read_bytes=whole_or_none(data.get("device_read_bytes")),
+        stolen_share=share_or_time(data.get("stolen_share", 0.0)),
+        ballooned_bytes=whole(data.get("ballooned_bytes", 0)),
         held_up_by=None if data.get("held_up_by") is None else str(data["held_up_by"]),
-        write_p50_ns=_share_or_time(data["write_p50_ns"]),
-        write_p99_ns=_share_or_time(data["write_p99_ns"]),
-        split_s={str(cause): _share_or_time(time) for cause, time in data["split_s"].items()},
+        write_p50_ns=share_or_time(data["write_p50_ns"]),
+        write_p99_ns=share_or_time(data["write_p99_ns"]),
+        split_s={str(cause): share_or_time(time) for cause, time in data["split_s"].items()},
         trace=tuple(_point(*point) for point in data["trace"]),
         findings=tuple(data["findings"]),
         price=_price_from_json(data["price"]) if data.get("price") else None,
@@ -375,15 +349,15 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
 
 
 def _price_from_json(data: Mapping[str, Any]) -> PriceSeen:
-    share = data["memory_pressure_share"]
+    pressure = data["memory_pressure_share"]
     return PriceSeen(
-        observed_s=_seconds(data["observed_s"]),
+        observed_s=seconds(data["observed_s"]),
         fsync=_latency(data["fsync"]),
         read=_latency(data["read"]),
-        swapped_out_bytes=_whole_or_none(data["swapped_out_bytes"]),
-        refaulted_bytes=_whole_or_none(data["refaulted_bytes"]),
-        direct_reclaim_stalls=_whole_or_none(data["direct_reclaim_stalls"]),
-        memory_pressure_share=None if share is None else _share(share),
+        swapped_out_bytes=whole_or_none(data["swapped_out_bytes"]),
+        refaulted_bytes=whole_or_none(data["refaulted_bytes"]),
+        direct_reclaim_stalls=whole_or_none(data["direct_reclaim_stalls"]),
+        memory_pressure_share=None if pressure is None else share(pressure),
         ext4_data_mode=str(data["ext4_data_mode"]),
         problem=str(data["problem"]),
     )
@@ -392,40 +366,12 @@ def _price_from_json(data: Mapping[str, Any]) -> PriceSeen:
 def _latency(data: Mapping[str, Any] | None) -> Latency | None:
     if data is None:
         return None
-    count = _whole(data["count"])
-    median_s, worst_s = (_share_or_time(data[name]) for name in ("median_s", "worst_s"))
-    if not count or not median_s <= worst_s <= _LONGEST_S:
+    count = whole(data["count"])
+    median_s, worst_s = (share_or_time(data[name]) for name in ("median_s", "worst_s"))
+    if not count or not median_s <= worst_s <= LONGEST_S:
         raise ValueError(f"{count} calls of {median_s} s, at worst {worst_s} s, are no latency")
     return Latency(median_s, worst_s, count)
 
 
 def _point(time_s: float, held_bytes: int, written_bytes: int) -> TracePoint:
-    return TracePoint(_share_or_time(time_s), _whole(held_bytes), _whole(written_bytes))
-
-
-def _share_or_time(value: float) -> float:
-    if not 0 <= float(value) < _LARGEST:
-        raise ValueError(f"{value!r} is neither a share nor a time")
-    return float(value)
-
-
-def _share(value: float) -> float:
-    if not 0 <= float(value) <= 1:
-        raise ValueError(f"{value!r} is no share")
-    return float(value)
-
-
-def _seconds(value: float) -> float:
-    if not _SHORTEST_S <= float(value) <= _LONGEST_S:
-        raise ValueError(f"{value!r} is no time")
-    return float(value)
-
-
-def _whole(value: int) -> int:
-    if not isinstance(value, int) or not 0 <= value <= _LARGEST:
-        raise ValueError(f"{value!r} is no number of bytes or objects")
-    return value
-
-
-def _whole_or_none(value: int | None) -> int | None:
-    return None if value is None else _whole(value)
+    return TracePoint(share_or_time(time_s), whole(held_bytes), whole(written_bytes))

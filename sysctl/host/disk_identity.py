@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from sysctl.change.recommendation import DiskIdentity
 from sysctl.host.devices import Disk
 from sysctl.host.system import HostError, System
 
@@ -12,16 +13,17 @@ from sysctl.host.system import HostError, System
 _FILES = {"wwid": ("wwid", "device/wwid"), "serial": ("serial", "device/serial")}
 
 
-def disk_identity(system: System, disk: Disk) -> dict[str, str]:
-    """The disk's `name`, `wwid` and `serial`; empty where the kernel has none."""
-    found = {key: _first(system, disk, files) for key, files in _FILES.items()}
-    return {"name": disk.name, **found}
+def disk_identity(system: System, disk: Disk) -> DiskIdentity:
+    """Return what the kernel says of a disk."""
+    return DiskIdentity(
+        disk.name, **{key: _first(system, disk, files) for key, files in _FILES.items()}
+    )
 
 
-def _first(system: System, disk: Disk, files: tuple[str, ...]) -> str:
+def _first(system: System, disk: Disk, files: tuple[str, ...]) -> str | None:
     for file in files:
         with contextlib.suppress(HostError, UnicodeDecodeError):
             text = system.read(f"/sys/block/{disk.name}/{file}")
             if text:
                 return text
-    return ""
+    return None

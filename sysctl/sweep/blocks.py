@@ -30,7 +30,7 @@ def next_run(results: Results, members: Members) -> tuple[Setting, int] | None:
     for block in (*begun[-1:], len(set(begun))):
         start = pairs.index(block) if block in pairs else len(pairs)
         known = replace(results, trials=results.trials[:start])
-        order = _order(members(known), block, str(results.context.get("started_at")))
+        order = _order(members(known), block, str(results.circumstances.node.started_at))
         ended = [trial for trial in concluded(results.trials) if trial.pair == block]
         if len(ended) < len(order):
             return order[len(ended)], block

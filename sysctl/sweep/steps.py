@@ -198,7 +198,7 @@ def _affords(
 def _affordable(known: Results, plan: SweepPlan, finalists: list[Setting]) -> list[Setting]:
     """Only so many finalists as the budget can compare when the search has ended; at least one."""
     before = [t for t in known.trials if t.pair is None]
-    searched = Results(known.context, known.space, trials=before)
+    searched = Results(known.circumstances, known.space, trials=before)
     for count in range(len(finalists), 1, -1):
         if plan.budget.affords(searched, _least_end(count), syncs=1):
             return finalists[:count]

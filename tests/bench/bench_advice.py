@@ -59,7 +59,7 @@ def volume_pull_s(bench: PullBench, setting: Setting) -> float:
 def apart_percent(made: lab.Lab, setting: Setting, pairs: int) -> list[float]:
     """By how much the volume's pull took longer than tmpfs's, for each pair."""
     found = []
-    with bench_on(made) as (bench, _), tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with bench_on(made) as (bench, *_), tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         volume_pull_s(bench, setting)  # warms code and connections
         for number in range(pairs):
             if number % 2:

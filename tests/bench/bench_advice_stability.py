@@ -22,6 +22,7 @@ from functools import partial
 from statistics import fmean
 
 from sysctl.advice.judgement import judge, preferred_first
+from sysctl.evidence.circumstances import Circumstances, Node, NodeClass
 from sysctl.evidence.comparison import compare, pairs_of
 from sysctl.evidence.differences import changed_options
 from sysctl.evidence.price import Limits
@@ -202,15 +203,9 @@ class Outcome:
 def simulate(host: Host, world: World, seed: int, *, extras: bool) -> Outcome:
     """Sweep a host once."""
     bench = SimulatedBench(host, world, random.Random(seed))
-    context = {
-        "dirtyable_bytes": int(host.memory_bytes),
-        "available_bytes": int(host.memory_bytes),
-        "mount_words": [],
-        "workers": 2,
-        "present": PRESENT.values,
-    }
-    results = Results(context, {})
     memory = int(host.memory_bytes)
+    node_class = NodeClass("xfs", workers=2, present=PRESENT.values)
+    results = Results(Circumstances(node_class, Node(memory, memory)), {})
     ladders = ladders_of(PRESENT.values, memory, Limits(), int(host.burst_bytes))
     plan = SweepPlan(PRESENT, EdgeSearch(ladders), (EXTRA,) if extras else ())
     nothing = lambda _: None  # noqa: E731

@@ -207,8 +207,9 @@ def print_others(grids: Mapping[str, Results]) -> None:
 
 
 def _source(results: Results) -> tuple[object, ...]:
-    names = ("connection_bytes_per_s", "connections", "client", "fstype")
-    return tuple(results.context.get(name) for name in names)
+    lab, shared = results.space.get("lab", {}), results.circumstances.node_class
+    rates = (lab.get("connection_bytes_per_s"), lab.get("connections"))
+    return (*rates, shared.client, shared.fstype)
 
 
 def main() -> None:

@@ -80,16 +80,15 @@ def invalid_count(results: Results) -> int:
 
 def title(results: Results) -> str:
     """`1.88 GiB, 4.00 GiB dirtyable`; of newer grids also `, ext4, 20 × 25 MB/s`."""
-    gib, context = 2**30, results.context
-    shown = (
-        f"{context['bytes'] / gib:.2f} GiB, {context['dirtyable_bytes'] / gib:.2f} GiB dirtyable"
-    )
-    if "connections" not in context:
+    gib, shared, node = 2**30, results.circumstances.node_class, results.circumstances.node
+    shown = f"{shared.bytes / gib:.2f} GiB, {node.dirtyable_bytes / gib:.2f} GiB dirtyable"
+    lab = results.space.get("lab")
+    if lab is None:
         return shown
-    rate = context["connection_bytes_per_s"] / 1e6
-    return f"{shown}, {context['fstype']}, {context['connections']} × {rate:g} MB/s"
+    rate = lab["connection_bytes_per_s"] / 1e6
+    return f"{shown}, {shared.fstype}, {lab['connections']} × {rate:g} MB/s"
 
 
 def present_only(results: Results) -> Results:
     """Return the same results as if the sweep had been stopped after its present runs."""
-    return Results(results.context, {}, [], list(results.of_role(PRESENT)))
+    return Results(results.circumstances, {}, [], list(results.of_role(PRESENT)))

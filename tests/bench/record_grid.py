@@ -39,6 +39,7 @@ from profiler.pull.source import list_plan, parse_location
 from profiler.pull.workers import WorkerPool
 from profiler.requirements import require
 from profiler.study.bench import Instruments, PullBench
+from sysctl.evidence.circumstances import Circumstances, Node, NodeClass
 from sysctl.evidence.protocol import ATTEMPTS
 from sysctl.evidence.results import CANDIDATE, PRESENT, Results, Trial
 from sysctl.host.host import Host
@@ -68,8 +69,8 @@ ROUNDS = 3
 @contextmanager
 def bench_on(
     made: lab.Lab, transfer: TransferSettings | None = None
-) -> Iterator[tuple[PullBench, dict[str, object]]]:
-    """A bench on a lab, with the default client, and the circumstances."""
+) -> Iterator[tuple[PullBench, Circumstances, dict[str, object]]]:
+    """A bench on a lab, with the default client, the circumstances, and the lab's own figures."""
     access = S3Access(made.endpoint_url, sign_requests=False)
     plan = list_plan(access, parse_location(made.source))
     contract, settings = load_contract(None), transfer or TransferSettings()
@@ -77,22 +78,22 @@ def bench_on(
         cap.join(made.cap.group, host.system)
         mount = mount_of(host.system.mounts(), made.destination)
         workers = os.cpu_count() or 1
-        context: dict[str, object] = {
-            "available_bytes": read_available_bytes(host.system),
-            "dirtyable_bytes": dirtyable_bytes(host.system),
-            "bytes": plan.bytes,
-            "objects": len(plan.objects),
-            "workers": workers,
-            "fstype": mount.fstype,
-            "mount_options": list(mount.all_options),
-            "mount_words": list(present_words(mount)),
-            "mount_policy": [],
+        node_class = NodeClass(
+            fstype=mount.fstype,
+            mount_options=mount.all_options,
+            mount_words=present_words(mount),
+            kernel=platform.release(),
+            client=DEFAULT.name,
+            workers=workers,
+            transfer=str(settings),
+            objects=len(plan.objects),
+            bytes=plan.bytes,
+        )
+        node = Node(read_available_bytes(host.system), dirtyable_bytes(host.system))
+        figures: dict[str, object] = {
             "rate_bytes_per_s": made.spec.rate_bytes_per_s,
             "connection_bytes_per_s": made.spec.connection_bytes_per_s,
             "connections": workers * settings.max_concurrency,
-            "client": DEFAULT.name,
-            "transfer": str(settings),
-            "kernel": platform.release(),
             "reported_block_bytes": reported_block_bytes(host.system),
         }
         pool = WorkerPool(access, settings, workers, DEFAULT.make)
@@ -113,7 +114,8 @@ def bench_on(
                     deleting=partial(lab.uncapped, made, host),
                     cap_problem=partial(lab.cap_problem, made),
                 ),
-                context,
+                Circumstances(node_class, node),
+                figures,
             )
 
 
@@ -146,17 +148,17 @@ def record(spec: GridSpec, output: Path, *, traces: bool = False) -> list[str]:
     plain = recording_path(output)
     with (
         lab.running(spec.lab, say=print) as made,
-        bench_on(made, spec.transfer) as (bench, context),
+        bench_on(made, spec.transfer) as (bench, circumstances, figures),
     ):
         in_force = read_writeback(bench.host.system)
         shown = {*DIRTY_PAIR, *BACKGROUND_PAIR}
         present = Setting(tuple((n, v) for n, v in in_force.items() if n in shown))
-        results, began_s = Results(context, {}), time.monotonic()
+        results, began_s = Results(circumstances, {"lab": figures}), time.monotonic()
         warm = run_trial(bench, Step(CANDIDATE, largest(spec.settings), False, 0))
         print(f"a first pull, not recorded: {said_of(warm)}", flush=True)
         keep = partial(keep_trial, results, plain, traces, began_s)
         measure_all(bench, results, list(steps(present, spec.settings, spec.runs)), keep)
-        results.context["recording_s"] = time.monotonic() - began_s
+        figures["recording_s"] = time.monotonic() - began_s
         results.save(plain)
     pack(plain, output)
     return [trial.problem for trial in comparable(results).trials if trial.problem]

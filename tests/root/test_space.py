@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from profiler.study.space import Place, Space, make_search
+from sysctl.evidence.circumstances import Circumstances, Node, NodeClass
 from sysctl.evidence.price import Limits
 from sysctl.host.devices import present_values, read_attribute
 from sysctl.host.host import Host
@@ -31,8 +32,8 @@ def place(tmp_path):
 
 def search_of(space, place):
     present = space.present(read_writeback(SYSTEM))
-    context = {"dirtyable_bytes": 2**30, "bytes": 2**29}
-    return make_search(space, place, present, Limits(), context)
+    circumstances = Circumstances(NodeClass("xfs", bytes=2**29), Node(2**30, 2**30))
+    return make_search(space, place, present, Limits(), circumstances)
 
 
 def test_a_wide_space_has_all_that_the_host_has_and_a_reason_for_what_it_refuses(place):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sysctl.evidence.results import CANDIDATE, PRESENT, Observation, Results, TracePoint, Trial
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import effective_thresholds
-from tests.unit.sweeps import CONTEXT, GIB
+from tests.unit.sweeps import GIB, circumstances
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 
 MB = 10**6
@@ -105,4 +105,4 @@ def results(
     """Present runs, each (durable, trace), and candidates measured once."""
     trials = [Trial(PRESENT, present, "", observed(present, *run, control=control)) for run in runs]
     trials += [Trial(CANDIDATE, each, "", observed(each, control=control)) for each in candidates]
-    return Results({**CONTEXT, "workers": 2}, {}, [], trials)
+    return Results(circumstances(workers=2), {}, [], trials)

@@ -18,7 +18,7 @@ from sysctl.evidence.results import (
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import effective_thresholds
 from sysctl.search.extras import PAIRS
-from tests.unit.sweeps import CONTEXT, GIB
+from tests.unit.sweeps import GIB, circumstances
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 
 MIB = 2**20
@@ -53,7 +53,7 @@ class Study:
 
     def __init__(self, present_s=(20.0, 20.1), context=None, **present):
         self.present = present
-        self.results = Results({**CONTEXT, "workers": 2, **(context or {})}, {})
+        self.results = Results(circumstances(**{"workers": 2, **(context or {})}), {})
         self.pairs = itertools.count()
         for return_s in present_s:
             self.add(PRESENT, PRESENT_SETTING, return_s, **present)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from contracts.shared.errors import WritewiseError
+from sysctl.evidence.circumstances import circumstances_of
 from sysctl.evidence.price import Limits
 from sysctl.evidence.price_seen import Latency, PriceSeen
 from sysctl.evidence.results import Observation, Results
@@ -19,6 +20,7 @@ from sysctl.sweep.steps import StoppedEarly, SweepPlan, run_sweep
 
 GIB = 2**30
 PRESENT = Setting((("vm.dirty_ratio", 20), ("vm.dirty_background_ratio", 10)))
+#: As in the `context` of files of version 3.
 CONTEXT = {
     "source": "s3://bucket/images",
     "destination": "/data",
@@ -42,6 +44,7 @@ CONTEXT = {
     "available_bytes": 4 * GIB,
     "dirtyable_bytes": 4 * GIB,
 }
+CIRCUMSTANCES = circumstances_of(CONTEXT)
 PRICE_SEEN = PriceSeen(
     observed_s=31.5,
     fsync=Latency(0.004, 0.3, 31),
@@ -51,6 +54,11 @@ PRICE_SEEN = PriceSeen(
     direct_reclaim_stalls=0,
     memory_pressure_share=0.002,
 )
+
+
+def circumstances(**changes):
+    """The same but for what is named, as in the `context` of older files."""
+    return circumstances_of({**CONTEXT, **changes})
 
 
 def by_ratio(setting, run):
@@ -127,7 +135,7 @@ def sweep(
     else:
         search = make_strategy(strategy, candidates, seed=0)
     extras = tuple(Extra(MOUNT, text, is_asked_for=True) for text in mount_options)
-    results = results or Results(dict(CONTEXT), {}, left_out)
+    results = results or Results(CIRCUMSTANCES, {}, left_out)
     bench = bench or MadeUpBench(seconds)
 
     def on_trial(trial):

@@ -12,7 +12,7 @@ from tests.bench import bench_prediction
 from tests.bench.bench_prediction import errors_of, measured
 from tests.bench.grids import present_only
 from tests.unit.predictions import observed, results, setting
-from tests.unit.sweeps import GIB
+from tests.unit.sweeps import CIRCUMSTANCES, GIB
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 
 
@@ -99,5 +99,5 @@ def test_files_of_real_sweeps_are_judged_like_the_grids(tmp_path, monkeypatch, c
 
 
 def test_an_empty_study_has_nothing_to_judge():
-    empty = Results({}, {}, [], results().trials)
+    empty = Results(CIRCUMSTANCES, {}, [], results().trials)
     assert measured(empty, throttled=True) == []

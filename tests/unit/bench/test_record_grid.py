@@ -29,7 +29,7 @@ from tests.bench.grid_plan import (
 from tests.bench.grids import comparable
 from tests.bench.record_grid import keep_trial, measure_all, record_each
 from tests.unit import predictions
-from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench
+from tests.unit.sweeps import CIRCUMSTANCES, GIB, MadeUpBench
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 
 RECORDED = product_of((20, 40, 60, 80), (5, 10))
@@ -43,7 +43,7 @@ def record(is_moved):
     def changed(setting, run):
         return {"dirtyable_bytes": 3 * GIB if is_moved(next(taken), setting) else 4 * GIB}
 
-    results = Results(CONTEXT, {})
+    results = Results(CIRCUMSTANCES, {})
 
     def keep(at, trial):
         results.trials[at : at + 1] = [trial]

@@ -20,7 +20,7 @@ from sysctl.advice.advise import advise
 from sysctl.evidence.results import CANDIDATE, PRICE, LeftOut, Results, Trial, by_reason
 from sysctl.knobs.setting import Setting
 from sysctl.sweep.steps import Step
-from tests.unit.sweeps import PRESENT, sweep
+from tests.unit.sweeps import CIRCUMSTANCES, PRESENT, sweep
 
 SETTING = Setting((("vm.dirty_ratio", 40), ("vm.dirty_background_ratio", 5)), "noatime,nodiratime")
 HALF = Progress(bytes=50, objects=30, total_bytes=100, total_objects=40, elapsed_s=1.0)
@@ -91,7 +91,7 @@ def test_minutes(seconds, text):
 def test_a_resumed_sweep_counts_on_but_times_only_its_own_trials():
     shown = Shown(terminal=False)
     done = [Trial(CANDIDATE, SETTING, "", None, "made up")] * 4
-    shown.view.planned(Results({}, {}, [], done), 1)
+    shown.view.planned(Results(CIRCUMSTANCES, {}, [], done), 1)
     shown.try_for(10, remaining=7)
     shown.view.step(Step(CANDIDATE, SETTING, durable=False, remaining=6))
     text = shown.file.getvalue()

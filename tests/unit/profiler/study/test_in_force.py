@@ -14,7 +14,7 @@ from sysctl.host.host import Host
 from sysctl.host.system import HostError, System
 from sysctl.knobs.writeback import Thresholds
 from sysctl.sweep.steps import Step, run_trial
-from tests.unit.sweeps import CONTEXT, MadeUpBench
+from tests.unit.sweeps import CIRCUMSTANCES, MadeUpBench
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 
 DISK = Disk("nvme1n1", "259:0", "11")
@@ -120,7 +120,7 @@ class Disturbed(MadeUpBench):
 def test_the_trial_is_invalid_with_its_reason(tmp_path, path, text, names):
     bench = Disturbed(FileHost(tmp_path), tmp_path / "state", path, text)
     step = Step(PRESENT, PRESENT_SETTING, durable=False, remaining=0)
-    trial = run_trial(bench, step, Results(dict(CONTEXT), {}))
+    trial = run_trial(bench, step, Results(CIRCUMSTANCES, {}))
     assert trial.valid is None
     assert trial.problem == f"another program changed {names} during the trial"
 
@@ -129,7 +129,7 @@ def test_a_calm_host_leaves_the_trial_valid(tmp_path):
     path = "/proc/sys/vm/dirty_ratio"
     bench = Disturbed(FileHost(tmp_path), tmp_path / "state", path, FILES[path])
     step = Step(PRESENT, PRESENT_SETTING, durable=False, remaining=0)
-    assert run_trial(bench, step, Results(dict(CONTEXT), {})).valid
+    assert run_trial(bench, step, Results(CIRCUMSTANCES, {})).valid
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from sysctl.search.strategies import EDGE, make_strategy
 from sysctl.sweep.budget import Budget
 from sysctl.sweep.steps import SweepPlan, run_sweep
 from tests.unit.strategies import OVER_CANDIDATES
-from tests.unit.sweeps import CONTEXT, GIB, PRESENT, MadeUpBench
+from tests.unit.sweeps import CIRCUMSTANCES, GIB, PRESENT, MadeUpBench, circumstances
 
 MIB = 2**20
 BASE = TransferSettings()
@@ -79,8 +79,8 @@ def joint_sweep(seconds, strategy="grid", results=None, at_most=None, present=JO
     grid, left_out = build_grid(VALUES, present, 4 * GIB, TRANSFERS)
     candidates = tuple(setting for setting in grid if setting != present)
     search = make_strategy(strategy, candidates, seed=1)
-    context = {**CONTEXT, "transfer_settings": asdict(BASE)}
-    found = results or Results(context, {}, left_out)
+    where = circumstances(transfer_settings=asdict(BASE))
+    found = results or Results(where, {}, left_out)
     bench = MadeUpBench(seconds, at_thresholds)
 
     def on_trial(trial):
@@ -143,7 +143,7 @@ def test_where_a_budget_is_too_small_for_the_halves_the_best_alone_is_measured_i
     best = replace(best, transfer=TRANSFERS[3])
     bench = MadeUpBench(lambda tried, run: 4.0 if tried == best else 9.0)
     for trials, measured in ((12, 3), (10, 2), (8, 1)):
-        results, plan = Results(dict(CONTEXT), {}), SweepPlan(JOINT, Grid((best,)))
+        results, plan = Results(CIRCUMSTANCES, {}), SweepPlan(JOINT, Grid((best,)))
         plan = replace(plan, budget=Budget(trials=trials))
         run_sweep(results, plan, bench, on_step=lambda step: None, on_trial=lambda trial: None)
         rechecked = list(dict.fromkeys(trial.setting for trial in results.of_role(RECHECK)))
@@ -200,7 +200,7 @@ def test_a_pull_that_brings_less_is_no_disk_that_is_slower(setting, is_suspect):
         return {"trace": tuple(TracePoint(t, 2 * GIB, t * rate) for t in range(8))}
 
     bench = MadeUpBench(lambda tried, run: 9.0, course)
-    results = Results(dict(CONTEXT), {})
+    results = Results(CIRCUMSTANCES, {})
     plan = SweepPlan(JOINT, Grid((slow,)))
     run_sweep(results, plan, bench, on_step=lambda step: None, on_trial=lambda trial: None)
     problems = [trial.problem for trial in results.of_role(CANDIDATE)]

@@ -10,6 +10,7 @@ from contracts.shared.errors import UsageError
 from profiler.cli import argument_types as types
 from profiler.study import space as module
 from profiler.study.space import FINE_VALUES, GRID_VALUES, Place, Space, make_search
+from sysctl.evidence.circumstances import Circumstances, Node, NodeClass
 from sysctl.evidence.price import Limits
 from sysctl.host.devices import Disk
 from sysctl.host.host import Host
@@ -30,7 +31,12 @@ IN_FORCE = {
     "vm.dirty_expire_centisecs": 3000,
     "vm.dirty_writeback_centisecs": 500,
 }
-CONTEXT = {"dirtyable_bytes": 4 * GIB, "bytes": 2 * GIB}
+
+
+def where(**node):
+    """The circumstances of a pull of 2 GiB with 4 GiB that can be dirty."""
+    memory = {"available_bytes": 4 * GIB, "dirtyable_bytes": 4 * GIB, **node}
+    return Circumstances(NodeClass("xfs", bytes=2 * GIB), Node(**memory))
 
 
 @pytest.mark.parametrize(
@@ -108,9 +114,9 @@ def place(tmp_path, monkeypatch):
     return Place(host, "/data", parse_mountinfo(line)[0], DISK)
 
 
-def made(place, space, limits=None, context=None):
+def made(place, space, limits=None, circumstances=None):
     present = space.present(read_writeback(place.host.system))
-    return make_search(space, place, present, limits or Limits(), context or CONTEXT)
+    return make_search(space, place, present, limits or Limits(), circumstances or where())
 
 
 def extras_of(place, space):
@@ -130,12 +136,12 @@ def test_candidates_are_those_of_the_memory_in_the_results_and_not_of_the_moment
 ):
     """A sweep that is resumed must try the same as before."""
     limits = Limits(max_at_risk_bytes=GIB)
-    context = {**CONTEXT, "dirtyable_bytes": dirtyable_bytes}
+    circumstances = where(dirtyable_bytes=dirtyable_bytes)
     place.host.system.set_memory(8 * GIB)
-    search, _, _ = made(place, Space(), limits, context)
+    search, _, _ = made(place, Space(), limits, circumstances)
     assert search == EdgeSearch(ladders_of(IN_FORCE, dirtyable_bytes, limits, 2 * GIB))
     values = (350 * 2**20, GIB)
-    grid, _, left_out = made(place, Space({"vm.dirty_bytes": values}), None, context)
+    grid, _, left_out = made(place, Space({"vm.dirty_bytes": values}), None, circumstances)
     is_below = dirtyable_bytes == 3 * GIB  # of which the background threshold is 307 MiB
     assert (len(grid.candidates), len(left_out)) == ((2, 0) if is_below else (1, 1))
 
@@ -236,7 +242,7 @@ def test_settings_of_the_pull_are_combined_with_the_thresholds(place):
     transfers = [(("max_concurrency", number),) for number in (10, 20)]
     space = Space({"vm.dirty_ratio": (40, 60)}, transfer=("io_chunksize",), strategy="grid")
     present = space.present(IN_FORCE)
-    search, extras, _ = make_search(space, place, present, Limits(), CONTEXT, transfers)
+    search, extras, _ = make_search(space, place, present, Limits(), where(), transfers)
     assert [(s.values["vm.dirty_ratio"], s.transfer) for s in search.candidates] == [
         (ratio, transfer) for ratio in (40, 60) for transfer in transfers
     ]

@@ -15,7 +15,7 @@ from sysctl.evidence.results import LeftOut, Results
 from sysctl.evidence.statistics import Noise
 from sysctl.search.extras import PAIRS
 from tests.unit.studies import Study, ratio
-from tests.unit.sweeps import CONTEXT, GIB, PRESENT, by_ratio, failing, sweep
+from tests.unit.sweeps import CIRCUMSTANCES, GIB, PRESENT, by_ratio, circumstances, failing, sweep
 
 CHEAP, DEAR = ratio(40), ratio(80)
 
@@ -158,7 +158,7 @@ def test_where_no_setting_ran_twice_the_noise_is_not_known():
     assert advise(Study(present_s=(20.0,)).candidate(DEAR, 20.0).results).noise == Noise(0.0, 0)
 
 
-@pytest.mark.parametrize("results", [Results(dict(CONTEXT), {}), sweep(at_most=1)])
+@pytest.mark.parametrize("results", [Results(CIRCUMSTANCES, {}), sweep(at_most=1)])
 def test_without_a_run_of_the_present_settings_that_counts_nothing_is_compared(results):
     """The first run is watched for its price alone."""
     with pytest.raises(UsageError, match="present settings") as caught:
@@ -306,6 +306,6 @@ def test_bytes_are_those_of_the_memory_that_was_measured_with_not_of_the_time_be
     """When a sweep begins, its own workers and the compiler of its probes are not there yet."""
     results = sweep()
     before = advise(results)
-    later = advise(replace(results, context={**results.context, "dirtyable_bytes": 5 * GIB}))
+    later = advise(replace(results, circumstances=circumstances(dirtyable_bytes=5 * GIB)))
     assert later.best.thresholds == before.best.thresholds
     assert later.forms == before.forms

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import replace
 
 import pytest
 
@@ -14,12 +16,13 @@ from profiler.cli.limit_arguments import limits_from
 from profiler.study import study as study_module
 from sysctl.advice.advise import advise
 from sysctl.advice.cases import Case
+from sysctl.evidence.circumstances import circumstances_of
 from sysctl.evidence.price import Limits, limits_of, model_of, price_of
 from sysctl.evidence.results import CANDIDATE, RECHECK, Results, load
 from sysctl.search.finalists import cheapest_and_fastest
 from sysctl.sweep.steps import SweepPlan, next_step
 from tests.unit.studies import MIB, Study, course, ratio
-from tests.unit.sweeps import CONTEXT, GIB, PRESENT, MadeUpBench, sweep
+from tests.unit.sweeps import CIRCUMSTANCES, CONTEXT, GIB, PRESENT, MadeUpBench, sweep
 
 #: Peaks of the made-up bench, by ratio; its times are those of `sweeps.by_ratio`.
 PEAKS = {20: 700 * MIB, 40: 900 * MIB, 60: 1300 * MIB, 80: 1700 * MIB}
@@ -35,7 +38,7 @@ def swept(at_risk, peaks=PEAKS, **options):
     def changed(setting, run):
         return {"peak_dirty_bytes": peaks[setting.values["vm.dirty_ratio"]] + run * MIB}
 
-    results = Results(context(at_risk), {})
+    results = Results(circumstances_of(context(at_risk)), {})
     return sweep(results=results, bench=MadeUpBench(changed=changed), **options)
 
 
@@ -82,7 +85,7 @@ def test_what_lies_beyond_the_limits_does_not_stop_those_within():
     assert stops_after_s(study) == pytest.approx(1.5 * 20.0)
     study.candidate(ratio(40), 9.0, peak_dirty_bytes=GIB // 2)
     assert stops_after_s(study) == pytest.approx(1.5 * 9.0)
-    study.results.context = dict(CONTEXT)
+    study.results.circumstances = CIRCUMSTANCES
     assert stops_after_s(study) == pytest.approx(1.5 * 4.0)
 
 
@@ -198,7 +201,10 @@ def test_limits_come_back_from_the_file(tmp_path):
     "broken", [{"max_at_risk_bytes": "1GiB"}, {"max_durable_s": -1}, {"max_at_risk_bytes": 1.5}]
 )
 def test_limits_that_are_none_are_refused(tmp_path, broken):
-    Study(context=broken).results.save(tmp_path / "r.json")
+    Study().results.save(tmp_path / "r.json")
+    document = json.loads((tmp_path / "r.json").read_text())
+    document["circumstances"]["class"].update(broken)
+    (tmp_path / "r.json").write_text(json.dumps(document))
     with pytest.raises(UsageError, match="is damaged"):
         load(tmp_path / "r.json")
 
@@ -236,8 +242,12 @@ def test_advise_goes_by_its_own_limits_or_by_those_of_the_sweep(words, limits):
 def test_a_sweep_is_not_resumed_with_other_limits(tmp_path, name):
     results = Study(context=context(GIB, 60.0)).results
     results.save(tmp_path / "r.json")
-    same = dict(results.context)
+    same = results.circumstances
     assert limits_of(study_module._resumed(tmp_path / "r.json", {}, same)) == Limits(GIB, 60.0)
+    for at_any_time in ({"available_bytes": GIB}, {"started_at": "later"}, {"version": "9"}):
+        other_run = replace(same, node=replace(same.node, **at_any_time))
+        assert study_module._resumed(tmp_path / "r.json", {}, other_run).trials
     for other in (None, 7):
         with pytest.raises(UsageError, match=f"{name} differ"):
-            study_module._resumed(tmp_path / "r.json", {}, {**same, name: other})
+            asked = replace(same, node_class=replace(same.node_class, **{name: other}))
+            study_module._resumed(tmp_path / "r.json", {}, asked)

@@ -16,7 +16,7 @@ from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import GroupUse, Thresholds, group_available_bytes, group_thresholds
 from sysctl.render import ansible, bottlerocket, cloud_init, launch_template, ssm, sysctl_d, tuned
 from tests.unit.studies import Study
-from tests.unit.sweeps import GIB, sweep
+from tests.unit.sweeps import GIB, circumstances, sweep
 
 MIB = 2**20
 #: Recommends 80/5.
@@ -175,7 +175,9 @@ def in_bytes(dirty, background):
 
 
 def limited(results, count=3, smallest_bytes=2 * GIB):
-    results.context["limited_groups"] = {"count": count, "smallest_bytes": smallest_bytes}
+    results.circumstances = circumstances(
+        workers=2, limited_groups={"count": count, "smallest_bytes": smallest_bytes}
+    )
     return results
 
 

@@ -9,7 +9,7 @@ from sysctl.advice.cases import Case
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import Trial
 from tests.unit.studies import Study, ratio
-from tests.unit.sweeps import GIB, PRESENT
+from tests.unit.sweeps import GIB, PRESENT, circumstances
 
 BETTER = ratio(60)
 
@@ -71,7 +71,7 @@ def test_and_where_nothing_measured_keeps_them_that_is_said():
     limits = Limits(max_at_risk_bytes=GIB)
     remedy = "No other setting that was measured keeps your limits: sweep with them."
     assert advise(study.results, limits).verdict.endswith(remedy)
-    study.results.context["max_at_risk_bytes"] = GIB
+    study.results.circumstances = circumstances(workers=2, max_at_risk_bytes=GIB)
     assert advise(study.results, limits).verdict.endswith("keeps your limits.")
 
 

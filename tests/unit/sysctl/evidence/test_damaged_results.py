@@ -24,8 +24,9 @@ from contracts.shared.errors import WritewiseError
 from profiler.cli.main import main
 from profiler.report.advice import advice_document, print_advice
 from sysctl.advice.advise import advise
+from sysctl.evidence.circumstances import circumstances_of
 from sysctl.evidence.prediction import fit
-from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, RECHECK, load
+from sysctl.evidence.results import CANDIDATE, FORMAT_VERSION, PRESENT, PRICE, RECHECK, load
 from tests.places import REPOSITORY
 from tests.unit.sweeps import PRICE_SEEN
 
@@ -62,7 +63,12 @@ def shortened():
         if trial["role"] == PRICE:
             trial["observation"]["price"] = {**asdict(PRICE_SEEN), "ext4_data_mode": "ordered"}
     context = {**document["context"], "max_at_risk_bytes": 2**40, "max_durable_s": 1e6}
-    return {**document, "context": context, "trials": trials}
+    return {
+        **{name: value for name, value in document.items() if name != "context"},
+        "version": FORMAT_VERSION,
+        "circumstances": circumstances_of(context).to_json(),
+        "trials": trials,
+    }
 
 
 SHORTENED = shortened()
@@ -214,8 +220,8 @@ def in_every_run(name, value):
     return change
 
 
-def of_context(name, value):
-    return lambda document: document["context"].update({name: value})
+def of_node(name, value):
+    return lambda document: document["circumstances"]["node"].update({name: value})
 
 
 def with_an_unknown_knob(document):
@@ -248,9 +254,9 @@ def without_thresholds(document):
         (in_every_run("return_s", 5e-324), "is no time"),
         (in_every_run("durable_s", 1e15), "is no time"),
         (in_every_run("durable_s", 1e8), "a device of 12 B/s"),
-        (of_context("available_bytes", 0), "which part of the memory can be dirtied"),
+        (of_node("available_bytes", 0), "which part of the memory can be dirtied"),
         (in_every_run("dirtyable_bytes", 2**50), "which part of the memory can be dirtied"),
-        (of_context("dirtyable_bytes", 4095), "there is no memory that can be dirtied"),
+        (of_node("dirtyable_bytes", 4095), "there is no memory that can be dirtied"),
     ],
 )
 def test_the_command_says_what_is_wrong_and_what_to_do(tmp_path, capsys, damage, says):

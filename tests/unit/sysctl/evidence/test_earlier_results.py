@@ -36,6 +36,14 @@ def test_it_is_what_earlier_sweeps_wrote(results):
     assert {trial.setting.mount_options for trial in results.of_role(RECHECK)} == set(tried)
 
 
+def test_its_circumstances_are_of_the_class_and_of_the_node(results, tmp_path):
+    shared, node = results.circumstances.node_class, results.circumstances.node
+    assert (shared.fstype, shared.kernel, shared.mount_policy) == ("xfs", "6.18.0", ("nosuid",))
+    assert (node.host, node.device, node.memory_bytes) == ("node-1", "/dev/nvme1n1", 0)
+    results.save(tmp_path / "today.json")
+    assert load(tmp_path / "today.json").circumstances == results.circumstances
+
+
 def test_the_thresholds_are_recommended_by_their_pairs(results):
     found = advise(results)
     assert found.case is Case.CHANGE

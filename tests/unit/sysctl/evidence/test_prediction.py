@@ -25,7 +25,7 @@ from tests.unit.predictions import (
     setting,
     true_course,
 )
-from tests.unit.sweeps import CONTEXT, GIB
+from tests.unit.sweeps import GIB, circumstances
 
 MIB = 2**20
 AMPLE = 2**62
@@ -164,7 +164,7 @@ def test_the_fit_finds_the_rates_of_a_made_up_host():
 
 
 def of_trials(*runs, role=PRESENT):
-    return Results({**CONTEXT, "workers": 2}, {}, [], [Trial(role, *run) for run in runs])
+    return Results(circumstances(workers=2), {}, [], [Trial(role, *run) for run in runs])
 
 
 @pytest.mark.parametrize(("writers", "stall_share"), [(2, 0.9), (20, 0.3), (20, 0.05)])
@@ -276,7 +276,7 @@ def test_without_a_wait_for_the_device_or_a_valid_run_there_is_no_model():
     with pytest.raises(UsageError, match="how fast the device writes"):
         fit(results(runs=((False, True),)))
     with pytest.raises(UsageError, match="no valid run of the present settings"):
-        fit(Results({}, {}))
+        fit(Results(circumstances(), {}))
 
 
 def test_what_is_far_from_the_measured_is_said():
@@ -393,7 +393,9 @@ def test_the_command_answers_for_another_instance(saved, capsys):
 def test_the_memory_of_the_host_itself_tells_what_is_told_without_it(tmp_path, capsys):
     """The first reading of what can be dirtied was more than the runs began with."""
     path, study = tmp_path / "results.json", results()
-    study.context.update(available_bytes=5 * GIB, dirtyable_bytes=6 * GIB)
+    study.circumstances = circumstances(
+        workers=2, available_bytes=5 * GIB, dirtyable_bytes=6 * GIB
+    )
     study.save(path)
     documents = []
     for memory in ([], ["--memory", "5GiB"], ["--memory", "10GiB"]):

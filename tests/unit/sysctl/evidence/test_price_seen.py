@@ -22,7 +22,7 @@ from sysctl.evidence.protocol import stop_after_s
 from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, RECHECK, Results, load
 from sysctl.sweep.steps import Step, run_trial
 from tests.unit.studies import Study, ratio
-from tests.unit.sweeps import CONTEXT, GIB, PRICE_SEEN, MadeUpBench
+from tests.unit.sweeps import CIRCUMSTANCES, GIB, PRICE_SEEN, MadeUpBench
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 
 SLOW = replace(PRICE_SEEN, fsync=Latency(0.01, 12.0, 31))
@@ -144,7 +144,7 @@ def test_a_trial_of_that_role_is_kept_with_what_it_saw():
     bench.apply(PRESENT_SETTING)
     assert bench.measure(durable=False, observe_price=True).price == PRICE_SEEN
     step = Step(PRICE, PRESENT_SETTING, durable=True, remaining=0)
-    trial = run_trial(bench, step, Results(dict(CONTEXT), {}))
+    trial = run_trial(bench, step, Results(CIRCUMSTANCES, {}))
     assert (trial.role, trial.problem) == (PRICE, "")
 
 

@@ -22,7 +22,7 @@ from sysctl.knobs.writeback import PAGE_BYTES
 from sysctl.sweep.steps import Step as SweepStep
 from sysctl.sweep.steps import StoppedEarly, run_trial
 from tests.unit.studies import Study
-from tests.unit.sweeps import CONTEXT, GIB, MadeUpBench, failing, sweep
+from tests.unit.sweeps import CIRCUMSTANCES, GIB, MadeUpBench, failing, sweep
 from tests.unit.sweeps import PRESENT as NOW
 
 MIB = 2**20
@@ -88,7 +88,7 @@ def with_memory(*sizes_mib):
     """What a bench shows whose runs find so much dirtyable memory, one after the other."""
     sizes = iter(sizes_mib)
     bench = MadeUpBench(changed=lambda setting, run: {"dirtyable_bytes": next(sizes) * MIB})
-    results = Results(dict(CONTEXT), {})
+    results = Results(CIRCUMSTANCES, {})
     for _ in sizes_mib:
         results.trials.append(run_trial(bench, SweepStep(PRESENT, NOW, False, 0), results))
     return [not trial.problem for trial in results.trials]
@@ -140,7 +140,7 @@ def test_a_trial_is_compared_with_the_other_runs_of_its_setting():
     def changed(setting, run):
         return {"split_s": {"waiting for a CPU": next(waits[setting]) * 5.0}}
 
-    bench, results = MadeUpBench(lambda setting, run: 5.0, changed), Results(dict(CONTEXT), {})
+    bench, results = MadeUpBench(lambda setting, run: 5.0, changed), Results(CIRCUMSTANCES, {})
     for setting in (NOW, NOW, CANDIDATE_SETTING, CANDIDATE_SETTING, NOW):
         results.trials.append(run_trial(bench, SweepStep(PRESENT, setting, False, 0), results))
     problems = [trial.problem.partition(":")[0] for trial in results.trials]
@@ -189,7 +189,7 @@ def test_the_pages_of_small_objects_are_no_other_writers():
 
 def test_an_invalid_trial_keeps_its_observation_for_the_reader_alone():
     bench = MadeUpBench(changed=lambda setting, run: {"others_dirtied_bytes": GIB})
-    trial = run_trial(bench, SweepStep(PRESENT, NOW, False, 0), Results(dict(CONTEXT), {}))
+    trial = run_trial(bench, SweepStep(PRESENT, NOW, False, 0), Results(CIRCUMSTANCES, {}))
     assert trial.observation.others_dirtied_bytes == GIB
     assert trial.valid is None
     assert "other programs dirtied 1.00 GiB" in trial.problem
@@ -216,7 +216,7 @@ def test_a_present_run_is_never_given_a_limit():
 
 def test_a_candidate_may_take_half_as_long_again_as_the_best():
     tried = {trial.setting for trial in sweep().of_role(CANDIDATE)}
-    assert stop_after_s(Results(dict(CONTEXT), {}), tried) is None
+    assert stop_after_s(Results(CIRCUMSTANCES, {}), tried) is None
     assert stop_after_s(sweep(at_most=2), tried) == pytest.approx(1.5 * 19.1)
     assert stop_after_s(sweep(at_most=6), tried) == pytest.approx(1.5 * 3.85)
     assert stop_after_s(sweep(), tried) == pytest.approx(1.5 * 3.35), "the search's runs alone"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sysctl.change.recommendation import DiskIdentity
 from sysctl.host.devices import Disk
 from sysctl.host.disk_identity import disk_identity
 from sysctl.host.system import System
@@ -13,10 +14,10 @@ from sysctl.host.system import System
     ("files", "wwid", "serial"),
     [
         ({"wwid": "nvme.1d0f-01\n", "device/serial": "vol0123   \n"}, "nvme.1d0f-01", "vol0123"),
-        ({"serial": "root-disk"}, "", "root-disk"),
-        ({"device/wwid": "naa.5000c500\n", "serial": ""}, "naa.5000c500", ""),
-        ({"wwid": b"\xff\xfe"}, "", ""),
-        ({}, "", ""),
+        ({"serial": "root-disk"}, None, "root-disk"),
+        ({"device/wwid": "naa.5000c500\n", "serial": ""}, "naa.5000c500", None),
+        ({"wwid": b"\xff\xfe"}, None, None),
+        ({}, None, None),
     ],
 )
 def test_a_disk_is_known_by_what_the_kernel_says_of_it(files, wwid, serial, tmp_path):
@@ -25,4 +26,4 @@ def test_a_disk_is_known_by_what_the_kernel_says_of_it(files, wwid, serial, tmp_
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     found = disk_identity(System(tmp_path), Disk("nvme1n1", "259:4", "7"))
-    assert found == {"name": "nvme1n1", "wwid": wwid, "serial": serial}
+    assert found == DiskIdentity("nvme1n1", wwid, serial)

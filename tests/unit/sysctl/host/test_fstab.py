@@ -14,6 +14,7 @@ from sysctl.host.fstab import escaped, fstab_line, parse_fstab, unescaped
 from sysctl.host.system import System
 from sysctl.knobs.setting import Setting
 from tests.unit.studies import Study
+from tests.unit.sweeps import circumstances
 
 OTHERS = "# UUID=9 /data xfs ro 0 0\nproc /proc proc defaults 0 0\nUUID=2 /data2 xfs ro\n\n"
 
@@ -57,12 +58,12 @@ def test_a_host_without_fstab_has_no_line(tmp_path) -> None:
 def test_the_line_goes_from_the_results_into_the_recommendation(tmp_path) -> None:
     results = Study().credited(Setting((), "noatime"), 4.0).results
     own = {"source": "UUID=1", "fstype": "xfs", "options": ["nofail"], "dump": 0, "check": 2}
-    results.context["fstab"] = own
+    results.circumstances = circumstances(workers=2, fstab=own)
     results.save(tmp_path / "results.json")
     change = change_of(advise(load(tmp_path / "results.json")))
     assert change is not None and change.mount is not None
     assert change.mount.fstab == FstabLine("UUID=1", "xfs", ("nofail",), 0, 2)
-    results.context["fstab"] = None
+    results.circumstances = circumstances(workers=2, fstab=None)
     without = change_of(advise(results))
     assert without is not None and without.mount == replace(change.mount, fstab=None)
 

@@ -13,7 +13,7 @@ from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, Results, Trial
 from sysctl.knobs.writeback import PAGE_BYTES, effective_thresholds
 from sysctl.search.edge import EdgeSearch, ladders_of
 from tests.unit.studies import BURST, Study, observed
-from tests.unit.sweeps import GIB
+from tests.unit.sweeps import CIRCUMSTANCES, GIB
 from tests.unit.sweeps import PRESENT as NOW
 
 MIB = 2**20
@@ -288,7 +288,7 @@ def test_one_present_run_in_which_writers_waited_is_enough_to_look():
 
 
 def test_before_any_present_run_nothing_is_proposed_and_a_ladders_worth_expected():
-    empty = Results({}, {})
+    empty = Results(CIRCUMSTANCES, {})
     assert SEARCH.next_setting(empty) is None
     assert (SEARCH.remaining(empty), found(empty)) == (3, [])
     assert EdgeSearch(()).remaining(empty) == 0
@@ -520,6 +520,6 @@ def test_any_search_ends_with_something_that_worked_and_goes_on_from_any_trial()
         worked = {t.setting for t in results.of_role(CANDIDATE) if t.valid}
         assert set(found(results)) <= worked
         for at, trial in enumerate(results.trials):
-            known = Results(results.context, {}, trials=results.trials[:at])
+            known = Results(results.circumstances, {}, trials=results.trials[:at])
             if trial.role == CANDIDATE and not to_repeat(known.trials):
                 assert SEARCH.next_setting(known) == trial.setting

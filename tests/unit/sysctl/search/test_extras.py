@@ -27,7 +27,7 @@ from sysctl.search.extras import (
 )
 from sysctl.search.relevance import skip_reason
 from tests.unit.studies import Study, observed, ratio
-from tests.unit.sweeps import GIB
+from tests.unit.sweeps import GIB, circumstances
 from tests.unit.sweeps import PRESENT as NOW
 
 BASE = ratio(60, 10)
@@ -271,7 +271,9 @@ def test_an_extra_of_the_present_settings_is_compared_with_them():
 
 def test_the_reason_of_a_knob_of_the_disk_names_what_it_replaces_and_that_no_file_keeps_it():
     results = paired({DEEP: 0.8})
-    results.context["present_device"] = {"queue/nr_requests": "1023"}
+    results.circumstances = circumstances(
+        workers=2, present_device={"queue/nr_requests": "1023"}
+    )
     (reason,) = explain_device(results, DEEP.of(BASE))
     assert (reason.before, reason.value) == ("1023", "256")
     assert "80.0% of the time without it" in reason.effect and "4 pairs" in reason.effect

@@ -19,7 +19,7 @@ from sysctl.search.random import drawn
 from sysctl.search.strategies import BAYES, GRID, RANDOM, SYNE_TUNE, make_strategy
 from tests.unit.strategies import OVER_CANDIDATES
 from tests.unit.studies import Study, observed
-from tests.unit.sweeps import GIB
+from tests.unit.sweeps import CIRCUMSTANCES, GIB
 from tests.unit.sweeps import PRESENT as NOW
 
 VALUES = {
@@ -44,7 +44,7 @@ def seconds_of(setting):
 
 
 def of(trials):
-    return Results({}, {}, trials=list(trials))
+    return Results(CIRCUMSTANCES, {}, trials=list(trials))
 
 
 def run(strategy, done=(), seconds=seconds_of):

@@ -209,7 +209,7 @@ def test_what_is_left_counts_the_runs_of_extras(part, at_the_end_of_the_search):
     whole = sweep(bench=edge_bench(with_extra(part)), strategy=EDGE, mount_options=("noatime",))
     searched = 2 + roles(whole).count(CANDIDATE)
     left = [
-        remaining(Results(whole.context, {}, trials=whole.trials[:at]), plan_of(extras))
+        remaining(Results(whole.circumstances, {}, trials=whole.trials[:at]), plan_of(extras))
         for at in range(searched, len(whole.trials))
     ]
     assert left[0] == 2 * PAIRS + 2 * MIN_PAIRS + 1 == at_the_end_of_the_search
@@ -251,7 +251,7 @@ def test_what_speaks_against_an_extra_is_known_when_the_search_has_ended():
     calm = edge_bench(changed=lambda setting, run: {"split_s": {"other sleeping": 0.0}})
     whole, plan = sweep(bench=calm, strategy=EDGE), plan_of((Extra(MOUNT, "noatime"),))
     reasons = [
-        [item.what for item in left_out(Results(whole.context, {}, trials=whole.trials[:at]), plan)]
+        [item.what for item in left_out(Results(whole.circumstances, {}, trials=whole.trials[:at]), plan)]
         for at in range(len(whole.trials) + 1)
     ]
     searched = 2 + roles(whole).count(CANDIDATE)
@@ -276,7 +276,7 @@ def test_extras_that_help_together_are_compared_with_the_present_settings_howeve
         part = (0.8 if setting.mount_options else 1.0) * (0.85 if setting.device else 1.0)
         return 3.3 * part + 0.005 * (run % 3)
 
-    results = Results(dict(sweeps.CONTEXT), {})
+    results = Results(sweeps.CIRCUMSTANCES, {})
     bench = edge_bench(seconds)
     run_sweep(
         results, plan_of((noatime, deep)), bench, on_step=lambda _: None, on_trial=lambda _: None
@@ -380,7 +380,7 @@ def test_the_number_of_trials_still_to_come_ends_at_none_and_is_right_for_a_plai
     whole = sweep(bench=edge_bench(), strategy=EDGE)
     plan = plan_of(())
     expected = [
-        remaining(Results(whole.context, {}, trials=whole.trials[:at]), plan)
+        remaining(Results(whole.circumstances, {}, trials=whole.trials[:at]), plan)
         for at in range(len(whole.trials))
     ]
     assert expected == list(range(len(whole.trials), 0, -1))
@@ -400,13 +400,13 @@ class LateBench(sweeps.MadeUpBench):
 def test_no_more_trials_are_said_to_come_than_the_budget_has():
     whole = sweep(bench=edge_bench(), strategy=EDGE)
     plan = plan_of((), Budget(trials=9))
-    known = Results(whole.context, {}, trials=whole.trials[:3])
+    known = Results(whole.circumstances, {}, trials=whole.trials[:3])
     assert remaining(known, plan) == 6 < remaining(known, plan_of(()))
 
 
 def test_a_setting_that_its_price_run_shows_to_be_beyond_the_limits_gives_way_to_the_next():
     """Before it runs nobody knows: these runs have no course from which to predict it."""
-    results = Results({**sweeps.CONTEXT, "max_durable_s": 60.0}, {})
+    results = Results(sweeps.circumstances(max_durable_s=60.0), {})
     times = {20: 19.0, 60: 3.5, 80: 3.3}
     bench = LateBench(lambda setting, run: times[setting.values["vm.dirty_ratio"]])
     sweep(bench=bench, results=results, ratios=(60, 80), backgrounds=(10,))
@@ -478,7 +478,7 @@ def test_a_sweep_ends_where_the_destination_is_lost():
 
     bench = sweeps.MadeUpBench(seconds)
     bench.lost = "the volume is gone"
-    results = Results(dict(sweeps.CONTEXT), {}, [])
+    results = Results(sweeps.CIRCUMSTANCES, {}, [])
     with pytest.raises(WritewiseError, match="the volume is gone"):
         sweep(bench=bench, results=results)
     assert [trial.problem for trial in results.trials[-ATTEMPTS:]] == ["Input/output error"] * 3
@@ -563,7 +563,7 @@ def test_a_run_that_waited_for_a_cpu_is_repeated_and_one_that_is_found_out_later
 
 
 def test_without_a_valid_present_run_the_sweep_ends_with_its_reason_and_keeps_no_trial():
-    results = Results(dict(sweeps.CONTEXT), {})
+    results = Results(sweeps.CIRCUMSTANCES, {})
     with pytest.raises(WritewiseError, match=r"present settings in 3 attempts: no such bucket"):
         sweep(lambda setting, run: failing("no such bucket"), results=results)
     assert results.trials == []
@@ -597,7 +597,7 @@ def test_results_come_back_from_the_file_as_they_were(tmp_path):
     results.save(tmp_path / "r.json")
     loaded = load(tmp_path / "r.json")
     assert loaded.trials == results.trials
-    assert loaded.context == results.context
+    assert loaded.circumstances == results.circumstances
 
 
 @pytest.mark.parametrize("keep", [0, 1, 20, 500, 2000])
@@ -615,9 +615,10 @@ def test_a_file_cut_short_is_refused_with_a_sentence(tmp_path, keep):
         (lambda d: d.update(format="other"), "no results file"),
         (lambda d: d.update(version=99), "version 99"),
         (lambda d: d.pop("trials"), "lacks 'trials'"),
-        (lambda d: d["context"].pop("fstype"), "lacks 'fstype'"),
-        (lambda d: d["context"].update(available_bytes="x"), "no number"),
-        (lambda d: d["context"].update(mount_words="noatime"), "list of words"),
+        (lambda d: d["circumstances"]["class"].pop("fstype"), "lacks 'fstype'"),
+        (lambda d: d["circumstances"]["node"].update(available_bytes="x"), "no number"),
+        (lambda d: d["circumstances"]["class"].update(mount_words="noatime"), "list of words"),
+        (lambda d: d["circumstances"].pop("node"), "lacks 'node'"),
         (lambda d: d["trials"][0]["setting"]["sysctls"].update({"kernel.x": 1}), "no setting"),
         (lambda d: d["trials"][0]["observation"].update(return_s=float("nan")), "NaN"),
         (lambda d: d["trials"][0]["observation"].update(return_s=0), "no time"),

@@ -1,0 +1,194 @@
+"""The circumstances of a sweep: what the node shares with its class, and what is its own.
+
+A class of nodes pulls the same with the same client to volumes of the same kind: what is measured
+on one node of it holds for the others. Which part a circumstance is of is a question of that alone:
+
+- *class*: another node with another value would be expected to give another result (the instance
+  type, the kernel, the file system and its options, the limits of control groups, the client), or
+  the sweep was asked for it (the contract, the limits);
+- *node*: which host, volume and place it was, when, and with how much memory. Ratios are of that
+  memory, so each run has its own figure too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sysctl.change.recommendation import DiskIdentity, FstabLine
+from sysctl.evidence.checks import share_or_time, whole, whole_or_none, words
+from sysctl.knobs.writeback import PAGE_BYTES
+
+
+@dataclass(frozen=True)
+class GroupLimits:
+    """How many control groups have a memory limit of their own, and the smallest of these."""
+
+    count: int
+    smallest_bytes: int
+
+
+@dataclass(frozen=True)
+class NodeClass:
+    """What the nodes of a class have in common; None, 0 and empty mappings: not known.
+
+    `mount_options` are all options of the mount, `mount_words` the tunable ones, `mount_policy`
+    those that stay (`nosuid`). `present` are the write-back sysctls in force, `present_device` the
+    knobs of the disk. `workers` are worker processes; `transfer` says the pull's settings in words,
+    `transfer_settings` has them where a sweep varied some. `objects` and `bytes` are of one pull,
+    `contract` names what it was held to. The last two are the limits that the sweep was given.
+    """
+
+    fstype: str
+    mount_options: tuple[str, ...] = ()
+    mount_words: tuple[str, ...] = ()
+    mount_policy: tuple[str, ...] = ()
+    instance: str | None = None
+    kernel: str | None = None
+    cpus: int | None = None
+    limited_groups: GroupLimits | None = None
+    present: Mapping[str, int] = field(default_factory=dict)
+    present_device: Mapping[str, str] = field(default_factory=dict)
+    client: str | None = None
+    workers: int | None = None
+    transfer: str | None = None
+    transfer_settings: Mapping[str, int] | None = None
+    objects: int = 0
+    bytes: int = 0
+    contract: str | None = None
+    max_at_risk_bytes: int | None = None
+    max_durable_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node and its sweep; None and a `memory_bytes` of 0: not known.
+
+    `memory_bytes` is all memory of the host; `available_bytes`, and of these `dirtyable_bytes`, are
+    as the sweep began. `device` is what is mounted on `mount_target`, `disk` the disk below it.
+    """
+
+    available_bytes: int
+    dirtyable_bytes: int
+    memory_bytes: int = 0
+    host: str | None = None
+    started_at: str | None = None
+    version: str | None = None
+    source: str | None = None
+    destination: str | None = None
+    device: str | None = None
+    mount_target: str | None = None
+    fstab: FstabLine | None = None
+    disk: DiskIdentity | None = None
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """On what a sweep ran."""
+
+    node_class: NodeClass
+    node: Node
+
+    def differing(self, other: Circumstances) -> list[str]:
+        """Return the names of what is not the same in both."""
+        pairs = ((self.node_class, other.node_class), (self.node, other.node))
+        return [
+            name for one, two in pairs for name in vars(one) if vars(one)[name] != vars(two)[name]
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """For the results file."""
+        return {"class": asdict(self.node_class), "node": asdict(self.node)}
+
+
+def circumstances_from_json(data: Mapping[str, Any]) -> Circumstances:
+    """Read back `to_json`. Raises KeyError, TypeError, ValueError or AttributeError otherwise."""
+    return Circumstances(_node_class(data["class"]), _node(data["node"]))
+
+
+def circumstances_of(context: Mapping[str, Any]) -> Circumstances:
+    """Read the `context` of files of version 2 and 3: the same, under the same names, in one."""
+    return Circumstances(_node_class(context), _node(context))
+
+
+def _node_class(data: Mapping[str, Any]) -> NodeClass:
+    options, tunable, policy = (
+        words(data[name], name) for name in ("mount_options", "mount_words", "mount_policy")
+    )
+    groups, durable_s = data.get("limited_groups"), data.get("max_durable_s")
+    return NodeClass(
+        fstype=str(data["fstype"]),
+        mount_options=options,
+        mount_words=tunable,
+        mount_policy=policy,
+        instance=_text(data.get("instance")),
+        kernel=_text(data.get("kernel")),
+        cpus=_count(data.get("cpus")),
+        limited_groups=None if groups is None else _group_limits(groups),
+        present=_numbers(data.get("present")) or {},
+        present_device={str(k): str(v) for k, v in data.get("present_device", {}).items()},
+        client=_text(data.get("client")),
+        workers=_count(data.get("workers")),
+        transfer=_text(data.get("transfer")),
+        transfer_settings=_numbers(data.get("transfer_settings")),
+        objects=whole(data.get("objects", 0)),
+        bytes=whole(data.get("bytes", 0)),
+        contract=_text(data.get("contract")),
+        max_at_risk_bytes=whole_or_none(data.get("max_at_risk_bytes")),
+        max_durable_s=None if durable_s is None else share_or_time(durable_s),
+    )
+
+
+def _node(data: Mapping[str, Any]) -> Node:
+    if whole(data["dirtyable_bytes"]) < PAGE_BYTES:
+        raise ValueError("there is no memory that can be dirtied")
+    fstab, disk = data.get("fstab"), data.get("disk")
+    return Node(
+        available_bytes=whole(data["available_bytes"]),
+        dirtyable_bytes=data["dirtyable_bytes"],
+        memory_bytes=whole(data.get("memory_bytes", 0)),
+        host=_text(data.get("host")),
+        started_at=_text(data.get("started_at")),
+        version=_text(data.get("version")),
+        source=_text(data.get("source")),
+        destination=_text(data.get("destination")),
+        device=_text(data.get("device")),
+        mount_target=_text(data.get("mount_target")),
+        fstab=None if fstab is None else _fstab_line(fstab),
+        disk=_disk(disk) if isinstance(disk, dict) and disk else None,
+    )
+
+
+def _fstab_line(data: Mapping[str, Any]) -> FstabLine:
+    return FstabLine(
+        source=str(data["source"]),
+        fstype=str(data["fstype"]),
+        options=words(data["options"], "fstab.options"),
+        dump=whole(data["dump"]),
+        check=whole(data["check"]),
+    )
+
+
+def _disk(data: Mapping[str, Any]) -> DiskIdentity:
+    name, wwid, serial = (_text(data.get(key)) for key in ("name", "wwid", "serial"))
+    return DiskIdentity(name or "", wwid, serial)
+
+
+def _group_limits(data: Mapping[str, Any]) -> GroupLimits:
+    return GroupLimits(whole(data["count"]), whole(data["smallest_bytes"]))
+
+
+def _text(value: object) -> str | None:
+    return str(value) if value else None
+
+
+def _count(value: object) -> int | None:
+    """Return a number that nothing is calculated from which a wrong one could damage."""
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _numbers(data: object) -> dict[str, int] | None:
+    if not isinstance(data, dict):
+        return None
+    return {str(name): whole(value) for name, value in data.items()}
