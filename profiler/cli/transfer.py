@@ -84,9 +84,9 @@ def _tune(arguments: argparse.Namespace) -> int:
 
     request = _request(arguments)
     make_directories(arguments.output)
-    with terminable(), measuring_alone(f"transfer tune to {arguments.destination}"):
-        with shown_sweep(Console(stderr=True)) as view:
-            results = run_study(request, view)
+    purpose = f"transfer tune to {arguments.destination}"
+    with terminable(), measuring_alone(purpose), shown_sweep(Console(stderr=True)) as view:
+        results = run_study(request, view)
     recommendation = advise(results)
     print_advice(recommendation, Console())
     write_and_tell(recommendation, arguments.output, formats_named(_FORMATS))

@@ -182,9 +182,7 @@ def _prepare(request: StudyRequest, host: Host | None, destination: Path, plan: 
     space = request.space.to_json()
     is_new = not request.resume
     results = (
-        Results(circumstances, space)
-        if is_new
-        else _resumed(request.output, space, circumstances)
+        Results(circumstances, space) if is_new else _resumed(request.output, space, circumstances)
     )
     transfers, heavy = _transfers(request, plan, results.circumstances)
     place = Place(host, str(destination), mount, disk) if host else None

@@ -96,9 +96,9 @@ def _nothing_to_gain(present: Side) -> CaseFinding:
         )
     else:
         sentence = (
-            f"writers slept {seen.throttled_share:.1%} of their time in dirty throttling, too little "
-            f"for a write-back setting to save {MIN_GAIN:.0%} of {format_seconds(seen.return_s)}; "
-            f"the source brought {brought}."
+            f"writers slept {seen.throttled_share:.1%} of their time in dirty throttling, too "
+            f"little for a write-back setting to save {MIN_GAIN:.0%} of "
+            f"{format_seconds(seen.return_s)}; the source brought {brought}."
         )
     return CaseFinding(Case.NOTHING_TO_GAIN, f"{sentence}{_kept_up(present)}{_operations(seen)}")
 

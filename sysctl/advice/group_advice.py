@@ -80,9 +80,9 @@ def bytes_starve(values: Mapping[str, int], results: Results) -> str:
     complete = replace_values(present_setting(results).values, values)
     own = group_thresholds(complete, dirtyable_bytes_of(results), groups.smallest_bytes)
     return (
-        f"this host has {counted(groups.count, 'control group')} with a memory limit, the smallest of "
-        f"{format_size(groups.smallest_bytes)}: the kernel makes bytes a percentage of the host's memory, "
-        f"so writers in that one wait from at most {format_size(own.freerun_bytes)} on; on a host "
+        f"this host has {counted(groups.count, 'control group')} with a memory limit, the smallest "
+        f"of {format_size(groups.smallest_bytes)}: the kernel makes bytes a percentage of the "
+        f"host's memory, so writers in that one wait from at most {format_size(own.freerun_bytes)} on; on a host "
         "with more memory from less"
     )
 

@@ -1,21 +1,22 @@
 """What a pull would take under settings, with memory or of a size that were not measured.
 
-One line of arithmetic. A pull of N bytes comes at the source's rate S. The device writes at its
-rate W, from the moment at which the background threshold B is dirty. While writers are throttled,
-dirty bytes settle at a plateau P, so the rest of the pull comes at the device's rate:
+A pull comes at the source's rate S. The device writes at its rate W, from the moment at which the
+background threshold is dirty. From freerun F on the kernel slows writers down: to 2 W there, to W
+at the set point P (`dirty_freerun_ceiling()` and `wb_position_ratio()` in mm/page-writeback.c, as
+of Linux 6.18). With a rate that falls in proportion between the two, dirty bytes approach P by an
+exponential with the time constant (P - F) / W, and t seconds after F
 
-    time to return = max(N / S, B / S + (N - P) / W)
+    W t + (P - F) (1 - exp(-W t / (P - F)))
 
-P is the kernel's set point, half way from `dirty_freerun_ceiling()` to the limit
-(`wb_position_ratio()` in mm/page-writeback.c, as of Linux 6.18). `docs/prediction.md` has the
-measured errors.
+have arrived. `docs/prediction.md` has the measured errors.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.shared.errors import UsageError
@@ -24,7 +25,7 @@ from sysctl.evidence.comparison import NEGLIGIBLE_SHARE
 from sysctl.evidence.results import PRESENT, PRICE, Observation, Results, TracePoint
 from sysctl.knobs.setting import Setting, replace_values
 from sysctl.knobs.vm import BY_NAME, DIRTY_PAIR
-from sysctl.knobs.writeback import Thresholds, effective_thresholds, flush_age_s
+from sysctl.knobs.writeback import PAGE_BYTES, Thresholds, effective_thresholds, flush_age_s
 
 #: A pull returns in time if it takes at most this share longer than without any wait.
 IN_TIME = 0.02
@@ -38,6 +39,8 @@ _FEWEST_POINTS, _SHORTEST_S = 3, 0.1
 _START_PART, _FREE_START_PART = 0.02, 0.10
 #: Rates of sources and devices that exist; any other is a sign of a damaged file.
 _SLOWEST_BYTES_PER_S, _FASTEST_BYTES_PER_S = 1e3, 1e12
+#: Each step doubles the number of right digits.
+_NEWTON_STEPS = 12
 _HINT = "run the sweep again, or go on with --resume"
 
 
@@ -87,7 +90,7 @@ class Model:
         source, device = self.source_bytes_per_s, self.device_bytes_per_s
         begins_s = _write_back_begins_s(at, complete, size, source)
         unthrottled_s = size / source
-        return_s = max(unthrottled_s, begins_s + (size - at.setpoint_bytes) / device)
+        return_s = _return_s(size, at, begins_s, source, device)
         unthrottled_peak = max(begins_s * source, size - (unthrottled_s - begins_s) * device)
         peak_bytes = round(min(unthrottled_peak, _throttled_peak_bytes(at)))
         reasons = list(self._reasons(size, memory, peak_bytes))
@@ -107,35 +110,43 @@ class Model:
     def rate_needed_bytes_per_s(self) -> float | None:
         """Return the least device rate (bytes/s) with which the pull returns in time.
 
-        With this memory, all of it as the dirty threshold, and the better of two background
-        thresholds: 0, or just below the other. Any between is worse than one of them, since the
-        line is linear in it. None where the present device is fast enough.
+        With this memory. None where the present device is fast enough.
         """
-        size, memory = self.burst_bytes, self.dirtyable_bytes
-        if memory >= size:
+        memory, device = self.dirtyable_bytes, self.device_bytes_per_s
+        if self._is_in_time(memory, device):
             return None
-        in_time_s, age_s = self.unthrottled_s() * (1 + IN_TIME), flush_age_s(self.present)
-        early = (size - 0.75 * memory) / in_time_s  # the plateau of thresholds 0 and `memory`
-        late = (size - memory) / (in_time_s - min(memory / self.source_bytes_per_s, age_s))
-        needed = min(early, late)
-        return needed if needed > self.device_bytes_per_s else None
+        return _least(lambda rate: self._is_in_time(memory, rate), device, self.source_bytes_per_s)
 
     def memory_needed_bytes(self) -> float | None:
         """Return the least dirtyable memory (bytes) with which the pull returns in time.
 
-        With this device and the thresholds of `rate_needed_bytes_per_s`, of which this is the same
-        line solved for the memory. None where the present memory is enough.
+        With this device. None where the present memory is enough.
         """
         device = self.device_bytes_per_s
-        left = self.burst_bytes - device * self.unthrottled_s() * (1 + IN_TIME)
-        if left <= 0:
+        if self._is_in_time(self.dirtyable_bytes, device):
             return None
-        late = min(
-            left / (1 - device / self.source_bytes_per_s),
-            left + device * flush_age_s(self.present),
+        most = 2.0 * self.burst_bytes  # freerun is the burst then, also without a background one
+        return _least(lambda size: self._is_in_time(size, device), self.dirtyable_bytes, most)
+
+    def _is_in_time(self, memory_bytes: float, device_bytes_per_s: float) -> bool:
+        """Whether some thresholds let the pull return in time, with all memory as the dirty one.
+
+        Of the background threshold both ends are tried, 0 and just below the other: the device
+        begins at once, or no writer waits before all memory is dirty.
+        """
+        size, source = self.burst_bytes, self.source_bytes_per_s
+        memory = round(memory_bytes)
+        best_s = min(
+            _return_s(
+                size,
+                at,
+                _write_back_begins_s(at, self.present, size, source),
+                source,
+                device_bytes_per_s,
+            )
+            for at in (Thresholds(0, memory), Thresholds(memory, memory))
         )
-        needed = min(left / 0.75, late)
-        return needed if needed > self.dirtyable_bytes else None
+        return best_s <= self.unthrottled_s() * (1 + IN_TIME)
 
     def _reasons(self, size_bytes: int, memory_bytes: int, peak_bytes: int) -> Iterator[str]:
         for noun, asked, measured in (
@@ -276,6 +287,58 @@ def _write_back_begins_s(
     """Return when the device begins to write (s): by the background threshold, age or a sync."""
     by_size_s = min(at.background_bytes, size_bytes) / source_bytes_per_s
     return min(by_size_s, flush_age_s(values))
+
+
+def _return_s(
+    size_bytes: int,
+    at: Thresholds,
+    begins_s: float,
+    source_bytes_per_s: float,
+    device_bytes_per_s: float,
+) -> float:
+    """Return the time to return (s) under thresholds, with a device that begins at `begins_s`.
+
+    A source slower than twice the device is slowed only from where the kernel allows less.
+    """
+    unthrottled_s = size_bytes / source_bytes_per_s
+    faster = min(1.0, source_bytes_per_s / device_bytes_per_s - 1)  # by so many times the device
+    if faster <= 0:
+        return unthrottled_s
+    room_bytes = at.setpoint_bytes - at.freerun_bytes
+    held_bytes = at.setpoint_bytes - room_bytes * faster  # when writers are slowed
+    slowed_s = held_bytes / source_bytes_per_s
+    if slowed_s > begins_s:
+        written_s = begins_s * device_bytes_per_s
+        slowed_s = (held_bytes - written_s) / (source_bytes_per_s - device_bytes_per_s)
+    left_bytes = size_bytes - slowed_s * source_bytes_per_s
+    if left_bytes <= 0:
+        return unthrottled_s
+    if room_bytes < PAGE_BYTES:
+        return slowed_s + left_bytes / device_bytes_per_s
+    constants = _solved(left_bytes / room_bytes, faster)
+    return max(unthrottled_s, slowed_s + constants * room_bytes / device_bytes_per_s)
+
+
+def _solved(arrived: float, faster: float) -> float:
+    """Return the t with t + faster · (1 - exp(-t)) = arrived, by Newton's method.
+
+    The left side is concave: after one step the values rise to the solution.
+    """
+    t = arrived
+    for _ in range(_NEWTON_STEPS):
+        decay = faster * math.exp(-t)
+        t -= (t + faster - decay - arrived) / (1 + decay)
+    return t
+
+
+def _least(is_enough: Callable[[float], bool], low: float, high: float) -> float | None:
+    """Return the least value from `low` to `high` that is enough, to a thousandth; None if none."""
+    if not is_enough(high):
+        return None
+    while high - low > high / 1000:
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
 
 
 def _throttled_peak_bytes(at: Thresholds) -> float:

@@ -39,7 +39,7 @@ def propose(sizes: Mapping[str, int], known: Sequence[Known], seed: int) -> Iter
     for number, each in enumerate(known):
         took_s = each.return_s if each.return_s is not None else each.stopped_s
         if took_s is not None:
-            trial = Trial(number, dict(each.ranks), datetime.now())  # noqa: DTZ005 - as theirs
+            trial = Trial(number, dict(each.ranks), datetime.now())
             scheduler.tell(trial, {_METRIC: took_s})
     while True:
         yield {name: int(rank) for name, rank in scheduler.ask().config.items()}

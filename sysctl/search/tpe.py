@@ -15,7 +15,7 @@ STARTUP_TRIALS = 4
 
 
 def propose(sizes: Mapping[str, int], known: Sequence[Known], seed: int) -> Iterator[Ranks]:
-    """See `sysctl.search.bayes.Propose`. What is under way counts as bad, so it is kept away from."""
+    """See `sysctl.search.bayes.Propose`. What is under way counts as bad, to be kept away from."""
     import optuna
     from optuna.distributions import BaseDistribution, IntDistribution
 

@@ -14,6 +14,8 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from rich.console import Console
+
 from contracts.loading import load_contract
 from contracts.shared.errors import RequirementError
 from profiler.cli import argument_types as types
@@ -25,7 +27,6 @@ from profiler.pull.source import parse_location
 from profiler.report.sweep_view import shown_sweep
 from profiler.study.space import Space
 from profiler.study.study import StudyRequest, run_study
-from rich.console import Console
 from sysctl.advice.advise import advise
 from sysctl.evidence.results import CANDIDATE, Results
 from sysctl.knobs.transfer import SWEPT_BY_DEFAULT, TRANSFER_CLIENT

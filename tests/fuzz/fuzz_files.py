@@ -48,7 +48,7 @@ _TESTS = Path(__file__).parents[1]
 SEEDS = {
     "mistral": (_TESTS / "unit/data/contracts/good", "*.mistral"),
     "yaml": (_TESTS / "unit/data/contracts/good", "*.yaml"),
-    "results": (_TESTS / "bench/data", "grid-2560-24.json"),
+    "results": (_TESTS / "unit/data", "results-*.json"),
 }
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.places import REPOSITORY
+from tests.places import DATA, REPOSITORY
 from tests.unit.repository.test_safety_source import PROGRAMS
 
-RECORDED = REPOSITORY / "tests" / "bench" / "data" / "grid-2560-24.json"
+RECORDED = DATA / "results-version-2.json"
 #: Runs a command under a hook that writes down what the interpreter is about to start. Its own
 #: file is open before, and os.posix_spawn is the command that is profiled.
 HOOKED = """

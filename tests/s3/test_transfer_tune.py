@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -70,7 +69,7 @@ def test_a_pull_is_observed_as_far_as_that_takes_no_root(
     assert seen.bytes == SIZE and seen.objects == 1
     assert seen.return_s > 8 * MIB / 40_000_000  # three connections, 8 MiB each
     assert seen.durable_s is None and seen.stall_share is None
-    assert 0 < seen.peak_dirty_bytes <= 2 * SIZE
+    assert seen.thresholds.dirty_bytes == seen.limit_bytes > 0
     assert seen.held_up_by in ("bandwidth", "cpu", "latency", "writes")
     assert list(destination.iterdir()) == []
 
@@ -105,6 +104,7 @@ def test_a_destination_that_is_gone_is_an_error(bench: TransferBench, destinatio
     destination.rmdir()
     with pytest.raises(PullError):
         bench.require_destination()
+    destination.mkdir()
 
 
 def tune(endpoint: str, destination: Path, output: Path, *words: str) -> int:
@@ -119,7 +119,7 @@ def test_the_command_from_end_to_end(
 ) -> None:
     """One thread is slower for certain: it is no start that anybody keeps."""
     words = ["--space", "use_threads", "--transfer", "use_threads=false", "--strategy", strategy]
-    assert tune(endpoint, destination, tmp_path / "out", *words, "--budget", "14") == 0
+    assert tune(endpoint, destination, tmp_path / "out", *words, "--budget", "10") == 0
     printed = capsys.readouterr().out
     assert "use_threads=true" in printed
     written = {path.name for path in (tmp_path / "out").iterdir()}
@@ -183,10 +183,10 @@ def test_it_takes_no_root(endpoint: str, tmp_path_factory: pytest.TempPathFactor
     folder.chmod(0o777)
     source = f"s3://{BUCKET}/object"
     options = ["--endpoint-url", endpoint, "--budget", "8", "--output", str(folder / "out")]
-    command = ["transfer", "tune", source, str(folder), *options, "--strategy", "random"]
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable]
+    command += ["-m", "profiler.cli.main", "transfer", "tune", source, str(folder), *options]
     done = subprocess.run(
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable]
-        + ["-m", "profiler.cli.main", *command],
+        [*command, "--strategy", "random"],
         cwd=REPOSITORY,
         env={**os.environ, "HOME": str(folder)},
         capture_output=True,

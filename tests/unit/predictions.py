@@ -6,7 +6,6 @@ Linux 6.18), so it is no copy of the line that predicts it. Their rate limit is 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from sysctl.evidence.results import CANDIDATE, PRESENT, Observation, Results, TracePoint, Trial
@@ -50,12 +49,6 @@ def slowed(held, thresholds, throttled_s):
     limit = thresholds.dirty_bytes
     setpoint = (thresholds.freerun_bytes + limit) / 2
     return balance * DEVICE * max(0.0, 1 + ((setpoint - held) / (limit - setpoint)) ** 3)
-
-
-def stopped_at_the_set_point(held, thresholds, throttled_s):
-    """A control on which the line is exact: for tests of what goes by the prediction."""
-    is_below = held < (thresholds.freerun_bytes + thresholds.dirty_bytes) / 2
-    return math.inf if is_below else DEVICE
 
 
 def true_course(values, burst_bytes=BURST, dirtyable_bytes=4 * GIB, source=SOURCE, control=slowed):

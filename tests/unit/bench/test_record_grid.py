@@ -12,7 +12,7 @@ from contracts.shared.errors import WritewiseError
 from profiler.lab.lab import LabSpec
 from profiler.pull.settings import TransferSettings
 from sysctl.evidence.results import CANDIDATE, PRESENT, Results
-from tests.bench import grids
+from tests.bench import grid_plan, grids
 from tests.bench.grid_plan import (
     SETTINGS,
     GridSpec,
@@ -129,10 +129,11 @@ def test_one_grid_is_recorded_as_asked():
     assert output.name == "mine.json.gz"
 
 
-def test_without_options_it_is_the_demos_lab_kept_with_the_others():
+def test_without_options_it_is_the_demos_lab_kept_with_the_others(monkeypatch, tmp_path):
+    monkeypatch.setattr(grid_plan, "FOLDER", tmp_path)
     spec, output = parsed()
     assert (spec.lab, spec.settings) == (LabSpec(), SETTINGS)
-    assert output == grids.FOLDER / "grid-4096-40-xfs-10x90MB.json.xz"
+    assert output == tmp_path / "grid-4096-40-xfs-10x90MB.json.xz"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_without_options_it_is_the_demos_lab_kept_with_the_others():
         (("--dirty", "20"), "name both --dirty and --background"),
         (("--dirty", "5", "--background", "10"), "no valid setting"),
         (("--output", "mine.txt"), "must end in .json"),
-        (("--output", "tests/bench/data/grid-2560-24.json"), "is there already"),
+        (("--output", "tests/unit/data/results-version-2.json"), "is there already"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused_before_anything_is_made(words, says, capsys):

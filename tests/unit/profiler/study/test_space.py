@@ -64,7 +64,9 @@ def test_the_edge_is_searched_where_no_thresholds_are_given_and_extras_are_no_ca
     assert space.swept_values == values
 
 
-@pytest.mark.parametrize("asked", [{"values": {"vm.dirty_ratio": (40,)}}, {"transfer": True}])
+@pytest.mark.parametrize(
+    "asked", [{"values": {"vm.dirty_ratio": (40,)}}, {"transfer": ("io_chunksize",)}]
+)
 def test_the_edge_search_takes_no_candidates(asked):
     with pytest.raises(UsageError, match="finds thresholds by itself") as error:
         Space(strategy="edge", **asked)

@@ -27,10 +27,10 @@ from sysctl.advice.advise import advise
 from sysctl.evidence.circumstances import circumstances_of
 from sysctl.evidence.prediction import fit
 from sysctl.evidence.results import CANDIDATE, FORMAT_VERSION, PRESENT, PRICE, RECHECK, load
-from tests.places import REPOSITORY
+from tests.places import DATA
 from tests.unit.sweeps import PRICE_SEEN
 
-RECORDED = REPOSITORY / "tests" / "bench" / "data" / "grid-2560-24.json"
+RECORDED = DATA / "results-version-2.json"
 
 
 def shortened():

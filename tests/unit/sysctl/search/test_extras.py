@@ -271,9 +271,7 @@ def test_an_extra_of_the_present_settings_is_compared_with_them():
 
 def test_the_reason_of_a_knob_of_the_disk_names_what_it_replaces_and_that_no_file_keeps_it():
     results = paired({DEEP: 0.8})
-    results.circumstances = circumstances(
-        workers=2, present_device={"queue/nr_requests": "1023"}
-    )
+    results.circumstances = circumstances(workers=2, present_device={"queue/nr_requests": "1023"})
     (reason,) = explain_device(results, DEEP.of(BASE))
     assert (reason.before, reason.value) == ("1023", "256")
     assert "80.0% of the time without it" in reason.effect and "4 pairs" in reason.effect

@@ -150,9 +150,9 @@ def test_bayes_is_nearer_to_the_best_than_chance():
         bests = [min(t.valid.return_s for t in run(make(seed))) for seed in range(10)]
         return sum(bests) / len(bests)
 
-    tpe = mean_best(lambda seed: BayesSearch(CANDIDATES, tpe.propose, seed, 15))
+    bayes = mean_best(lambda seed: BayesSearch(CANDIDATES, tpe.propose, seed, 15))
     chance = mean_best(lambda seed: drawn(CANDIDATES, seed, 15))
-    assert tpe < chance
+    assert bayes < chance
 
 
 def test_bayes_takes_sysctls_and_settings_of_the_pull():

@@ -251,7 +251,10 @@ def test_what_speaks_against_an_extra_is_known_when_the_search_has_ended():
     calm = edge_bench(changed=lambda setting, run: {"split_s": {"other sleeping": 0.0}})
     whole, plan = sweep(bench=calm, strategy=EDGE), plan_of((Extra(MOUNT, "noatime"),))
     reasons = [
-        [item.what for item in left_out(Results(whole.circumstances, {}, trials=whole.trials[:at]), plan)]
+        [
+            item.what
+            for item in left_out(Results(whole.circumstances, {}, trials=whole.trials[:at]), plan)
+        ]
         for at in range(len(whole.trials) + 1)
     ]
     searched = 2 + roles(whole).count(CANDIDATE)
