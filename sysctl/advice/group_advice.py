@@ -82,8 +82,8 @@ def bytes_starve(values: Mapping[str, int], results: Results) -> str:
     return (
         f"this host has {counted(groups.count, 'control group')} with a memory limit, the smallest "
         f"of {format_size(groups.smallest_bytes)}: the kernel makes bytes a percentage of the "
-        f"host's memory, so writers in that one wait from at most {format_size(own.freerun_bytes)} on; on a host "
-        "with more memory from less"
+        "host's memory, so writers in that one wait from at most "
+        f"{format_size(own.freerun_bytes)} on; on a host with more memory from less"
     )
 
 
