@@ -167,7 +167,7 @@ def _prepare(request: StudyRequest, host: Host, destination: Path, plan: PullPla
     context["present_device"] = steady_values(host.system, disk) if disk else {}
     space = request.space.to_json()
     is_new = not request.resume
-    results = Results(context, space) if is_new else _resumed(request.output, space, context)
+    results = Results(context, space) if is_new else resumed_results(request.output, space, context)
     transfers, heavy = _transfers(request, plan, results.context)
     place = Place(host, str(destination), mount, disk)
     strategy, extras, refused = make_search(
@@ -195,7 +195,7 @@ def _disk_of(system: System, mount: Mount) -> Disk | None:
         return None
 
 
-def _resumed(path: Path, space: Mapping[str, Any], context: Mapping[str, Any]) -> Results:
+def resumed_results(path: Path, space: Mapping[str, Any], context: Mapping[str, Any]) -> Results:
     """The results to go on with. Raises UsageError where trials could not be compared with them."""
     results = load(path, trusted=True)
     before = results.context

@@ -104,7 +104,7 @@ def bystander(contract: Contract) -> Iterator[None]:
 @contextlib.contextmanager
 def floor(contract: Contract) -> Iterator[None]:
     """Empty programs where Writewise's are."""
-    tracepoints = [name for probe in ProfileSession(contract)._probes() for name in all_of(probe)]
+    tracepoints = [name for probe in ProfileSession(contract).probes() for name in all_of(probe)]
     source = str(Path(__file__).with_name("empty.bpf.c"))
     with loader.load((Probe("floor", (source,), functions={"nothing": tuple(tracepoints)}),), {}):
         yield

@@ -19,9 +19,10 @@ from sysctl.advice.advise import advise
 from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation import SysctlAdvice
 from sysctl.host.applied_host import AppliedHost
-from sysctl.host.changes import MountOriginal
+from sysctl.host.changes import MountOriginal, to_json
 from sysctl.host.devices import disk_of
-from sysctl.host.host import WRITER, Host, state_directory
+from sysctl.host.host import WRITER, state_directory
+from sysctl.host.journal import Journal
 from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import (
     dirtyable_bytes,
@@ -120,7 +121,7 @@ def test_what_a_sweep_cannot_give_back_keeps_nothing_applied_from_coming_back(
     target.mkdir()
     assert writewise("apply", recommendation, "--yes").returncode == 0
     gone = MountOriginal(str(target), "/dev/no-such-disk", "xfs", ("rw",))
-    Host(state_directory(), WRITER)._record(gone)
+    Journal(state_directory() / f"{WRITER}.journal", SYSTEM.boot_id()).record(to_json(gone))
     refused = writewise("rollback")
     assert refused.returncode == 1 and "restored: vm.dirty_ratio" in refused.stdout
     assert f"mount: {target}" in refused.stderr and "--give-up" in refused.stderr

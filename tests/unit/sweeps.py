@@ -86,14 +86,14 @@ class MadeUpBench:
         durable = durable or observe_price
         self.now_s += 31.5 if durable else seconds
         price = {"price": PRICE_SEEN} if observe_price else {}
-        fields = self._observed(seconds, setting, durable)
+        fields = self.observed(seconds, setting, durable)
         return Observation(**{**fields, **price, **self.changed(setting, run)})
 
     def require_destination(self):
         if self.lost:
             raise WritewiseError(self.lost)
 
-    def _observed(self, seconds, setting, durable):
+    def observed(self, seconds, setting, durable):
         thresholds = effective_thresholds(setting.values, self.dirtyable_bytes)
         return {
             "return_s": seconds,

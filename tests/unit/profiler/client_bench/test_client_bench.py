@@ -280,7 +280,9 @@ def test_a_row_that_fails_keeps_those_that_are_measured(
     found = compare([bench, GoneSource(), bench], [client], lambda *_: None, 1)
     assert [len(row.cells[0].samples) for row in found.rows] == [1, 1]
     assert found.problems == ("gone: the disk is full",)
-    monkeypatch.setattr(bench_clients, "_compare", lambda *_: replace(found, context=CONTEXT))
+    monkeypatch.setattr(
+        bench_clients, "compare_clients", lambda *_: replace(found, context=CONTEXT)
+    )
     assert main(["bench-clients", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 1
     assert "gone: the disk is full" in capsys.readouterr().out
     document = json.loads((tmp_path / "out.json").read_text())
@@ -417,10 +419,10 @@ def test_one_word_is_the_destination() -> None:
 
 
 def test_the_rows_are_the_seven_of_the_table() -> None:
-    assert len(bench_clients._workloads(None)) == 7
-    assert [each.name for each in bench_clients._workloads(["case-study-40x48MiB"] * 2)] == [
-        "case-study-40x48MiB"
-    ]
+    assert len(bench_clients.workloads_asked_for(None)) == 7
+    assert [
+        each.name for each in bench_clients.workloads_asked_for(["case-study-40x48MiB"] * 2)
+    ] == ["case-study-40x48MiB"]
 
 
 @pytest.mark.parametrize(
@@ -453,7 +455,7 @@ def test_what_was_measured_is_printed_however_it_ended(
     found = ClientComparison(
         (row(cell("direct", 1.0), cell("s5cmd", problem="no")),), CONTEXT, ended_by
     )
-    monkeypatch.setattr(bench_clients, "_compare", lambda *_: found)
+    monkeypatch.setattr(bench_clients, "compare_clients", lambda *_: found)
     try:
         code = main(["bench-clients", str(tmp_path), "--json", str(tmp_path / "out.json")])
     except SystemExit as ended:
@@ -480,7 +482,7 @@ def test_the_clients_asked_for_come_once_and_with_their_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # without an AWS CLI, which takes its time to start
-    clients, versions = bench_clients._clients([DEFAULT.name, DEFAULT.name])
+    clients, versions = bench_clients.clients_asked_for([DEFAULT.name, DEFAULT.name])
     assert [each.name for each in clients] == [DEFAULT.name] == list(versions)
     assert versions[DEFAULT.name].startswith("boto3 ")
     assert versions[DEFAULT.name].endswith(" (own)")

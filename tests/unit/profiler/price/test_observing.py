@@ -190,7 +190,9 @@ class FakePool:
 def order(monkeypatch):
     """What happens in a measured pull, in its order."""
     happened = []
-    monkeypatch.setattr(measured_pull, "_sync", lambda descriptor: happened.append("sync"))
+    monkeypatch.setattr(
+        measured_pull, "sync_file_system", lambda descriptor: happened.append("sync")
+    )
     return happened
 
 

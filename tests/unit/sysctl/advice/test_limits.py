@@ -217,7 +217,7 @@ def test_both_commands_have_the_flags():
     ):
         assert limits_from(arguments) == Limits(GIB, 60.0)
     arguments = parsed(sweep_command, "s3://b/p", "/data", *words)
-    assert sweep_command._request(arguments, load_contract(None)).limits == Limits(GIB, 60.0)
+    assert sweep_command.request_of(arguments, load_contract(None)).limits == Limits(GIB, 60.0)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,9 @@ def test_a_sweep_is_not_resumed_with_other_limits(tmp_path, name):
     results = Study(context=context(GIB, 60.0)).results
     results.save(tmp_path / "r.json")
     same = dict(results.context)
-    assert limits_of(study_module._resumed(tmp_path / "r.json", {}, same)) == Limits(GIB, 60.0)
+    assert limits_of(study_module.resumed_results(tmp_path / "r.json", {}, same)) == Limits(
+        GIB, 60.0
+    )
     for other in (None, 7):
         with pytest.raises(UsageError, match=f"{name} differ"):
-            study_module._resumed(tmp_path / "r.json", {}, {**same, name: other})
+            study_module.resumed_results(tmp_path / "r.json", {}, {**same, name: other})

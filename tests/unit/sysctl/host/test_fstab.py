@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import _fstab_line, change_of
+from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation import FstabLine
 from sysctl.evidence.results import load
 from sysctl.host.fstab import escaped, fstab_line, parse_fstab, unescaped
@@ -67,6 +67,13 @@ def test_the_line_goes_from_the_results_into_the_recommendation(tmp_path) -> Non
     assert without is not None and without.mount == replace(change.mount, fstab=None)
 
 
+def advised(found):
+    """The line in the advice after a sweep that found this one."""
+    results = Study().credited(Setting((), "noatime"), 4.0).results
+    results.context["fstab"] = found
+    return change_of(advise(results)).mount.fstab
+
+
 @pytest.mark.parametrize(
     ("source", "fstype", "options"),
     [
@@ -80,6 +87,6 @@ def test_the_line_goes_from_the_results_into_the_recommendation(tmp_path) -> Non
 def test_a_line_that_no_snippet_may_carry_on_costs_no_other_advice(source, fstype, options):
     """`recommendation.json` is read again: a line that its reader refuses would spoil all of it."""
     found = {"source": source, "fstype": fstype, "options": options, "dump": 0, "check": 0}
-    assert _fstab_line(found) is None
+    assert advised(found) is None
     kept = {**found, "source": "UUID=1", "fstype": "xfs", "options": ["defaults", "nofail"]}
-    assert _fstab_line(kept).options == ("defaults", "nofail")
+    assert advised(kept).options == ("defaults", "nofail")

@@ -389,10 +389,10 @@ def test_the_number_of_trials_still_to_come_ends_at_none_and_is_right_for_a_plai
 class LateBench(sweeps.MadeUpBench):
     """At a dirty ratio of 80 all is on the device after 90 s, else after 30 s."""
 
-    def _observed(self, seconds, setting, durable):
+    def observed(self, seconds, setting, durable):
         late_s = 90.0 if setting.values["vm.dirty_ratio"] == 80 else 30.0
         return {
-            **super()._observed(seconds, setting, durable),
+            **super().observed(seconds, setting, durable),
             "durable_s": late_s if durable else None,
         }
 
