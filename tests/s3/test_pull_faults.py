@@ -206,12 +206,13 @@ def test_a_silent_endpoint_is_an_error_after_the_read_timeout(
     assert access.READ_TIMEOUT_S == 20  # botocore's own is 60
     monkeypatch.setattr(access, "READ_TIMEOUT_S", 0.2)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    silent = type("SilentHere", (faults.Silent,), {"ended": threading.Event()})
+    ended = threading.Event()
+    silent = type("SilentHere", (faults.Silent,), {"ended": ended})
     with faults.serve(silent, root) as url:
         started_s = time.monotonic()
         with pytest.raises(PullError) as stalled:
             list_plan(S3Access(url), Location(BUCKET, ""))
-        silent.ended.set()
+        ended.set()
     assert stalled.value.message == f"the endpoint {url} stopped answering"
     assert 0.2 <= time.monotonic() - started_s < 5
 

@@ -10,6 +10,7 @@ from sysctl.evidence.price_seen import Latency, PriceSeen
 from sysctl.evidence.results import Observation, Results
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import effective_thresholds
+from sysctl.search import Strategy
 from sysctl.search.edge import EdgeSearch, ladders_of
 from sysctl.search.extras import MOUNT, Extra
 from sysctl.search.grid import build_grid
@@ -123,7 +124,9 @@ def sweep(
     values = {"vm.dirty_ratio": ratios, "vm.dirty_background_ratio": backgrounds}
     candidates, left_out = build_grid(values, PRESENT, 4 * GIB)
     if strategy == EDGE:
-        search = EdgeSearch(ladders_of(PRESENT.values, 4 * GIB, Limits(), 40 * 48 * 2**20))
+        search: Strategy = EdgeSearch(
+            ladders_of(PRESENT.values, 4 * GIB, Limits(), 40 * 48 * 2**20)
+        )
     else:
         search = make_strategy(strategy, candidates, seed=0)
     extras = tuple(Extra(MOUNT, text, is_asked_for=True) for text in mount_options)

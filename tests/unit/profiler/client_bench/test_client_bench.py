@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -45,7 +46,7 @@ from sysctl.host.host import WRITER, Host
 from sysctl.host.system import HostError, System
 
 MIB = 2**20
-CONTEXT = {
+CONTEXT: dict[str, Any] = {
     "measured_at": "2026-01-01T00:00:00+00:00",
     "pulls": 3,
     "kernel": "6.1",
@@ -65,7 +66,7 @@ SHAPE = ServerShape(first_byte_latency_ns=20_000_000, rate_bytes_per_s=90_000_00
 
 
 def sample(seconds: float, number: int = 1, **others: float | None) -> ClientRun:
-    given = {"cpu_s": 0.5, "peak_rss_bytes": 100 * MIB, "start_s": 0.4, **others}
+    given: dict[str, Any] = {"cpu_s": 0.5, "peak_rss_bytes": 100 * MIB, "start_s": 0.4, **others}
     return ClientRun(round=number, time_s=seconds, objects=64, bytes=64 * MIB, **given)
 
 
@@ -200,8 +201,9 @@ class FigureBench:
     worker_count, shape = 2, SHAPE
     name = "rows-64x1MiB"
 
-    def __init__(self, **script: object) -> None:
-        self.script, self.log = script, []
+    def __init__(self, **script: Any) -> None:
+        self.script = script
+        self.log: list[Any] = []
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[FigureBench]:
@@ -402,7 +404,9 @@ def test_json_has_each_pull_and_no_infinity() -> None:
 
 
 def test_the_context_is_of_this_host(tmp_path: Path) -> None:
-    context = context_of(tmp_path, TransferSettings(), 3, {"direct": "1"}, "", System())
+    context: dict[str, Any] = context_of(
+        tmp_path, TransferSettings(), 3, {"direct": "1"}, "", System()
+    )
     assert set(CONTEXT) < set(context)
     assert context["cpus"] >= 1 and context["memory_bytes"] > 2**20
     json.dumps(context)
@@ -457,7 +461,7 @@ def test_what_was_measured_is_printed_however_it_ended(
     )
     monkeypatch.setattr(bench_clients, "compare_clients", lambda *_: found)
     try:
-        code = main(["bench-clients", str(tmp_path), "--json", str(tmp_path / "out.json")])
+        code: object = main(["bench-clients", str(tmp_path), "--json", f"{tmp_path}/out.json"])
     except SystemExit as ended:
         code = ended.code
     assert code == exit_code

@@ -149,8 +149,8 @@ def calls_of(write_fd, seconds):
 
 
 def test_each_call_is_a_write_and_an_fsync(tmp_path, monkeypatch):
-    synced = []
-    monkeypatch.setattr(program.os, "fsync", synced.append)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
     descriptor = os.open(tmp_path / "file", os.O_CREAT | os.O_WRONLY)
     calls = calls_of(descriptor, seconds=0.1)[FSYNC]
     assert synced == [descriptor] * len(calls.took_ns) != []

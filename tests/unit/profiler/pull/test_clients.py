@@ -186,7 +186,8 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_program_that_fails_answers_by_its_last_line(stand_in: Path, tmp_path: Path) -> None:
-    client, counted = StandIn(S3Access(URL), TransferSettings()), []
+    client = StandIn(S3Access(URL), TransferSettings())
+    counted: list[int] = []
     answer = client.download_all(MANY, str(tmp_path), counted.append)
     assert answer == "stand-in failed (exit 3): the last word"
     assert sum(counted) == 7  # of the file that it wrote

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation import FstabLine
 from sysctl.evidence.results import load
 from sysctl.host.fstab import escaped, fstab_line, parse_fstab, unescaped
 from sysctl.host.system import System
 from sysctl.knobs.setting import Setting
+from tests.unit.changes import change_in
 from tests.unit.studies import Study
 
 OTHERS = "# UUID=9 /data xfs ro 0 0\nproc /proc proc defaults 0 0\nUUID=2 /data2 xfs ro\n\n"
@@ -59,11 +59,11 @@ def test_the_line_goes_from_the_results_into_the_recommendation(tmp_path) -> Non
     own = {"source": "UUID=1", "fstype": "xfs", "options": ["nofail"], "dump": 0, "check": 2}
     results.context["fstab"] = own
     results.save(tmp_path / "results.json")
-    change = change_of(advise(load(tmp_path / "results.json")))
+    change = change_in(advise(load(tmp_path / "results.json")))
     assert change is not None and change.mount is not None
     assert change.mount.fstab == FstabLine("UUID=1", "xfs", ("nofail",), 0, 2)
     results.context["fstab"] = None
-    without = change_of(advise(results))
+    without = change_in(advise(results))
     assert without is not None and without.mount == replace(change.mount, fstab=None)
 
 
@@ -71,7 +71,7 @@ def advised(found):
     """The line in the advice after a sweep that found this one."""
     results = Study().credited(Setting((), "noatime"), 4.0).results
     results.context["fstab"] = found
-    return change_of(advise(results)).mount.fstab
+    return change_in(advise(results)).mount.fstab
 
 
 @pytest.mark.parametrize(

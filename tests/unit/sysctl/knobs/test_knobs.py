@@ -28,7 +28,7 @@ from tests.unit.sweeps import sweep
 
 
 def test_names_and_flags_are_each_given_once():
-    flags = [knob.flag for knob in (*KNOBS, *DEVICE_KNOBS)]
+    flags = [*(knob.flag for knob in KNOBS), *(knob.flag for knob in DEVICE_KNOBS)]
     assert len(flags) == len(set(flags)) == len(BY_NAME) + len(DEVICE_BY_NAME)
 
 
@@ -252,7 +252,7 @@ def test_a_scheduler_that_is_not_offered_is_never_written(tmp_path):
     system = FileDisk(tmp_path)
     disk = devices.disk_of(system, MOUNT)
     written = []
-    system.write = lambda path, text: written.append(path)
+    system.write = lambda absolute, text: written.append(absolute)
     with pytest.raises(HostError, match="offers the schedulers none, mq-deadline, not bfq"):
         devices.write_values(system, disk, {"queue/scheduler": "bfq"})
     assert written == []

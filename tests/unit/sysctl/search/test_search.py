@@ -11,7 +11,7 @@ import pytest
 from contracts.shared.errors import RequirementError
 from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, Results, Trial
 from sysctl.knobs.setting import Setting
-from sysctl.search import bayes, searched
+from sysctl.search import searched
 from sysctl.search.bayes import BayesSearch
 from sysctl.search.grid import build_grid
 from sysctl.search.random import drawn
@@ -149,7 +149,7 @@ def test_bayes_takes_sysctls_and_settings_of_the_pull():
 
 
 def test_without_optuna_the_install_command_is_named(monkeypatch):
-    monkeypatch.setattr(bayes.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(RequirementError, match="needs Optuna") as error:
         make_strategy(BAYES, CANDIDATES, 0)
     assert "tools/setup bayes" in error.value.hint
