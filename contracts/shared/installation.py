@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-_CLONE = Path(__file__).parents[2]
+#: The clone, if the program runs from one.
+CLONE = Path(__file__).parents[2]
 
 
 def is_clone() -> bool:
     """Return whether the program runs from a clone, which has the set-up beside it."""
-    return (_CLONE / "tools/setup").is_file()
+    return (CLONE / "tools/setup").is_file()
 
 
 def command() -> str:

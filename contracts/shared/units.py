@@ -130,6 +130,14 @@ def format_seconds(seconds: float) -> str:
     return format_duration(seconds * 10**9)
 
 
+def format_minutes(seconds: float) -> str:
+    """For reading, from seconds: 130 → `2 min 10 s`; less than a minute as `format_seconds`."""
+    if seconds < 60:
+        return format_seconds(seconds)
+    minutes, rest_s = divmod(round(seconds), 60)
+    return f"{minutes} min {rest_s} s"
+
+
 def format_count(count: int) -> str:
     """For reading: 15360 → `15,360`."""
     return f"{count:,}"

@@ -168,18 +168,30 @@ class Compiler:
     """`compiler.py` at work; a context manager, which ends it, and may be left twice.
 
     To start takes it 0.1 s, in which who needs it can do other things; compiling takes longer, and
-    `meanwhile` is for then. Raises WritewiseError when it cannot start.
+    `meanwhile` is for then. `start` gets its end of the socket and the file for what it prints.
+    Raises WritewiseError when it cannot start.
     """
 
-    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        meanwhile: Callable[[], object] = lambda: None,
+        start: Callable[[socket.socket, IO[bytes]], subprocess.Popen[bytes]] | None = None,
+    ) -> None:
         self.meanwhile = meanwhile
         with descriptors_left(), signals_held_back(), contextlib.ExitStack() as resources:
             self._chatter: IO[bytes] = resources.enter_context(tempfile.TemporaryFile())
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._connection, its_end = map(resources.enter_context, pair)
-            self._process = resources.enter_context(_start_compiler(its_end, self._chatter))
+            self._process = resources.enter_context(
+                (start or _start_compiler)(its_end, self._chatter)
+            )
             its_end.close()  # its end is then seen
             self._resources = resources.pop_all()
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
 
     def __enter__(self) -> Compiler:
         return self
@@ -227,7 +239,7 @@ class Compiler:
             return RequirementError(message.format(about), hint)
         code = 0 if answer else self._process.wait()
         self._chatter.seek(0)
-        return _load_error(about, self._chatter.read().decode(errors="replace"), code)
+        return load_error(about, self._chatter.read().decode(errors="replace"), code)
 
 
 def _start_compiler(its_end: socket.socket, chatter: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -263,8 +275,8 @@ def _request(
     }
 
 
-def _load_error(reason: str, chatter: str, exit_code: int = 0) -> WritewiseError:
-    """What BCC said in one sentence, with the end of what the compiler or verifier said.
+def load_error(reason: str, chatter: str, exit_code: int = 0) -> WritewiseError:
+    """Return what BCC said in one sentence, with the end of what the compiler or verifier said.
 
     `exit_code` is the compiler's if it ended without a reason, negative for a signal.
     """

@@ -82,7 +82,7 @@ class ProfileSession:
         self._compiler = compiler
         self._clock_ns = clock_ns
         self._slots = _slots_of(contract)
-        self._cpus = _possible_cpus()
+        self._cpus = possible_cpus()
         #: The disks below the paths of the contract's reads and writes; known from the entry on.
         self.devices: tuple[BlockDevice, ...] = ()
 
@@ -104,14 +104,15 @@ class ProfileSession:
         }
         with contextlib.ExitStack() as on_failure:
             simple = not places and len(self._slots) <= _FEW_SLOTS
-            module = loader.load(self._probes(), numbers, self._compiler, simple=simple)
+            module = loader.load(self.probes(), numbers, self._compiler, simple=simple)
             self._module = on_failure.enter_context(module)
             self._begin(root_slots, places)
             self._insert_ways(ways)
             on_failure.pop_all()
         return self
 
-    def _probes(self) -> tuple[Probe, ...]:
+    def probes(self) -> tuple[Probe, ...]:
+        """Return the probes that the contract takes; those of disks once `devices` are known."""
         call_types = {kind for slot in self._slots for kind in slot.call_types}
         filtered = replace(scope.PROBE, members=self._filter.members)
         uring_here = (uring.PROBE,) if call_types & set(uring.CALL_TYPES) else ()
@@ -298,7 +299,7 @@ def _slots_of(contract: Contract) -> tuple[Slot, ...]:
     return slots
 
 
-def _possible_cpus() -> int:
+def possible_cpus() -> int:
     """One more than the highest CPU number that the kernel may ever use."""
     text = Path("/sys/devices/system/cpu/possible").read_text(encoding="ascii")
     return int(text.strip().replace("-", ",").split(",")[-1]) + 1

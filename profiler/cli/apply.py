@@ -162,12 +162,12 @@ def _is_agreed(plan: ApplyPlan, agreed: Agreed) -> bool:
         raise UsageError(
             unmeasured, "to apply it all the same, give --yes-unmeasured too, or sweep on this host"
         )
-    if not agreed.apply and not _agrees("Apply this?"):
+    if not agreed.apply and not agrees("Apply this?"):
         return False
     return (
         not unmeasured
         or agreed.unmeasured
-        or _agrees("Nothing was measured on such a host. Apply it all the same?")
+        or agrees("Nothing was measured on such a host. Apply it all the same?")
     )
 
 
@@ -192,7 +192,8 @@ def _show(
     return plan
 
 
-def _agrees(question: str) -> bool:
+def agrees(question: str) -> bool:
+    """Ask on the terminal; whatever is not a clear yes is a no."""
     try:
         return input(f"\n{question} [y/N] ").strip().lower() in ("y", "yes")
     except (EOFError, ValueError):  # ValueError: what was typed is no text

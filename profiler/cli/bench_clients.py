@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json == arguments.markdown == "-":
         raise UsageError("--json and --markdown cannot both be printed", "name a file for one")
     with terminable(), _outputs(arguments) as outputs:
-        comparison = _compare(arguments, Console(stderr=True))
+        comparison = compare_clients(arguments, Console(stderr=True))
         _write(comparison, outputs)
     if comparison.ended_by is not None:
         raise comparison.ended_by
@@ -114,7 +114,8 @@ def _write(comparison: ClientComparison, outputs: dict[str, IO[str]]) -> None:
         outputs["json"].write("\n")
 
 
-def _compare(arguments: argparse.Namespace, progress: Console) -> ClientComparison:
+def compare_clients(arguments: argparse.Namespace, progress: Console) -> ClientComparison:
+    """Pull what was asked for by each client in turns; `progress` shows each pull."""
     from dataclasses import replace
 
     from profiler.client_bench.context import context_of
@@ -128,7 +129,7 @@ def _compare(arguments: argparse.Namespace, progress: Console) -> ClientComparis
     with destination.open():
         pass  # what is wrong with it is said before anything is asked of S3, or made
     make_sources = _sources(arguments)
-    clients, versions = _clients(arguments.clients)
+    clients, versions = clients_asked_for(arguments.clients)
     with contextlib.ExitStack() as stack:
         stack.enter_context(measuring_alone(f"bench-clients to {arguments.destination}"))
         session, no_stalls = _session(stack)
@@ -145,8 +146,8 @@ def _compare(arguments: argparse.Namespace, progress: Console) -> ClientComparis
     return replace(found, context=context)
 
 
-def _clients(names: Sequence[str] | None) -> tuple[list[Client], dict[str, str]]:
-    """Those asked for, else all that can be used here; and their versions, as resolved."""
+def clients_asked_for(names: Sequence[str] | None) -> tuple[list[Client], dict[str, str]]:
+    """Return those asked for, else all that can be used here; and their versions, as resolved."""
     from profiler.pull.clients.catalogue import by_name, usable
     from profiler.pull.clients.survey import survey
 
@@ -175,12 +176,13 @@ def _sources(arguments: argparse.Namespace) -> Callable[[Conditions], list[Sourc
         return lambda given: [BucketSource(access, location, given)]
     if arguments.endpoint_url is not None:
         raise UsageError("workloads have a server of their own", "leave --endpoint-url out")
-    workloads = _workloads(arguments.workload)
+    workloads = workloads_asked_for(arguments.workload)
     check_space(workloads, arguments.destination)
     return lambda given: [WorkloadSource(workload, given) for workload in workloads]
 
 
-def _workloads(names: Sequence[str] | None) -> list[Workload]:
+def workloads_asked_for(names: Sequence[str] | None) -> list[Workload]:
+    """Return the workloads of these names, each once; without names the default rows."""
     from profiler.workloads.catalogue import find_workload, shipped_workloads
 
     if names:

@@ -142,7 +142,7 @@ def _lines(
                 burst_bytes=asked.burst_bytes,
                 dirtyable_bytes=asked.dirtyable_bytes,
             ),
-            _measured_s(results, setting) if is_same else None,
+            measured_s(results, setting) if is_same else None,
         )
         for setting, label in _settings(arguments, results, asked).items()
     ]
@@ -195,7 +195,8 @@ def _asked_for(
     yield from settings
 
 
-def _measured_s(results: Results, setting: Setting) -> float | None:
+def measured_s(results: Results, setting: Setting) -> float | None:
+    """Return the median time of the setting's own runs; None where it was not measured."""
     import statistics
 
     trials = [trial.valid for trial in results.timed if trial.setting == setting]

@@ -67,12 +67,15 @@ def run(arguments: argparse.Namespace) -> int:
     contract = load_contract_of_calls(arguments.contract)
     require(*NEEDS)
     with terminable():
-        resumed, measured = _pull(arguments, contract)
+        resumed, measured = pull_and_measure(arguments, contract)
     _print(resumed, measured, contract, as_json=arguments.json)
     return 1 if measured.failures else 0
 
 
-def _pull(arguments: argparse.Namespace, contract: Contract) -> tuple[Resumed, PullMeasurement]:
+def pull_and_measure(
+    arguments: argparse.Namespace, contract: Contract
+) -> tuple[Resumed, PullMeasurement]:
+    """Pull what the destination lacks; return what that was, and what was measured."""
     from rich.console import Console
 
     from profiler.bpf.session import ProfileSession
@@ -90,7 +93,7 @@ def _pull(arguments: argparse.Namespace, contract: Contract) -> tuple[Resumed, P
     with contextlib.ExitStack() as stack:
         with destination.open():
             pass  # what is wrong with it is said before anything is asked of S3, or made
-        access, location, workers = stack.enter_context(_source(arguments))
+        access, location, workers = stack.enter_context(source_of(arguments))
         pool = WorkerPool(access, settings, workers, client.make)
         plan = list_plan(access, location, needs_all=False)
         stack.enter_context(pool)
@@ -108,8 +111,8 @@ def _pull(arguments: argparse.Namespace, contract: Contract) -> tuple[Resumed, P
 
 
 @contextlib.contextmanager
-def _source(arguments: argparse.Namespace) -> Iterator[tuple[S3Access, Location, int | None]]:
-    """How S3 is reached, what is pulled, and by how many workers (None: one per core)."""
+def source_of(arguments: argparse.Namespace) -> Iterator[tuple[S3Access, Location, int | None]]:
+    """Yield how S3 is reached, what is pulled, and by how many workers (None: one per core)."""
     from profiler.pull.access import S3Access
     from profiler.pull.source import Location, parse_location
 

@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     from profiler.study.study import run_study
     from sysctl.advice.advise import advise
 
-    request = _request(arguments, contract)
+    request = request_of(arguments, contract)
     if arguments.install_recovery:
         _install_recovery()
     with terminable(), shown_sweep(Console(stderr=True)) as view:
@@ -94,7 +94,8 @@ def _install_recovery() -> None:
         print(install_recovery(host))
 
 
-def _request(arguments: argparse.Namespace, contract: Contract) -> StudyRequest:
+def request_of(arguments: argparse.Namespace, contract: Contract) -> StudyRequest:
+    """Return what the command line asks for. Raises UsageError."""
     from profiler.pull.access import S3Access
     from profiler.pull.settings import settings_for
     from profiler.pull.source import parse_location

@@ -95,20 +95,22 @@ class FaultyHandler(S3Handler):
     plan: ClassVar[FaultPlan]
     _fault: Fault | None = None
 
-    def _send_object(self, bucket: str, key: str) -> None:
+    def send_object(self, bucket: str, key: str) -> None:
+        """Answer as S3Handler does, with the fault that meets the request."""
         self._fault = self.plan.take(self.command, key)
         try:
             if self._fault and self._fault.kind == "refuse":
                 raise self._fault.refusal
-            super()._send_object(bucket, key)
+            super().send_object(bucket, key)
         finally:
             self._fault = None
 
-    def _send_listing(self, bucket: str, parameters: dict[str, str]) -> None:
+    def send_listing(self, bucket: str, parameters: dict[str, str]) -> None:
+        """Answer as S3Handler does, or refuse."""
         fault = self.plan.take("LIST", parameters.get("prefix", ""))
         if fault and fault.kind == "refuse":
             raise fault.refusal
-        super()._send_listing(bucket, parameters)
+        super().send_listing(bucket, parameters)
 
     def send_header(self, keyword: str, value: str) -> None:
         """Send a header; the checksum's, of something else when that is the fault."""

@@ -96,7 +96,7 @@ class ObjectStore:
         found = os.fstat(descriptor)
         identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
         if identity not in self._digests:
-            self._digests[identity] = _compute_digest(descriptor)
+            self._digests[identity] = compute_digest(descriptor)
         return self._digests[identity]
 
     def keys(self, bucket: str) -> list[str]:
@@ -137,7 +137,8 @@ def _is_file(folder_fd: int, name: str) -> bool:
         return False
 
 
-def _compute_digest(descriptor: int) -> Digest:
+def compute_digest(descriptor: int) -> Digest:
+    """Read an open file whole and return its digest."""
     md5, crc64, position = hashlib.md5(usedforsecurity=False), 0, 0
     while block := os.pread(descriptor, _BLOCK_BYTES, position):
         md5.update(block)

@@ -27,7 +27,7 @@ _LIST_PARAMETERS = {
 _RANGE = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
 #: A paced body goes out in pieces of this many seconds: short against a part's transfer, long
 #: against the cost of waking up.
-_PACE_S = 0.010
+PACE_S = 0.010
 #: A connection that its client kept waiting may catch up this much, not burst without limit.
 _CATCH_UP_S = 0.050
 
@@ -104,13 +104,14 @@ class S3Handler(BaseHTTPRequestHandler):
         if self.service.shape.first_byte_latency_s:
             time.sleep(self.service.shape.first_byte_latency_s)
         try:
-            self._route()
+            self.route()
         except S3Error as error:
             self.send_error_document(error)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
-    def _route(self) -> None:
+    def route(self) -> None:
+        """Answer the request by its path. Raises S3Error, which becomes the answer."""
         path, _, query = self.path.partition("?")
         bucket, _, key = path.lstrip("/").partition("/")
         parameters = {
@@ -122,14 +123,15 @@ class S3Handler(BaseHTTPRequestHandler):
         if not self.service.store.has_bucket(bucket):
             raise S3Error(404, "NoSuchBucket")
         if key:
-            return self._send_object(bucket, key)
+            return self.send_object(bucket, key)
         if self.command == "HEAD":
             return self.send_document(200, "")
-        return self._send_listing(bucket, parameters)
+        return self.send_listing(bucket, parameters)
 
     # -- objects ---------------------------------------------------------------------------------
 
-    def _send_object(self, bucket: str, key: str) -> None:
+    def send_object(self, bucket: str, key: str) -> None:
+        """Answer a request for an object. Raises S3Error."""
         try:
             descriptor = self.service.store.open(bucket, key)
         except (OSError, ValueError):  # ValueError: a NUL in the key
@@ -170,7 +172,7 @@ class S3Handler(BaseHTTPRequestHandler):
         """Send part of a file, at the shape's rate when it has one."""
         position, end = start, start + length
         rate = self.service.shape.rate_bytes_per_s
-        piece = max(65536, int(rate * _PACE_S)) if rate else length
+        piece = max(65536, int(rate * PACE_S)) if rate else length
         due_s = time.monotonic()
         while position < end:
             sent = _send_all(self.connection, descriptor, position, min(piece, end - position))
@@ -180,7 +182,8 @@ class S3Handler(BaseHTTPRequestHandler):
 
     # -- buckets ---------------------------------------------------------------------------------
 
-    def _send_listing(self, bucket: str, parameters: dict[str, str]) -> None:
+    def send_listing(self, bucket: str, parameters: dict[str, str]) -> None:
+        """Answer ListObjectsV2 with these query parameters. Raises S3Error."""
         if parameters.get("list-type") != "2" or not _LIST_PARAMETERS.issuperset(parameters):
             raise S3Error(501, "NotImplemented")
         try:

@@ -120,6 +120,16 @@ class Neighbour:
         """What it dirtied while it ran: not of the pull, and not another program's either."""
         return self.fsync.begun * BLOCK_BYTES
 
+    @property
+    def pid(self) -> int | None:
+        """The process; None before it starts and after it has ended."""
+        return self._process.pid if self._process else None
+
+    @property
+    def answered_bytes(self) -> int:
+        """How much it has answered so far: grows with each call."""
+        return os.fstat(self._answer_fd).st_size
+
     def __enter__(self) -> Neighbour:
         try:
             self._prepare()
@@ -157,7 +167,7 @@ class Neighbour:
         """Make the files and start the process. Raises OSError and WritewiseError."""
         with ExitStack() as files:
             folder_fd = files.enter_context(Destination(self._folder).open())
-            write_fd = _closed_by(files, _appended(folder_fd))
+            write_fd = _closed_by(files, file_to_append(folder_fd))
             read_fd = self._readable(files, folder_fd)
             self._answer_fd = _closed_by(self._resources, os.memfd_create("neighbour"))
             descriptors = (write_fd, read_fd, self._answer_fd)
@@ -200,7 +210,7 @@ class Neighbour:
             code = None
         now_ns = self._clock_ns()
         self._close_process(process)
-        text = os.pread(self._answer_fd, os.fstat(self._answer_fd).st_size, 0).decode()
+        text = os.pread(self._answer_fd, self.answered_bytes, 0).decode()
         calls = parse_answer(text)
         self.fsync, self.read = calls[FSYNC], calls[READ]
         self._problems += _problems(code, calls)
@@ -245,8 +255,8 @@ def _closed_by(stack: ExitStack, descriptor: int) -> int:
     return descriptor
 
 
-def _appended(folder_fd: int) -> int:
-    """A new file to append to, whose name and first block are on the device. Raises OSError."""
+def file_to_append(folder_fd: int) -> int:
+    """Return a new file to append to, on the device with its first block. Raises OSError."""
     flags = _NEW_FILE | os.O_WRONLY | os.O_APPEND
     descriptor = os.open(_name("fsync"), flags, 0o600, dir_fd=folder_fd)
     try:

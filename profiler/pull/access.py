@@ -10,7 +10,8 @@ from contracts.shared.errors import UsageError
 from contracts.shared.text import quoted
 
 _CONNECT_TIMEOUT_S = 10  # botocore's own 60 s, five times over, is long to learn of a typing error
-_READ_TIMEOUT_S = 20  # of silence; botocore waits 60 s, and each of its retries again
+#: Of silence; botocore waits 60 s, and each of its retries again.
+READ_TIMEOUT_S = 20
 _DEFAULT_POOL_CONNECTIONS = 10
 
 
@@ -61,7 +62,7 @@ class S3Access:
 
         config = Config(
             connect_timeout=_CONNECT_TIMEOUT_S,
-            read_timeout=_READ_TIMEOUT_S,
+            read_timeout=READ_TIMEOUT_S,
             max_pool_connections=max(max_connections, _DEFAULT_POOL_CONNECTIONS),
             signature_version=None if self.sign_requests else UNSIGNED,
         )

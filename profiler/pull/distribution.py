@@ -21,7 +21,7 @@ from profiler.pull.worker_processes import Worker, WorkerProcesses
 #: How often progress is reported, at least.
 _TICK_S = 0.1
 #: Longer than a client needs to try again after each of its own timeouts.
-_MAX_SILENCE_S = 120.0
+MAX_SILENCE_S = 120.0
 #: Once no other object can succeed: how long what is under way is waited for, if nothing arrives.
 _MAX_LAST_SILENCE_S = 3.0
 _STOP_TIMEOUT_S = 0.8
@@ -123,7 +123,7 @@ class Distribution:
         if self._done.ended_by is not None and silence_s > _MAX_LAST_SILENCE_S:
             self._done.unanswered += self._in_hand.values()
             self._stop()
-        elif silence_s > _MAX_SILENCE_S:
+        elif silence_s > MAX_SILENCE_S:
             self._give_up()
 
     def _give_up(self) -> None:
@@ -187,7 +187,7 @@ def _fetch(in_hand: dict[int, Job]) -> bool:
 
 
 def _given_up(job: Job) -> Outcome:
-    now_ns, why = time.monotonic_ns(), f"nothing arrived for {_MAX_SILENCE_S:.0f} s"
+    now_ns, why = time.monotonic_ns(), f"nothing arrived for {MAX_SILENCE_S:.0f} s"
     if isinstance(job, PrefixJob):  # what it has fetched until then is worth verifying
         return Outcome(job, now_ns, incomplete=f"the client was ended: {why}")
     problem = Explanation(f"the object was given up: {why}", "pull again", concerns_one_object=True)

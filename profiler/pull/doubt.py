@@ -14,7 +14,7 @@ from profiler.pull.access import S3Access
 from profiler.pull.errors import Explanation, explain
 
 #: So long a good answer holds: thousands of refused objects take no request each.
-_VALID_S = 1.0
+VALID_S = 1.0
 
 
 class Doubts:
@@ -34,7 +34,7 @@ class Doubts:
             of_all = self._ask(bucket, key)
             if of_all is not None:
                 return replace(of_all, concerns_one_object=False, is_in_doubt=False)
-            self._good_until_s = time.monotonic() + _VALID_S
+            self._good_until_s = time.monotonic() + VALID_S
         return replace(problem, concerns_one_object=True, is_in_doubt=False)
 
     def _ask(self, bucket: str, key: str) -> Explanation | None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contracts.shared.beneath import directory_beneath
 from profiler.pull.errors import PullError
 
-_LOCK_TIMEOUT_S = 5.0
+LOCK_TIMEOUT_S = 5.0
 _RETRY_S = 0.02
 _ANY_RUN = "[0-9a-f]{16}"
 
@@ -46,7 +46,7 @@ def share(root_fd: int, when_alone: Callable[[], None], shown: str) -> None:
     """
     if _is_alone(root_fd):
         when_alone()
-    deadline_s = time.monotonic() + _LOCK_TIMEOUT_S
+    deadline_s = time.monotonic() + LOCK_TIMEOUT_S
     while not _is_shared(root_fd):
         if time.monotonic() >= deadline_s:
             raise PullError(

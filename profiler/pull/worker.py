@@ -235,7 +235,7 @@ def _verify(job: VerifyJob, client: AnyClient, counter: Counter) -> Outcome:
     head = _answer_about(job, client)
     with _directory_of(job) as directory_fd:
         part_bytes = None if job.unasked else _part_bytes(job, client)
-        method, problem = _verify_file(directory_fd, job, head, part_bytes)
+        method, problem = verify_file(directory_fd, job, head, part_bytes)
         if job.unasked is not None and job.with_checksum:
             problem = _without_s3(job, method, problem, job.unasked)
         if job.doubted and method == SIZE_ONLY and not problem:
@@ -272,9 +272,10 @@ def _without_s3(job: VerifyJob, method: str, problem: str, unasked: Explanation)
     return problem
 
 
-def _verify_file(
+def verify_file(
     directory_fd: int, job: VerifyJob, head: Answer, part_bytes: PartBytes | None
 ) -> tuple[str, str]:
+    """Compare the part file with S3's answer; see `verification.verify`. Raises OSError."""
     descriptor = open_file_beneath(directory_fd, (job.part_name,))
     try:
         if job.from_device:

@@ -25,10 +25,12 @@ _LINE_INTERVAL_S = 5.0
 
 
 @contextlib.contextmanager
-def shown_progress(console: Console) -> Iterator[OnPhase]:
+def shown_progress(
+    console: Console, clock: Callable[[], float] = time.monotonic
+) -> Iterator[OnPhase]:
     """A function for `measure_pull` that shows each phase, as long as the context lasts."""
     if not console.is_terminal:
-        yield _lines(console)
+        yield _lines(console, clock)
         return
     columns = (
         *(TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True)),
@@ -76,7 +78,7 @@ def _bar(bar: Progress) -> OnPhase:
     return show
 
 
-def _lines(console: Console, clock: Callable[[], float] = time.monotonic) -> OnPhase:
+def _lines(console: Console, clock: Callable[[], float]) -> OnPhase:
     """A line when a phase begins and then every few seconds; nothing for what is quick."""
     due_s = clock() + _LINE_INTERVAL_S
 

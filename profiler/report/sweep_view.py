@@ -20,6 +20,7 @@ from contracts.shared.units import (
     counted,
     format_count,
     format_duration,
+    format_minutes,
     format_seconds,
     format_size,
 )
@@ -142,7 +143,7 @@ class SweepView:
         each_s = self._busy_s / self._timed
         this_s = max(0.0, each_s - (self._clock() - self._started_s))
         left_s = this_s + each_s * self._remaining
-        return f"{_minutes(left_s)} left" if left_s else ""
+        return f"{format_minutes(left_s)} left" if left_s else ""
 
     def trial(self, trial: Trial) -> None:
         """See `View`."""
@@ -159,14 +160,6 @@ class SweepView:
 
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(Text(printable(text), style=style), soft_wrap=True)
-
-
-def _minutes(seconds: float) -> str:
-    """130 → `2 min 10 s`."""
-    if seconds < 60:
-        return format_seconds(seconds)
-    minutes, rest_s = divmod(round(seconds), 60)
-    return f"{minutes} min {rest_s} s"
 
 
 def _sync_s(seen: Observation | None) -> float:

@@ -182,7 +182,9 @@ def _prepare(request: StudyRequest, host: Host | None, destination: Path, plan: 
     space = request.space.to_json()
     is_new = not request.resume
     results = (
-        Results(circumstances, space) if is_new else _resumed(request.output, space, circumstances)
+        Results(circumstances, space)
+        if is_new
+        else resumed_results(request.output, space, circumstances)
     )
     transfers, heavy = _transfers(request, plan, results.circumstances)
     place = Place(host, str(destination), mount, disk) if host else None
@@ -212,7 +214,7 @@ def _disk_of(system: System, mount: Mount) -> Disk | None:
         return None
 
 
-def _resumed(path: Path, space: Mapping[str, Any], circumstances: Circumstances) -> Results:
+def resumed_results(path: Path, space: Mapping[str, Any], circumstances: Circumstances) -> Results:
     """The results to go on with. Raises UsageError where trials could not be compared with them."""
     results = load(path, trusted=True)
     differing = circumstances.differing(results.circumstances)

@@ -24,7 +24,7 @@ SHIPPED = ("synapse.yaml", "case-study.yaml", "small-files.yaml")
 _FILE = FileKind("workload", 1 << 20, "see profiler/workloads for files as they should be")
 _MAX_OBJECTS = 1_000_000
 #: Hard links to a file: below EXT4_LINK_MAX (65,000, fs/ext4/ext4.h); XFS and Btrfs take more.
-_MAX_LINKS = 60_000
+MAX_LINKS = 60_000
 #: The block of most file systems: what a file takes is a multiple of it.
 _BLOCK_BYTES = 4096
 
@@ -57,7 +57,7 @@ class Workload:
     @property
     def contents(self) -> int:
         """How many contents there are: file N has content N modulo this."""
-        return min(max(self.distinct, -(-self.objects // _MAX_LINKS)), self.objects)
+        return min(max(self.distinct, -(-self.objects // MAX_LINKS)), self.objects)
 
     @property
     def files_of_shards(self) -> tuple[range, ...]:

@@ -30,9 +30,10 @@ from sysctl.evidence.statistics import Interval, Repeats
 
 #: From this share on a wait in write calls is worth a sentence.
 _MUCH = 0.10
-_THROTTLING = "dirty throttling"
+#: `profiler.watch.causes.Cause.THROTTLED`, by its name in the results.
+THROTTLING = "dirty throttling"
 #: Causes of `profiler.watch.causes.Cause` that more room for dirty pages does not shorten.
-_OTHER_WAITS: Mapping[str, str] = {
+OTHER_WAITS: Mapping[str, str] = {
     "waiting for the device": "for the device",
     "other sleeping": "for locks, the journal or memory",
     "waiting for a CPU": "for a CPU",
@@ -119,13 +120,13 @@ def longer_wait(results: Results, present: Side) -> CaseFinding | None:
     And no shorter than the wait in dirty throttling.
     """
     seen = present.observation
-    waits = {cause: cause_share(results, seen, cause) for cause in _OTHER_WAITS}
+    waits = {cause: cause_share(results, seen, cause) for cause in OTHER_WAITS}
     cause = max(waits, key=lambda name: waits[name])
-    throttled = cause_share(results, seen, _THROTTLING)
+    throttled = cause_share(results, seen, THROTTLING)
     if waits[cause] < max(_MUCH, throttled):
         return None
     sentence = (
-        f"writers waited {waits[cause]:.0%} of their time {_OTHER_WAITS[cause]} and "
+        f"writers waited {waits[cause]:.0%} of their time {OTHER_WAITS[cause]} and "
         f"{throttled:.1%} in dirty throttling, the only wait that write-back settings shorten."
     )
     return CaseFinding(Case.OTHER_WAITS, f"{sentence}{_operations(seen)}")

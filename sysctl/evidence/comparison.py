@@ -42,7 +42,7 @@ LOOK_ERROR = 0.0158
 #: same setting, are slowed by something that is not the setting.
 CPU_WAIT_SLACK = 0.05
 #: `profiler.watch.causes.Cause.QUEUED`, by its name in the results.
-_CPU_WAIT = "waiting for a CPU"
+CPU_WAIT = "waiting for a CPU"
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def _usual_cpu_wait(results: Results) -> dict[Setting, float]:
 
 def cpu_wait_share(results: Results, run: Observation) -> float:
     """Return the part of the writers' time in which they waited for a CPU in write calls."""
-    return cause_share(results, run, _CPU_WAIT)
+    return cause_share(results, run, CPU_WAIT)
 
 
 def cause_share(results: Results, run: Observation, cause: str) -> float:

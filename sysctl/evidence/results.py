@@ -76,16 +76,16 @@ class Observation:
     `stall_share` is the part of the writing threads' time that they slept in dirty throttling
     (None: no probes), and `writers` how many of these there were at a time (0: one for each
     worker); `durable_s` is None when the files were deleted before they reached the device.
-    `thresholds`, `limit_bytes` and `dirtyable_bytes` are as the pull began. `write_p50_ns`, `write_p99_ns` and `split_s` (the
-    time in write calls by cause, `profiler.watch.causes.Cause`) are of the contract's writes.
-    `others_dirtied_bytes` is what was dirtied meanwhile and was not of this pull,
-    `device_read_bytes` what was read from the destination's disk (None: not known). `stolen_share`
-    is the part of the CPUs' time that the hypervisor kept, `ballooned_bytes` the memory that its
-    balloon took or gave back. `held_up_by` says what the pull itself waited for
+    `thresholds`, `limit_bytes` and `dirtyable_bytes` are as the pull began. `write_p50_ns`,
+    `write_p99_ns` and `split_s` (the time in write calls by cause, `profiler.watch.causes.Cause`)
+    are of the contract's writes. `others_dirtied_bytes` is what was dirtied meanwhile and was not
+    of this pull, `device_read_bytes` what was read from the destination's disk (None: not known).
+    `stolen_share` is the part of the CPUs' time that the hypervisor kept, `ballooned_bytes` the
+    memory that its balloon took or gave back. `held_up_by` says what the pull itself waited for
     (`profiler.pull.evidence.Limit`, in lower case; None: the client does not tell). `trace` is the
     pull's course, a few hundred points at most. `findings` are the contract's values
-    (`profiler.report.findings`), for reading only. `price` is what other programs noticed,
-    None where no neighbour ran.
+    (`profiler.report.findings`), for reading only. `price` is what other programs noticed, None
+    where no neighbour ran.
     """
 
     return_s: float

@@ -77,15 +77,15 @@ def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> I
 def _bounds(ratios: Sequence[float], confidence: float) -> tuple[float, float]:
     if len(ratios) == 1:
         return 0.0, math.inf
-    if ends := _order_statistics(ratios, confidence):
+    if ends := order_statistics(ratios, confidence):
         return ends
     low, high = _student(ratios, confidence)
     # more confidence than the order statistics serve for: at least as wide as with less
-    least, most = _order_statistics(ratios) or (low, high)
+    least, most = order_statistics(ratios) or (low, high)
     return min(low, least), max(high, most)
 
 
-def _order_statistics(
+def order_statistics(
     ratios: Sequence[float], confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
     """The innermost two of the sorted ratios that hold the median with `confidence`.

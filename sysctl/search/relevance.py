@@ -16,7 +16,7 @@ from sysctl.knobs.block import NR_REQUESTS, READ_AHEAD, SCHEDULER, WBT
 #: `profiler.watch.causes.Cause.DEVICE`, by its name in the results.
 _DEVICE_WAIT = "waiting for the device"
 #: The waits that mount options and knobs of the disk may shorten.
-_HELPED = (_DEVICE_WAIT, "other sleeping")
+HELPED = (_DEVICE_WAIT, "other sleeping")
 
 _SHARES = tuple(knob.name for knob in BDI_KNOBS)
 _QUEUE = (SCHEDULER, NR_REQUESTS, WBT)
@@ -85,7 +85,7 @@ def wait_shares(results: Results, seen: Observation) -> str:
     For the device, or asleep for another reason than dirty throttling (locks, the journal): parts
     of the time that the writers had.
     """
-    device, other = (cause_share(results, seen, cause) for cause in _HELPED)
+    device, other = (cause_share(results, seen, cause) for cause in HELPED)
     if not seen.split_s or max(device, other) >= NEGLIGIBLE_SHARE:
         return ""
     return (

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from contracts.loading import load_contract
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
@@ -104,7 +105,7 @@ def bystander(contract: Contract) -> Iterator[None]:
 @contextlib.contextmanager
 def floor(contract: Contract) -> Iterator[None]:
     """Empty programs where Writewise's are."""
-    tracepoints = [name for probe in ProfileSession(contract)._probes() for name in all_of(probe)]
+    tracepoints = [name for probe in ProfileSession(contract).probes() for name in all_of(probe)]
     source = str(Path(__file__).with_name("empty.bpf.c"))
     with loader.load((Probe("floor", (source,), functions={"nothing": tuple(tracepoints)}),), {}):
         yield
@@ -120,7 +121,7 @@ def all_of(probe: Probe) -> list[str]:
 def bpftrace(pid: int, calls: int) -> Iterator[None]:
     """bpftrace, which must have counted every call as well."""
     command = ["unshare", "-m", "sh", "-c", BPFTRACE, "/sys/kernel/tracing", SCRIPT.format(pid=pid)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, **pipes, text=True) as process:
         said = ""
         while not said.endswith("attached\n"):

@@ -173,8 +173,8 @@ def _make_image(base: Path, folder: Path) -> None:
         if file.name.startswith(("vmlinuz-", "initrd.img-")):
             shutil.copy(file, folder / file.name)
     disk = folder / "disk.img"
-    with disk.open("wb") as file:
-        file.truncate(DISK_BYTES)
+    disk.touch()
+    os.truncate(disk, DISK_BYTES)
     subprocess.run(["mkfs.ext4", "-q", "-F", "-L", "root", "-d", root, disk], check=True)
     shutil.rmtree(root)
 

@@ -26,7 +26,12 @@ class Chroot:
     def run(self, script: str) -> tuple[subprocess.CompletedProcess[str], Chroot]:
         """Run a script of sh; its result, and the chroot as it is afterwards."""
         upper = self.folder / str(next(self.numbers))
-        command = [HERE / "in_chroot.sh", ":".join(map(str, self.layers)), upper, script]
+        command: list[str | Path] = [
+            HERE / "in_chroot.sh",
+            ":".join(map(str, self.layers)),
+            upper,
+            script,
+        ]
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
@@ -61,7 +66,15 @@ def base(suite: str) -> Path:
         BASES.mkdir(parents=True, exist_ok=True)
         half = BASES / f"{suite}.half"
         subprocess.run(["rm", "-rf", "--one-file-system", half], check=True)
-        command = [ENTER, "-", "mmdebstrap", "--mode=root", "--variant=minbase", suite, half]
+        command: list[str | Path] = [
+            ENTER,
+            "-",
+            "mmdebstrap",
+            "--mode=root",
+            "--variant=minbase",
+            suite,
+            half,
+        ]
         subprocess.run(command, check=True)
         half.rename(path)
     return path

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class Built:
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    command = [sys.executable, "-m", "tools.packages.build", "--output", folder]
+    command: list[str | Path] = [sys.executable, "-m", "tools.packages.build", "--output", folder]
     subprocess.run(command, cwd=REPOSITORY, check=True)
     return next(folder.glob("*.deb")), next(folder.glob("*.rpm"))
 
@@ -56,7 +57,7 @@ def older(built, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session", params=SUITES)
-def installed(request, built, older, tmp_path_factory) -> Chroot:
+def installed(request, built, older, tmp_path_factory) -> Iterator[Chroot]:
     """A release with the older package, installed by apt with all that it depends on."""
     if os.geteuid():
         pytest.skip("only root can make chroots: sudo make test-packages")

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ SMALL_UP = (
 )
 
 
-def host_state() -> dict[str, object]:
+def host_state() -> dict[str, Any]:
     """Everything that the lab and the sweep change, to be compared before and after."""
     return {
         "sysctls": read_writeback(SYSTEM),
@@ -90,7 +91,7 @@ def guarded(tmp_path: Path) -> Iterator[Path]:
             take_all_back()
 
 
-def assert_as(before: dict[str, object], hint: str = "") -> None:
+def assert_as(before: dict[str, Any], hint: str = "") -> None:
     """The host is as it was, as soon as a program that has ended has no probe attached any more.
 
     It is known by its environment until then: the kernel takes 75 ms for each attachment.
@@ -123,7 +124,7 @@ def command(*arguments: object) -> list[str]:
 def writewise(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     options.setdefault("timeout", 60 * SLOWNESS)
-    return subprocess.run(command(*arguments), capture_output=True, text=True, **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command(*arguments), capture_output=True, text=True, **options)  # type: ignore[call-overload]
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation import SysctlAdvice
 from sysctl.host.applied_host import AppliedHost
-from sysctl.host.changes import MountOriginal
+from sysctl.host.changes import MountOriginal, to_json
 from sysctl.host.devices import disk_of
-from sysctl.host.host import WRITER, Host, state_directory
+from sysctl.host.host import WRITER, state_directory
+from sysctl.host.journal import Journal
 from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import (
     dirtyable_bytes,
@@ -31,6 +31,7 @@ from sysctl.host.sysctls import (
 )
 from tests.root.hosts import SLOWNESS, cannot_run_here, has_systemd, is_emulated
 from tests.root.labs import SYSTEM, command, guarded, start, volume, writewise
+from tests.unit.changes import change_in
 from tests.unit.studies import Study, ratio
 
 FILES = [Path("/etc/sysctl.d") / name for name in ("90-writewise.conf", "99-writewise.conf")]
@@ -45,7 +46,7 @@ def recommendation(tmp_path):
     """The file, on a host that is as before afterwards whatever the test does."""
     if any(path.exists() for path in FILES):
         pytest.skip(f"a recommendation is applied here: rm {' '.join(map(str, FILES))}")
-    change = change_of(advise(Study().tried(ratio(60), 3.6).results))
+    change = change_in(advise(Study().tried(ratio(60), 3.6).results))
     advices = tuple(SysctlAdvice(name, value, 0, "as measured") for name, value in WANTED.items())
     path = tmp_path / "recommendation.json"
     evidence = replace(change.evidence, dirtyable_bytes=dirtyable_bytes(SYSTEM))
@@ -120,7 +121,7 @@ def test_what_a_sweep_cannot_give_back_keeps_nothing_applied_from_coming_back(
     target.mkdir()
     assert writewise("apply", recommendation, "--yes").returncode == 0
     gone = MountOriginal(str(target), "/dev/no-such-disk", "xfs", ("rw",))
-    Host(state_directory(), WRITER)._record(gone)
+    Journal(state_directory() / f"{WRITER}.journal", SYSTEM.boot_id()).record(to_json(gone))
     refused = writewise("rollback")
     assert refused.returncode == 1 and "restored: vm.dirty_ratio" in refused.stdout
     assert f"mount: {target}" in refused.stderr and "--give-up" in refused.stderr

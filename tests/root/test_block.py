@@ -18,7 +18,7 @@ from profiler.bpf import loader
 from profiler.bpf.disks import BlockDevice, bottom_devices, devices_of
 from profiler.bpf.probes import block
 from profiler.bpf.probes.block import DeviceCounters, DeviceStats
-from profiler.bpf.session import _possible_cpus
+from profiler.bpf.session import possible_cpus
 from tests.root.hosts import SLOWNESS
 from tests.root.profiling import mounted
 
@@ -42,9 +42,9 @@ def loop_device(image: Path, size_bytes: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def counting(*devices: BlockDevice) -> Iterator[DeviceCounters]:
-    numbers = {"BUCKET_COUNT": BUCKET_COUNT, "CPU_COUNT": _possible_cpus()}
+    numbers = {"BUCKET_COUNT": BUCKET_COUNT, "CPU_COUNT": possible_cpus()}
     with loader.load((block.PROBE,), {**numbers, **block.numbers(len(devices))}) as module:
-        yield DeviceCounters(module, [device.number for device in devices], _possible_cpus())
+        yield DeviceCounters(module, [device.number for device in devices], possible_cpus())
 
 
 def disk(node: Path) -> BlockDevice:

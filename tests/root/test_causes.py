@@ -54,7 +54,7 @@ class Volume:
 @pytest.fixture
 def volume(tmp_path: Path) -> Iterator[Volume]:
     with guarded(tmp_path), lab.running(replace(SMALL, rate_bytes_per_s=RATE_BYTES_PER_S)) as slow:
-        words = groups.inside(slow.cap.group) if slow.cap.group else []
+        words = groups.inside(Path(slow.cap.group)) if slow.cap.group else []
         yield Volume(Path(slow.destination), words)
 
 

@@ -45,7 +45,7 @@ from profiler.bpf.loader import Compiler
 def start():
     global compiler
     compiler = Compiler()
-    return compiler._process.pid
+    return compiler.pid
 """
 PROGRAM = """
 import subprocess

@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,11 @@ def read_journal(state):
 @contextlib.contextmanager
 def reached(words, is_there) -> Iterator[subprocess.Popen[str]]:
     """The sweep, as soon as `is_there()`; ended when the block is."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.PIPE}
+    pipes: dict[str, Any] = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "stdin": subprocess.PIPE,
+    }
     with subprocess.Popen(words, text=True, **pipes) as process:
         try:
             wait_until(lambda: is_there() or process.poll() is not None, 30)

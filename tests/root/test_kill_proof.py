@@ -89,7 +89,8 @@ def place(tmp_path) -> Iterator[Place]:
 
 
 def test_sigkill_at_any_instant_leaves_nothing_after_the_next_start(place):
-    chance, hit, killed = random.Random(SEED), Counter(), 0
+    chance, killed = random.Random(SEED), 0
+    hit: Counter[Phase] = Counter()
     before, whole_s = place.all_there_is(), length_of_a_sweep(place)
     deadline_s = time.monotonic() + LONGEST_S
     while killed < KILLS or never(hit):

@@ -207,12 +207,12 @@ def test_without_the_right_to_load(mount: str, told: str) -> None:
 
 
 def test_a_refusal_by_bpf_itself_is_told_from_a_broken_probe() -> None:
-    refused = loader._load_error("Failed to load", "bpf: Operation not permitted")
+    refused = loader.load_error("Failed to load", "bpf: Operation not permitted")
     assert "does not let this process" in refused.message
-    broken = loader._load_error("Failed to load", "x" * 1000 + " invalid access")
+    broken = loader.load_error("Failed to load", "x" * 1000 + " invalid access")
     assert broken.hint.endswith("invalid access")
     assert len(broken.hint) <= 400
-    named = loader._load_error("Failed to load BPF program b'tracepoint__x': No", "")
+    named = loader.load_error("Failed to load BPF program b'tracepoint__x': No", "")
     assert named.message == "the probes could not be loaded: Failed to load BPF program " + (
         "tracepoint__x: No"
     )

@@ -206,7 +206,14 @@ def test_a_current_directory_that_is_gone_is_no_traceback(server: S3Server, tmp_
     (tmp_path / "to").mkdir()
     program = Path(sys.executable).with_name("writewise")
     line = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
-    command = [program, "pull", "s3://b/in", tmp_path / "to", "--endpoint-url", server.endpoint_url]
+    command: list[str | Path] = [
+        program,
+        "pull",
+        "s3://b/in",
+        tmp_path / "to",
+        "--endpoint-url",
+        server.endpoint_url,
+    ]
     done = subprocess.run(
         ["sh", "-c", line, "sh", tempfile.mkdtemp(dir=tmp_path), *command],
         capture_output=True,
@@ -225,7 +232,14 @@ def test_modules_in_the_current_directory_are_not_run(server: S3Server, tmp_path
         (here / name).parent.mkdir(parents=True, exist_ok=True)
         (here / name).write_text(f"open({str(sprung)!r}, 'a').write(__file__)")
     program = Path(sys.executable).with_name("writewise")
-    command = [program, "pull", "s3://b/in", to, "--endpoint-url", server.endpoint_url]
+    command: list[str | Path] = [
+        program,
+        "pull",
+        "s3://b/in",
+        to,
+        "--endpoint-url",
+        server.endpoint_url,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=here)
     assert done.returncode == 0, done.stderr
     assert not sprung.exists()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,12 +25,16 @@ WRITEWISE = [sys.executable, "-m", "profiler.cli.main", "profile"]
 NOBODY = pwd.getpwnam("nobody")
 #: A user with supplementary groups is not on every host; sudo's numbers may name any group.
 OTHER_GROUP = grp.getgrnam("daemon").gr_gid
-SUDO = {"SUDO_UID": str(NOBODY.pw_uid), "SUDO_GID": str(NOBODY.pw_gid), "SUDO_USER": "nobody"}
+SUDO: dict[str, Any] = {
+    "SUDO_UID": str(NOBODY.pw_uid),
+    "SUDO_GID": str(NOBODY.pw_gid),
+    "SUDO_USER": "nobody",
+}
 SECURE_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"  # as sudo sets it; no directory of root's own
 STATUS = ["cat", "/proc/self/status"]
 
 
-def profile(*arguments: object, wrapper: tuple[str, ...] = (), **environment: str):
+def profile(*arguments: object, wrapper: tuple[str, ...] = (), **environment: Any):
     return subprocess.run(
         [*wrapper, *WRITEWISE, *map(str, arguments)],
         cwd=REPOSITORY,

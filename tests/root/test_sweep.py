@@ -214,8 +214,8 @@ def test_resume_after_a_kill_loses_only_the_trial_in_flight(present, tmp_path):
     trials = load(output).trials
     assert trials[: len(kept)] == kept
     assert {ratios(trial.setting)[0] for trial in trials if trial.role == "candidate"} == {40}
-    options = {trial.setting.mount_options for trial in trials} - {None}
-    assert options == {"noatime", "noatime,logbsize=256k"}
+    tried = {trial.setting.mount_options for trial in trials} - {None}
+    assert tried == {"noatime", "noatime,logbsize=256k"}
     assert (
         "is of another sweep"
         in writewise(*arguments(present, output, "--dirty-ratio", "30"), "--resume").stderr

@@ -33,7 +33,7 @@ class _Iovec(ctypes.Structure):
 def call(kind: str, fd: int, address: int, size_bytes: int) -> int:
     """One call, of two equal vectors if it takes vectors; what it returned, or -errno."""
     if kind in ("write", "pwrite64"):
-        arguments = [ctypes.c_void_p(address), ctypes.c_size_t(size_bytes)]
+        arguments: list[object] = [ctypes.c_void_p(address), ctypes.c_size_t(size_bytes)]
     else:
         half = size_bytes // 2
         vectors = (_Iovec * 2)(_Iovec(address, half), _Iovec(address, size_bytes - half))

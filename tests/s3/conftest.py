@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -92,7 +92,7 @@ class MotoBackend:
 
 
 @contextlib.contextmanager
-def pool_for(endpoint_url: str, workers: int = 2, **settings: int) -> Iterator[WorkerPool]:
+def pool_for(endpoint_url: str, workers: int = 2, **settings: Any) -> Iterator[WorkerPool]:
     with WorkerPool(S3Access(endpoint_url), TransferSettings(**settings), workers) as pool:
         yield pool
 

@@ -67,7 +67,7 @@ class Silent(S3Handler):
 
     ended: ClassVar[threading.Event]
 
-    def _route(self) -> None:
+    def route(self) -> None:
         self.ended.wait(20)
         self.close_connection = True
 
@@ -77,7 +77,7 @@ class NoS3(S3Handler):
 
     page: ClassVar[bytes]
 
-    def _route(self) -> None:
+    def route(self) -> None:
         self.send_response(200)
         self.send_header("Content-Length", str(len(self.page)))
         self.end_headers()
@@ -89,10 +89,10 @@ class Refusing(S3Handler):
 
     answers_left: ClassVar[list[S3Error]]
 
-    def _route(self) -> None:
+    def route(self) -> None:
         if self.answers_left:
             raise self.answers_left.pop()
-        super()._route()
+        super().route()
 
 
 def refusing(status: int, code: str, times: int = 100) -> type[Refusing]:
@@ -103,5 +103,5 @@ def refusing(status: int, code: str, times: int = 100) -> type[Refusing]:
 class RefusingObjects(S3Handler):
     """Lists, but denies every object."""
 
-    def _send_object(self, bucket: str, key: str) -> None:
+    def send_object(self, bucket: str, key: str) -> None:
         raise S3Error(403, "AccessDenied")

@@ -130,8 +130,8 @@ def test_passing_faults_are_got_over(root: Path, destination: Path) -> None:
 def test_what_never_ends_is_given_up_and_the_others_arrive(
     root: Path, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert distribution._MAX_SILENCE_S == 120
-    monkeypatch.setattr(distribution, "_MAX_SILENCE_S", 1.0)
+    assert distribution.MAX_SILENCE_S == 120
+    monkeypatch.setattr(distribution, "MAX_SILENCE_S", 1.0)
     endless = [
         Fault("trickle", "bad", after_bytes=10, pause_s=0.1),  # a day for the rest of it
         Fault("silence", "large", after_bytes=10),
@@ -254,11 +254,11 @@ def test_a_head_refused_without_a_code_fails_its_key_alone_while_s3_lists_it(
 class ClosingOne(S3Handler):
     """Says nothing of one object, and hangs up."""
 
-    def _send_object(self, bucket: str, key: str) -> None:
+    def send_object(self, bucket: str, key: str) -> None:
         if key == "bad":
             self.close_connection = True
         else:
-            super()._send_object(bucket, key)
+            super().send_object(bucket, key)
 
 
 def test_a_connection_that_one_key_ends_fails_that_key_alone(root: Path, destination: Path) -> None:

@@ -20,7 +20,7 @@ def sockets_of(pid: int) -> set[str]:
     return {name[len("socket:[") : -1] for name in names if name.startswith("socket:[")}
 
 
-def addresses(table: str, inodes: set[str]) -> list[tuple[str, str]]:
+def addresses(table: str, inodes: set[str]) -> list[tuple[str, ...]]:
     rows = [line.split() for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
     return [tuple(row[1].split(":")) for row in rows if row[9] in inodes and row[3] == LISTENING]
 

@@ -203,15 +203,16 @@ def test_a_listing_of_another_etag_fails_also_without_content_to_compare(
 def test_a_silent_endpoint_is_an_error_after_the_read_timeout(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert access._READ_TIMEOUT_S == 20  # botocore's own is 60
-    monkeypatch.setattr(access, "_READ_TIMEOUT_S", 0.2)
+    assert access.READ_TIMEOUT_S == 20  # botocore's own is 60
+    monkeypatch.setattr(access, "READ_TIMEOUT_S", 0.2)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    silent = type("SilentHere", (faults.Silent,), {"ended": threading.Event()})
+    ended = threading.Event()
+    silent = type("SilentHere", (faults.Silent,), {"ended": ended})
     with faults.serve(silent, root) as url:
         started_s = time.monotonic()
         with pytest.raises(PullError) as stalled:
             list_plan(S3Access(url), Location(BUCKET, ""))
-        silent.ended.set()
+        ended.set()
     assert stalled.value.message == f"the endpoint {url} stopped answering"
     assert 0.2 <= time.monotonic() - started_s < 5
 

@@ -53,7 +53,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def silence_s(monkeypatch: pytest.MonkeyPatch) -> float:
     """After so long without a byte a program is ended."""
-    monkeypatch.setattr(distribution, "_MAX_SILENCE_S", 1.0)
+    monkeypatch.setattr(distribution, "MAX_SILENCE_S", 1.0)
     return 1.0
 
 

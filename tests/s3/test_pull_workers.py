@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.lab.s3_protocol import _PACE_S
+from profiler.lab.s3_protocol import PACE_S
 from profiler.lab.s3_server import S3Server
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
@@ -75,7 +75,7 @@ def test_progress_counts_every_byte_and_object_once(
     assert [progress.bytes for progress in seen] == sorted(progress.bytes for progress in seen)
     assert len(seen) > 5
     # The server pauses after each piece of a body: the last one is there a piece's time early.
-    unpaced_bytes = max(65536, int(RATE_BYTES_PER_S * _PACE_S))
+    unpaced_bytes = max(65536, int(RATE_BYTES_PER_S * PACE_S))
     assert result.return_s > (SIZE_BYTES - unpaced_bytes) / RATE_BYTES_PER_S
 
 

@@ -36,7 +36,7 @@ def workload(tmp_path: Path) -> str:
 
 def test_a_workload_is_served_with_its_shape_and_arrives(workload: str, destination: Path) -> None:
     arguments = parse("--workload", workload, str(destination))
-    with pull._source(arguments) as (access, location, workers):
+    with pull.source_of(arguments) as (access, location, workers):
         plan = list_plan(access, location)
         with WorkerPool(access, TransferSettings(), workers) as pool:
             assert len(pool.pids) == 1
@@ -50,7 +50,7 @@ def test_a_workload_is_served_with_its_shape_and_arrives(workload: str, destinat
 
 def test_an_endpoint_does_not_go_with_a_workload(workload: str, destination: Path) -> None:
     arguments = parse("--workload", workload, str(destination), "--endpoint-url", "http://h:1")
-    with pytest.raises(UsageError, match="server of its own"), pull._source(arguments):
+    with pytest.raises(UsageError, match="server of its own"), pull.source_of(arguments):
         pass
 
 
@@ -67,6 +67,6 @@ def test_the_exit_code_tells_whether_all_arrived(
     resumed = Resumed(PullPlan(Location("b", ""), ()), ())
     monkeypatch.setattr("profiler.requirements.require", lambda *_: None)  # nothing is profiled
     monkeypatch.setattr("contracts.evaluate.evaluate", lambda *_: ())
-    monkeypatch.setattr(pull, "_pull", lambda *_: (resumed, measured))
+    monkeypatch.setattr(pull, "pull_and_measure", lambda *_: (resumed, measured))
     assert pull.run(parse("s3://b/", str(destination))) == exit_code
     assert ("bad: why" in capsys.readouterr().out) == bool(failures)

@@ -43,14 +43,14 @@ class FilesHost(System):
         self.put("/proc/self/mountinfo", MOUNTINFO)
         self.put("/sys/dev/block/7:0/dev", "7:0")
         self.put("/sys/dev/block/7:0/queue/scheduler", "[mq-deadline] none")
-        for name, value in {
+        for file, text in {
             "dev": "7:0",
             "mq/0/nr_tags": "128",
             "queue/scheduler": "[mq-deadline] none",
             "queue/nr_requests": "256",
             "queue/read_ahead_kb": "128",
         }.items():
-            self.put(f"/sys/block/7:0/{name}", value)
+            self.put(f"/sys/block/7:0/{file}", text)
         (root / "etc/sysctl.d").mkdir(parents=True, exist_ok=True)
         (root / "etc/systemd/system").mkdir(parents=True, exist_ok=True)
 
@@ -169,7 +169,7 @@ def killed_at(step, system):
 
     Yields a list whose length is the number of steps that were made.
     """
-    made = []
+    made: list[str] = []
 
     def dying(original):
         def call(*arguments, **options):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from typing import Any
 
 INT, POINTER, ARRAY, STRUCT, UNION, ENUM = 1, 2, 3, 4, 5, 6
 FORWARD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNCTION, PROTOTYPE = 7, 8, 9, 10, 11, 12, 13
@@ -56,7 +57,8 @@ class Image:
 
 def image_of(paths: Iterable[tuple[str, ...]]) -> bytes:
     """A kernel with these members and no others, such as `("path", "dentry")`."""
-    image, tree = Image(), {}
+    image = Image()
+    tree: dict[str, Any] = {}
     for path in paths:
         place = tree
         for name in path:

@@ -7,13 +7,27 @@ from dataclasses import fields, replace
 from hypothesis import strategies as st
 
 from contracts.shared.text import is_unprintable
-from sysctl.advice.advise import advise
+from sysctl.advice.advise import Recommendation, advise
 from sysctl.advice.advised_change import change_of
-from sysctl.change.recommendation import DiskAdvice, FstabLine, KnobAdvice, MountAdvice
+from sysctl.change.recommendation import (
+    DiskAdvice,
+    FstabLine,
+    KnobAdvice,
+    MountAdvice,
+    RecommendedChange,
+)
 from tests.unit.sweeps import sweep
 
+
+def change_in(recommendation: Recommendation) -> RecommendedChange:
+    """The change that is recommended: there is one."""
+    change = change_of(recommendation)
+    assert change is not None
+    return change
+
+
 EVERYTHING = replace(
-    change_of(advise(sweep(backgrounds=(5,)))),
+    change_in(advise(sweep(backgrounds=(5,)))),
     mount=MountAdvice(
         *("/data", "/dev/nvme1n1", "xfs", ("noatime",), ("relatime",), ("nosuid",), "fewer writes"),
         FstabLine(

@@ -17,17 +17,21 @@ FIGURES = st.one_of(
     st.builds(lambda base, power: base << power, st.integers(0, 1023), st.integers(0, 53)),
 )
 LATENCIES_NS = st.integers(0, MAX_VALUE // 1000).map(lambda latency_us: latency_us * 1000)
-PRINTABLE = st.characters(exclude_categories=("Cs",)).filter(lambda char: not is_unprintable(char))
+PRINTABLE: st.SearchStrategy[str] = st.characters(exclude_categories=("Cs",)).filter(
+    lambda char: not is_unprintable(char)
+)
 
 
 def _fit(text: str) -> bool:
     return text == text.strip(" ") and text not in ("", ".", "..") and len(text.encode()) <= 255
 
 
-LABELS = st.text(PRINTABLE, min_size=1, max_size=20).filter(
+LABELS: st.SearchStrategy[str] = st.text(PRINTABLE, min_size=1, max_size=20).filter(
     lambda text: _fit(text) and not text.startswith("#")
 )
-NAMES = st.text(PRINTABLE.filter(lambda char: char != "/"), min_size=1, max_size=12).filter(_fit)
+NAMES: st.SearchStrategy[str] = st.text(
+    PRINTABLE.filter(lambda char: char != "/"), min_size=1, max_size=12
+).filter(_fit)
 PATHS = st.lists(NAMES, max_size=4).map(lambda names: "/" + "/".join(names))
 
 

@@ -96,6 +96,9 @@ def results(
     *candidates, runs=((True, True), (False, True)), present=PRESENT_SETTING, control=slowed
 ):
     """Present runs, each (durable, trace), and candidates measured once."""
-    trials = [Trial(PRESENT, present, "", observed(present, *run, control=control)) for run in runs]
+    trials = [
+        Trial(PRESENT, present, "", observed(present, durable, trace, control=control))
+        for durable, trace in runs
+    ]
     trials += [Trial(CANDIDATE, each, "", observed(each, control=control)) for each in candidates]
     return Results(circumstances(workers=2), {}, [], trials)

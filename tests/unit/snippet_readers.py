@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import email
 import re
+from typing import Any
 
 import yaml
 
@@ -42,7 +43,7 @@ def tuned(text):
     parser = configparser.ConfigParser(
         delimiters=("=",), inline_comment_prefixes=("#",), interpolation=None
     )
-    parser.optionxform = str
+    parser.optionxform = str  # type: ignore[assignment]
     parser.read_string(text)
     return {name: dict(parser[name]) for name in parser.sections()}
 
@@ -117,7 +118,7 @@ def user_data_of(template):
     [resource] = yaml.safe_load(template)["Resources"].values()
     archive = resource["Properties"]["LaunchTemplateData"]["UserData"]["Fn::Base64"]
     assert "{{" not in archive
-    message = email.message_from_string(archive)
+    message: Any = email.message_from_string(archive)
     [part] = message.get_payload()
     assert (message.get_content_type(), part.get_content_type()) == (
         "multipart/mixed",

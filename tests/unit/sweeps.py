@@ -11,6 +11,7 @@ from sysctl.evidence.price_seen import Latency, PriceSeen
 from sysctl.evidence.results import Observation, Results
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import effective_thresholds
+from sysctl.search import Strategy
 from sysctl.search.edge import EdgeSearch, ladders_of
 from sysctl.search.extras import MOUNT, Extra
 from sysctl.search.grid import build_grid
@@ -94,14 +95,14 @@ class MadeUpBench:
         durable = durable or observe_price
         self.now_s += 31.5 if durable else seconds
         price = {"price": PRICE_SEEN} if observe_price else {}
-        fields = self._observed(seconds, setting, durable)
+        fields = self.observed(seconds, setting, durable)
         return Observation(**{**fields, **price, **self.changed(setting, run)})
 
     def require_destination(self):
         if self.lost:
             raise WritewiseError(self.lost)
 
-    def _observed(self, seconds, setting, durable):
+    def observed(self, seconds, setting, durable):
         thresholds = effective_thresholds(setting.values, self.dirtyable_bytes)
         return {
             "return_s": seconds,
@@ -131,7 +132,9 @@ def sweep(
     values = {"vm.dirty_ratio": ratios, "vm.dirty_background_ratio": backgrounds}
     candidates, left_out = build_grid(values, PRESENT, 4 * GIB)
     if strategy == EDGE:
-        search = EdgeSearch(ladders_of(PRESENT.values, 4 * GIB, Limits(), 40 * 48 * 2**20))
+        search: Strategy = EdgeSearch(
+            ladders_of(PRESENT.values, 4 * GIB, Limits(), 40 * 48 * 2**20)
+        )
     else:
         search = make_strategy(strategy, candidates, seed=0)
     extras = tuple(Extra(MOUNT, text, is_asked_for=True) for text in mount_options)

@@ -6,9 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
+from typing import cast
 from zipfile import Path as ZipPath
 
 from packaging.requirements import Requirement
@@ -67,8 +68,8 @@ def _run(*command: str) -> None:
 
 
 def _metadata(wheel: Path) -> Distribution:
-    names: Iterator[ZipPath] = ZipPath(wheel).iterdir()
-    return PathDistribution(next(name for name in names if name.name.endswith(".dist-info")))
+    found = next(path for path in ZipPath(wheel).iterdir() if path.name.endswith(".dist-info"))
+    return PathDistribution(cast(Path, found))  # it takes either
 
 
 def _dependencies(of: Distribution, found: dict[str, Distribution]) -> dict[str, Distribution]:

@@ -45,7 +45,7 @@ class ObstoreClient:
 
     def download(self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes) -> None:
         """See PullClient. Raises botocore's ClientError, obstore's exceptions, and OSError."""
-        store = self._stores.get(bucket) or self._open(bucket)
+        store = self.store_of(bucket)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o666)
         try:
@@ -98,6 +98,10 @@ class ObstoreClient:
         if position != end:
             raise OSError(f"{end - position} bytes are missing")
 
+    def store_of(self, bucket: str) -> Any:
+        """Return obstore's store of a bucket, the same each time."""
+        return self._stores.get(bucket) or self._stores.setdefault(bucket, self._open(bucket))
+
     def _open(self, bucket: str) -> Any:
         from obstore.auth.boto3 import Boto3CredentialProvider
         from obstore.store import S3Store
@@ -107,7 +111,7 @@ class ObstoreClient:
             options = {"credential_provider": Boto3CredentialProvider()}
         if self._access.endpoint_url is not None:  # it refuses None
             options["endpoint"] = self._access.endpoint_url
-        store = S3Store(
+        return S3Store(
             bucket,
             region=self._client.meta.region_name,
             virtual_hosted_style_request=False,
@@ -115,7 +119,6 @@ class ObstoreClient:
             retry_config={"max_retries": 4},
             **options,
         )
-        return self._stores.setdefault(bucket, store)
 
     def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
         """See PullClient."""

@@ -58,6 +58,11 @@ class PartThreads:
         if mine.error is not None:
             raise mine.error
 
+    @property
+    def objects_under_way(self) -> int:
+        """How many calls of `run` have parts that have not ended."""
+        return len(self._objects)
+
     def _work(self) -> None:
         while True:
             with self._changed:

@@ -25,7 +25,7 @@ from profiler.pull.clients.interface import Answer, OnBytes, PrefixSource
 from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
 
-_LOOK_S = 0.2
+LOOK_S = 0.2
 _PAUSE_PER_LOOK = 20  # so that looking takes at most 5 % of a core
 _MAX_PAUSE_S = 10.0  # well below the silence after which a pull is given up
 _VERSION_TIMEOUT_S = 20.0
@@ -178,7 +178,7 @@ def _count_while_running(
     arrived, process_fd, end = _Arrived(directory, total_bytes), os.pidfd_open(process.pid), poll()
     end.register(process_fd, POLLIN)
     try:
-        while not end.poll(_LOOK_S * 1000):
+        while not end.poll(LOOK_S * 1000):
             on_bytes(arrived.new_bytes())
     finally:
         os.close(process_fd)
@@ -213,12 +213,12 @@ class _Arrived:
     def look(self) -> int:
         """What has come since the last look."""
         before = self.counted_bytes
-        now = min(_bytes_below(self._directory), self._total_bytes)
+        now = min(bytes_below(self._directory), self._total_bytes)
         self.counted_bytes = max(before, now)
         return self.counted_bytes - before
 
 
-def _bytes_below(directory: str) -> int:
+def bytes_below(directory: str) -> int:
     """Blocks, not sizes: some programs set the size first, and write then."""
     found = 0
     for folder, _, names in os.walk(directory):

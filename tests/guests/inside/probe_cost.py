@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from contracts.loading import load_contract
@@ -55,7 +56,7 @@ def main() -> None:
             "empty pair": empty_pair,
             "default contract": lambda: ours(load_contract(None), writer.pid, calls),
             **{
-                f"{count} rules": lambda count=count: ours(rules(count), writer.pid, calls)
+                f"{count} rules": partial(ours, rules(count), writer.pid, calls)
                 for count in (1, 2, 8)
             },
             "bpftrace": lambda: bpftrace(writer.pid, calls),

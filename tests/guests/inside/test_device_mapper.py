@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,7 +101,7 @@ def become(table: str) -> None:
     run("dmsetup", "resume", NAME)
 
 
-def profiled(target: Path, requests: int) -> dict[str, object]:
+def profiled(target: Path, requests: int) -> dict[str, Any]:
     writer = ("dd", "if=/dev/zero", f"of={target}/file", "bs=4096", f"count={requests}")
     done = writewise("profile", "--json", "--", *writer, "oflag=direct", timeout=TIMEOUT_S)
     assert done.returncode in (0, 1), done.stderr

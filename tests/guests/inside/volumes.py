@@ -10,10 +10,10 @@ from pathlib import Path
 
 from profiler.lab import lab
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import dirtyable_bytes
 from tests.root.labs import SYSTEM, endpoint_arguments, writewise
+from tests.unit.changes import change_in
 from tests.unit.studies import Study, ratio
 
 NVME = "/dev/nvme0n1"
@@ -66,7 +66,7 @@ def recommended_knobs(
 
     `identity` names another disk: its device, name, serial and wwid.
     """
-    document = change_of(advise(Study().tried(ratio(60), 3.6).results)).to_json()
+    document = change_in(advise(Study().tried(ratio(60), 3.6).results)).to_json()
     document["sysctls"] = []
     document["disk"] = {
         "target": str(target),
@@ -83,7 +83,7 @@ def recommended_knobs(
 
 def recommended_sysctls(values: Mapping[str, int], folder: Path) -> Path:
     """Write a recommendation of these sysctls alone, measured with this host's memory."""
-    document = change_of(advise(Study().tried(ratio(60), 3.6).results)).to_json()
+    document = change_in(advise(Study().tried(ratio(60), 3.6).results)).to_json()
     document["evidence"]["dirtyable_bytes"] = dirtyable_bytes(SYSTEM)
     document["sysctls"] = [
         {"name": name, "value": value, "present": 0, "reason": "why"}

@@ -24,7 +24,7 @@ WRITEWISE = ("env", "--chdir=/root", "/usr/bin/writewise")
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packages")
-    build = [sys.executable, "-m", "tools.packages.build", "--output", folder]
+    build: list[str | Path] = [sys.executable, "-m", "tools.packages.build", "--output", folder]
     subprocess.run(build, cwd=PROJECT, check=True)
     return next(folder.glob("*.deb"))
 

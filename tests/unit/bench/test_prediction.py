@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
-from sysctl.evidence.prediction import Prediction, fit
+from sysctl.evidence.prediction import Model, Prediction, fit
 from sysctl.evidence.results import CANDIDATE, PRESENT, Results, Trial
 from tests.bench import bench_prediction
 from tests.bench.bench_prediction import errors_of, measured
@@ -60,7 +61,7 @@ def test_it_is_not_told_the_memory_of_a_trial():
     odd = replace(made.trials[-1].observation, dirtyable_bytes=5 * GIB)
     made.trials[-1] = replace(made.trials[-1], observation=odd)
     told = Told()
-    errors = errors_of(measured(made, throttled=True), told)
+    errors = errors_of(measured(made, throttled=True), cast(Model, told))
     assert told.memories == [None]
     assert errors.returned == (pytest.approx(10.0),)
     assert errors.durable == ()

@@ -199,9 +199,10 @@ def printed(
     usage: ResourceUsage = ResourceUsage(),  # noqa: B008
     **times: int,
 ) -> str:
-    console = Console(file=io.StringIO(), width=80)
+    output = io.StringIO()
+    console = Console(file=output, width=80)
     print_findings(evaluate(contract, stats, usage), console, **times)
-    return console.file.getvalue()
+    return output.getvalue()
 
 
 def test_the_terminal_shows_every_rule_on_a_line_of_80_columns():

@@ -95,7 +95,7 @@ def test_parser_and_schema_agree_on_thresholds(measurement, threshold):
     calls = "none" if not measurement.is_of_calls else "write"
     calls = "seek" if measurement is Measurement.SEEK_DISTANCE else calls
     rule = {"calls": calls, "measure": measurement.value, "threshold": threshold}
-    units = {"size": ["1MiB"], "latency": ["1us"], "count": [1, "1", "1k"]}
+    units: dict[str, list[object]] = {"size": ["1MiB"], "latency": ["1us"], "count": [1, "1", "1k"]}
     is_taken = threshold is not True and threshold in units[measurement.quantity.value]
     assert is_taken_by_both({**RULE, **rule}) == is_taken
 

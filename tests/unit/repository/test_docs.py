@@ -118,9 +118,8 @@ def knob_table():
 
 
 def wide_values():
-    knobs = [
-        (k.name, " and ".join(str(value) for value in k.wide)) for k in (*KNOBS, *DEVICE_KNOBS)
-    ]
+    tried = [*((k.name, k.wide) for k in KNOBS), *((k.name, k.wide) for k in DEVICE_KNOBS)]
+    knobs = [(name, " and ".join(map(str, values))) for name, values in tried]
     texts = " and ".join(dict.fromkeys((*wide_texts("xfs"), *wide_texts("ext4"))))
     return [*((name, values) for name, values in knobs if values), ("mount options", texts)]
 

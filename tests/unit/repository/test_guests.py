@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.guests import images, results
-from tests.guests.catalogue import GUESTS, TRIXIE, Role, guest_of
+from tests.guests.catalogue import GUESTS, PACKAGES, TRIXIE, Role, guest_of
 from tests.guests.features import FEATURES
 from tests.guests.running import FeatureResult, GuestResult, read_report
 from tests.places import REPOSITORY
@@ -90,7 +90,7 @@ def test_the_matrix_has_the_age_of_its_oldest_result(
 def test_an_image_is_named_by_what_it_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "cached", lambda name, make: Path(name))
     before = images.image_folder(TRIXIE)
-    monkeypatch.setattr(images, "PACKAGES", (*images.PACKAGES, "another"))
+    monkeypatch.setattr(images, "PACKAGES", (*PACKAGES, "another"))
     assert images.image_folder(TRIXIE) != before
     assert re.fullmatch(r"trixie-[0-9a-f]{12}", before.name)
 

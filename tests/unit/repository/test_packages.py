@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from email.message import Message
-from importlib.metadata import requires
+from importlib.metadata import Distribution, requires
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -16,13 +18,12 @@ from tools.packages.bundle import DEB, HERE, RPM, BuildError
 TARGETS = pytest.mark.parametrize("target", [DEB, RPM], ids=lambda target: target.name)
 
 
-class Metadata:
+def described(**fields: str) -> Distribution:
     """As much of a distribution as a licence is read from."""
-
-    def __init__(self, **fields: str) -> None:
-        self.metadata = Message()
-        for name, value in fields.items():
-            self.metadata[name.replace("_", "-")] = value
+    metadata = Message()
+    for name, value in fields.items():
+        metadata[name.replace("_", "-")] = value
+    return cast(Distribution, SimpleNamespace(metadata=metadata))
 
 
 @TARGETS
@@ -69,7 +70,7 @@ def test_a_requirement_is_read(requirement: str, name: str, minimum: str) -> Non
 
 
 def test_markers_are_read_for_the_targets_python() -> None:
-    libraries = [
+    libraries: list[dict[str, object]] = [
         {"name": "a", "version": "1", "requires_dist": ['B<2; python_version < "3.10"', "c>=3"]},
         {"name": "b", "version": "2.8"},
         {"name": "c", "version": "3.1", "requires_dist": ['d>1; extra == "more"']},
@@ -88,12 +89,12 @@ def test_markers_are_read_for_the_targets_python() -> None:
     ],
 )
 def test_a_licence_is_read(fields, licence) -> None:
-    assert bundle.licence_of(Metadata(**fields)) == licence
+    assert bundle.licence_of(described(**fields)) == licence
 
 
 def test_a_library_without_a_licence_is_not_packed() -> None:
     with pytest.raises(BuildError, match="the metadata of some names no licence"):
-        bundle.licence_of(Metadata(Name="some"))
+        bundle.licence_of(described(Name="some"))
 
 
 def test_modes_and_times_do_not_depend_on_the_builder(tmp_path, monkeypatch) -> None:

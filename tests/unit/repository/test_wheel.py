@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -43,16 +43,22 @@ def test_nothing_is_imported_from_the_repository(programs: Path) -> None:
     assert result.stdout.startswith(str(programs.parent)), result.stderr
 
 
-def commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, ...]]:
-    """The words of every command and subcommand of a parser, and none for itself."""
-    yield ()
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, subparser in action.choices.items():
-                yield from ((name, *words) for words in commands(subparser))
+def commands() -> list[tuple[str, ...]]:
+    """The words of every command and subcommand, each of which has a parser; first none at all."""
+    names: list[str] = []
+    make = argparse.ArgumentParser.__init__
+
+    def note(self: argparse.ArgumentParser, *args: Any, **options: Any) -> None:
+        make(self, *args, **options)
+        names.append(self.prog)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(argparse.ArgumentParser, "__init__", note)
+        build_parser()
+    return [tuple(name.split()[1:]) for name in names]
 
 
-@pytest.mark.parametrize("command", commands(build_parser()), ids=" ".join)
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
 def test_every_command_shows_its_help(command: tuple[str, ...], programs: Path) -> None:
     result = wheels.run(programs / "writewise", *command, "--help")
     assert (result.returncode, result.stderr) == (0, "")

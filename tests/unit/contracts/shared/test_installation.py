@@ -13,7 +13,7 @@ from contracts.shared import installation
 @pytest.fixture
 def packaged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The program below a folder that is no clone, with a Python that has no script beside it."""
-    monkeypatch.setattr(installation, "_CLONE", tmp_path)
+    monkeypatch.setattr(installation, "CLONE", tmp_path)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
 
 

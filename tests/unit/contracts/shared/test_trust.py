@@ -16,8 +16,9 @@ from contracts.shared.trust import UntrustedError, trusted_owners, walk
 from profiler.cli.main import main
 from profiler.recording.append_only import open_to_append
 from profiler.report.destination import new_file
-from profiler.study.study import _resumed
+from profiler.study.study import resumed_results
 from sysctl.evidence.results import load
+from tests.unit.sweeps import CIRCUMSTANCES
 from tests.unit.sysctl.evidence.test_damaged_results import SHORTENED
 
 NOBODY = 65534
@@ -278,7 +279,7 @@ def test_a_sweep_does_not_go_on_with_results_of_others(tmp_path: Path) -> None:
     results.write_text(json.dumps(SHORTENED))
     results.chmod(0o666)
     with pytest.raises(UntrustedError, match="others may write to"):
-        _resumed(results, {}, {})
+        resumed_results(results, {}, CIRCUMSTANCES)
     assert main(["advise", str(results), "--output-directory", str(tmp_path / "out")]) == 0
 
 

@@ -95,6 +95,8 @@ def test_what_is_no_figure_is_named(parse, text, problem):
         (units.format_duration(1234567), "1.23 ms"),
         (units.format_duration(31.5 * 10**9), "31.5 s"),
         (units.format_seconds(18.62), "18.6 s"),
+        (units.format_minutes(59.0), "59.0 s"),
+        (units.format_minutes(130.2), "2 min 10 s"),
         (units.format_count(15360), "15,360"),
     ],
 )

@@ -28,8 +28,8 @@ from tests.unit.btf_images import (
 def kernel_like() -> Image:
     image = Image()
     number = image.add(INT, "int", 4, words=(32,))
-    for kind, members, words in EVERY_OTHER_KIND:
-        image.add(kind, f"other{kind}", 0, members, (0,) * words)
+    for kind, others, words in EVERY_OTHER_KIND:
+        image.add(kind, f"other{kind}", 0, others, (0,) * words)
     path = image.structure("path", ("mnt", number, 0), ("dentry", number, 8))
     const_path = image.add(CONST, refers_to=image.add(TYPEDEF, "path_t", path))
     union = image.structure("", ("__f_path", path, 0), ("f_path", const_path, 0), kind=UNION)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import io
 import os
 import resource
 import socket
+import subprocess
 from collections.abc import Iterator
+from typing import IO
 
 import pytest
 
@@ -24,11 +25,14 @@ def open_now() -> list[str]:
 
 @pytest.fixture
 def ends() -> Iterator[tuple[loader.Compiler, socket.socket]]:
-    """The receiving side of a compiler that was never started, and its end of the socket."""
-    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    receiving = object.__new__(loader.Compiler)
-    receiving._connection = ours
-    with ours, its:
+    """A compiler whose process fails at once, and its end of the socket, to answer in its place."""
+    its_ends: list[socket.socket] = []
+
+    def start(its_end: socket.socket, chatter: IO[bytes]) -> subprocess.Popen[bytes]:
+        its_ends.append(its_end.dup())
+        return subprocess.Popen(["false"])
+
+    with loader.Compiler(start=start) as receiving, its_ends[0] as its:
         yield receiving, its
 
 
@@ -85,7 +89,6 @@ def test_failures_are_sentences(
     ends: tuple[loader.Compiler, socket.socket], failure: str, about: str, sentence: str
 ) -> None:
     receiving, its = ends
-    receiving._chatter = io.BytesIO()
     its.send(f'{{"kind": "failed", "failure": "{failure}", "about": "{about}"}}'.encode())
     with pytest.raises(RequirementError) as caught:
         list(receiving.answers())
@@ -94,9 +97,9 @@ def test_failures_are_sentences(
 
 
 def test_a_compiler_that_was_killed() -> None:
-    killed = loader._load_error("", "", -9)
+    killed = loader.load_error("", "", -9)
     assert killed.message == "there is not enough memory to load the probes"
-    crashed = loader._load_error("", "LLVM ERROR: no such thing", -6)
+    crashed = loader.load_error("", "LLVM ERROR: no such thing", -6)
     assert crashed.message == "the probes could not be loaded: the compiler ended with signal 6"
     assert crashed.hint == "LLVM ERROR: no such thing"
 
@@ -130,5 +133,6 @@ def test_a_compiler_that_ends_without_a_word(
     receiving, its = ends
     receiving.ask({"files": []})
     its.close()  # the request unread
-    assert receiving._receive() == ({}, [])
+    with pytest.raises(RequirementError, match="the compiler ended with exit code 1"):
+        list(receiving.answers())
     receiving.ask({"files": []})

@@ -13,7 +13,7 @@ from profiler.bpf import cgroups
 from profiler.bpf.btf import Btf
 from profiler.bpf.cgroups import CgroupV1, CgroupV2
 from profiler.bpf.filter import ScopeFilter
-from tests.unit.profiler.bpf.test_btf import ENUM, Image
+from tests.unit.btf_images import ENUM, Image
 
 HOST_NAMESPACE = "cgroup:[4026531835]"
 SUBSYSTEMS = ("cpu_cgrp_id", "io_cgrp_id", "memory_cgrp_id", "CGROUP_SUBSYS_COUNT")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -45,7 +46,7 @@ from sysctl.host.host import WRITER, Host
 from sysctl.host.system import HostError, System
 
 MIB = 2**20
-CONTEXT = {
+CONTEXT: dict[str, Any] = {
     "measured_at": "2026-01-01T00:00:00+00:00",
     "pulls": 3,
     "kernel": "6.1",
@@ -65,7 +66,7 @@ SHAPE = ServerShape(first_byte_latency_ns=20_000_000, rate_bytes_per_s=90_000_00
 
 
 def sample(seconds: float, number: int = 1, **others: float | None) -> ClientRun:
-    given = {"cpu_s": 0.5, "peak_rss_bytes": 100 * MIB, "start_s": 0.4, **others}
+    given: dict[str, Any] = {"cpu_s": 0.5, "peak_rss_bytes": 100 * MIB, "start_s": 0.4, **others}
     return ClientRun(round=number, time_s=seconds, objects=64, bytes=64 * MIB, **given)
 
 
@@ -200,8 +201,9 @@ class FigureBench:
     worker_count, shape = 2, SHAPE
     name = "rows-64x1MiB"
 
-    def __init__(self, **script: object) -> None:
-        self.script, self.log = script, []
+    def __init__(self, **script: Any) -> None:
+        self.script = script
+        self.log: list[Any] = []
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[FigureBench]:
@@ -280,7 +282,9 @@ def test_a_row_that_fails_keeps_those_that_are_measured(
     found = compare([bench, GoneSource(), bench], [client], lambda *_: None, 1)
     assert [len(row.cells[0].samples) for row in found.rows] == [1, 1]
     assert found.problems == ("gone: the disk is full",)
-    monkeypatch.setattr(bench_clients, "_compare", lambda *_: replace(found, context=CONTEXT))
+    monkeypatch.setattr(
+        bench_clients, "compare_clients", lambda *_: replace(found, context=CONTEXT)
+    )
     assert main(["bench-clients", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 1
     assert "gone: the disk is full" in capsys.readouterr().out
     document = json.loads((tmp_path / "out.json").read_text())
@@ -400,7 +404,9 @@ def test_json_has_each_pull_and_no_infinity() -> None:
 
 
 def test_the_context_is_of_this_host(tmp_path: Path) -> None:
-    context = context_of(tmp_path, TransferSettings(), 3, {"direct": "1"}, "", System())
+    context: dict[str, Any] = context_of(
+        tmp_path, TransferSettings(), 3, {"direct": "1"}, "", System()
+    )
     assert set(CONTEXT) < set(context)
     assert context["cpus"] >= 1 and context["memory_bytes"] > 2**20
     json.dumps(context)
@@ -417,10 +423,10 @@ def test_one_word_is_the_destination() -> None:
 
 
 def test_the_rows_are_the_seven_of_the_table() -> None:
-    assert len(bench_clients._workloads(None)) == 7
-    assert [each.name for each in bench_clients._workloads(["case-study-40x48MiB"] * 2)] == [
-        "case-study-40x48MiB"
-    ]
+    assert len(bench_clients.workloads_asked_for(None)) == 7
+    assert [
+        each.name for each in bench_clients.workloads_asked_for(["case-study-40x48MiB"] * 2)
+    ] == ["case-study-40x48MiB"]
 
 
 @pytest.mark.parametrize(
@@ -453,9 +459,9 @@ def test_what_was_measured_is_printed_however_it_ended(
     found = ClientComparison(
         (row(cell("direct", 1.0), cell("s5cmd", problem="no")),), CONTEXT, ended_by
     )
-    monkeypatch.setattr(bench_clients, "_compare", lambda *_: found)
+    monkeypatch.setattr(bench_clients, "compare_clients", lambda *_: found)
     try:
-        code = main(["bench-clients", str(tmp_path), "--json", str(tmp_path / "out.json")])
+        code: object = main(["bench-clients", str(tmp_path), "--json", f"{tmp_path}/out.json"])
     except SystemExit as ended:
         code = ended.code
     assert code == exit_code
@@ -480,7 +486,7 @@ def test_the_clients_asked_for_come_once_and_with_their_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # without an AWS CLI, which takes its time to start
-    clients, versions = bench_clients._clients([DEFAULT.name, DEFAULT.name])
+    clients, versions = bench_clients.clients_asked_for([DEFAULT.name, DEFAULT.name])
     assert [each.name for each in clients] == [DEFAULT.name] == list(versions)
     assert versions[DEFAULT.name].startswith("boto3 ")
     assert versions[DEFAULT.name].endswith(" (own)")

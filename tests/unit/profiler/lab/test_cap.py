@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,8 @@ class FakeSystem(System):
         else:
             super().write(absolute, text)
 
-    def answer(self, argv: list[str]) -> str:
-        self.commands.append(argv)
+    def answer(self, argv: Sequence[str]) -> str:
+        self.commands.append([*argv])
         if argv[0] == "busctl":
             self.put(f"/cg/{UNIT}/cgroup.controllers", self.enables)
             self.put(f"/cg/{UNIT}/cgroup.procs", "12\n13\n")
@@ -80,7 +81,7 @@ def test_a_slice_is_journaled_before_it_is_made_and_stopped_by_a_restore(tmp_pat
     system.run = lambda argv: (journaled.append(host.has_pending()), answer(list(argv)))[1]
     plan_cap(host, "7:3", 1000, 30)
     moved: list[str] = []
-    system.write = lambda path, text: moved.append(f"{path} {text}")  # type: ignore[method-assign]
+    system.write = lambda absolute, text: moved.append(f"{absolute} {text}")
     assert Host(tmp_path / "state", "lab", system).restore() == [f"no control group {UNIT}"]
     assert journaled[0]
     assert moved == ["/cg/cgroup.procs 12", "/cg/cgroup.procs 13"]
@@ -94,12 +95,12 @@ def test_a_process_that_has_ended_does_not_stop_a_restore(tmp_path: Path) -> Non
     system.put("/proc/13/stat", "")
     tried: list[str] = []
 
-    def write(path: str, text: str) -> None:
+    def write(absolute: str, text: str) -> None:
         tried.append(text)
         if text == "12":
             raise HostError("No such process", "")
 
-    system.write = write  # type: ignore[method-assign]
+    system.write = write
     assert Host(tmp_path / "state", "lab", system).restore() == [f"no control group {UNIT}"]
     assert tried == ["12", "13"]
 

@@ -113,7 +113,7 @@ def test_digests_are_computed_once_for_hard_links(
 ) -> None:
     os.link(tmp_path / "b" / "z", tmp_path / "b" / "hard")
     store.warm()
-    monkeypatch.setattr("profiler.lab.s3_objects._compute_digest", lambda _: pytest.fail("again"))
+    monkeypatch.setattr("profiler.lab.s3_objects.compute_digest", lambda _: pytest.fail("again"))
     entries = {entry.key: entry for entry in store.entries("b", store.keys("b"))}
     assert entries["hard"].digest == entries["z"].digest != entries["d/1"].digest
 

@@ -35,14 +35,10 @@ def gone_within(pid, seconds):
     return not is_there(pid)
 
 
-def pid_of(neighbour):
-    return neighbour._process.pid
-
-
 def has_answered(neighbour, at_least):
     """Wait until there are so many answers: how fast a process starts is no matter of the test."""
     for _ in range(500):
-        if os.fstat(neighbour._answer_fd).st_size >= at_least:
+        if neighbour.answered_bytes >= at_least:
             return True
         time.sleep(0.02)
     return False
@@ -97,7 +93,7 @@ def test_nothing_runs_before_and_after_the_block(tmp_path):
         assert appended.stat().st_size == BLOCK_BYTES
         with neighbour.running():
             assert has_answered(neighbour, 20)
-            pid = pid_of(neighbour)
+            pid = neighbour.pid
         assert not is_there(pid)
         size_bytes = appended.stat().st_size
         time.sleep(0.1)
@@ -124,7 +120,9 @@ def test_where_the_folder_takes_no_files_the_block_runs_without_it(tmp_path):
 
 
 def test_a_full_volume_is_a_reason_and_no_exception(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "_appended", lambda folder_fd: os.open("/dev/full", os.O_WRONLY))
+    monkeypatch.setattr(
+        process, "file_to_append", lambda folder_fd: os.open("/dev/full", os.O_WRONLY)
+    )
     with Neighbour(tmp_path, interval_ns=TICK_NS) as neighbour, neighbour.running():
         assert has_answered(neighbour, 40)
     assert "the neighbour's fsync failed after 0 calls: No space left" in neighbour.problem
@@ -151,8 +149,8 @@ def calls_of(write_fd, seconds):
 
 
 def test_each_call_is_a_write_and_an_fsync(tmp_path, monkeypatch):
-    synced = []
-    monkeypatch.setattr(program.os, "fsync", synced.append)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
     descriptor = os.open(tmp_path / "file", os.O_CREAT | os.O_WRONLY)
     calls = calls_of(descriptor, seconds=0.1)[FSYNC]
     assert synced == [descriptor] * len(calls.took_ns) != []
@@ -181,23 +179,23 @@ def blocked_pipe():
 
 
 def test_a_call_that_does_not_end_is_a_sample_of_what_it_took(tmp_path, monkeypatch, blocked_pipe):
-    monkeypatch.setattr(process, "_appended", lambda folder_fd: blocked_pipe)
+    monkeypatch.setattr(process, "file_to_append", lambda folder_fd: blocked_pipe)
     with Neighbour(tmp_path, interval_ns=TICK_NS, grace_s=0.2) as neighbour:
         with neighbour.running():
             assert has_answered(neighbour, 10)
-            pid = pid_of(neighbour)
+            pid = neighbour.pid
         assert not is_there(pid)
     assert [time_ns >= 200 * MS for time_ns in neighbour.fsync.took_ns] == [True]
     assert "the neighbour's last fsync had not ended when all else was durable" in neighbour.problem
 
 
 def test_it_is_killed_at_once_where_the_block_raises(tmp_path, monkeypatch, blocked_pipe):
-    monkeypatch.setattr(process, "_appended", lambda folder_fd: blocked_pipe)
+    monkeypatch.setattr(process, "file_to_append", lambda folder_fd: blocked_pipe)
     began_s = time.monotonic()
     with Neighbour(tmp_path, grace_s=60) as neighbour:
         with pytest.raises(KeyboardInterrupt), neighbour.running():
             assert has_answered(neighbour, 10)
-            pid = pid_of(neighbour)
+            pid = neighbour.pid
             raise KeyboardInterrupt
         assert not is_there(pid)
     assert time.monotonic() - began_s < 30
@@ -205,7 +203,7 @@ def test_it_is_killed_at_once_where_the_block_raises(tmp_path, monkeypatch, bloc
 
 def test_one_that_never_began_is_ended_too(tmp_path):
     with Neighbour(tmp_path) as neighbour:
-        pid = pid_of(neighbour)
+        pid = neighbour.pid
     assert not is_there(pid)
     assert neighbour.fsync.latency() is None
 
@@ -213,16 +211,16 @@ def test_one_that_never_began_is_ended_too(tmp_path):
 def test_what_it_measured_before_it_was_killed_stays(tmp_path):
     with Neighbour(tmp_path, interval_ns=TICK_NS) as neighbour, neighbour.running():
         assert has_answered(neighbour, 200)
-        os.kill(pid_of(neighbour), signal.SIGKILL)
+        os.kill(neighbour.pid, signal.SIGKILL)
     assert neighbour.fsync.latency().count >= 1
     assert "the neighbour was killed by SIGKILL" in neighbour.problem
 
 
 def test_a_call_that_was_killed_is_no_sample(tmp_path, monkeypatch, blocked_pipe):
-    monkeypatch.setattr(process, "_appended", lambda folder_fd: blocked_pipe)
+    monkeypatch.setattr(process, "file_to_append", lambda folder_fd: blocked_pipe)
     with Neighbour(tmp_path) as neighbour, neighbour.running():
         assert has_answered(neighbour, 10)
-        os.kill(pid_of(neighbour), signal.SIGKILL)
+        os.kill(neighbour.pid, signal.SIGKILL)
     assert neighbour.fsync.took_ns == []
 
 
@@ -231,9 +229,9 @@ import os, sys, time
 from pathlib import Path
 from profiler.price.process import Neighbour
 with Neighbour(Path(sys.argv[1])) as neighbour, neighbour.running():
-    while not os.fstat(neighbour._answer_fd).st_size:
+    while not neighbour.answered_bytes:
         time.sleep(0.02)
-    print(neighbour._process.pid, flush=True)
+    print(neighbour.pid, flush=True)
     time.sleep(60)
 """
 
@@ -254,8 +252,8 @@ def test_it_dies_with_its_parent(tmp_path):
 def test_a_symlink_in_the_place_of_its_file_is_not_followed(tmp_path, monkeypatch):
     target = tmp_path / "target"
     target.write_text("mine")
-    monkeypatch.setattr(process, "_name", lambda kind: "known")
-    Path(tmp_path, "known").symlink_to(target)
+    monkeypatch.setattr("secrets.token_hex", lambda count: "known")
+    Path(tmp_path, ".writewise-neighbour-known-fsync").symlink_to(target)
     with Neighbour(tmp_path) as neighbour, neighbour.running():
         pass
     assert neighbour.problem == "no neighbour ran: File exists"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +17,7 @@ from profiler.pull.errors import PullError
 from profiler.pull.measured import measure_pull
 from profiler.pull.results import PullResult, Verification
 from profiler.pull.source import Location, PullPlan, RemoteObject
+from profiler.pull.workers import WorkerPool
 from profiler.study import bench as pull_bench
 from profiler.study.bench import PullBench
 from sysctl.evidence.price_seen import Latency
@@ -151,11 +153,12 @@ def test_an_observer_has_it_all(tmp_path, monkeypatch):
     system = with_options(tmp_path, "data=ordered\n")
     system.put("/proc/vmstat", vmstat())
     clock_ns = iter([10**9, 5 * 10**9])
-    with PriceObserver(system, mount(), tmp_path, lambda: next(clock_ns)) as observer:
+    observer: Any = PriceObserver(system, mount(), tmp_path, lambda: next(clock_ns))
+    with observer:
         assert observer.seen is None
         with observer.meanwhile():
             system.put("/proc/vmstat", vmstat(pswpout=5))
-    seen = observer.seen
+    seen: Any = observer.seen
     assert (seen.observed_s, seen.fsync, seen.read) == (4.0, FakeNeighbour.latency, None)
     assert (seen.swapped_out_bytes, seen.refaulted_bytes) == (8192, 0)
     assert (seen.memory_pressure_share, seen.ext4_data_mode) == (None, "ordered")
@@ -190,7 +193,9 @@ class FakePool:
 def order(monkeypatch):
     """What happens in a measured pull, in its order."""
     happened = []
-    monkeypatch.setattr(measured_pull, "_sync", lambda descriptor: happened.append("sync"))
+    monkeypatch.setattr(
+        measured_pull, "sync_file_system", lambda descriptor: happened.append("sync")
+    )
     return happened
 
 
@@ -205,7 +210,7 @@ def told(order):
 
 def test_the_observation_lasts_until_all_is_durable_and_not_longer(tmp_path, order):
     measure_pull(
-        FakePool(order),
+        cast(WorkerPool, FakePool(order)),
         PLAN,
         Destination(tmp_path),
         None,
@@ -220,7 +225,7 @@ def test_it_ends_with_a_pull_that_ends_early(tmp_path, order):
     pool = FakePool(order, ended)
     with pytest.raises(PullError):
         measure_pull(
-            pool,
+            cast(WorkerPool, pool),
             PLAN,
             Destination(tmp_path),
             None,
@@ -254,9 +259,9 @@ def bench(tmp_path, monkeypatch):
     system.put("/proc/vmstat", vmstat(nr_dirtied=1000, **thresholds))
     destination = tmp_path / "data"
     destination.mkdir()
-    made = PullBench(
+    made: Any = PullBench(
         host=Host(tmp_path / "state", "test", system),
-        pool=FakePool([]),
+        pool=cast(WorkerPool, FakePool([])),
         plan=PLAN,
         destination=destination,
         mount_target="/",
@@ -276,7 +281,7 @@ def bench(tmp_path, monkeypatch):
             result, 2.0 if durable else None, Verification({}, (), 0.0), None, 1
         )
 
-    monkeypatch.setattr(pull_bench.os, "sync", lambda: None)
+    monkeypatch.setattr("os.sync", lambda: None)
     monkeypatch.setattr(pull_bench, "measure_pull", measure)
     settled = SimpleNamespace(limit_bytes=1)
     monkeypatch.setattr(pull_bench, "settle_dirty_limit", lambda *arguments: settled)

@@ -117,7 +117,7 @@ def test_an_endpoint_of_the_environment_reaches_what_is_told_otherwise(
     monkeypatch.setenv("AWS_ENDPOINT_URL", URL)
     unsigned, settings = S3Access(sign_requests=False), TransferSettings()
     assert RcloneClient(unsigned, settings).environment()[RCLONE_ENDPOINT] == URL
-    assert ObstoreClient(unsigned, settings)._open("b").config["endpoint"] == URL
+    assert ObstoreClient(unsigned, settings).store_of("b").config["endpoint"] == URL
 
 
 @pytest.mark.parametrize("endpoint", [URL, None])
@@ -186,7 +186,8 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_program_that_fails_answers_by_its_last_line(stand_in: Path, tmp_path: Path) -> None:
-    client, counted = StandIn(S3Access(URL), TransferSettings()), []
+    client = StandIn(S3Access(URL), TransferSettings())
+    counted: list[int] = []
     answer = client.download_all(MANY, str(tmp_path), counted.append)
     assert answer == "stand-in failed (exit 3): the last word"
     assert sum(counted) == 7  # of the file that it wrote
@@ -209,8 +210,8 @@ def test_looking_at_what_has_arrived_takes_a_small_part_of_the_time(
         time.sleep(0.05)
         return 3
 
-    monkeypatch.setattr(program, "_LOOK_S", 0.01)
-    monkeypatch.setattr(program, "_bytes_below", look)
+    monkeypatch.setattr(program, "LOOK_S", 0.01)
+    monkeypatch.setattr(program, "bytes_below", look)
     stand_in.write_text("#!/bin/sh\nsleep 0.5\n")
     counted: list[int] = []
     client = StandIn(S3Access(URL), TransferSettings())
@@ -224,7 +225,7 @@ def test_what_stops_the_count_ends_the_program(
     stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in.write_text("#!/bin/sh\nprintf $$ > pid; exec sleep 60\n")
-    monkeypatch.setattr(program, "_LOOK_S", 0.01)
+    monkeypatch.setattr(program, "LOOK_S", 0.01)
     monkeypatch.chdir(tmp_path)
 
     def stop(amount: int) -> None:
@@ -267,7 +268,7 @@ def test_obstore_is_told_an_endpoint_only_where_there_is_one(
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     for endpoint_url in (None, URL):
         client = ObstoreClient(S3Access(endpoint_url, sign_requests=False), TransferSettings())
-        assert client._open("bucket") is client._open("bucket")
+        assert client.store_of("bucket") is client.store_of("bucket")
 
 
 def test_what_a_program_prints_is_shown_without_credentials(

@@ -66,7 +66,7 @@ def test_what_s3_says_of_the_bucket_is_of_all(answer: Exception, message: str) -
 
 def test_a_good_answer_holds_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settle(None, times=3)[1] == 1
-    monkeypatch.setattr(doubt, "_VALID_S", 0.0)
+    monkeypatch.setattr(doubt, "VALID_S", 0.0)
     found, asked = settle(None, error("ExpiredToken"), times=2)
     assert asked == 2
     assert [each.concerns_one_object for each in found] == [True, False]

@@ -90,7 +90,7 @@ def test_nothing_but_parts_is_removed(space: Path) -> None:
 def test_a_destination_that_stays_locked_is_one_sentence(
     space: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "_LOCK_TIMEOUT_S", 0)
+    monkeypatch.setattr(leftovers, "LOCK_TIMEOUT_S", 0)
     (part, _) = killed_pull(space, "x")
     other = os.open(space, os.O_RDONLY)
     try:

@@ -48,7 +48,7 @@ def test_each_thread_takes_a_part_of_the_object_that_the_fewest_work_on() -> Non
         calls = [callers.submit(threads.run, parts(3), hold)]
         all_hold.wait(PATIENCE_S)
         calls += [callers.submit(run, name) for name in "abc"]
-        while len(threads._objects) < 4:
+        while threads.objects_under_way < 4:
             threading.Event().wait(0.001)
         all_wait.set()
         all_at_work.wait(PATIENCE_S)

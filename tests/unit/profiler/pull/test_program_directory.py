@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from profiler.pull import program_directory
 from profiler.pull.errors import PullError
 from profiler.pull.program_directory import made_below
 
@@ -46,7 +45,7 @@ def test_what_took_its_place_before_it_was_opened_is_refused(
         make(name, mode, dir_fd=dir_fd)
         replace(tmp_path / "own")
 
-    monkeypatch.setattr(program_directory.os, "mkdir", make_and_replace)
+    monkeypatch.setattr(os, "mkdir", make_and_replace)
     refused = pytest.raises(PullError, match="directory of a program's files")
     with refused, made_below(str(tmp_path), "own"):
         pytest.fail("it was used")

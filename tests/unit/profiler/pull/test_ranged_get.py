@@ -45,7 +45,7 @@ class FakeS3:
     An answer has `told` in place of what is true; without `error` a body just ends.
     """
 
-    def __init__(self, *breaks_after: int, error: str = "broken", **told: object) -> None:
+    def __init__(self, *breaks_after: int, error: str = "broken", **told: Any) -> None:
         self.breaks_after, self.error, self.told = list(breaks_after), error, told
         self.asked: list[dict[str, Any]] = []
 
@@ -75,7 +75,8 @@ def written(target: Target) -> bytes:
 
 
 def test_a_whole_object_is_asked_for_without_a_range(target: Target) -> None:
-    s3, told = FakeS3(), []
+    s3 = FakeS3()
+    told: list[int] = []
     answer = get(s3, target, range(len(CONTENT)), told.append)
     assert written(target) == CONTENT
     assert s3.asked == [
@@ -97,7 +98,8 @@ def test_a_part_is_written_to_its_place_alone(target: Target) -> None:
 
 @pytest.mark.parametrize("error", ["broken", ""])
 def test_a_body_that_breaks_off_is_resumed_where_it_did(target: Target, error: str) -> None:
-    s3, told = FakeS3(150, 0, 20, error=error), []
+    s3 = FakeS3(150, 0, 20, error=error)
+    told: list[int] = []
     answer = get(s3, target, range(len(CONTENT)), told.append)
     assert written(target) == CONTENT
     assert [request.get("Range") for request in s3.asked] == [
@@ -135,7 +137,7 @@ def test_a_body_that_always_breaks_off_is_given_up(target: Target) -> None:
         {"ContentLength": 199},
     ],
 )
-def test_nothing_is_written_of_another_range(target: Target, told: dict[str, object]) -> None:
+def test_nothing_is_written_of_another_range(target: Target, told: dict[str, Any]) -> None:
     with pytest.raises(ResponseParserError, match="another range"):
         get(FakeS3(**told), target, range(500, 700), lambda amount: None)
     assert written(target) == b""
@@ -146,7 +148,7 @@ def test_nothing_is_written_of_another_range(target: Target, told: dict[str, obj
 )
 @pytest.mark.parametrize("part", [range(len(CONTENT)), range(500, 700)])
 def test_nothing_is_written_of_an_object_that_is_not_the_one_listed(
-    target: Target, told: dict[str, object], part: range
+    target: Target, told: dict[str, Any], part: range
 ) -> None:
     with pytest.raises((ClientError, ResponseParserError)):
         get(FakeS3(**told), target, part, lambda amount: None)
@@ -157,12 +159,15 @@ def test_who_is_told_of_bytes_may_end_it(target: Target) -> None:
     def stop(amount: int) -> None:
         raise KeyboardInterrupt
 
+    def fail_after_100(amount: int) -> None:
+        _ = 1 // (100 - amount)
+
     s3 = FakeS3()
     with pytest.raises(KeyboardInterrupt):
         get(s3, target, range(len(CONTENT)), stop)
     assert s3.asked == []
     with pytest.raises(ZeroDivisionError):
-        get(s3, target, range(len(CONTENT)), lambda amount: 1 // (100 - amount))
+        get(s3, target, range(len(CONTENT)), fail_after_100)
     assert written(target) == CONTENT[:100]
 
 

@@ -13,7 +13,7 @@ from awscrt import checksums
 
 from profiler.pull.source import RemoteObject
 from profiler.pull.verification import verify
-from profiler.pull.worker import VerifyJob, _verify_file
+from profiler.pull.worker import VerifyJob, verify_file
 
 MIB = 2**20
 CONTENT = os.urandom(3 * MIB + 5)
@@ -166,7 +166,7 @@ def test_a_part_that_became_something_else_is_not_read(tmp_path: Path) -> None:
     job = VerifyJob(0, "bucket", remote, str(tmp_path), "part", with_checksum=True, publish=False)
     try:
         with pytest.raises(OSError, match="no regular file"):
-            _verify_file(directory, job, {"ContentLength": 0}, None)
+            verify_file(directory, job, {"ContentLength": 0}, None)
     finally:
         os.close(directory)
         os.close(writer)

@@ -8,7 +8,6 @@ import pwd
 import pytest
 
 from contracts.shared.errors import UsageError
-from profiler.recording import identity
 from profiler.recording.identity import chosen
 
 USER = pwd.struct_passwd(("worker", "x", 4242, 100, "", "/home/worker", "/bin/sh"))
@@ -18,7 +17,7 @@ SECRETS = {"AWS_SECRET_ACCESS_KEY": "marker", "DATABASE_URL": "marker", "LANG": 
 @pytest.fixture(autouse=True)
 def _as_root_on_a_host_with_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(identity.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr(os, "getgrouplist", lambda _name, gid: [gid, 200])
     monkeypatch.setattr(pwd, "getpwnam", {"worker": USER}.__getitem__)
     monkeypatch.setattr(pwd, "getpwuid", {4242: USER, 3: USER}.__getitem__)

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -82,7 +83,8 @@ def test_the_noise_is_reported_where_it_is_known(present_s, line, noise):
 
 
 def test_a_predicted_time_to_durable_is_said_to_be_one():
-    text, document = printed(predictable()), advice_document(predictable())
+    text = printed(predictable())
+    document: Any = advice_document(predictable())
     row = next(line for line in text.splitlines() if line.startswith("time to durable"))
     assert row.split("  ")[-1].strip() == "30.7 s predicted"
     assert "All is on the device after 30.7 s predicted (31.0 s under the present" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -159,6 +160,6 @@ def test_the_document_has_the_same():
     (other,) = document["other_prices"]
     assert other["sysctls"]["vm.dirty_ratio"] == 60
     assert other["observed"]["ext4_data_mode"] == "ordered"
-    older = advice_document(advised(None, None))
+    older: Any = advice_document(advised(None, None))
     assert older["present"]["price"]["observed"] is None
     assert older["present"]["price"]["not_known"] == ["what a neighbour and other programs notice"]

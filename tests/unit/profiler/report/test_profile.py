@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from datetime import datetime
+from typing import Any
 
 import jsonschema
 import pytest
@@ -55,10 +56,10 @@ def profile_of(contract: Contract, *calls: int) -> Profile:
     return Profile(contract, total, USAGE, findings, tally, threads_left=0, why=why)
 
 
-def document_of(profile: Profile) -> dict[str, object]:
+def document_of(profile: Profile) -> dict[str, Any]:
     file = io.StringIO()
     write_document(profile, file)
-    document: dict[str, object] = json.loads(file.getvalue())
+    document: dict[str, Any] = json.loads(file.getvalue())
     return document
 
 

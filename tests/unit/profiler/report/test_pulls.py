@@ -15,7 +15,7 @@ from profiler.bpf.probes.waits import StallStats
 from profiler.bpf.session import ProfileSnapshot
 from profiler.pull.measured import Phase, PullMeasurement
 from profiler.pull.results import Failure, Progress, PullResult, RequestTimes, Verification
-from profiler.report.progress import _lines, shown_progress
+from profiler.report.progress import shown_progress
 from profiler.report.pulls import print_pull, pull_document
 
 MIB = 2**20
@@ -115,11 +115,11 @@ def test_a_pull_as_a_document() -> None:
 def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
     console = Console(file=io.StringIO(), width=120)
     now_s = [0.0]
-    show = _lines(console, lambda: now_s[0])
-    for second in range(12):
-        now_s[0] = float(second)
-        show(Phase.PULL, Progress(second * MIB, second, 20 * MIB, 20, float(second)))
-    show(Phase.SYNC, None)
+    with shown_progress(console, lambda: now_s[0]) as show:
+        for second in range(12):
+            now_s[0] = float(second)
+            show(Phase.PULL, Progress(second * MIB, second, 20 * MIB, 20, float(second)))
+        show(Phase.SYNC, None)
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().splitlines() == [
         "pulling: 5/20 objects, 5.00 MiB of 20.0 MiB, 1.00 MiB/s, 15.0 s left",

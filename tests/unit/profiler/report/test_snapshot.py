@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 
 import pytest
+from rich.console import Console
 
-from contracts.model import CallType, SizeRange, Slot
+from contracts.evaluate import evaluate
+from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from contracts.stats import CallStats
 from profiler.bpf.probes import scope
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
 from profiler.bpf.session import ProfileSnapshot
-from profiler.report.findings import _calls_line
+from profiler.report.findings import print_findings
 from profiler.report.snapshot import snapshot_lines
 
 NOTHING = ProfileSnapshot((), Losses(), 0, StallStats(), 10**9)
@@ -21,6 +24,14 @@ NOTHING = ProfileSnapshot((), Losses(), 0, StallStats(), 10**9)
 def lines(threads_left: int = 0, in_flight: int = 0, **losses: int) -> list[str]:
     snapshot = dataclasses.replace(NOTHING, losses=Losses(**losses), in_flight=in_flight)
     return snapshot_lines(snapshot, threads_left)[1:]
+
+
+def calls_line(stats: CallStats) -> str:
+    """The line of the calls that a rule counts, below the table of findings."""
+    rule = Rule("count", "/", (CallType.WRITE,), SizeRange(), Measurement.COUNT, 1)
+    output = io.StringIO()
+    print_findings(evaluate(Contract(10**9, (rule,)), (stats,)), Console(file=output, width=120))
+    return next(line for line in output.getvalue().splitlines() if line.startswith("/: "))
 
 
 def test_nothing_lost() -> None:
@@ -46,9 +57,8 @@ def test_what_is_not_over_is_named() -> None:
 
 
 def test_one_call_is_no_calls() -> None:
-    slot = Slot("/", (CallType.WRITE,), SizeRange())
-    assert _calls_line(slot, CallStats(count=1, bytes=5)).startswith("/: 1 write call, 5 B")
-    assert _calls_line(slot, CallStats()).startswith("/: 0 write calls, 0 B")
+    assert calls_line(CallStats(count=1, bytes=5)).startswith("/: 1 write call, 5 B")
+    assert calls_line(CallStats()).startswith("/: 0 write calls, 0 B")
 
 
 class MovingTallies:

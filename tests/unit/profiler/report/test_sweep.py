@@ -15,7 +15,7 @@ from profiler.cli import sweep as sweep_command
 from profiler.pull.measured import Phase
 from profiler.pull.results import Progress
 from profiler.report.advice import print_advice
-from profiler.report.sweep_view import SweepView, _minutes, sweep_bar
+from profiler.report.sweep_view import SweepView, sweep_bar
 from sysctl.advice.advise import advise
 from sysctl.evidence.results import CANDIDATE, PRICE, LeftOut, Results, Trial, by_reason
 from sysctl.knobs.setting import Setting
@@ -81,11 +81,6 @@ def test_time_left_runs_down_within_a_trial_and_is_not_shown_once_overdue():
     shown.now_s += 7
     shown.view.doing("settling")
     assert "left" not in shown.frame()
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(59.0, "59.0 s"), (130.2, "2 min 10 s")])
-def test_minutes(seconds, text):
-    assert _minutes(seconds) == text
 
 
 def test_a_resumed_sweep_counts_on_but_times_only_its_own_trials():

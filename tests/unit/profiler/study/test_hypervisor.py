@@ -12,16 +12,17 @@ from sysctl.knobs.writeback import PAGE_BYTES
 BEFORE = (1000, 50, 200, 3000, 100, 10, 20, 40, 500, 25)
 
 
-class Counters:
+class Counters(System):
     """A system whose files are given; `cpu` are the fields of the first line of /proc/stat."""
 
     def __init__(self, cpu=BEFORE, vmstat="nr_dirty 17"):
+        super().__init__()
         self.cpu, self.vmstat = cpu, vmstat
 
-    def read(self, path):
-        if path == "/proc/vmstat":
+    def read(self, absolute):
+        if absolute == "/proc/vmstat":
             return self.vmstat
-        assert path == "/proc/stat"
+        assert absolute == "/proc/stat"
         words = " ".join(map(str, self.cpu))
         return f"cpu  {words}\ncpu0 9 9 9 9 9 9 9 9 9 9\nintr 123456 7 8\nctxt 99"
 

@@ -23,7 +23,6 @@ from profiler.study.joint import (
 )
 from profiler.study.space import GRID_VALUES, Space
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.advice.explain import KEEP, SET
 from sysctl.apply.source import read_change
 from sysctl.change.recommendation_file import from_json
@@ -35,6 +34,7 @@ from sysctl.search.grid import Grid, build_grid
 from sysctl.search.strategies import EDGE, make_strategy
 from sysctl.sweep.budget import Budget
 from sysctl.sweep.steps import SweepPlan, run_sweep
+from tests.unit.changes import change_in
 from tests.unit.strategies import OVER_CANDIDATES
 from tests.unit.sweeps import CIRCUMSTANCES, GIB, PRESENT, MadeUpBench, circumstances
 
@@ -119,7 +119,7 @@ def test_both_halves_are_recommended_each_value_with_its_reason():
 
 def test_a_half_that_does_nothing_is_left_out():
     recommendation = advise(joint_sweep(pull_alone_s))
-    change = change_of(recommendation)
+    change = change_in(recommendation)
     assert recommendation.best.setting.values["vm.dirty_ratio"] == 20
     assert change.transfer["io_chunksize"] == MIB and not change.changes_sysctls
     assert {r.action for r in recommendation.reasons if r.name.startswith("vm.")} == {KEEP}
@@ -174,14 +174,14 @@ def test_a_setting_of_the_pull_that_is_none_is_damage(tmp_path):
 
 
 def test_the_recommendation_has_all_settings_of_the_pull_and_reads_back():
-    change = change_of(advise(joint_sweep(joint_s)))
+    change = change_in(advise(joint_sweep(joint_s)))
     assert {**asdict(BASE), "io_chunksize": MIB} == {**change.transfer, "max_concurrency": 10}
     assert from_json(json.loads(json.dumps(change.to_json())), "x") == change
 
 
 def test_apply_takes_the_hosts_half_and_refuses_the_pulls_alone(tmp_path):
     path = tmp_path / "recommendation.json"
-    change = change_of(advise(joint_sweep(joint_s)))
+    change = change_in(advise(joint_sweep(joint_s)))
     path.write_text(json.dumps(change.to_json()))
     assert read_change(path).sysctl_values["vm.dirty_ratio"] == 80
     alone = replace(change, originals=change.sysctl_values)

@@ -245,6 +245,7 @@ def test_settings_of_the_pull_are_combined_with_the_thresholds(place):
     space = Space({"vm.dirty_ratio": (40, 60)}, transfer=("io_chunksize",), strategy="grid")
     present = space.present(IN_FORCE)
     search, extras, _ = make_search(space, place, present, Limits(), where(), transfers)
+    assert isinstance(search, Grid)
     assert [(s.values["vm.dirty_ratio"], s.transfer) for s in search.candidates] == [
         (ratio, transfer) for ratio in (40, 60) for transfer in transfers
     ]

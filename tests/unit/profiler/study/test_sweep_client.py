@@ -9,13 +9,13 @@ import pytest
 from contracts.loading import load_contract
 from contracts.shared.errors import UsageError
 from profiler.cli.main import build_parser
-from profiler.cli.sweep import _request
+from profiler.cli.sweep import request_of
 from profiler.study.study import StudyRequest
 
 
 def request(tmp_path: Path, *words: str) -> StudyRequest:
     arguments = build_parser().parse_args(["sweep", "s3://bucket/", str(tmp_path), *words])
-    return _request(arguments, load_contract(None))
+    return request_of(arguments, load_contract(None))
 
 
 @pytest.mark.parametrize(

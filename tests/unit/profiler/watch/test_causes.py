@@ -27,7 +27,7 @@ DISK = BlockDevice("nvme1n1", 259 << 20)
 
 
 def calls(total_s: float, **waits_s: float) -> CallStats:
-    waits = {f"{name}_ns": int(seconds * S) for name, seconds in waits_s.items()}
+    waits: dict[str, Any] = {f"{name}_ns": int(s * S) for name, s in waits_s.items()}
     return CallStats(7680, 1920 * MIB, latency_total_ns=int(total_s * S), **waits)
 
 

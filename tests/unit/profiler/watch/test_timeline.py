@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,8 @@ def test_rates_and_latencies_of_a_disk(host: Host) -> None:
     assert timeline.write_rate_bytes_per_s(0) == 1200 / 6
     assert timeline.background_write_rate_bytes_per_s(0) == 1200 / 4  # dirty from 2 to 6 s
     assert timeline.write_latency_mean_ns(0) == 100
-    (device,) = timeline_document(timeline)["devices"]  # type: ignore[misc,attr-defined]
+    document: Any = timeline_document(timeline)
+    (device,) = document["devices"]
     assert device["name"] == "sda"
     assert device["written_bytes"] == [0, 0, 1000, 1200]
     assert device["write_rate_bytes_per_s"] == [None, 0, 500, 100]

@@ -79,7 +79,7 @@ def test_no_file_has_more_names_than_file_systems_allow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert Workload("w", "x", objects=100_000, size_bytes=1).contents == 2
-    monkeypatch.setattr("profiler.workloads.catalogue._MAX_LINKS", 3)
+    monkeypatch.setattr("profiler.workloads.catalogue.MAX_LINKS", 3)
     make_objects(tmp_path, Workload("w", "x", objects=10, size_bytes=1))
     made = sorted((tmp_path / "buckets" / BUCKET).iterdir())
     assert len(made) == 10

@@ -8,12 +8,12 @@ import pytest
 
 from contracts.shared.errors import UsageError
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.advice.cases import Case
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import LeftOut, Results
 from sysctl.evidence.statistics import Noise
 from sysctl.search.extras import PAIRS
+from tests.unit.changes import change_in
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import CIRCUMSTANCES, GIB, PRESENT, by_ratio, circumstances, failing, sweep
 
@@ -250,7 +250,7 @@ def test_a_knob_that_makes_no_difference_is_told_and_not_written():
     reason = recommendation.reasons[-1]
     assert (reason.name, reason.value, reason.action) == ("queue/nr_requests", "512", "leave out")
     assert "with it the pull took 102.5% of the time without it" in reason.effect
-    assert change_of(recommendation).disk is None
+    assert change_in(recommendation).disk is None
 
 
 def test_a_sysctl_that_makes_no_difference_is_not_among_the_values():
@@ -264,7 +264,7 @@ def test_a_sysctl_that_makes_no_difference_is_not_among_the_values():
         name,
         "leave out",
     )
-    assert name not in change_of(recommendation).sysctl_values
+    assert name not in change_in(recommendation).sysctl_values
 
 
 def test_a_mount_option_that_makes_no_difference_is_not_recommended():
@@ -275,7 +275,7 @@ def test_a_mount_option_that_makes_no_difference_is_not_recommended():
     assert reason.action == "leave out"
     assert "noatime: reading a file no longer writes" in reason.why
     assert "; with it the pull took 98.6% of the time without it (95% interval " in reason.why
-    assert change_of(recommendation).mount is None
+    assert change_in(recommendation).mount is None
 
 
 def test_a_mount_option_that_helped_in_one_pair_is_left_out():
@@ -297,7 +297,7 @@ def test_a_mount_option_that_helps_is_recommended_with_the_policy_kept():
     recommendation = advise(sweep(with_slow_atime, mount_options=("noatime",)))
     assert recommendation.best.setting.mount_options == "noatime"
     assert recommendation.reasons[-1].action == "set"
-    mount = change_of(recommendation).mount
+    mount = change_in(recommendation).mount
     assert (mount.device, mount.target, mount.fstype) == ("/dev/nvme1n1", "/data", "xfs")
     assert (mount.policy, mount.value) == (("nosuid",), ("noatime",))
 

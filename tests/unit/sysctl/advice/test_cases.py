@@ -17,7 +17,7 @@ BETTER = ratio(80)
 
 
 def test_the_causes_are_those_of_the_profiler():
-    names = {cases._THROTTLING, *cases._OTHER_WAITS}
+    names = {cases.THROTTLING, *cases.OTHER_WAITS}
     assert names < {cause.value for cause in Cause}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_without_limits_the_same_sweep_ends_elsewhere():
 class OneMore:
     """A strategy that has one more candidate."""
 
-    def next_setting(self, results):
+    def next_setting(self, results, pending=()):
         return ratio(70)
 
     def remaining(self, results):
@@ -223,7 +224,7 @@ def test_both_commands_have_the_flags():
     ):
         assert limits_from(arguments) == Limits(GIB, 60.0)
     arguments = parsed(sweep_command, "s3://b/p", "/data", *words)
-    assert sweep_command._request(arguments, load_contract(None)).limits == Limits(GIB, 60.0)
+    assert sweep_command.request_of(arguments, load_contract(None)).limits == Limits(GIB, 60.0)
 
 
 @pytest.mark.parametrize(
@@ -243,11 +244,14 @@ def test_a_sweep_is_not_resumed_with_other_limits(tmp_path, name):
     results = Study(context=context(GIB, 60.0)).results
     results.save(tmp_path / "r.json")
     same = results.circumstances
-    assert limits_of(study_module._resumed(tmp_path / "r.json", {}, same)) == Limits(GIB, 60.0)
+    assert limits_of(study_module.resumed_results(tmp_path / "r.json", {}, same)) == Limits(
+        GIB, 60.0
+    )
     for at_any_time in ({"available_bytes": GIB}, {"started_at": "later"}, {"version": "9"}):
         other_run = replace(same, node=replace(same.node, **at_any_time))
-        assert study_module._resumed(tmp_path / "r.json", {}, other_run).trials
-    for other in (None, 7):
+        assert study_module.resumed_results(tmp_path / "r.json", {}, other_run).trials
+    changes: list[dict[str, Any]] = [{name: other} for other in (None, 7)]
+    for change in changes:
         with pytest.raises(UsageError, match=f"{name} differ"):
-            asked = replace(same, node_class=replace(same.node_class, **{name: other}))
-            study_module._resumed(tmp_path / "r.json", {}, asked)
+            asked = replace(same, node_class=replace(same.node_class, **change))
+            study_module.resumed_results(tmp_path / "r.json", {}, asked)

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.advice.group_advice import group_lines
 from sysctl.change.recommendation_file import from_json
 from sysctl.host.memory_group import MemoryGroup, memory_group
@@ -15,6 +14,7 @@ from sysctl.host.system import System
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import GroupUse, Thresholds, group_available_bytes, group_thresholds
 from sysctl.render import ansible, bottlerocket, cloud_init, launch_template, ssm, sysctl_d, tuned
+from tests.unit.changes import change_in
 from tests.unit.studies import Study
 from tests.unit.sweeps import GIB, circumstances, sweep
 
@@ -182,9 +182,9 @@ def limited(results, count=3, smallest_bytes=2 * GIB):
 
 
 def test_bytes_go_to_the_second_file_on_a_host_with_limited_groups():
-    plain = change_of(advise(in_bytes(3 * GIB, GIB)))
+    plain = change_in(advise(in_bytes(3 * GIB, GIB)))
     assert plain.sysctl_values == {"vm.dirty_bytes": 3 * GIB, "vm.dirty_background_bytes": GIB}
-    change = change_of(advise(limited(in_bytes(3 * GIB, GIB))))
+    change = change_in(advise(limited(in_bytes(3 * GIB, GIB))))
     assert change.sysctl_values == {"vm.dirty_ratio": 75, "vm.dirty_background_ratio": 25}
     assert change.other_form.kind == "bytes"
     assert change.other_form.values == plain.sysctl_values
@@ -199,21 +199,21 @@ def test_bytes_go_to_the_second_file_on_a_host_with_limited_groups():
 
 
 def test_bytes_stay_with_the_reason_where_no_whole_percentage_comes_near():
-    change = change_of(advise(limited(in_bytes(GIB // 50, GIB // 100))))
+    change = change_in(advise(limited(in_bytes(GIB // 50, GIB // 100))))
     assert set(change.sysctl_values) == {"vm.dirty_bytes", "vm.dirty_background_bytes"}
     assert all("this host has 3 control groups" in advice.reason for advice in change.sysctls)
 
 
 def test_ratios_stay_the_first_file_and_bytes_carry_the_warning():
     setting = Setting((("vm.dirty_ratio", 80), ("vm.dirty_background_ratio", 5)))
-    change = change_of(advise(limited(Study().tried(setting, 4.0).results)))
+    change = change_in(advise(limited(Study().tried(setting, 4.0).results)))
     assert change.sysctl_values["vm.dirty_ratio"] == 80
     texts = {snippet.file_name: snippet.text for snippet in sysctl_d.render(change)}
     assert "containers have memory limits" in texts["90-writewise-bytes.conf"]
 
 
 def test_every_snippet_that_writes_bytes_carries_the_warning():
-    change = change_of(advise(in_bytes(3 * GIB, GIB)))
+    change = change_in(advise(in_bytes(3 * GIB, GIB)))
     for renderer in (sysctl_d, cloud_init, launch_template, ansible, ssm, tuned, bottlerocket):
         text = renderer.render(change)[0].text
         assert "WARNING: bytes are not for hosts whose containers" in text

@@ -11,21 +11,22 @@ from pathlib import Path
 import pytest
 
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.apply import persistence
 from sysctl.apply.applying import Options, check, perform
 from sysctl.apply.compliance import check_compliance, wanted_by_applied
 from sysctl.apply.history import read_history
 from sysctl.apply.plan import plan_of
+from sysctl.apply.sysctl_files import Assignment
 from sysctl.change.recommendation import DiskAdvice, KnobAdvice, MountAdvice
 from sysctl.host.applied_host import AppliedHost, applying
 from sysctl.host.host import Host, state_directory
 from sysctl.host.lock import LockedError, exclusive_lock, holder_of
 from sysctl.host.system import HostError
 from tests.unit.applied_hosts import FilesHost, killed_at, killed_in
+from tests.unit.changes import change_in
 from tests.unit.studies import Study, ratio
 
-SYSCTLS = change_of(advise(Study().tried(ratio(60), 3.6).results))
+SYSCTLS = change_in(advise(Study().tried(ratio(60), 3.6).results))
 CHANGE = replace(
     SYSCTLS,
     disk=DiskAdvice("/data", "/dev/loop0", (KnobAdvice("queue/scheduler", "none", "", "why"),)),
@@ -136,7 +137,7 @@ def test_what_a_killed_apply_left_is_told_before_it_is_taken_for_the_present(sys
 
 
 def test_a_second_apply_that_dies_leaves_the_first(tmp_path, monkeypatch):
-    second, outcomes = change_of(advise(Study().tried(ratio(80), 3.6).results)), []
+    second, outcomes = change_in(advise(Study().tried(ratio(80), 3.6).results)), []
     for step in range(200):
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
         system = FilesHost(tmp_path / str(step))
@@ -212,7 +213,7 @@ def test_what_is_in_a_file_is_taken_back_after_a_boot_too(system):
     assert booted.state() == before and not left
 
 
-HIGH, LOW = SYSCTLS, change_of(advise(Study().tried(ratio(15), 3.6).results))
+HIGH, LOW = SYSCTLS, change_in(advise(Study().tried(ratio(15), 3.6).results))
 STEPS = {
     "apply": lambda system: apply(system, HIGH, Options()),
     "persist": lambda system: apply(system, HIGH, Options(persist=True)),
@@ -342,7 +343,8 @@ def test_the_plan_tells_the_bytes_and_who_else_sets_it(system):
     dirtyable = 209715 * 4096 * 5
     assert (dirty.present_bytes, dirty.new_bytes) == (dirtyable * 20 // 100, dirtyable * 60 // 100)
     assert background.new_bytes == dirtyable * 5 // 100
-    assert [each.path for each in dirty.others] == ["/etc/sysctl.d/99-zz.conf"]
+    [other] = dirty.others
+    assert isinstance(other, Assignment) and other.path == "/etc/sysctl.d/99-zz.conf"
     assert plan.mount.fstab.startswith("nosuid,noatime (fstab has no single line for /")
     target = plan.mount.target
     system.put("/etc/fstab", f"# mine\nUUID=1 {target} xfs nosuid,relatime,nofail 0 2\n")

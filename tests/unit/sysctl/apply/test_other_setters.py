@@ -102,7 +102,7 @@ def test_a_profile_that_this_user_may_not_read_is_one_that_may():
 
 def test_profiles_that_include_each_other_end(tmp_path):
     files = {"/etc/tuned/active_profile": "a"}
-    for one, other in ("ab", "ba"):
+    for one, other in (("a", "b"), ("b", "a")):
         files[f"/etc/tuned/{one}/tuned.conf"] = (
             f"[main]\ninclude={other}\n[sysctl]\nvm.dirty_ratio={ord(one)}\n"
         )

@@ -154,4 +154,4 @@ def test_without_a_stdin_nobody_is_asked(system, recommendation, monkeypatch, ca
 def test_an_answer_that_is_no_text_is_a_no(monkeypatch):
     for typed, is_yes in ((b"\xff\n", False), (b"", False), (b"y\n", True)):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8"))
-        assert apply_command._agrees("Apply this?") is is_yes
+        assert apply_command.agrees("Apply this?") is is_yes

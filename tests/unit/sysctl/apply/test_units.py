@@ -11,7 +11,6 @@ from contracts.shared.trust import UntrustedError
 from profiler import requirements
 from profiler.cli import main
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.apply import units
 from sysctl.apply.applying import Options, check, install_recovery, perform
 from sysctl.apply.plan import plan_of
@@ -19,9 +18,10 @@ from sysctl.host.applied_host import AppliedHost, applying
 from sysctl.host.host import state_directory
 from sysctl.host.system import HostError, System
 from tests.unit.applied_hosts import FilesHost, in_place_of_this_host, killed_at
+from tests.unit.changes import change_in
 from tests.unit.studies import Study, ratio
 
-CHANGE = change_of(advise(Study().tried(ratio(60), 3.6).results))
+CHANGE = change_in(advise(Study().tried(ratio(60), 3.6).results))
 TRIAL = Options(trial_s=1800)
 
 

@@ -14,9 +14,10 @@ from sysctl.advice.advise import advise
 from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation_file import from_json, parse_recommendation
 from sysctl.knobs.setting import Setting
+from tests.unit.changes import change_in
 from tests.unit.studies import Study, ratio
 
-CHANGE = change_of(advise(Study().tried(ratio(60), 3.6).results))
+CHANGE = change_in(advise(Study().tried(ratio(60), 3.6).results))
 DOCUMENT = json.loads(json.dumps(CHANGE.to_json()))
 
 
@@ -44,7 +45,7 @@ def test_mount_options_and_knobs_of_the_disk_come_back_too():
         "noatime,logbsize=256k",
         (("queue/scheduler", "none"),),
     )
-    change = change_of(advise(Study().credited(setting, 3.6).results))
+    change = change_in(advise(Study().credited(setting, 3.6).results))
     assert change.mount.value == ("noatime", "logbsize=256k")
     assert change.mount.policy == ("nosuid",)
     assert change.disk.knobs[0].value == "none"
@@ -57,7 +58,7 @@ def test_without_a_recommendation_there_is_no_change():
 
 def test_text_of_others_is_bounded_and_printable():
     study = Study(context={"host": "node\x1b[2J\n" * 1000})
-    host = change_of(advise(study.tried(ratio(60), 3.6).results)).evidence.host
+    host = change_in(advise(study.tried(ratio(60), 3.6).results)).evidence.host
     assert host.isprintable() and len(host) == 2000
 
 

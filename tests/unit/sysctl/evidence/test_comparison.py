@@ -45,7 +45,7 @@ def waiting(share, return_s):
 
 def test_the_causes_are_those_of_the_profiler():
     names = {cause.value for cause in Cause}
-    assert {evidence._CPU_WAIT, *relevance._HELPED} < names
+    assert {evidence.CPU_WAIT, *relevance.HELPED} < names
 
 
 # --- which runs are pairs -------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def places(node, path=()):
 #: Those within a course are many and alike: a few of them will do.
 PLACES = [p for p in places(SHORTENED) if p and not ("trace" in p and len(p) > 4 and p[4] > 3)]
 #: The same by the name of what is there, so that each kind is as likely.
-BY_NAME = {}
+BY_NAME: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
 for place in PLACES:
     BY_NAME.setdefault(tuple(key for key in place if isinstance(key, str)), []).append(place)
 PLACE = st.sampled_from(list(BY_NAME)).flatmap(lambda name: st.sampled_from(BY_NAME[name]))

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from profiler.report.advice import print_advice
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.advice.cases import Case
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import CANDIDATE, PRICE, RECHECK, load
 from tests.places import DATA
+from tests.unit.changes import change_in
 from tests.unit.studies import ratio
 from tests.unit.sweeps import GIB
 
@@ -61,7 +61,7 @@ def test_the_mount_option_that_has_too_few_pairs_is_left_out_with_what_they_show
     reason = found.reasons[-1]
     assert (reason.name, reason.value, reason.action) == ("mount options", "noatime", "leave out")
     assert reason.effect.startswith("with it the pull took 90.0% of the time without it")
-    assert change_of(found).mount is None
+    assert change_in(found).mount is None
 
 
 def test_it_goes_by_limits_too(results):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from contracts.shared.errors import UsageError
-from profiler.cli.predict import _measured_s
+from profiler.cli.predict import measured_s
 from profiler.report.sweep_view import title_of
 from sysctl.advice.advise import advise
 from sysctl.advice.exclusions import to_keep_limits
@@ -127,7 +127,7 @@ def test_no_time_of_it_enters_a_comparison():
         p.return_s for p in before.trade_off.points if p.runs
     ]
     assert stop_after_s(with_prices, {searched}) == stop_after_s(plain, {searched})
-    assert _measured_s(with_prices, FAST) == _measured_s(plain, FAST)
+    assert measured_s(with_prices, FAST) == measured_s(plain, FAST)
     limits = Limits(max_at_risk_bytes=3 * GIB)
     assert to_keep_limits(with_prices, limits) == to_keep_limits(plain, limits)
 

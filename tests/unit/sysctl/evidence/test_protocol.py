@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from contracts.shared.errors import WritewiseError
-from profiler.pull.source import RemoteObject
+from profiler.pull.source import Location, PullPlan, RemoteObject
 from profiler.study.bench import whole_pages_bytes
 from sysctl.evidence.protocol import (
     concluded,
@@ -183,7 +182,8 @@ def test_what_every_host_writes_is_no_other_writer_for_a_small_pull():
 
 def test_the_pages_of_small_objects_are_no_other_writers():
     sizes = (0, 1, 4096, 5000)
-    plan = SimpleNamespace(objects=[RemoteObject("a", "a", size, "") for size in sizes])
+    objects = tuple(RemoteObject("a", "a", size, "") for size in sizes)
+    plan = PullPlan(Location("b", ""), objects)
     assert whole_pages_bytes(plan) == (0 + 1 + 1 + 2) * PAGE_BYTES
 
 

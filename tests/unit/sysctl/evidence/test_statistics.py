@@ -13,9 +13,9 @@ from scipy.stats import binom, f_oneway, ttest_ind
 
 from sysctl.evidence.statistics import (
     Noise,
-    _order_statistics,
     confidence_of_each,
     noise_floor,
+    order_statistics,
     paired_interval,
     pooled_noise,
     ratio_interval,
@@ -36,10 +36,10 @@ def test_a_bootstrap_of_the_median_is_never_wider_than_the_order_statistics(comp
     has its median there only if half of its values, each with probability below / count, are.
     """
     confidence = confidence_of_each(comparisons)
-    served = [count for count in range(2, 200) if _order_statistics(range(count), confidence)]
+    served = [count for count in range(2, 200) if order_statistics(range(count), confidence)]
     assert len(served) > 170
     for count in served:
-        below, _ = _order_statistics(range(count), confidence)
+        below, _ = order_statistics(range(count), confidence)
         chance = binom.sf((count + 1) // 2 - 1, count, below / count)
         assert chance <= (1 - confidence) / 2, (count, below)
 
@@ -81,15 +81,15 @@ def test_from_six_on_the_interval_covers_the_truth_in_95_of_100(count):
 def test_the_order_statistics_are_those_of_the_sign_test(count, ranks):
     """Tables of the sign test: two-sided 5 % leaves 0 of 6 and of 8, 1 of 9 and 5 of 20."""
     ratios = [1.0 + rank / 100 for rank in range(count)]
-    assert _order_statistics(ratios[::-1]) == (ratios[ranks[0]], ratios[ranks[1]])
+    assert order_statistics(ratios[::-1]) == (ratios[ranks[0]], ratios[ranks[1]])
 
 
 def test_more_confidence_needs_more_ratios_for_order_statistics():
     """The extremes of 8 hold the median with 1 - 2/2^8 = 99.2 %, those of 7 with 98.4 %."""
     ratios = [0.5 + number / 100 for number in range(8)]
-    assert _order_statistics(ratios, 0.99) == (ratios[0], ratios[-1])
-    assert _order_statistics(ratios[:7], 0.99) is None
-    assert _order_statistics(ratios[:5]) is None
+    assert order_statistics(ratios, 0.99) == (ratios[0], ratios[-1])
+    assert order_statistics(ratios[:7], 0.99) is None
+    assert order_statistics(ratios[:5]) is None
 
 
 @pytest.mark.parametrize("count", [3, 8])

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import _fstab_line, change_of
 from sysctl.change.recommendation import FstabLine
 from sysctl.evidence.results import load
 from sysctl.host.fstab import escaped, fstab_line, parse_fstab, unescaped
 from sysctl.host.system import System
 from sysctl.knobs.setting import Setting
+from tests.unit.changes import change_in
 from tests.unit.studies import Study
 from tests.unit.sweeps import circumstances
 
@@ -60,12 +60,19 @@ def test_the_line_goes_from_the_results_into_the_recommendation(tmp_path) -> Non
     own = {"source": "UUID=1", "fstype": "xfs", "options": ["nofail"], "dump": 0, "check": 2}
     results.circumstances = circumstances(workers=2, fstab=own)
     results.save(tmp_path / "results.json")
-    change = change_of(advise(load(tmp_path / "results.json")))
+    change = change_in(advise(load(tmp_path / "results.json")))
     assert change is not None and change.mount is not None
     assert change.mount.fstab == FstabLine("UUID=1", "xfs", ("nofail",), 0, 2)
     results.circumstances = circumstances(workers=2, fstab=None)
-    without = change_of(advise(results))
+    without = change_in(advise(results))
     assert without is not None and without.mount == replace(change.mount, fstab=None)
+
+
+def advised(found):
+    """The line in the advice after a sweep that found this one."""
+    results = Study().credited(Setting((), "noatime"), 4.0).results
+    results.circumstances = circumstances(workers=2, fstab=found)
+    return change_in(advise(results)).mount.fstab
 
 
 @pytest.mark.parametrize(
@@ -81,6 +88,6 @@ def test_the_line_goes_from_the_results_into_the_recommendation(tmp_path) -> Non
 def test_a_line_that_no_snippet_may_carry_on_costs_no_other_advice(source, fstype, options):
     """`recommendation.json` is read again: a line that its reader refuses would spoil all of it."""
     found = {"source": source, "fstype": fstype, "options": options, "dump": 0, "check": 0}
-    assert _fstab_line(found) is None
+    assert advised(found) is None
     kept = {**found, "source": "UUID=1", "fstype": "xfs", "options": ["defaults", "nofail"]}
-    assert _fstab_line(kept).options == ("defaults", "nofail")
+    assert advised(kept).options == ("defaults", "nofail")

@@ -199,7 +199,8 @@ def test_a_journal_that_is_a_directory_is_told(tmp_path):
 
 def test_a_change_of_before_a_field_was_added_can_be_taken_back():
     old = {"kind": "mount-options", "target": "/", "source": "a", "fstype": "b", "options": ["rw"]}
-    assert changes.from_json(old).uuid == ""
+    change = changes.from_json(old)
+    assert isinstance(change, changes.MountOriginal) and change.uuid == ""
 
 
 def test_deleting_a_path_does_not_follow_a_symlink(tmp_path):

@@ -24,11 +24,11 @@ from sysctl.knobs.setting import Setting
 from sysctl.knobs.vm import BY_NAME, KNOBS
 from sysctl.search.strategies import NAMES
 from tests.unit.applied_hosts import FilesHost
-from tests.unit.sweeps import sweep
+from tests.unit.sweeps import circumstances, sweep
 
 
 def test_names_and_flags_are_each_given_once():
-    flags = [knob.flag for knob in (*KNOBS, *DEVICE_KNOBS)]
+    flags = [*(knob.flag for knob in KNOBS), *(knob.flag for knob in DEVICE_KNOBS)]
     assert len(flags) == len(set(flags)) == len(BY_NAME) + len(DEVICE_BY_NAME)
 
 
@@ -241,7 +241,7 @@ def test_a_sweep_leaves_out_what_a_device_made_of_others_lacks(tmp_path, asked_f
     asked_for = dataclasses.replace(asked_for, values=values, strategy="grid")
     place = Place(host, "/data", mount, disk)
     _, extras, left_out = make_search(
-        asked_for, place, present, Limits(), {"dirtyable_bytes": 2**30}
+        asked_for, place, present, Limits(), circumstances(dirtyable_bytes=2**30)
     )
     reasons = {item.what.partition("=")[0]: item.why for item in left_out}
     assert reasons["queue/nr_requests"] == NO_QUEUE
@@ -252,7 +252,7 @@ def test_a_scheduler_that_is_not_offered_is_never_written(tmp_path):
     system = FileDisk(tmp_path)
     disk = devices.disk_of(system, MOUNT)
     written = []
-    system.write = lambda path, text: written.append(path)
+    system.write = lambda absolute, text: written.append(absolute)
     with pytest.raises(HostError, match="offers the schedulers none, mq-deadline, not bfq"):
         devices.write_values(system, disk, {"queue/scheduler": "bfq"})
     assert written == []

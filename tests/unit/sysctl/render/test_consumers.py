@@ -189,8 +189,7 @@ def test_systemd_takes_the_drop_in_for_the_unit_that_it_makes_of_fstab(target, t
 
 
 def has_udevadm_verify():
-    done = shutil.which("udevadm") and run("udevadm", "verify", "--help")
-    return bool(done) and done.returncode == 0
+    return bool(shutil.which("udevadm")) and not run("udevadm", "verify", "--help").returncode
 
 
 @pytest.mark.skipif(not has_udevadm_verify(), reason="udevadm verify came with systemd 254")

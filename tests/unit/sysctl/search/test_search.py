@@ -94,13 +94,15 @@ class TestEveryStrategy:
         assert strategy.next_setting(of(trial(first, 9.0, role) for role in roles)) == first
 
     def test_what_is_under_way_is_not_proposed_again(self, name):
-        strategy, done, under_way = made(name), run(made(name))[:5], []
+        strategy, done = made(name), run(made(name))[:5]
+        under_way: list[Setting] = []
         for _ in range(3):
             under_way.append(strategy.next_setting(of(done), under_way))
         assert len({*under_way, *(t.setting for t in done)}) == 8
 
     def test_no_more_are_under_way_than_are_to_be_tried(self, name):
-        strategy, under_way = make_strategy(name, CANDIDATES[:3], 0), []
+        strategy = make_strategy(name, CANDIDATES[:3], 0)
+        under_way: list[Setting] = []
         while setting := strategy.next_setting(of([]), under_way):
             under_way.append(setting)
         assert {*under_way} == {*CANDIDATES[:3]}

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from contracts.shared.errors import UsageError, WritewiseError
+from contracts.shared.writing import write_atomically
 from sysctl.advice.advise import advise
 from sysctl.advice.cases import Case
 from sysctl.advice.judgement import judge
-from sysctl.evidence import results as results_module
 from sysctl.evidence.comparison import MAX_PAIRS, MIN_PAIRS, Verdict, compare, pairs_of
 from sysctl.evidence.differences import changed_options
 from sysctl.evidence.price import Limits, limits_of
@@ -61,7 +61,7 @@ def name_of(trial):
 
 def blocks(results):
     """The names of the valid runs by block."""
-    found = {}
+    found: dict[int, list[object]] = {}
     for trial in results.trials:
         if trial.pair is not None and trial.valid:
             found.setdefault(trial.pair, []).append(name_of(trial))
@@ -392,10 +392,10 @@ def test_the_number_of_trials_still_to_come_ends_at_none_and_is_right_for_a_plai
 class LateBench(sweeps.MadeUpBench):
     """At a dirty ratio of 80 all is on the device after 90 s, else after 30 s."""
 
-    def _observed(self, seconds, setting, durable):
+    def observed(self, seconds, setting, durable):
         late_s = 90.0 if setting.values["vm.dirty_ratio"] == 80 else 30.0
         return {
-            **super()._observed(seconds, setting, durable),
+            **super().observed(seconds, setting, durable),
             "durable_s": late_s if durable else None,
         }
 
@@ -656,7 +656,7 @@ def test_a_file_is_replaced_and_a_symlink_is_not_followed(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / "r.json").symlink_to(victim)
-    results_module.write_atomically(tmp_path / "r.json", "new")
+    write_atomically(tmp_path / "r.json", "new")
     assert victim.read_text() == "mine"
     assert (tmp_path / "r.json").read_text() == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.json", "victim"]
