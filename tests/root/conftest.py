@@ -2,19 +2,24 @@
 
 With WRITEWISE_REQUIRE_ROOT_TESTS set (CI sets it) every skip in this folder is a failure, but for
 what only another host could run (`hosts.cannot_run_here`).
+
+A test that leaves something on the host fails, by the name of what it left. What a session leaves
+that was killed is taken back by its guard (`guard.py`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 
 from contracts.shared.errors import RequirementError
 from profiler.requirements import require
+from tests.root.guard import Session
 from tests.root.hosts import CANNOT_RUN_HERE
 
 
@@ -31,6 +36,34 @@ def sigint_ends_programs() -> None:
     """Programs started here can be interrupted: one started by `&` in a shell ignores SIGINT."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session(
+    root_host: None,
+    sigint_ends_programs: None,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Session]:
+    """What the tests start and make is this session's; at its end nothing of it may be left."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    is_shown = capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
+    with is_shown:  # what the guard says of what it could not take back
+        session = Session(tmp_path_factory.getbasetemp())
+    yield session
+    left = session.end()
+    if left:
+        pytest.fail("the root tests left:\n" + "\n".join(left), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest, session: Session) -> Iterator[None]:
+    """Fail a test that leaves something; what module-scoped fixtures hold was there before it."""
+    before = session.record()
+    yield
+    left = session.left_by(request.node.nodeid, before)
+    if left:
+        pytest.fail("this test left:\n" + "\n".join(left), pytrace=False)
 
 
 def _no_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -1,0 +1,290 @@
+"""What root tests can leave on this host: found, named, and taken back.
+
+A session of pytest knows its own by where it is. Its mounts, loop devices and journals lie below
+its folder, and its processes are in its UTS namespace: each process inherits that, whatever it does
+about its environment, session, control group and mounts. Of what lies elsewhere (sysctls, caps,
+control groups, files in /etc), a record of the host as the session found it says what is new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.shared.errors import WritewiseError
+from sysctl.host.host import Host
+from sysctl.host.mount_table import is_below
+from sysctl.host.sysctls import read_sysctl, read_writeback, sysctl_path, write_writeback
+from tests.root import groups
+from tests.root.hosts import SLOWNESS, has_systemd
+from tests.root.labs import SYSTEM, caps
+
+_SYSCTLS = Path("/proc/sys/vm")
+#: Files that start something when they are read or written, and hold nothing.
+_TRIGGERS = ("compact_memory", "drop_caches", "stat_refresh")
+_HUGE_PAGES = "vm.nr_hugepages"
+_CONTROL_GROUPS = Path("/sys/fs/cgroup")
+_LOOP_MAJOR = "7:"
+_FILES = (
+    *("/etc/sysctl.d/*writewise*", "/etc/sysctl.d/.*writewise*"),
+    "/etc/systemd/system/*writewise*",
+)
+_END_S = 30 * SLOWNESS
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Record:
+    """The host at a moment. `traces` says how something is, by what it is: `mount /tmp/…`."""
+
+    writeback: Mapping[str, int]
+    huge_pages: int
+    traces: Mapping[str, str]
+
+    def left_since(self, before: Record) -> list[str]:
+        """What was not there before, or was otherwise, in words."""
+        return [
+            f"{what}: {now}" + (f", before {before.traces[what]}" if what in before.traces else "")
+            for what, now in self.traces.items()
+            if before.traces.get(what) != now
+        ]
+
+
+def record_of(folder: Path) -> Record:
+    """What a session whose folder this is could change, as it is now."""
+    traces = {
+        **{f"vm.{file.name}": text for file, text in _sysctls()},
+        **{f"mount {target}": how for target, how in _mounted(folder).items()},
+        **{f"loop device {name}": f"of {file}" for name, file in loop_devices_below(folder)},
+        **{f"cap {line}": "set" for line in caps()},
+        **{f"control group {path}": "there" for path in _groups()},
+        **{f"controllers of {path}": " ".join(names) for path, names in _controllers()},
+        **{f"file {path}": "there" for path in (*_files(), *_temporary_folders())},
+    }
+    return Record(read_writeback(SYSTEM), read_sysctl(SYSTEM, _HUGE_PAGES), traces)
+
+
+def namespace_of(pid: int | str = "self") -> str:
+    """The UTS namespace of a process. Raises OSError when it has ended."""
+    return os.readlink(f"/proc/{pid}/ns/uts")
+
+
+def processes_in(namespace: str) -> dict[int, str]:
+    """The processes of a session by pid, with their command lines; this one is left out."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if namespace_of(process.name) == namespace and int(process.name) != os.getpid():
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                found[int(process.name)] = b" ".join(words).decode(errors="replace").strip()
+    return found
+
+
+def mounts_below(folder: Path) -> list[str]:
+    """Mount points in the order of the mount table; one that holds several is there as often."""
+    return [mount.target for mount in SYSTEM.mounts() if is_below(mount.target, str(folder))]
+
+
+def loop_devices_below(folder: Path) -> list[tuple[str, str]]:
+    """Loop devices of files in the folder, also of deleted ones: device and file."""
+    found = []
+    for device in Path("/sys/block").glob("loop*"):
+        with contextlib.suppress(OSError):  # it has no file
+            file = (device / "loop/backing_file").read_text().rstrip("\n")
+            if is_below(file.removesuffix(" (deleted)"), str(folder)):
+                found.append((f"/dev/{device.name}", file))
+    return found
+
+
+def restore_sysctls(before: Record) -> None:
+    """Write back those sysctls that tests change. Raises HostError."""
+    write_writeback(SYSTEM, before.writeback)
+    if read_sysctl(SYSTEM, _HUGE_PAGES) != before.huge_pages:
+        SYSTEM.write(sysctl_path(_HUGE_PAGES), str(before.huge_pages))
+
+
+def take_back(folder: Path, namespace: str, before: Record) -> list[str]:
+    """End a session's processes and undo all that it made; what could not be undone, in words."""
+    problems: list[str] = []
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: _clear_caps(before),  # nobody waits for a slow device
+        lambda: _end_processes(namespace),
+        lambda: _restore_journals(folder, problems),
+        lambda: _unmount_and_detach(folder),
+        lambda: _remove_groups(before),
+        lambda: restore_sysctls(before),
+        lambda: _remove_files(before),
+        lambda: _remove_folder(folder),
+    )
+    for step in steps:
+        try:
+            step()
+        except (OSError, WritewiseError) as error:
+            problems.append(str(error))
+    processes = [f"process {pid}: {words}" for pid, words in processes_in(namespace).items()]
+    return [*problems, *record_of(folder).left_since(before), *processes]
+
+
+# --- what there is --------------------------------------------------------------------------
+
+
+def _sysctls() -> Iterator[tuple[Path, str]]:
+    for file in sorted(_SYSCTLS.iterdir()):
+        if file.name not in _TRIGGERS and file.stat().st_mode & stat.S_IRUSR:
+            yield file, " ".join(file.read_text().split())
+
+
+def _mounted(folder: Path) -> dict[str, str]:
+    """The options of all that is mounted below the folder, by mount point."""
+    found: dict[str, str] = {}
+    for mount in SYSTEM.mounts():
+        if is_below(mount.target, str(folder)):
+            others = f"{found[mount.target]}; " if mount.target in found else ""
+            found[mount.target] = f"{others}{mount.fstype} {','.join(mount.all_options)}"
+    return found
+
+
+def _groups() -> list[Path]:
+    """Control groups by whose name they are of Writewise or its tests, the innermost first."""
+    tops = {top for top in groups.tops().values() if top.is_dir()}
+    found = {path for top in tops for path in top.glob("writewise*/") if path.is_dir()}
+    inner = {path for made in found for path in made.rglob("*/") if path.is_dir()}
+    return sorted(found | inner, key=lambda path: (-len(path.parts), path))
+
+
+def _controllers() -> Iterator[tuple[Path, list[str]]]:
+    """What version 2 has enabled at its top; systemd does as it likes there."""
+    file = groups.tops().get("cgroup2", Path("/nowhere")) / "cgroup.subtree_control"
+    if file.exists() and not has_systemd():
+        yield file, sorted(file.read_text().split())
+
+
+def _files() -> list[Path]:
+    return sorted(path for name in _FILES for path in Path("/").glob(name.lstrip("/")))
+
+
+def _temporary_folders() -> list[Path]:
+    """What SIGKILL leaves in TMPDIR of a pull's workload and of the start of its server."""
+    folders = Path(tempfile.gettempdir()).glob("writewise-*")
+    return sorted(folder for folder in folders if not _is_in_use(folder))
+
+
+def _is_in_use(folder: Path) -> bool:
+    """Whether a process holds its lock or has it in its command line, or it is not root's own."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # it is gone, or no folder
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return os.fstat(descriptor).st_uid != 0 or _is_named_by_a_process(folder)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _is_named_by_a_process(path: Path) -> bool:
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if os.fsencode(path) in (process / "cmdline").read_bytes():
+                return True
+    return False
+
+
+# --- taking it back -------------------------------------------------------------------------
+
+
+def _clear_caps(before: Record) -> None:
+    """Of loop devices in the root group; a cap of another group goes with that."""
+    for line in caps():
+        file, device, _ = line.split(" ", 2)
+        is_of_root = file.startswith("blkio/blkio.")
+        if f"cap {line}" not in before.traces and is_of_root and device.startswith(_LOOP_MAJOR):
+            (_CONTROL_GROUPS / file).write_text(f"{device} 0")
+
+
+def _end_processes(namespace: str) -> None:
+    """SIGKILL, until none is left: one that was being started is seen the next time."""
+    deadline_s = time.monotonic() + _END_S
+    while processes_in(namespace) and time.monotonic() < deadline_s:
+        for pid in processes_in(namespace):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def _journals(folder: Path) -> list[Path]:
+    """All journals, the newest first; a lab's last, since a sweep may have been on its volume.
+
+    They are in directories named `state`. What else is mounted below the folder is not entered.
+    """
+    found = []
+    for path, names, files in os.walk(folder):
+        here = Path(path)
+        found += [here / file for file in files if file.endswith(".journal")]
+        names[:] = [n for n in names if n == "state" or not os.path.ismount(here / n)]
+    return sorted(found, key=lambda file: (file.stem == "lab", -file.stat().st_mtime_ns))
+
+
+def _restore_journals(folder: Path, problems: list[str]) -> None:
+    """What cannot be restored is forgotten: its volume goes as well. Its journal was a test's."""
+    for file in _journals(folder):
+        try:
+            host = Host(file.parent, file.stem)
+            with contextlib.suppress(WritewiseError):
+                host.restore()
+            host.restore(give_up=True)
+        except (OSError, WritewiseError) as error:
+            problems.append(str(error))
+
+
+def _unmount_and_detach(folder: Path) -> None:
+    """In turns: a volume may lie on a file of another one, and the kernel takes a moment."""
+    deadline_s = time.monotonic() + _END_S
+    while mounts_below(folder) or loop_devices_below(folder):
+        if time.monotonic() > deadline_s:
+            return
+        for target in reversed(mounts_below(folder)):
+            _try("umount", "--", target)
+        for device, _ in loop_devices_below(folder):
+            _try("losetup", "--detach", device)
+        time.sleep(_POLL_S)
+
+
+def _try(*words: str) -> None:
+    subprocess.run(words, capture_output=True, timeout=_END_S, check=False)
+
+
+def _remove_groups(before: Record) -> None:
+    for path in _groups():
+        if f"control group {path}" not in before.traces:
+            path.rmdir()
+    for file, names in list(_controllers()):
+        for name in set(names) - set(before.traces.get(f"controllers of {file}", "").split()):
+            file.write_text(f"-{name}")
+
+
+def _remove_files(before: Record) -> None:
+    for path in _files():
+        if f"file {path}" not in before.traces:
+            path.unlink()
+    for path in _temporary_folders():
+        if f"file {path}" not in before.traces:
+            shutil.rmtree(path)
+
+
+def _remove_folder(folder: Path) -> None:
+    """With nothing mounted below it any more, all that is in it is the session's."""
+    if not mounts_below(folder):
+        shutil.rmtree(folder, ignore_errors=True)

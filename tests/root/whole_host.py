@@ -1,0 +1,50 @@
+"""All of this host that root tests could change, wherever it is: before, and after."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from tests.root import groups
+from tests.root.labs import SYSTEM, caps
+
+#: They start something when they are read or written, and hold nothing.
+_NO_SETTINGS = ("vm.drop_caches ", "vm.stat_refresh ")
+_LISTED = ("etc/sysctl.d/*", "etc/sysctl.d/.*", "etc/systemd/system/*", "tmp/writewise-*")
+
+
+def whole_host(mark: str) -> dict[str, list[str]]:
+    """By kind, in words. `mark` is a variable of the environment, as in `NAME=value`."""
+    settings = SYSTEM.run(["sysctl", "--all", "--pattern", "^vm\\."]).splitlines()
+    tops = set(groups.tops().values())
+    return {
+        "sysctls": [line for line in settings if not line.startswith(_NO_SETTINGS)],
+        "mounts": sorted(f"{m.target} {m.source} {m.all_options}" for m in SYSTEM.mounts()),
+        "loop devices": sorted(SYSTEM.run(["losetup", "--list", "--noheadings"]).splitlines()),
+        "mapped devices": sorted(path.name for path in Path("/sys/block").glob("dm-*")),
+        "caps": caps(),
+        "control groups": sorted(str(path) for top in tops for path in top.rglob("writewise*")),
+        "files": sorted(str(path) for name in _LISTED for path in Path("/").glob(name)),
+        "state": sorted(str(path) for path in Path("/var/lib/writewise").glob("*")),
+        "processes": _processes_with(mark.encode()),
+    }
+
+
+def _processes_with(mark: bytes) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append(f"{process.name} {(process / 'cmdline').read_bytes()!r}")
+    return sorted(found)
+
+
+def changes(before: dict[str, list[str]], now: dict[str, list[str]]) -> list[str]:
+    """What came and what went, in words."""
+    return [
+        f"{kind}: {sign}{each}"
+        for kind in before
+        for sign, some, others in (("+", now, before), ("-", before, now))
+        for each in some[kind]
+        if each not in others[kind]
+    ]
