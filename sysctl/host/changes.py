@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Union
+from typing import Any, ClassVar, Union, get_args
 
 from sysctl.host import devices, mounts
 from sysctl.host.applied import (
@@ -343,22 +343,7 @@ Change = Union[
     GroupController,
     ChildProcess,
 ]
-KINDS: tuple[type[Change], ...] = (
-    *Applied,
-    WritebackOriginals,
-    SysctlOriginal,
-    DeviceOriginals,
-    MountOriginal,
-    NewMount,
-    LoopDevice,
-    NewPath,
-    DeviceCap,
-    LiftedCap,
-    NewGroup,
-    NewSlice,
-    GroupController,
-    ChildProcess,
-)
+KINDS: tuple[type[Change], ...] = get_args(Change)
 
 
 def _are_all(values: Any, of: type) -> bool:
