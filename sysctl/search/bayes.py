@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from contracts.shared.errors import RequirementError
 from contracts.shared.installation import how_to_add
-from sysctl.evidence.results import CANDIDATE, Results, Trial
+from sysctl.evidence.results import CANDIDATE, Trial
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from sysctl.search import untried
 from sysctl.search.finalists import cheapest_and_fastest
@@ -54,11 +55,11 @@ class BayesSearch:
                 "the strategies edge, grid and random need nothing more",
             )
 
-    def next_setting(self, results: Results) -> Setting | None:
+    def next_setting(self, runs: Runs) -> Setting | None:
         """Return what TPE expects most of, or None when enough was tried."""
-        done = results.trials
+        done = runs.trials
         left = untried(self.candidates, done)
-        if not left or not self.remaining(results):
+        if not left or not self.remaining(runs):
             return None
         axes = _axes(self.candidates)
         by_coordinates = {coordinates(setting, axes): setting for setting in left}
@@ -70,15 +71,15 @@ class BayesSearch:
                 return setting
         return random.Random(self.seed + len(done)).choice(left)  # noqa: S311
 
-    def remaining(self, results: Results) -> int:
+    def remaining(self, runs: Runs) -> int:
         """See `Strategy`."""
-        left = len(untried(self.candidates, results.trials))
+        left = len(untried(self.candidates, runs.trials))
         tried = len(self.candidates) - left
         return max(0, min(self.max_trials - tried, left))
 
-    def finalists(self, results: Results) -> Sequence[Setting]:
+    def finalists(self, runs: Runs) -> Sequence[Setting]:
         """See `Strategy`."""
-        return cheapest_and_fastest(results)
+        return cheapest_and_fastest(runs)
 
     def _study(self, done: Sequence[Trial], axes: Mapping[str, Sequence[int]]) -> Study:
         import optuna

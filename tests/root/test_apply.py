@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from profiler.report.advised_change import change_of
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation import SysctlAdvice
 from sysctl.host.applied_host import AppliedHost
 from sysctl.host.changes import MountOriginal

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sysctl.evidence.prediction import fit
 from sysctl.evidence.results import CANDIDATE, PRESENT, Observation, Results, TracePoint, Trial
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import effective_thresholds
 from tests.unit.sweeps import GIB, circumstances
@@ -106,3 +108,8 @@ def results(
     trials = [Trial(PRESENT, present, "", observed(present, *run, control=control)) for run in runs]
     trials += [Trial(CANDIDATE, each, "", observed(each, control=control)) for each in candidates]
     return Results(circumstances(workers=2), {}, [], trials)
+
+
+def fitted(known):
+    """The model of these results."""
+    return fit(Runs.of(known))

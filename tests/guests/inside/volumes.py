@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from profiler.lab import lab
+from profiler.report.advised_change import change_of
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import dirtyable_bytes
 from tests.root.labs import SYSTEM, endpoint_arguments, writewise

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from profiler.report.advised_change import change_of
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.apply import persistence
 from sysctl.apply.applying import Options, check, perform
 from sysctl.apply.compliance import check_compliance, wanted_by_applied

@@ -10,8 +10,8 @@ import pytest
 from contracts.shared.trust import UntrustedError
 from profiler import requirements
 from profiler.cli import main
+from profiler.report.advised_change import change_of
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.apply import units
 from sysctl.apply.applying import Options, check, install_recovery, perform
 from sysctl.apply.plan import plan_of

@@ -24,7 +24,7 @@ from sysctl.knobs.setting import Setting
 from sysctl.knobs.vm import BY_NAME, KNOBS
 from sysctl.search.strategies import NAMES
 from tests.unit.applied_hosts import FilesHost
-from tests.unit.sweeps import sweep
+from tests.unit.sweeps import circumstances, sweep
 
 
 def test_names_and_flags_are_each_given_once():
@@ -241,7 +241,7 @@ def test_a_sweep_leaves_out_what_a_device_made_of_others_lacks(tmp_path, asked_f
     asked_for = dataclasses.replace(asked_for, values=values, strategy="grid")
     place = Place(host, "/data", mount, disk)
     _, extras, left_out = make_search(
-        asked_for, place, present, Limits(), {"dirtyable_bytes": 2**30}
+        asked_for, place, present, Limits(), circumstances(dirtyable_bytes=2**30)
     )
     reasons = {item.what.partition("=")[0]: item.why for item in left_out}
     assert reasons["queue/nr_requests"] == NO_QUEUE
