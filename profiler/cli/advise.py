@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     from sysctl.evidence.results import load
 
     results = load(arguments.results)
-    recommendation = advise(results, limits_from(arguments, limits_of(results)))
+    recommendation = advise(results, limits_from(arguments, limits_of(results.circumstances)))
     lines = group_lines_here(recommendation)
     if arguments.json:
         print(json.dumps(advice_document(recommendation, lines), indent=2))
@@ -104,8 +104,8 @@ def write_and_tell(
 
     In `formats`, or by default in those that every host has.
     """
+    from profiler.report.advised_change import change_of
     from profiler.study.snippet_files import remove_earlier, write_snippets
-    from sysctl.advice.advised_change import change_of
     from sysctl.render.formats import DEFAULT, render_all
 
     change = change_of(recommendation)
@@ -126,12 +126,15 @@ def write_and_tell(
 
 
 def group_lines_here(recommendation: Recommendation) -> list[str]:
-    """What the memory limit of this process's control group means; empty where there is none."""
-    from sysctl.advice.group_advice import group_lines
+    """What the memory limit of this process's control group means; no lines without one."""
+    from profiler.report.groups import group_lines
+    from sysctl.advice.group_advice import group_advice
     from sysctl.host.memory_group import memory_group
     from sysctl.host.sysctls import read_dirty_bytes
     from sysctl.host.system import System
 
     system = System()
     group = memory_group(system)
-    return group_lines(recommendation, group, read_dirty_bytes(system)) if group else []
+    if group is None:
+        return []
+    return group_lines(group_advice(recommendation, group, read_dirty_bytes(system)))

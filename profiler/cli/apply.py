@@ -92,9 +92,9 @@ class Agreed:
 def run(arguments: argparse.Namespace) -> int:
     """Apply; 0 when it is in force, 1 when the answer was no."""
     from contracts.shared.errors import UsageError
+    from profiler.cli.change_source import read_change
     from profiler.report.console import plain_console
     from sysctl.apply.applying import Options
-    from sysctl.apply.source import read_change
 
     if arguments.persist and arguments.trial_s is not None:
         raise UsageError("--persist is for good and --for is for a while", "give one of the two")

@@ -98,8 +98,8 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
 
 def _write(recommendation: Recommendation, folder: Path) -> list[Path]:
     """The snippets that every host has, without those of an earlier demo."""
+    from profiler.report.advised_change import change_of
     from profiler.study.snippet_files import remove_earlier, write_snippets
-    from sysctl.advice.advised_change import change_of
     from sysctl.render.formats import DEFAULT, render_all
 
     change = change_of(recommendation)

@@ -18,7 +18,7 @@ from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, THRESHOLDS
 if TYPE_CHECKING:
     from profiler.report.prediction import Asked, Line
     from sysctl.evidence.prediction import Model
-    from sysctl.evidence.results import Results
+    from sysctl.evidence.runs import Runs
     from sysctl.knobs.setting import Setting
 
 NAME = "predict"
@@ -73,16 +73,17 @@ def run(arguments: argparse.Namespace) -> int:
     from profiler.report.prediction import Asked, predictions_document, print_predictions
     from sysctl.evidence.prediction import fit
     from sysctl.evidence.results import load
+    from sysctl.evidence.runs import Runs
 
-    results = load(arguments.results)
-    model = fit(results)
+    runs = Runs.of(load(arguments.results))
+    model = fit(runs)
     asked = Asked(
         burst_bytes=_within("--burst", arguments.burst, _BURST_BYTES) or model.burst_bytes,
         dirtyable_bytes=_dirtyable(
-            results, model, _within("--memory", arguments.memory, _MEMORY_BYTES)
+            runs, model, _within("--memory", arguments.memory, _MEMORY_BYTES)
         ),
     )
-    lines = _lines(arguments, results, model, asked)
+    lines = _lines(arguments, runs, model, asked)
     if arguments.json:
         print(json.dumps(predictions_document(lines, model, asked), indent=2))
     else:
@@ -104,7 +105,7 @@ def _within(flag: str, size_bytes: int | None, span: tuple[int, int]) -> int | N
     return size_bytes
 
 
-def _dirtyable(results: Results, model: Model, memory_bytes: int | None) -> int:
+def _dirtyable(runs: Runs, model: Model, memory_bytes: int | None) -> int:
     """What of that memory the ratios are a percentage of: the same share as on the host swept.
 
     Of the present settings' runs, as the model has it: with the host's own memory `--memory` tells
@@ -114,7 +115,7 @@ def _dirtyable(results: Results, model: Model, memory_bytes: int | None) -> int:
 
     if memory_bytes is None:
         return model.dirtyable_bytes
-    share = model.dirtyable_bytes / max(1, results.circumstances.node.available_bytes)
+    share = model.dirtyable_bytes / max(1, runs.circumstances.node.available_bytes)
     least, most = _DIRTYABLE_PARTS
     if not least <= share <= most:
         raise UsageError(
@@ -124,9 +125,7 @@ def _dirtyable(results: Results, model: Model, memory_bytes: int | None) -> int:
     return round(memory_bytes * share)
 
 
-def _lines(
-    arguments: argparse.Namespace, results: Results, model: Model, asked: Asked
-) -> list[Line]:
+def _lines(arguments: argparse.Namespace, runs: Runs, model: Model, asked: Asked) -> list[Line]:
     from profiler.report.prediction import Line
 
     is_same = (asked.burst_bytes, asked.dirtyable_bytes) == (
@@ -142,18 +141,17 @@ def _lines(
                 burst_bytes=asked.burst_bytes,
                 dirtyable_bytes=asked.dirtyable_bytes,
             ),
-            measured_s(results, setting) if is_same else None,
+            measured_s(runs, setting) if is_same else None,
         )
-        for setting, label in _settings(arguments, results, asked).items()
+        for setting, label in _settings(arguments, runs, asked).items()
     ]
 
 
-def _settings(arguments: argparse.Namespace, results: Results, asked: Asked) -> dict[Setting, str]:
+def _settings(arguments: argparse.Namespace, runs: Runs, asked: Asked) -> dict[Setting, str]:
     """The settings to show, the present ones first, each with what it is known as."""
-    from sysctl.evidence.results import PRESENT
     from sysctl.knobs.setting import Setting
 
-    present = results.of_role(PRESENT)[0].setting
+    present = runs.baseline.setting
     shown = {present: "present"}
     named = {name: getattr(arguments, name) for name in THRESHOLDS}
     values = {name: tuple(dict.fromkeys(chosen)) for name, chosen in named.items() if chosen}
@@ -195,10 +193,9 @@ def _asked_for(
     yield from settings
 
 
-def measured_s(results: Results, setting: Setting) -> float | None:
+def measured_s(runs: Runs, setting: Setting) -> float | None:
     """Return the median time of the setting's own runs; None where it was not measured."""
     import statistics
 
-    trials = [trial.valid for trial in results.timed if trial.setting == setting]
-    times_s = [seen.return_s for seen in trials if seen]
+    times_s = runs.timed_s.get(setting)
     return statistics.median(times_s) if times_s else None

@@ -72,9 +72,9 @@ def _not_checked(error: WritewiseError | OSError, *, is_json: bool) -> NotChecke
 
 def _check(path: Path | None) -> tuple[list[Compliance], list[str]]:
     """Each setting, and what could not be looked at. Raises WritewiseError."""
+    from profiler.cli.change_source import read_change
     from sysctl.apply.compliance import check_compliance, wanted_by, wanted_by_applied
     from sysctl.apply.history import read_history
-    from sysctl.apply.source import read_change
     from sysctl.host.system import System
 
     system = System()

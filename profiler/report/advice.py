@@ -13,21 +13,25 @@ from rich.text import Text
 
 from contracts.shared.text import printable
 from contracts.shared.units import counted, format_seconds, format_size
+from profiler.report.conclusions import note_texts, span_text, verdict_text
+from profiler.report.prediction import extrapolated_text
 from profiler.report.price import (
+    limits_text,
+    objection_text,
     other_price_documents,
     other_price_lines,
     price_document,
     price_lines,
     price_table,
 )
-from profiler.report.tradeoff import print_trade_off, setting_text
+from profiler.report.reasons import ReasonText, reason_texts
+from profiler.report.tradeoff import missing_texts, print_trade_off, setting_text
 from sysctl.advice.advise import Recommendation
-from sysctl.advice.cases import span_text
-from sysctl.advice.explain import LEAVE_OUT, MOUNT_OPTIONS, SET, Reason
+from sysctl.advice.reasons import LEAVE_OUT, MOUNT_OPTIONS, SET
 from sysctl.advice.tradeoff import Point
 from sysctl.change.forms import Form
-from sysctl.evidence.comparison import Side, dirtyable_bytes_of
-from sysctl.evidence.price import Price
+from sysctl.evidence.comparison import Side
+from sysctl.evidence.price import Limits, Price
 from sysctl.evidence.results import Observation, by_reason
 from sysctl.evidence.statistics import Interval, Noise, Repeats
 from sysctl.knobs.setting import Setting
@@ -42,9 +46,9 @@ def print_advice(
 ) -> None:
     """Print verdict, comparison, price and trade-off, the reasons, and what was left out.
 
-    `group_lines` say what a control group's memory limit does (`sysctl.advice.group_advice`).
+    `group_lines` say what a control group's memory limit does (`profiler.report.groups`).
     """
-    _print_lines([recommendation.verdict], console, "bold")
+    _print_lines([verdict_text(recommendation)], console, "bold")
     console.print(_comparison(recommendation))
     console.print()
     _print_lines(_measured_lines(recommendation), console, hanging=2)
@@ -53,14 +57,15 @@ def print_advice(
     console.print()
     _print_lines(_facts(recommendation), console, hanging=2)
     console.print()
-    print_trade_off(recommendation.trade_off, recommendation.results, console)
-    for reason in recommendation.reasons:
+    baseline = recommendation.analysis.runs.baseline
+    print_trade_off(recommendation.trade_off, baseline, console)
+    for reason in reason_texts(recommendation):
         console.print()
         _print_reason(reason, console)
     _print_forms(recommendation.forms, console)
     _print_lines(["" for _ in group_lines[:1]], console)
     _print_lines(group_lines, console, "yellow", hanging=2)
-    left_out = by_reason(recommendation.results.left_out)
+    left_out = by_reason(recommendation.left_out)
     _print_lines(["" for _ in left_out[:1]], console)
     lines = (f"left out  {item.what}: {item.why}" for item in left_out)
     _print_lines(lines, console, "dim", hanging=len(_INDENT))
@@ -134,15 +139,9 @@ def _prices(recommendation: Recommendation) -> list[tuple[str, Price]]:
     return prices
 
 
-def _shown(recommendation: Recommendation) -> list[Setting]:
-    """The settings whose prices the table has."""
-    sides = (recommendation.present, recommendation.best)
-    return [side.setting for side in sides if side is not None]
-
-
 def _words_of(setting: Setting, recommendation: Recommendation) -> str:
     """A word a line; mount options only where they differ from the present mount."""
-    text = setting_text(setting, recommendation.results)
+    text = setting_text(setting, recommendation.analysis.runs.baseline)
     return "\n".join(printable(word) for word in text.split(" "))
 
 
@@ -154,9 +153,9 @@ def _facts(recommendation: Recommendation) -> list[str]:
     """What the price means, and what else is to be said."""
     return [
         *price_lines(recommendation.best, recommendation.price, recommendation.present_price),
-        *other_price_lines(recommendation.results, _shown(recommendation)),
+        *other_price_lines(recommendation.other_prices),
         *_limit_lines(recommendation),
-        *recommendation.notes,
+        *note_texts(recommendation),
     ]
 
 
@@ -164,7 +163,7 @@ def _measured_lines(recommendation: Recommendation) -> list[str]:
     """What was measured, and how well it is known."""
     return [
         _measured_line(recommendation),
-        _noise_line(recommendation.noise),
+        _noise_line(recommendation.analysis.noise),
     ]
 
 
@@ -178,16 +177,19 @@ def _noise_line(noise: Noise) -> str:
 
 
 def _limit_lines(recommendation: Recommendation) -> list[str]:
-    limits = recommendation.limits
+    limits = recommendation.analysis.limits
+    if limits == Limits():
+        return []
     objection = limits.objection(recommendation.present_price)
-    beyond = f"; the present settings are beyond them, {objection}" if objection else ""
-    return [f"Your limits: {limits}{beyond}."] if str(limits) else []
+    beyond = "; the present settings are beyond them, "
+    shown = f"{beyond}{objection_text(objection)}" if objection else ""
+    return [f"Your limits: {limits_text(limits)}{shown}."]
 
 
 def _measured_line(recommendation: Recommendation) -> str:
-    circumstances, seen = recommendation.results.circumstances, recommendation.present.observation
-    shared, node = circumstances.node_class, circumstances.node
-    memory = format_size(dirtyable_bytes_of(recommendation.results))
+    runs, seen = recommendation.analysis.runs, recommendation.present.observation
+    shared, node = runs.circumstances.node_class, runs.circumstances.node
+    memory = format_size(runs.dirtyable_bytes)
     instance = f"{shared.instance}, " if shared.instance else ""
     client = f" by the client {shared.client}" if shared.client else ""
     return (
@@ -198,7 +200,7 @@ def _measured_line(recommendation: Recommendation) -> str:
     )
 
 
-def _print_reason(reason: Reason, console: Console) -> None:
+def _print_reason(reason: ReasonText, console: Console) -> None:
     sign = " " if reason.name == MOUNT_OPTIONS else " = "
     before = f" (before: {reason.before})" if reason.before else ""
     head = f"{reason.action:9} {reason.name}{sign}{reason.value}{before}"
@@ -238,33 +240,34 @@ def advice_document(
     """The same as plain data: seconds, bytes and shares in their names."""
     best, price = recommendation.best, recommendation.price
     interval, trade_off = recommendation.interval, recommendation.trade_off
+    analysis = recommendation.analysis
     return {
         "change_recommended": best is not None,
         "case": recommendation.case.value,
-        "verdict": recommendation.verdict,
+        "verdict": verdict_text(recommendation),
         "speedup": recommendation.speedup,
         "time_ratio": _interval_document(interval) if interval else None,
-        "noise": recommendation.noise.deviation if recommendation.noise.degrees else None,
+        "noise": analysis.noise.deviation if analysis.noise.degrees else None,
         "present": _side_document(recommendation.present, recommendation.present_price),
         "recommended": _side_document(best, price) if best and price else None,
-        "other_prices": list(other_price_documents(recommendation.results, _shown(recommendation))),
-        "limits": vars(recommendation.limits),
-        "notes": list(recommendation.notes),
+        "other_prices": list(other_price_documents(recommendation.other_prices)),
+        "limits": vars(analysis.limits),
+        "notes": list(note_texts(recommendation)),
         "excluded": [
             {
                 **item.setting.to_json(),
-                "why": item.why,
+                "why": objection_text(item.why),
                 "time_ratio": item.ratio,
                 "pairs": item.pairs,
             }
-            for item in recommendation.excluded
+            for item in analysis.excluded
         ],
         "trade_off": [_point_document(point) for point in trade_off.points],
-        "not_predicted": list(trade_off.missing),
+        "not_predicted": missing_texts(trade_off),
         "forms": [vars(form) for form in recommendation.forms or ()],
-        "reasons": [{**vars(reason), "why": reason.why} for reason in recommendation.reasons],
+        "reasons": [{**vars(each), "why": each.why} for each in reason_texts(recommendation)],
         "memory_group": list(group_lines),
-        "left_out": [vars(item) for item in recommendation.results.left_out],
+        "left_out": [vars(item) for item in recommendation.left_out],
     }
 
 
@@ -302,5 +305,5 @@ def _point_document(point: Point) -> dict[str, object]:
         "durable_s": point.durable_s,
         "runs": point.runs,
         "is_measured": point.is_measured,
-        "extrapolates": point.note,
+        "extrapolates": extrapolated_text(point.extrapolates),
     }

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from contracts.shared.text import printable
 from contracts.shared.units import format_rate, format_seconds, format_size
-from sysctl.evidence.prediction import Model, Prediction
+from sysctl.evidence.prediction import Beyond, Extrapolation, Model, Prediction
 from sysctl.knobs.setting import Setting
 
 
@@ -44,7 +44,8 @@ def print_predictions(lines: Sequence[Line], model: Model, asked: Asked, console
         "dirtyable memory:",
         soft_wrap=True,
     )
-    notes = list(dict.fromkeys(filter(None, (line.prediction.extrapolates for line in lines))))
+    found = (extrapolated_text(line.prediction.extrapolates) for line in lines)
+    notes = list(dict.fromkeys(filter(None, found)))
     console.print(_table(lines, notes))
     for number, note in enumerate(notes, 1):
         console.print(Text(printable(f"[{number}] extrapolated: {note}"), "yellow"), soft_wrap=True)
@@ -87,8 +88,29 @@ def _measured(line: Line) -> str:
 
 def _mark(line: Line, notes: Sequence[str]) -> Text:
     """The number of its note."""
-    note = line.prediction.extrapolates
-    return Text(f"[{notes.index(note) + 1}]" if note else "")
+    found = line.prediction.extrapolates
+    return Text(f"[{notes.index(extrapolated_text(found)) + 1}]" if found else "")
+
+
+def extrapolated_text(found: Sequence[Extrapolation]) -> str:
+    """Return in words why a prediction is less certain than the measured errors."""
+    return "; ".join(map(_extrapolated, found))
+
+
+def _extrapolated(each: Extrapolation) -> str:
+    if each.beyond is Beyond.THRESHOLD or each.amount is None:
+        return "the dirty threshold is above the memory that can be dirtied"
+    if each.beyond is Beyond.PEAK:
+        return f"the source was seen without waits up to {format_size(each.amount)} only"
+    noun = "memory" if each.beyond is Beyond.MEMORY else "the burst"
+    return f"{noun} is {_factor(each.amount)} times what was measured"
+
+
+def _factor(ratio: float) -> str:
+    """For reading: `3`, `0.2`, `0.0004`, `262,144`."""
+    if ratio >= 10:
+        return f"{ratio:,.0f}"
+    return f"{round(ratio, 1):g}" if ratio >= 0.1 else f"{ratio:.1g}"
 
 
 def _sources(model: Model) -> list[str]:
@@ -119,7 +141,7 @@ def predictions_document(lines: Sequence[Line], model: Model, asked: Asked) -> d
                 "return_s": line.prediction.return_s,
                 "durable_s": line.prediction.durable_s,
                 "peak_dirty_bytes": line.prediction.peak_dirty_bytes,
-                "extrapolates": line.prediction.extrapolates,
+                "extrapolates": extrapolated_text(line.prediction.extrapolates),
                 "measured_return_s": line.measured_s,
             }
             for line in lines

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from contracts.shared.units import counted, format_seconds, format_size
 from sysctl.evidence.comparison import Side
-from sysctl.evidence.price import Price, durable_text, price_of
-from sysctl.evidence.price_label import WAIT_NOTICED_S, WAIT_S, Rating
+from sysctl.evidence.price import Exceeded, Limits, Objection, Price
+from sysctl.evidence.price_label import (
+    ASSUMED_RATE_BYTES_PER_S,
+    WAIT_NOTICED_S,
+    WAIT_S,
+    Criterion,
+    Figures,
+    Label,
+    Rating,
+    left_s,
+)
 from sysctl.evidence.price_seen import ORDERED, Latency, PriceSeen
-from sysctl.evidence.results import PRICE, Results
 from sysctl.knobs.setting import Setting
 
 #: Times to durable that differ by no more are the same device at work.
@@ -53,25 +61,104 @@ def price_lines(best: Side | None, price: Price | None, present: Price) -> Itera
         yield f"In the run with a neighbour: {price.seen.problem}."
 
 
-def other_price_lines(results: Results, shown: Sequence[Setting]) -> Iterator[str]:
+def other_price_lines(others: Iterable[tuple[Setting, Price]]) -> Iterator[str]:
     """A line for each other setting that had a run with a neighbour."""
-    for setting, price in _other_prices(results, shown):
+    for setting, price in others:
         cells = ((title.strip(), show(price).replace("\n", ", ")) for title, show in _ROWS)
-        told = "; ".join(f"{title} {cell}" for title, cell in cells if cell)
-        yield f"The price of {setting}: {told}."
-
-
-def _other_prices(results: Results, shown: Sequence[Setting]) -> Iterator[tuple[Setting, Price]]:
-    settings = dict.fromkeys(trial.setting for trial in results.of_role(PRICE) if trial.valid)
-    return ((each, price_of(results, each)) for each in settings if each not in shown)
+        shown = "; ".join(f"{title} {cell}" for title, cell in cells if cell)
+        yield f"The price of {setting}: {shown}."
 
 
 def _rating_lines(subject: str, rating: Rating | None) -> Iterator[str]:
     if rating is None:
         return
-    because = f": {'; '.join(rating.because)}" if rating.because else ""
-    unknown = f" Not known: {', '.join(rating.unknown)}." if rating.unknown else ""
+    because = f": {'; '.join(because_texts(rating))}" if rating.because else ""
+    names = ", ".join(criterion.value for criterion in rating.unknown)
+    unknown = f" Not known: {names}." if names else ""
     yield f"{subject} is {rating.label.value}{because}.{unknown}"
+
+
+def because_texts(rating: Rating) -> tuple[str, ...]:
+    """Return the figures that decide a label, in words."""
+    return tuple(_because(criterion, rating.figures) for criterion in rating.because)
+
+
+def _because(criterion: Criterion, figures: Figures) -> str:
+    if criterion is Criterion.AT_RISK:
+        share = figures.at_risk_bytes / figures.memory_bytes
+        at_risk = format_size(figures.at_risk_bytes)
+        return f"{at_risk} at risk is {share:.0%} of the memory that may be dirty"
+    if criterion is Criterion.AFTER_RETURN:
+        left = format_seconds(left_s(figures))
+        if figures.after_return_s is not None:
+            return f"data of the pull is not durable until {left} after the return"
+        return (
+            f"at {format_size(ASSUMED_RATE_BYTES_PER_S)}/s the bytes at risk take {left} to write"
+        )
+    if criterion is Criterion.CEILING:
+        share = figures.ceiling_bytes / figures.memory_bytes
+        return f"a larger pull could make {share:.0%} of it dirty"
+    return _noticed(criterion, figures.seen, figures.present_seen)
+
+
+def _noticed(criterion: Criterion, seen: PriceSeen | None, present: PriceSeen | None) -> str:
+    """A figure of a run with a neighbour, if it has that figure."""
+    if seen and criterion is Criterion.PRESSURE and seen.memory_pressure_share is not None:
+        return f"programs waited for memory {seen.memory_pressure_share:.1%} of the time"
+    if seen and criterion is Criterion.LOST and seen.lost_bytes is not None:
+        lost = format_size(seen.lost_bytes)
+        return f"{lost} of programs' memory were swapped out or read back"
+    if seen and seen.fsync and criterion is Criterion.FSYNC:
+        return _waited("fsync", seen.fsync, present.fsync if present else None)
+    if seen and seen.read and criterion is Criterion.READ:
+        return _waited("read", seen.read, present.read if present else None)
+    return criterion.value
+
+
+def _waited(name: str, seen: Latency, present: Latency | None) -> str:
+    """The longest of a neighbour's calls; next to the present one where that decides."""
+    is_long_alone = WAIT_S.label(seen.worst_s) is not Label.LOW
+    before = ""
+    if present and not is_long_alone:
+        before = f" ({format_seconds(present.worst_s)} under the present settings)"
+    return f"a neighbour's {name} took up to {format_seconds(seen.worst_s)}{before}"
+
+
+def durable_text(price: Price) -> str:
+    """`31.4 s`, `31.4 s predicted` or `not measured`."""
+    if price.durable_s is None:
+        return "not measured"
+    return f"{format_seconds(price.durable_s)}{' predicted' if price.is_durable_predicted else ''}"
+
+
+def objection_text(found: Objection) -> str:
+    """`1.70 GiB at risk, more than 1.00 GiB`."""
+    price, limits = found.price, found.limits
+    if found.exceeded is Exceeded.AT_RISK:
+        bound = "" if price.is_measured else "up to "
+        at_risk, most = _distinct(price.at_risk_bytes, limits.max_at_risk_bytes or 0)
+        return f"{bound}{at_risk} at risk, more than {most}"
+    if found.exceeded is Exceeded.DURABLE_UNKNOWN:
+        return "its time to durable was not measured"
+    latest = format_seconds(limits.max_durable_s or 0.0)
+    return f"durable after {durable_text(price)}, later than {latest}"
+
+
+def _distinct(size_bytes: int, limit_bytes: int) -> tuple[str, str]:
+    """Both sizes for reading, in exact bytes where they would read alike."""
+    shown = format_size(size_bytes), format_size(limit_bytes)
+    if shown[0] != shown[1]:
+        return shown
+    return counted(size_bytes, "byte"), counted(limit_bytes, "byte")
+
+
+def limits_text(limits: Limits) -> str:
+    """`at most 1.00 GiB at risk, durable after 60.0 s at the latest`; `no limits`."""
+    at_risk, durable_s = limits.max_at_risk_bytes, limits.max_durable_s
+    words = [] if at_risk is None else [f"at most {format_size(at_risk)} at risk"]
+    if durable_s is not None:
+        words.append(f"durable after {format_seconds(durable_s)} at the latest")
+    return ", ".join(words) or "no limits"
 
 
 def _durable_lines(best: Side, price: Price, present: Price) -> Iterator[str]:
@@ -80,12 +167,12 @@ def _durable_lines(best: Side, price: Price, present: Price) -> Iterator[str]:
         return
     before_s = present.durable_s
     is_same = before_s is not None and abs(price.durable_s / before_s - 1) <= _SAME_DURABLE
-    why = ": the device is as fast as before, the writers just do not wait for it" * is_same
-    left_s = max(0.0, price.durable_s - best.return_s.median)
+    why = ": the device is as fast as before, the writers just do not wait for it"
+    exposed_s = max(0.0, price.durable_s - best.return_s.median)
     yield (
         f"All is on the device after {durable_text(price)} ({durable_text(present)} under the "
-        f"present settings){why}. Data of the pull is at risk for {format_seconds(left_s)} after "
-        "the return."
+        f"present settings){why if is_same else ''}. Data of the pull is at risk for "
+        f"{format_seconds(exposed_s)} after the return."
     )
 
 
@@ -144,8 +231,8 @@ def price_document(price: Price) -> dict[str, object]:
     rating = price.rating
     return {
         "label": rating.label.value if rating else None,
-        "because": list(rating.because) if rating else [],
-        "not_known": list(rating.unknown) if rating else [],
+        "because": list(because_texts(rating)) if rating else [],
+        "not_known": [criterion.value for criterion in rating.unknown] if rating else [],
         "at_risk_bytes": price.at_risk_bytes,
         "at_risk_is_measured": price.is_measured,
         "ceiling_bytes": price.ceiling_bytes,
@@ -157,10 +244,10 @@ def price_document(price: Price) -> dict[str, object]:
 
 
 def other_price_documents(
-    results: Results, shown: Sequence[Setting]
+    others: Iterable[tuple[Setting, Price]],
 ) -> Iterator[dict[str, object]]:
     """The prices of the other settings that had a run with a neighbour."""
-    for setting, price in _other_prices(results, shown):
+    for setting, price in others:
         yield {**setting.to_json(), **price_document(price)}
 
 

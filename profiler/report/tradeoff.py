@@ -12,6 +12,7 @@ from rich.text import Text
 
 from contracts.shared.text import printable
 from contracts.shared.units import counted, format_seconds, format_size
+from profiler.report.prediction import extrapolated_text
 from sysctl.advice.tradeoff import (
     CASE_STUDY_NAME,
     DEFAULT_NAME,
@@ -20,8 +21,7 @@ from sysctl.advice.tradeoff import (
     Point,
     TradeOff,
 )
-from sysctl.evidence.differences import changed_options
-from sysctl.evidence.results import Results
+from sysctl.evidence.baseline import Baseline
 from sysctl.knobs.setting import Setting, notable
 
 #: Letters of the well-known points, the most telling last: it is drawn over the others.
@@ -33,19 +33,25 @@ _TICKS = 4
 _ASCII = str.maketrans("┌┐└┘┤├┬┴─│·", "++++++++-|.")
 
 
-def print_trade_off(trade_off: TradeOff, results: Results, console: Console) -> None:
+def print_trade_off(trade_off: TradeOff, baseline: Baseline, console: Console) -> None:
     """The table, the plot if there is something to compare, and what could not be predicted."""
-    console.print(trade_off_table(trade_off, results))
+    console.print(trade_off_table(trade_off, baseline))
     if len(trade_off.points) > 1:
         console.print()
         text = plot(trade_off.points, min(console.width, _WIDTH_MAX))
         is_ascii = console.options.ascii_only
         console.print(Text(text.translate(_ASCII) if is_ascii else text), no_wrap=True)
-    for line in trade_off.missing:
+    for line in missing_texts(trade_off):
         console.print(Text(printable(line), style="dim"), soft_wrap=True)
 
 
-def trade_off_table(trade_off: TradeOff, results: Results) -> Table:
+def missing_texts(trade_off: TradeOff) -> list[str]:
+    """Return which well-known settings were neither measured nor predicted, and why."""
+    why = trade_off.why_missing
+    return [f"{name}: neither measured nor predicted, {why}" for name in trade_off.missing]
+
+
+def trade_off_table(trade_off: TradeOff, baseline: Baseline) -> Table:
     """A row for each telling point."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("", no_wrap=True)
@@ -54,14 +60,14 @@ def trade_off_table(trade_off: TradeOff, results: Results) -> Table:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("from", no_wrap=True)
     for point in trade_off.telling:
-        table.add_row(*_cells(point, results), style="bold" if _is_recommended(point) else "")
+        table.add_row(*_cells(point, baseline), style="bold" if _is_recommended(point) else "")
     return table
 
 
-def _cells(point: Point, results: Results) -> tuple[str, ...]:
-    lines = [", ".join(point.names), setting_text(point.setting, results)]
-    if point.note:
-        lines.append(f"extrapolated: {point.note}")
+def _cells(point: Point, baseline: Baseline) -> tuple[str, ...]:
+    lines = [", ".join(point.names), setting_text(point.setting, baseline)]
+    if point.extrapolates:
+        lines.append(f"extrapolated: {extrapolated_text(point.extrapolates)}")
     return (
         letter(point),
         "\n".join(printable(line) for line in lines if line),
@@ -76,11 +82,11 @@ def _is_recommended(point: Point) -> bool:
     return RECOMMENDED_NAME in point.names
 
 
-def setting_text(setting: Setting, results: Results) -> str:
+def setting_text(setting: Setting, baseline: Baseline) -> str:
     """The setting, its mount options only where they differ from the present mount."""
-    is_changed = changed_options(results, setting)
-    told = notable(setting)
-    return str(told if is_changed else replace(told, mount_options=None))
+    shown = notable(setting)
+    is_changed = baseline.changed_options(setting)
+    return str(shown if is_changed else replace(shown, mount_options=None))
 
 
 def letter(point: Point) -> str:

@@ -33,6 +33,7 @@ from profiler.study.transfer_bench import TransferBench
 from sysctl.evidence.circumstances import Circumstances, GroupLimits, Node, NodeClass
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import PRESENT, LeftOut, Results, Trial, load
+from sysctl.evidence.runs import Runs
 from sysctl.host.devices import Disk, disk_of, steady_values
 from sysctl.host.disk_identity import disk_identity
 from sysctl.host.fstab import fstab_line
@@ -329,7 +330,7 @@ def _leave_out(results: Results, items: Sequence[LeftOut], view: View) -> None:
 def _not_reached(request: StudyRequest, study: Study) -> list[LeftOut]:
     """What the present runs ruled out, and what the budget did not reach."""
     items = left_out(study.results, study.sweep_plan)
-    count = study.sweep_plan.strategy.remaining(study.results)
+    count = study.sweep_plan.strategy.remaining(Runs.of(study.results))
     if request.budget.is_limited and count:
         items.append(LeftOut(counted(count, "setting"), "the budget was used up before"))
     return items

@@ -6,14 +6,14 @@ A setting that was not measured is predicted (`sysctl.evidence.prediction`), and
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contracts.shared.errors import UsageError
+from sysctl.advice.analysis import Analysis
 from sysctl.evidence.comparison import Side
-from sysctl.evidence.differences import changed_beside_thresholds
-from sysctl.evidence.price import price_of
-from sysctl.evidence.results import PRICE, RECHECK, Results
+from sysctl.evidence.prediction import Extrapolation
+from sysctl.evidence.results import RECHECK
+from sysctl.evidence.runs import Runs
 from sysctl.evidence.statistics import Repeats, summarize
 from sysctl.knobs.setting import Setting, replace_values
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
@@ -46,7 +46,7 @@ class Point:
     at_risk_bytes: int
     durable_s: float | None
     runs: int
-    note: str = ""
+    extrapolates: tuple[Extrapolation, ...] = ()
 
     @property
     def is_measured(self) -> bool:
@@ -56,10 +56,15 @@ class Point:
 
 @dataclass(frozen=True)
 class TradeOff:
-    """The points from the fewest bytes at risk on; `missing` says what could not be predicted."""
+    """The points from the fewest bytes at risk on.
+
+    `missing` are the names of settings that were neither measured nor predicted; `why_missing` is
+    why nothing could be predicted.
+    """
 
     points: tuple[Point, ...]
     missing: tuple[str, ...] = ()
+    why_missing: str | None = None
 
     @property
     def telling(self) -> tuple[Point, ...]:
@@ -78,82 +83,73 @@ class TradeOff:
         return front
 
 
-def trade_off(results: Results, present: Side, best: Side | None = None) -> TradeOff:
-    """Every measured setting, and the well-known ones measured or predicted.
+def trade_off(analysis: Analysis, present: Side, best: Side | None = None) -> TradeOff:
+    """Return every measured setting, and the well-known ones measured or predicted.
 
     `present` and `best` (the recommended one) are the sides of the comparison: their times here are
     those that it shows.
     """
-    settings = dict.fromkeys(trial.setting for trial in results.timed if trial.valid)
-    points = [_measured(results, setting, present, best) for setting in settings]
+    points = [_measured(analysis, each, present, best) for each in analysis.runs.timed_s]
     known = {name for point in points for name in point.names}
     absent = {name: values for name, values in WELL_KNOWN.items() if name not in known}
-    predicted, missing = _predict(results, present.setting, absent)
+    predicted = _predicted(analysis, absent)
     ordered = sorted([*points, *predicted], key=lambda p: (p.at_risk_bytes, p.return_s))
-    return TradeOff(tuple(ordered), missing)
+    missing = () if predicted else tuple(absent)
+    return TradeOff(tuple(ordered), missing, analysis.unpredictable if missing else None)
 
 
-def _measured(results: Results, setting: Setting, present: Side, best: Side | None) -> Point:
+def _measured(analysis: Analysis, setting: Setting, present: Side, best: Side | None) -> Point:
     sides = (side for side in (present, best) if side and side.setting == setting)
     side = next(sides, None)
-    times = side.return_s if side else _times_of(results, setting)
-    price = price_of(results, setting)
+    times = side.return_s if side else _times_of(analysis.runs, setting)
+    price = analysis.prices[setting]
     names = {
         PRESENT_NAME: setting == present.setting,
         RECOMMENDED_NAME: best is not None and setting == best.setting,
-        **_well_known(results, setting, present.setting),
+        **_well_known(analysis.runs, setting),
     }
     return Point(
         setting=setting,
         names=tuple(name for name, is_it in names.items() if is_it),
         return_s=times.median,
         at_risk_bytes=price.at_risk_bytes,
-        durable_s=price.durable_s,
+        durable_s=price.measured_durable_s,
         runs=times.count,
     )
 
 
-def _times_of(results: Results, setting: Setting) -> Repeats:
+def _times_of(runs: Runs, setting: Setting) -> Repeats:
     """The times to return of a setting's valid runs: of its recheck, if there was one."""
-    trials = [trial for trial in results.of_setting(setting) if trial.role != PRICE]
-    rechecks = [trial.valid for trial in trials if trial.valid and trial.role == RECHECK]
-    seen = rechecks or [trial.valid for trial in trials if trial.valid]
-    return summarize([each.return_s for each in seen])
+    trials = (trial for trial in runs.of_setting(setting) if trial.role == RECHECK)
+    rechecks = [trial.valid.return_s for trial in trials if trial.valid]
+    return summarize(rechecks or runs.timed_s[setting])
 
 
-def _well_known(results: Results, setting: Setting, present: Setting) -> dict[str, bool]:
+def _well_known(runs: Runs, setting: Setting) -> dict[str, bool]:
     """Which of the well-known settings it is: of their thresholds, and the rest as at present."""
-    if changed_beside_thresholds(results, setting):
+    if runs.baseline.changed_besides_thresholds(setting):
         return {}
-    own = replace_values(present.values, setting.values)
-    return {
-        name: replace_values(present.values, values) == own for name, values in WELL_KNOWN.items()
-    }
+    present, own = runs.baseline.setting.values, runs.baseline.values_with(setting)
+    return {name: replace_values(present, values) == own for name, values in WELL_KNOWN.items()}
 
 
-def _predict(
-    results: Results, present: Setting, wanted: Mapping[str, Mapping[str, int]]
-) -> tuple[Sequence[Point], tuple[str, ...]]:
-    if not wanted:
-        return [], ()
-    from sysctl.evidence.prediction import fit
-
-    try:
-        model = fit(results)
-    except UsageError as error:
-        return [], tuple(f"{name}: neither measured nor predicted, {error}" for name in wanted)
+def _predicted(analysis: Analysis, wanted: Mapping[str, Mapping[str, int]]) -> list[Point]:
+    """The well-known settings that were not measured; none without a model."""
+    model, present = analysis.model, analysis.runs.baseline.setting.values
+    if model is None:
+        return []
     points = []
     for name, values in wanted.items():
-        told = model.predict(replace_values(present.values, values))
+        found = model.predict(replace_values(present, values))
         points.append(
             Point(
                 setting=Setting(tuple(values.items())),
                 names=(name,),
-                return_s=told.return_s,
-                at_risk_bytes=int(told.peak_dirty_bytes),
-                durable_s=told.durable_s,
+                return_s=found.return_s,
+                at_risk_bytes=int(found.peak_dirty_bytes),
+                durable_s=found.durable_s,
                 runs=0,
-                note=told.extrapolates,
+                extrapolates=found.extrapolates,
             )
         )
-    return points, ()
+    return points

@@ -58,7 +58,7 @@ class DiskAdvice:
 
 @dataclass(frozen=True)
 class DiskIdentity:
-    """A disk's `name` in /sys/block, and what stays when it changes; None: the kernel has none."""
+    """A disk's `name` in /sys/block, and what stays when that changes; None where it has none."""
 
     name: str
     wwid: str | None = None

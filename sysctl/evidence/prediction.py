@@ -13,6 +13,7 @@ have arrived. `docs/prediction.md` has the measured errors.
 
 from __future__ import annotations
 
+import enum
 import itertools
 import math
 import statistics
@@ -20,9 +21,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.shared.errors import UsageError
-from contracts.shared.units import format_rate, format_size
+from contracts.shared.units import format_rate
 from sysctl.evidence.comparison import NEGLIGIBLE_SHARE
-from sysctl.evidence.results import PRESENT, PRICE, Observation, Results, TracePoint
+from sysctl.evidence.results import PRESENT, PRICE, Observation, TracePoint
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting, replace_values
 from sysctl.knobs.vm import BY_NAME, DIRTY_PAIR
 from sysctl.knobs.writeback import PAGE_BYTES, Thresholds, effective_thresholds, flush_age_s
@@ -44,17 +46,35 @@ _NEWTON_STEPS = 12
 _HINT = "run the sweep again, or go on with --resume"
 
 
+class Beyond(enum.Enum):
+    """In what a prediction goes beyond the runs that it is made from."""
+
+    MEMORY = enum.auto()
+    BURST = enum.auto()
+    PEAK = enum.auto()
+    THRESHOLD = enum.auto()
+
+
+@dataclass(frozen=True)
+class Extrapolation:
+    """Why a prediction is less certain than the measured errors.
+
+    `amount` is of memory or a burst how many times the measured one it is, of a peak the bytes up
+    to which the source was seen without waits; None of a dirty threshold above all memory.
+    """
+
+    beyond: Beyond
+    amount: float | None = None
+
+
 @dataclass(frozen=True)
 class Prediction:
-    """What a pull would take. Times in s; `peak_dirty_bytes` are dirty or under write-back.
-
-    `extrapolates` says in words why this is less certain than the measured errors; else empty.
-    """
+    """What a pull would take. Times in s; `peak_dirty_bytes` are dirty or under write-back."""
 
     return_s: float
     durable_s: float
     peak_dirty_bytes: int
-    extrapolates: str
+    extrapolates: tuple[Extrapolation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,14 +113,14 @@ class Model:
         return_s = _return_s(size, at, begins_s, source, device)
         unthrottled_peak = max(begins_s * source, size - (unthrottled_s - begins_s) * device)
         peak_bytes = round(min(unthrottled_peak, _throttled_peak_bytes(at)))
-        reasons = list(self._reasons(size, memory, peak_bytes))
+        beyond = list(self._beyond(size, memory, peak_bytes))
         if asked.dirty_bytes > memory:
-            reasons.append("the dirty threshold is above the memory that can be dirtied")
+            beyond.append(Extrapolation(Beyond.THRESHOLD))
         return Prediction(
             return_s=return_s,
             durable_s=max(return_s, begins_s + size / device),
             peak_dirty_bytes=peak_bytes,
-            extrapolates="; ".join(reasons),
+            extrapolates=tuple(beyond),
         )
 
     def unthrottled_s(self) -> float:
@@ -148,19 +168,21 @@ class Model:
         )
         return best_s <= self.unthrottled_s() * (1 + IN_TIME)
 
-    def _reasons(self, size_bytes: int, memory_bytes: int, peak_bytes: int) -> Iterator[str]:
-        for noun, asked, measured in (
-            ("memory", memory_bytes, self.dirtyable_bytes),
-            ("the burst", size_bytes, self.burst_bytes),
+    def _beyond(
+        self, size_bytes: int, memory_bytes: int, peak_bytes: int
+    ) -> Iterator[Extrapolation]:
+        for beyond, asked, measured in (
+            (Beyond.MEMORY, memory_bytes, self.dirtyable_bytes),
+            (Beyond.BURST, size_bytes, self.burst_bytes),
         ):
             ratio = asked / max(1, measured)
             if not 1 / FAR <= round(ratio, 1) <= FAR:
-                yield f"{noun} is {_factor(ratio)} times what was measured"
+                yield Extrapolation(beyond, ratio)
         if peak_bytes > self.seen_bytes * FAR:
-            yield f"the source was seen without waits up to {format_size(self.seen_bytes)} only"
+            yield Extrapolation(Beyond.PEAK, self.seen_bytes)
 
 
-def fit(results: Results) -> Model:
+def fit(runs: Runs) -> Model:
     """Fit the model to the valid runs of the present settings.
 
     If any valid run, also a candidate's, stalled less than `NEGLIGIBLE_SHARE` of its writers' time,
@@ -168,28 +190,27 @@ def fit(results: Results) -> Model:
     UsageError when there is no valid run, when the runs do not show how fast the source or the
     device is, or show what no host can have.
     """
-    alone = [trial for trial in results.of_role(PRESENT) if trial.valid]
-    if not alone:
+    present = runs.baseline.setting
+    every = (t for t in runs.of_setting(present) if t.role in (PRESENT, PRICE))
+    seen = [trial.valid for trial in every if trial.valid]
+    if not runs.valid_present or not seen:
         raise UsageError(
             "the results hold no valid run of the present settings, so nothing can be predicted",
             _HINT,
         )
-    present = alone[0].setting
     _check_present(present.values)
-    every = (t for t in results.of_setting(present) if t.role in (PRESENT, PRICE))
-    runs = [trial.valid for trial in every if trial.valid]
-    unthrottled = _unthrottled_runs(results, present)
-    for run in (*runs, *unthrottled):
+    unthrottled = _unthrottled_runs(runs, present)
+    for run in (*seen, *unthrottled):
         _check_run(run)
-    source_bytes_per_s = _source_bytes_per_s(runs, unthrottled)
+    source_bytes_per_s = _source_bytes_per_s(seen, unthrottled)
     return Model(
         present=present.values,
-        burst_bytes=runs[0].bytes,
-        dirtyable_bytes=round(statistics.median(run.dirtyable_bytes for run in runs)),
+        burst_bytes=seen[0].bytes,
+        dirtyable_bytes=round(statistics.median(run.dirtyable_bytes for run in seen)),
         source_bytes_per_s=source_bytes_per_s,
-        device_bytes_per_s=_device_bytes_per_s(runs, present.values, source_bytes_per_s),
+        device_bytes_per_s=_device_bytes_per_s(seen, present.values, source_bytes_per_s),
         seen_bytes=max(
-            min(run.peak_dirty_bytes, run.thresholds.freerun_bytes) for run in (*runs, *unthrottled)
+            min(run.peak_dirty_bytes, run.thresholds.freerun_bytes) for run in (*seen, *unthrottled)
         ),
     )
 
@@ -222,9 +243,9 @@ def _plausible(bytes_per_s: float, what: str) -> float:
     return bytes_per_s
 
 
-def _unthrottled_runs(results: Results, present: Setting) -> list[Observation]:
+def _unthrottled_runs(runs: Runs, present: Setting) -> list[Observation]:
     """Return the valid runs in which writers hardly waited, if they pulled as the present ones."""
-    alike = (t.valid for t in results.trials if t.setting.transfer == present.transfer)
+    alike = (t.valid for t in runs.trials if t.setting.transfer == present.transfer)
     return [run for run in alike if run and run.throttled_share < NEGLIGIBLE_SHARE]
 
 
@@ -348,10 +369,3 @@ def _throttled_peak_bytes(at: Thresholds) -> float:
     of the grids of November 2026 the peak was half way between.
     """
     return (at.setpoint_bytes + at.dirty_bytes) / 2
-
-
-def _factor(ratio: float) -> str:
-    """For reading: `3`, `0.2`, `0.0004`, `262,144`."""
-    if ratio >= 10:
-        return f"{ratio:,.0f}"
-    return f"{round(ratio, 1):g}" if ratio >= 0.1 else f"{ratio:.1g}"

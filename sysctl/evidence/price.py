@@ -10,19 +10,19 @@ with a neighbour showed it (role `price`), and `sysctl.evidence.price_label` put
 
 from __future__ import annotations
 
+import enum
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Optional
 
 from contracts.shared.errors import UsageError
-from contracts.shared.units import counted, format_seconds, format_size
-from sysctl.evidence.comparison import dirtyable_bytes_of, thresholds_of
-from sysctl.evidence.differences import change_count
+from sysctl.evidence.circumstances import Circumstances
 from sysctl.evidence.prediction import Model, fit
 from sysctl.evidence.price_label import Figures, Rating, rate
 from sysctl.evidence.price_seen import PriceSeen
-from sysctl.evidence.results import PRESENT, Observation, Results
+from sysctl.evidence.results import Observation
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 
 #: Prices that differ by less are the same: a peak is seen by samples, and a device's rate varies.
@@ -50,6 +50,28 @@ class Price:
     seen: PriceSeen | None = None
     rating: Rating | None = None
 
+    @property
+    def measured_durable_s(self) -> float | None:
+        """The time to durable where a run waited for it; None where it is predicted, or unknown."""
+        return None if self.is_durable_predicted else self.durable_s
+
+
+class Exceeded(enum.Enum):
+    """Which limit a price exceeds, as far as is known."""
+
+    AT_RISK = enum.auto()
+    DURABLE = enum.auto()
+    DURABLE_UNKNOWN = enum.auto()
+
+
+@dataclass(frozen=True)
+class Objection:
+    """Why a setting of that price is out of the question for somebody with these limits."""
+
+    exceeded: Exceeded
+    price: Price
+    limits: Limits
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -58,29 +80,27 @@ class Limits:
     max_at_risk_bytes: int | None = None
     max_durable_s: float | None = None
 
-    def objection(self, price: Price) -> str:
-        """Why a setting of this price is out of the question; empty when it is not."""
-        allowed, durable_s = self.max_at_risk_bytes, self.max_durable_s
-        if allowed is not None and price.at_risk_bytes > allowed:
-            seen = "" if price.is_measured else "up to "
-            at_risk, most = _told_apart(price.at_risk_bytes, allowed)
-            return f"{seen}{at_risk} at risk, more than {most}"
+    def objection(self, price: Price) -> Objection | None:
+        """Return why a setting of this price is out of the question; None if it is not."""
+        exceeded = self._exceeded(price)
+        return Objection(exceeded, price, self) if exceeded else None
+
+    def _exceeded(self, price: Price) -> Exceeded | None:
+        at_risk, durable_s = self.max_at_risk_bytes, self.max_durable_s
+        if at_risk is not None and price.at_risk_bytes > at_risk:
+            return Exceeded.AT_RISK
         if durable_s is None:
-            return ""
+            return None
         if price.durable_s is None:
-            return "its time to durable was not measured"
-        if price.durable_s <= durable_s:
-            return ""
-        return f"durable after {durable_text(price)}, later than {format_seconds(durable_s)}"
+            return Exceeded.DURABLE_UNKNOWN
+        return Exceeded.DURABLE if price.durable_s > durable_s else None
 
     def breaks(self, price: Price) -> bool:
-        """Whether a setting of this price is beyond them as far as is known.
+        """Return whether a setting of this price is beyond them as far as is known.
 
         A time to durable that nobody waited for nor could predict may turn out to be within.
         """
-        is_known = price.durable_s is not None
-        limits = self if is_known else replace(self, max_durable_s=None)
-        return bool(limits.objection(price))
+        return self._exceeded(price) in (Exceeded.AT_RISK, Exceeded.DURABLE)
 
     @property
     def with_room(self) -> Limits:
@@ -91,73 +111,50 @@ class Limits:
             None if durable_s is None else durable_s / (1 + SAME_SHARE),
         )
 
-    def __str__(self) -> str:
-        """`at most 1.00 GiB at risk, durable after 60.0 s at the latest`; empty without any."""
-        at_risk, durable_s = self.max_at_risk_bytes, self.max_durable_s
-        words = [] if at_risk is None else [f"at most {format_size(at_risk)} at risk"]
-        if durable_s is not None:
-            words.append(f"durable after {format_seconds(durable_s)} at the latest")
-        return ", ".join(words)
 
-
-def _told_apart(size_bytes: int, limit_bytes: int) -> tuple[str, str]:
-    """Both sizes for reading, in exact bytes where they would read alike."""
-    shown = format_size(size_bytes), format_size(limit_bytes)
-    if shown[0] != shown[1]:
-        return shown
-    return counted(size_bytes, "byte"), counted(limit_bytes, "byte")
-
-
-def limits_of(results: Results) -> Limits:
-    """The limits that the sweep was given, by which its finalists were chosen."""
-    asked = results.circumstances.node_class
+def limits_of(circumstances: Circumstances) -> Limits:
+    """Return the limits that the sweep was given, by which its finalists were chosen."""
+    asked = circumstances.node_class
     return Limits(asked.max_at_risk_bytes, asked.max_durable_s)
 
 
-def durable_text(price: Price) -> str:
-    """`31.4 s`, `31.4 s predicted` or `not measured`."""
-    if price.durable_s is None:
-        return "not measured"
-    return f"{format_seconds(price.durable_s)}{' predicted' * price.is_durable_predicted}"
-
-
-def model_of(results: Results) -> Model | None:
-    """The model of the runs; None where they do not suffice for one."""
+def model_of(runs: Runs) -> Model | None:
+    """Return the model of the runs; None where they do not suffice for one."""
     try:
-        return fit(results)
+        return fit(runs)
     except UsageError:
         return None
 
 
-def price_of(results: Results, setting: Setting, model: Model | None = None) -> Price:
-    """The price of a setting, from its valid trials, or the bound where it has none.
+def price_of(runs: Runs, setting: Setting, model: Model | None = None) -> Price:
+    """Return the price of a setting, from its valid trials, or the bound where it has none.
 
     A run with a neighbour counts for the bytes at risk and the time to durable as well. With a
     `model` a time to durable that was not measured is the one that it predicts.
     """
-    runs = [trial.valid for trial in results.of_setting(setting) if trial.valid]
-    ceiling_bytes = thresholds_of(results, setting).dirty_bytes
-    bound_bytes = min(ceiling_bytes, burst_bytes(results) or ceiling_bytes)
-    durable = _durable(runs)
+    seen = runs.valid_by_setting.get(setting, ())
+    ceiling_bytes = runs.thresholds_of(setting).dirty_bytes
+    bound_bytes = min(ceiling_bytes, runs.burst_bytes or ceiling_bytes)
+    durable = _durable(seen)
     is_predicted = durable is None and model is not None
     if durable is None and model is not None:
-        told = model.predict(setting.values)
-        durable = told.durable_s, told.durable_s - told.return_s
+        predicted = model.predict(setting.values)
+        durable = predicted.durable_s, predicted.durable_s - predicted.return_s
     durable_s, after_return_s = durable or (None, None)
     figures = Figures(
-        memory_bytes=max(1, dirtyable_bytes_of(results)),
-        at_risk_bytes=max((each.peak_dirty_bytes for each in runs), default=bound_bytes),
+        memory_bytes=max(1, runs.dirtyable_bytes),
+        at_risk_bytes=max((each.peak_dirty_bytes for each in seen), default=bound_bytes),
         ceiling_bytes=ceiling_bytes,
         after_return_s=after_return_s,
-        seen=_seen(results).get(setting),
-        present_seen=_present_seen(results),
+        seen=runs.seen_prices.get(setting),
+        present_seen=runs.seen_prices.get(runs.baseline.setting),
     )
     return Price(
         at_risk_bytes=figures.at_risk_bytes,
-        is_measured=bool(runs),
+        is_measured=bool(seen),
         ceiling_bytes=ceiling_bytes,
         durable_s=durable_s,
-        change_count=change_count(results, setting),
+        change_count=runs.baseline.change_count(setting),
         is_durable_predicted=is_predicted,
         after_return_s=after_return_s,
         seen=figures.seen,
@@ -179,37 +176,14 @@ def _durable(runs: Sequence[Observation]) -> tuple[float, float] | None:
     )
 
 
-def _seen(results: Results) -> Mapping[Setting, PriceSeen]:
-    """What other programs noticed, by setting: of its last run with a neighbour."""
-    return results.derived(_seen_by_setting)
-
-
-def _seen_by_setting(results: Results) -> dict[Setting, PriceSeen]:
-    valid = ((trial.setting, trial.valid) for trial in results.trials if trial.valid)
-    return {setting: run.price for setting, run in valid if run.price is not None}
-
-
-def _present_seen(results: Results) -> PriceSeen | None:
-    present = results.of_role(PRESENT)
-    return _seen(results).get(present[0].setting) if present else None
-
-
-def burst_bytes(results: Results) -> int:
-    """How much one pull of the sweep brought; 0 where no trial is valid."""
-    return results.derived(_burst_bytes)
-
-
-def _burst_bytes(results: Results) -> int:
-    return next((t.valid.bytes for t in results.trials if t.valid), 0)
-
-
 _Measure = Callable[[Price], Optional[float]]
 
 #: What makes one setting cheaper than another, the weightiest first, and what counts as the same.
+#: A time to durable that is predicted makes none cheaper.
 CRITERIA: tuple[tuple[_Measure, float], ...] = (
     (lambda price: price.change_count, 0.0),
     (lambda price: price.at_risk_bytes, SAME_SHARE),
-    (lambda price: price.durable_s, SAME_SHARE),
+    (lambda price: price.measured_durable_s, SAME_SHARE),
     (lambda price: price.ceiling_bytes, 0.0),
 )
 

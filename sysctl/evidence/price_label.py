@@ -7,11 +7,9 @@ named. `docs/advice.md` has the same limits with their reasons.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Optional
 
-from contracts.shared.units import format_seconds, format_size
 from sysctl.evidence.price_seen import Latency, PriceSeen
 
 
@@ -73,115 +71,86 @@ class Figures:
     present_seen: PriceSeen | None = None
 
 
+class Criterion(str, enum.Enum):
+    """A figure that a label goes by; the value is its name."""
+
+    AT_RISK = "bytes at risk"
+    AFTER_RETURN = "time until durable"
+    CEILING = "ceiling"
+    FSYNC = "a neighbour's fsync"
+    READ = "a neighbour's reads"
+    PRESSURE = "memory pressure"
+    LOST = "memory that programs lost"
+    #: All of those that a run with a neighbour shows.
+    NEIGHBOUR = "what a neighbour and other programs notice"
+
+
 @dataclass(frozen=True)
 class Rating:
-    """A label, the sentences' parts that say which figures decide it, and what was not known."""
+    """A label, the criteria that decide it, and those of which the figure is not known."""
 
     label: Label
-    because: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What one figure gives; `words` say it."""
-
-    label: Label
-    words: str
-
-
-#: A figure's name, and what it gives; None where it is not known.
-_Criterion = tuple[str, Callable[[Figures], Optional[_Part]]]
+    figures: Figures
+    because: tuple[Criterion, ...] = ()
+    unknown: tuple[Criterion, ...] = ()
 
 
 def rate(figures: Figures) -> Rating:
-    """The label of a price by all figures that are known."""
-    parts = [(name, judge(figures)) for name, judge in _CRITERIA]
-    known = [part for _, part in parts if part is not None]
-    label = max((part.label for part in known), key=list(Label).index)
-    because = () if label is Label.LOW else tuple(p.words for p in known if p.label is label)
-    return Rating(label, because, tuple(_unknown(figures, parts)))
+    """Return the label of a price by all figures that are known."""
+    found = {criterion: judge(figures) for criterion, judge in _CRITERIA.items()}
+    known = {criterion: label for criterion, label in found.items() if label is not None}
+    label = max(known.values(), key=list(Label).index)
+    because = () if label is Label.LOW else tuple(c for c, own in known.items() if own is label)
+    unknown = tuple(criterion for criterion, own in found.items() if own is None)
+    return Rating(label, figures, because, unknown if figures.seen else (Criterion.NEIGHBOUR,))
 
 
-def _unknown(figures: Figures, parts: list[tuple[str, _Part | None]]) -> Iterator[str]:
-    """The figures that are not known; those of a run with a neighbour together without one."""
-    if figures.seen is None:
-        yield "what a neighbour and other programs notice"
-        return
-    yield from (name for name, part in parts if part is None)
-
-
-def _at_risk(figures: Figures) -> _Part:
-    share = figures.at_risk_bytes / figures.memory_bytes
-    words = f"{format_size(figures.at_risk_bytes)} at risk is {share:.0%} of {_MEMORY}"
-    return _Part(AT_RISK_SHARE.label(share), words)
-
-
-def _after_return(figures: Figures) -> _Part:
+def left_s(figures: Figures) -> float:
+    """Return how long after the return not all was durable (s), as far as is known."""
     if figures.after_return_s is None:
-        rate = ASSUMED_RATE_BYTES_PER_S
-        left_s = figures.at_risk_bytes / rate
-        words = f"at {format_size(rate)}/s the bytes at risk take {format_seconds(left_s)} to write"
-    else:
-        left_s = figures.after_return_s
-        words = f"data of the pull is not durable until {format_seconds(left_s)} after the return"
-    return _Part(AFTER_RETURN_S.label(left_s), words)
+        return figures.at_risk_bytes / ASSUMED_RATE_BYTES_PER_S
+    return figures.after_return_s
 
 
-def _ceiling(figures: Figures) -> _Part:
-    share = figures.ceiling_bytes / figures.memory_bytes
-    return _Part(CEILING_SHARE.label(share), f"a larger pull could make {share:.0%} of it dirty")
+def _fsync(figures: Figures) -> Label | None:
+    return _wait(figures, lambda seen: seen.fsync)
 
 
-def _fsync(figures: Figures) -> _Part | None:
-    return _wait("fsync", figures, lambda seen: seen.fsync)
+def _read(figures: Figures) -> Label | None:
+    return _wait(figures, lambda seen: seen.read)
 
 
-def _read(figures: Figures) -> _Part | None:
-    return _wait("read", figures, lambda seen: seen.read)
-
-
-def _wait(
-    name: str, figures: Figures, latency: Callable[[PriceSeen], Latency | None]
-) -> _Part | None:
+def _wait(figures: Figures, latency: Callable[[PriceSeen], Latency | None]) -> Label | None:
     seen = latency(figures.seen) if figures.seen else None
     if seen is None:
         return None
     present = latency(figures.present_seen) if figures.present_seen else None
-    words = f"a neighbour's {name} took up to {format_seconds(seen.worst_s)}"
     label = WAIT_S.label(seen.worst_s)
     if label is Label.LOW and present is not None and _is_far_longer(seen, present):
-        before = f" ({format_seconds(present.worst_s)} under the present settings)"
-        return _Part(Label.MODERATE, words + before)
-    return _Part(label, words)
+        return Label.MODERATE
+    return label
 
 
 def _is_far_longer(seen: Latency, present: Latency) -> bool:
     return seen.worst_s > max(WAIT_NOTICED_S, WAIT_FACTOR * present.worst_s)
 
 
-def _pressure(figures: Figures) -> _Part | None:
+def _pressure(figures: Figures) -> Label | None:
     share = figures.seen.memory_pressure_share if figures.seen else None
-    if share is None:
-        return None
-    return _Part(PRESSURE_SHARE.label(share), f"programs waited for memory {share:.1%} of the time")
+    return None if share is None else PRESSURE_SHARE.label(share)
 
 
-def _lost(figures: Figures) -> _Part | None:
+def _lost(figures: Figures) -> Label | None:
     lost_bytes = figures.seen.lost_bytes if figures.seen else None
-    if lost_bytes is None:
-        return None
-    words = f"{format_size(lost_bytes)} of programs' memory were swapped out or read back"
-    return _Part(LOST_SHARE.label(lost_bytes / figures.memory_bytes), words)
+    return None if lost_bytes is None else LOST_SHARE.label(lost_bytes / figures.memory_bytes)
 
 
-_MEMORY = "the memory that may be dirty"
-_CRITERIA: tuple[_Criterion, ...] = (
-    ("bytes at risk", _at_risk),
-    ("time until durable", _after_return),
-    ("ceiling", _ceiling),
-    ("a neighbour's fsync", _fsync),
-    ("a neighbour's reads", _read),
-    ("memory pressure", _pressure),
-    ("memory that programs lost", _lost),
-)
+_CRITERIA: Mapping[Criterion, Callable[[Figures], Label | None]] = {
+    Criterion.AT_RISK: lambda known: AT_RISK_SHARE.label(known.at_risk_bytes / known.memory_bytes),
+    Criterion.AFTER_RETURN: lambda known: AFTER_RETURN_S.label(left_s(known)),
+    Criterion.CEILING: lambda known: CEILING_SHARE.label(known.ceiling_bytes / known.memory_bytes),
+    Criterion.FSYNC: _fsync,
+    Criterion.READ: _read,
+    Criterion.PRESSURE: _pressure,
+    Criterion.LOST: _lost,
+}

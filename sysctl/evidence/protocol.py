@@ -35,8 +35,8 @@ import statistics
 from collections.abc import Container, Sequence
 
 from contracts.shared.units import format_rate, format_size
-from sysctl.evidence.comparison import CPU_WAIT_SLACK
-from sysctl.evidence.results import CANDIDATE, PRESENT, Observation, Results, Trial
+from sysctl.evidence.results import PRESENT, Observation, Trial
+from sysctl.evidence.runs import CPU_WAIT_SLACK, Runs
 from sysctl.knobs.setting import Setting
 
 ATTEMPTS = 3
@@ -65,8 +65,8 @@ def invalid_reason(
     present: Sequence[Observation],
     before: Sequence[Observation] | None = None,
     cpu_waits: Sequence[float] = (),
-) -> str:
-    """Why a pull that went well does not count beside the valid `present` runs; empty if it does.
+) -> str | None:
+    """Return why a pull that went well does not count next to the valid `present` runs, if so.
 
     `before` are all runs before it in their order, valid or not, by which its memory is judged; the
     `present` ones where they are not given. The disk's rate is not judged where `setting` changes
@@ -78,15 +78,15 @@ def invalid_reason(
         _starved(cpu_waits),
         _robbed(seen),
         _memory_moved(seen, present if before is None else before),
-        "" if setting.device else _device_throttled(seen, present),
+        None if setting.device else _device_throttled(seen, present),
     )
-    return next((reason for reason in reasons if reason), "")
+    return next(filter(None, reasons), None)
 
 
-def _others_wrote(seen: Observation) -> str:
+def _others_wrote(seen: Observation) -> str | None:
     allowed = max(MAX_OTHERS_SHARE * seen.bytes, OTHERS_SLACK_BYTES)
     if seen.others_dirtied_bytes <= allowed:
-        return ""
+        return None
     share = seen.others_dirtied_bytes / seen.bytes if seen.bytes else 1.0
     return (
         f"other programs dirtied {format_size(seen.others_dirtied_bytes)} meanwhile, "
@@ -94,17 +94,17 @@ def _others_wrote(seen: Observation) -> str:
     )
 
 
-def _starved(cpu_waits: Sequence[float]) -> str:
+def _starved(cpu_waits: Sequence[float]) -> str | None:
     usual = statistics.median_low(cpu_waits) if cpu_waits else 0.0
     if not cpu_waits or cpu_waits[0] <= usual + CPU_WAIT_SLACK:
-        return ""
+        return None
     return (
         f"other programs kept the CPUs busy: writers waited for one {cpu_waits[0]:.0%} of their "
         f"time, usually {usual:.0%} with the same settings"
     )
 
 
-def _robbed(seen: Observation) -> str:
+def _robbed(seen: Observation) -> str | None:
     """What the hypervisor did meanwhile."""
     stolen_s = seen.stolen_share * seen.return_s
     if seen.stolen_share > MAX_STOLEN_SHARE and stolen_s > STOLEN_SLACK_S:
@@ -114,25 +114,25 @@ def _robbed(seen: Observation) -> str:
         )
     if seen.ballooned_bytes > MAX_BALLOON_SHARE * seen.bytes:
         return f"the hypervisor's balloon moved {format_size(seen.ballooned_bytes)} of memory"
-    return ""
+    return None
 
 
-def _memory_moved(seen: Observation, before: Sequence[Observation]) -> str:
+def _memory_moved(seen: Observation, before: Sequence[Observation]) -> str | None:
     last = [run.dirtyable_bytes for run in before if run.dirtyable_bytes][-_MEMORY_RUNS:]
     usual = statistics.median(last) if last else seen.dirtyable_bytes
     if abs(seen.dirtyable_bytes - usual) <= MAX_MEMORY_CHANGE * usual:
-        return ""
+        return None
     return (
         f"the memory that may be dirty moved from {format_size(usual)} to "
         f"{format_size(seen.dirtyable_bytes)}"
     )
 
 
-def _device_throttled(seen: Observation, present: Sequence[Observation]) -> str:
+def _device_throttled(seen: Observation, present: Sequence[Observation]) -> str | None:
     rates = [rate for rate in map(writeback_rate_bytes_per_s, present) if rate]
     rate = writeback_rate_bytes_per_s(seen)
     if rate is None or not rates or rate >= (1 - MAX_RATE_LOSS) * statistics.median(rates):
-        return ""
+        return None
     return (
         f"the disk wrote {format_rate(rate)}, but {format_rate(statistics.median(rates))} under "
         "the present settings: the volume or the instance may be out of credits"
@@ -153,13 +153,13 @@ def writeback_rate_bytes_per_s(seen: Observation) -> float | None:
     return (last.written_bytes - first.written_bytes) / (last.time_s - first.time_s)
 
 
-def stop_after_s(results: Results, able: Container[Setting]) -> float | None:
+def stop_after_s(runs: Runs, able: Container[Setting]) -> float | None:
     """Return the time to return from which a candidate can no longer win; None before any run.
 
     A setting that is not `able` to win, as it is beyond the limits, stops no other.
     """
-    runs = [t for t in results.trials if t.role in (PRESENT, CANDIDATE) and t.pair is None]
-    times = [t.valid.return_s for t in runs if t.valid and (t.role == PRESENT or t.setting in able)]
+    able_ones = (t for t in runs.search.trials if t.role == PRESENT or t.setting in able)
+    times = [trial.valid.return_s for trial in able_ones if trial.valid]
     return min(times) * (1 + STOP_MARGIN) if times else None
 
 
@@ -178,8 +178,3 @@ def to_repeat(trials: Sequence[Trial]) -> Trial | None:
     """The last trial, if it failed and may be tried again."""
     ended = concluded(trials)
     return trials[-1] if trials and (not ended or ended[-1] is not trials[-1]) else None
-
-
-def valid_present(results: Results) -> list[Observation]:
-    """The valid runs of the present settings, in the order in which they ran."""
-    return [trial.valid for trial in results.of_role(PRESENT) if trial.valid]

@@ -7,7 +7,7 @@ other means is refused with a sentence.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -170,37 +170,6 @@ class Results:
     left_out: list[LeftOut] = field(default_factory=list)
     trials: list[Trial] = field(default_factory=list)
 
-    _derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _derived_of: tuple[int, Trial | None] = field(
-        default=(0, None), init=False, repr=False, compare=False
-    )
-
-    def derived(self, compute: Callable[[Results], T]) -> T:
-        """What `compute` makes of these results: made anew only when the trials are others.
-
-        For what is asked for each of thousands of settings. Trials come and go at the end alone.
-        """
-        state = (len(self.trials), self.trials[-1] if self.trials else None)
-        if state[0] != self._derived_of[0] or state[1] is not self._derived_of[1]:
-            self._derived, self._derived_of = {}, state
-        if compute not in self._derived:
-            self._derived[compute] = compute(self)
-        made: T = self._derived[compute]
-        return made
-
-    def of_role(self, role: str) -> Sequence[Trial]:
-        """The trials of one role, in the order in which they ran."""
-        return self.derived(_by_role).get(role, ())
-
-    @property
-    def timed(self) -> Sequence[Trial]:
-        """The trials whose times can be compared: all but those of the role `price`."""
-        return self.derived(_timed)
-
-    def of_setting(self, setting: Setting) -> Sequence[Trial]:
-        """The trials of one setting, in the order in which they ran."""
-        return self.derived(_by_setting).get(setting, ())
-
     def save(self, path: Path) -> None:
         """Write the file whole: a reader finds either the old one or the new one."""
         document = {
@@ -212,18 +181,6 @@ class Results:
             "trials": [_trial_to_json(trial) for trial in self.trials],
         }
         write_atomically(path, json.dumps(document, indent=1) + "\n")
-
-
-def _timed(results: Results) -> list[Trial]:
-    return [trial for trial in results.trials if trial.role != PRICE]
-
-
-def _by_role(results: Results) -> dict[str, list[Trial]]:
-    return grouped((trial.role, trial) for trial in results.trials)
-
-
-def _by_setting(results: Results) -> dict[Setting, list[Trial]]:
-    return grouped((trial.setting, trial) for trial in results.trials)
 
 
 def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:

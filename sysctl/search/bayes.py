@@ -1,4 +1,4 @@
-"""Bayesian search over candidates, told anew from the results each time.
+"""Bayesian search over candidates, told anew from the runs each time.
 
 Knobs are axes by the rank of their values, so that a model knows which lie next to each other. The
 model is a library's: a function from what is known to proposals, in a file of its own (`tpe.py`,
@@ -12,7 +12,8 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sysctl.evidence.results import CANDIDATE, Results
+from sysctl.evidence.results import CANDIDATE
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from sysctl.search import untried
 from sysctl.search.finalists import cheapest_and_fastest
@@ -47,22 +48,22 @@ Propose = Callable[[Mapping[str, int], Sequence[Known], int], Iterator[Ranks]]
 
 @dataclass(frozen=True)
 class BayesSearch:
-    """At most `max_trials` of the candidates; the same results and seed give the same proposal."""
+    """At most `max_trials` of the candidates; the same runs and seed give the same proposal."""
 
     candidates: tuple[Setting, ...]
     propose: Propose
     seed: int = 0
     max_trials: int = MAX_TRIALS
 
-    def next_setting(self, results: Results, pending: Sequence[Setting] = ()) -> Setting | None:
+    def next_setting(self, runs: Runs, pending: Sequence[Setting] = ()) -> Setting | None:
         """See `Strategy`: what the model expects most of."""
         begun = {*pending}
-        left = [each for each in untried(self.candidates, results.trials) if each not in begun]
-        if not left or self.remaining(results) <= len(begun):
+        left = [each for each in untried(self.candidates, runs.trials) if each not in begun]
+        if not left or self.remaining(runs) <= len(begun):
             return None
         axes = _axes(self.candidates)
         by_ranks = {_key(_ranks(setting, axes), axes): setting for setting in left}
-        known = [*self._tried(results, axes), *(Known(_ranks(each, axes)) for each in pending)]
+        known = [*self._tried(runs, axes), *(Known(_ranks(each, axes)) for each in pending)]
         sizes = {name: len(values) for name, values in axes.items()}
         seed = (self.seed * _SEEDS_APART + len(known)) % _SEEDS
         for ranks in itertools.islice(self.propose(sizes, known, seed), _MAX_ASKED):
@@ -71,17 +72,17 @@ class BayesSearch:
                 return setting
         return random.Random(seed).choice(left)  # noqa: S311
 
-    def remaining(self, results: Results) -> int:
+    def remaining(self, runs: Runs) -> int:
         """See `Strategy`."""
-        left = len(untried(self.candidates, results.trials))
+        left = len(untried(self.candidates, runs.trials))
         tried = len(self.candidates) - left
         return max(0, min(self.max_trials - tried, left))
 
-    def finalists(self, results: Results) -> Sequence[Setting]:
+    def finalists(self, runs: Runs) -> Sequence[Setting]:
         """See `Strategy`."""
-        return cheapest_and_fastest(results)
+        return cheapest_and_fastest(runs)
 
-    def _tried(self, results: Results, axes: Mapping[str, Sequence[int]]) -> list[Known]:
+    def _tried(self, runs: Runs, axes: Mapping[str, Sequence[int]]) -> list[Known]:
         """What ended or was stopped; what failed says nothing."""
         candidates = {*self.candidates}
         return [
@@ -90,7 +91,7 @@ class BayesSearch:
                 trial.valid.return_s if trial.valid else None,
                 trial.stopped_s,
             )
-            for trial in results.of_role(CANDIDATE)
+            for trial in runs.of_role(CANDIDATE)
             if trial.setting in candidates and (trial.valid or trial.stopped_s is not None)
         ]
 

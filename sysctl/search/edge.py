@@ -26,14 +26,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sysctl.evidence.comparison import MIN_PAIRS, NEGLIGIBLE_SHARE, is_gain, thresholds_of
-from sysctl.evidence.price import Limits, burst_bytes
-from sysctl.evidence.protocol import concluded, valid_present
-from sysctl.evidence.results import CANDIDATE, Observation, Results, Trial
+from sysctl.evidence.comparison import MIN_PAIRS, NEGLIGIBLE_SHARE, is_gain
+from sysctl.evidence.price import Limits
+from sysctl.evidence.protocol import concluded
+from sysctl.evidence.results import CANDIDATE, Observation, Trial
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting, threshold_bytes
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.knobs.writeback import PAGE_BYTES, effective_thresholds
-from sysctl.search import searched
 
 #: A setting that is slower by no more is as good where writers wait under every one.
 NEAR_BEST = 0.02
@@ -54,144 +54,144 @@ class EdgeSearch:
 
     ladders: tuple[Ladder, ...]
 
-    def next_setting(self, results: Results, pending: Sequence[Setting] = ()) -> Setting | None:
+    def next_setting(self, runs: Runs, pending: Sequence[Setting] = ()) -> Setting | None:
         """See `Strategy`: each rung is chosen by what those before it showed."""
-        setting = self._search(results)[0]
+        setting = self._search(runs)[0]
         return None if setting in pending else setting
 
-    def remaining(self, results: Results) -> int:
+    def remaining(self, runs: Runs) -> int:
         """See `Strategy`: three in all, which is what a ladder takes mostly, and then one more."""
-        is_known = bool(valid_present(results) or not self.ladders)
-        if is_known and self.next_setting(results) is None:
+        is_known = bool(runs.valid_present or not self.ladders)
+        if is_known and self.next_setting(runs) is None:
             return 0
-        tried = len({trial.setting for trial in results.of_role(CANDIDATE)})
+        tried = len({trial.setting for trial in runs.of_role(CANDIDATE)})
         return max(1, 3 - tried)
 
-    def finalists(self, results: Results) -> Sequence[Setting]:
+    def finalists(self, runs: Runs) -> Sequence[Setting]:
         """See `Strategy`: the one found, or a higher rung where writers wait in its pairs.
 
         Its one run of the search may have been of a source that was slower then.
         """
-        found = self._search(results)[1]
+        found = self._search(runs)[1]
         if found is None:
             return ()
         ladder = next(each for each in self.ladders if found in each)
-        return (_confirmed(results, ladder, found),)
+        return (_confirmed(runs, ladder, found),)
 
-    def _search(self, results: Results) -> tuple[Setting | None, Setting | None]:
+    def _search(self, runs: Runs) -> tuple[Setting | None, Setting | None]:
         """The next setting to try, and the one found so far: a budget may end the search early.
 
         From the search alone: later runs must not change what it found.
         """
-        results = searched(results)
-        if not _do_writers_wait(valid_present(results)):
+        known = runs.search
+        if not _do_writers_wait(known.valid_present):
             return None, None
         found = None
-        ladders = [left for ladder in self.ladders if (left := _that_work(results, ladder))]
+        ladders = [left for ladder in self.ladders if (left := _that_work(known, ladder))]
         for ladder in ladders:
             top = ladder[-1]
-            if not _is_tried(results, top):
+            if not _is_tried(known, top):
                 return top, found
-            if not _stalls(results, top):
-                if _is_faster(results, top):
-                    return _edge(results, ladder)
-                return (top, found) if _tries(results, top) < _TRIES else (None, found)
-            found = top if _is_faster(results, top) else found
-        return _best_of_the_stalled(results, ladders)
+            if not _stalls(known, top):
+                if _is_faster(known, top):
+                    return _edge(known, ladder)
+                return (top, found) if _tries(known, top) < _TRIES else (None, found)
+            found = top if _is_faster(known, top) else found
+        return _best_of_the_stalled(known, ladders)
 
 
-def _do_writers_wait(runs: Sequence[Observation]) -> bool:
-    return any(run.throttled_share >= NEGLIGIBLE_SHARE for run in runs)
+def _do_writers_wait(seen: Sequence[Observation]) -> bool:
+    return any(run.throttled_share >= NEGLIGIBLE_SHARE for run in seen)
 
 
-def _tried(results: Results, setting: Setting) -> list[Trial]:
-    return [trial for trial in results.of_setting(setting) if trial.role == CANDIDATE]
+def _tried(runs: Runs, setting: Setting) -> list[Trial]:
+    return [trial for trial in runs.of_setting(setting) if trial.role == CANDIDATE]
 
 
-def _runs(results: Results, setting: Setting) -> list[Observation]:
+def _seen(runs: Runs, setting: Setting) -> list[Observation]:
     """The runs of the search, in their order."""
-    return [trial.valid for trial in _tried(results, setting) if trial.valid]
+    return [trial.valid for trial in _tried(runs, setting) if trial.valid]
 
 
-def _tries(results: Results, setting: Setting) -> int:
+def _tries(runs: Runs, setting: Setting) -> int:
     """How often it was tried; repeated attempts of a run that failed are one try."""
-    return len(concluded(_tried(results, setting)))
+    return len(concluded(_tried(runs, setting)))
 
 
-def _is_tried(results: Results, setting: Setting) -> bool:
-    return _tries(results, setting) > 0
+def _is_tried(runs: Runs, setting: Setting) -> bool:
+    return _tries(runs, setting) > 0
 
 
-def _stalls(results: Results, setting: Setting) -> bool:
+def _stalls(runs: Runs, setting: Setting) -> bool:
     """Whether writers waited, or the run was stopped since it took too long, or never worked."""
-    runs = _runs(results, setting)
-    return not runs or _do_writers_wait(runs[-1:])
+    seen = _seen(runs, setting)
+    return not seen or _do_writers_wait(seen[-1:])
 
 
-def _time_s(results: Results, setting: Setting) -> float:
-    return min((run.return_s for run in _runs(results, setting)), default=math.inf)
+def _time_s(runs: Runs, setting: Setting) -> float:
+    return min((run.return_s for run in _seen(runs, setting)), default=math.inf)
 
 
-def _present_s(results: Results) -> float:
-    return statistics.median(run.return_s for run in valid_present(results))
+def _present_s(runs: Runs) -> float:
+    return statistics.median(run.return_s for run in runs.valid_present)
 
 
-def _is_faster(results: Results, setting: Setting) -> bool:
+def _is_faster(runs: Runs, setting: Setting) -> bool:
     """Whether its best run was faster than the present ones by a gain worth having."""
-    return is_gain(_time_s(results, setting) / _present_s(results))
+    return is_gain(_time_s(runs, setting) / _present_s(runs))
 
 
-def _that_work(results: Results, ladder: Ladder) -> Ladder:
+def _that_work(runs: Runs, ladder: Ladder) -> Ladder:
     """The ladder without highest rungs whose runs all failed; no rung after `_TRIES` of these."""
     for failed, top in enumerate(reversed(ladder[-_TRIES:])):
-        all_failed = all(trial.problem for trial in _tried(results, top))
-        if not _is_tried(results, top) or not all_failed:
+        all_failed = all(trial.problem for trial in _tried(runs, top))
+        if not _is_tried(runs, top) or not all_failed:
             return ladder[: len(ladder) - failed]
     return ()
 
 
-def _confirmed(results: Results, ladder: Ladder, found: Setting) -> Setting:
+def _confirmed(runs: Runs, ladder: Ladder, found: Setting) -> Setting:
     """The rung found, or the lowest one above it at which no writer waits in pairs."""
-    known = searched(results)
+    known = runs.search
     if _stalls(known, found):
         return found  # nothing takes the waits away
     above = _that_work(known, ladder)[ladder.index(found) :]
-    return next((each for each in above if not _waits_in_pairs(results, each)), above[-1])
+    return next((each for each in above if not _waits_in_pairs(runs, each)), above[-1])
 
 
-def _waits_in_pairs(results: Results, setting: Setting) -> bool:
-    trials = (trial for trial in results.of_setting(setting) if trial.pair is not None)
-    runs = [trial.valid for trial in trials if trial.valid]
-    return len(runs) >= MIN_PAIRS and all(_do_writers_wait([run]) for run in runs)
+def _waits_in_pairs(runs: Runs, setting: Setting) -> bool:
+    trials = (trial for trial in runs.of_setting(setting) if trial.pair is not None)
+    seen = [trial.valid for trial in trials if trial.valid]
+    return len(seen) >= MIN_PAIRS and all(_do_writers_wait([run]) for run in seen)
 
 
-def _edge(results: Results, ladder: Ladder) -> tuple[Setting | None, Setting | None]:
+def _edge(runs: Runs, ladder: Ladder) -> tuple[Setting | None, Setting | None]:
     """The rung to try next, if any, and the lowest one known at which writers do not wait.
 
     At the top they do not. The rung that the dirty bytes point to is tried, then those next to it.
     """
-    tried = [at for at, setting in enumerate(ladder) if _is_tried(results, setting)]
-    high = min(at for at in tried if not _stalls(results, ladder[at]))
+    tried = [at for at, setting in enumerate(ladder) if _is_tried(runs, setting)]
+    high = min(at for at in tried if not _stalls(runs, ladder[at]))
     low = max((at for at in tried if at < high), default=-1)
     if high - low == 1:
         return None, ladder[high]
-    return ladder[min(max(_rung_for(results, ladder), low + 1), high - 1)], ladder[high]
+    return ladder[min(max(_rung_for(runs, ladder), low + 1), high - 1)], ladder[high]
 
 
-def _rung_for(results: Results, ladder: Ladder) -> int:
+def _rung_for(runs: Runs, ladder: Ladder) -> int:
     """The lowest rung with a freerun above the most that was dirty while no writer waited."""
-    runs = [run for setting in ladder for run in _runs(results, setting)]
-    peak_bytes = max(run.peak_dirty_bytes for run in runs if not _do_writers_wait([run]))
-    above = (at for at, s in enumerate(ladder) if _freerun_bytes(results, s) > peak_bytes)
+    seen = [run for setting in ladder for run in _seen(runs, setting)]
+    peak_bytes = max(run.peak_dirty_bytes for run in seen if not _do_writers_wait([run]))
+    above = (at for at, s in enumerate(ladder) if _freerun_bytes(runs, s) > peak_bytes)
     return next(above, len(ladder) - 1)
 
 
-def _freerun_bytes(results: Results, setting: Setting) -> int:
-    return thresholds_of(results, setting).freerun_bytes
+def _freerun_bytes(runs: Runs, setting: Setting) -> int:
+    return runs.thresholds_of(setting).freerun_bytes
 
 
 def _best_of_the_stalled(
-    results: Results, ladders: Sequence[Ladder]
+    runs: Runs, ladders: Sequence[Ladder]
 ) -> tuple[Setting | None, Setting | None]:
     """The rung to try, if any, and the one found, where writers wait at the top of every ladder.
 
@@ -200,32 +200,32 @@ def _best_of_the_stalled(
     What was stopped or never worked is passed over, a rung or a ladder's top. A top that is not
     faster runs again, and then the other one is taken if it is.
     """
-    measured = [ladder for ladder in ladders if _runs(results, ladder[-1])]
+    measured = [ladder for ladder in ladders if _seen(runs, ladder[-1])]
     if not measured:
         return None, None
     best, other = measured[0], measured[-1]
-    gain = _waiting_bytes(results, other[-1]) / _waiting_bytes(results, best[-1])
-    if is_gain(gain) and _time_s(results, other[-1]) <= _time_s(results, best[-1]):
+    gain = _waiting_bytes(runs, other[-1]) / _waiting_bytes(runs, best[-1])
+    if is_gain(gain) and _time_s(runs, other[-1]) <= _time_s(runs, best[-1]):
         best = other
-    if not _is_faster(results, best[-1]):
-        faster = [each for each in measured if _is_faster(results, each[-1])]
-        if _tries(results, best[-1]) < _TRIES:
+    if not _is_faster(runs, best[-1]):
+        faster = [each for each in measured if _is_faster(runs, each[-1])]
+        if _tries(runs, best[-1]) < _TRIES:
             return best[-1], faster[0][-1] if faster else None
         if not faster:
             return None, None
         best = faster[0]
-    most = _waiting_bytes(results, best[-1]) * (1 + NEAR_BEST)
-    near = [each for each in best if _waiting_bytes(results, each) <= most]
-    rung = next(each for each in near if _runs(results, each) or not _is_tried(results, each))
-    return (None, rung) if _is_tried(results, rung) else (rung, best[-1])
+    most = _waiting_bytes(runs, best[-1]) * (1 + NEAR_BEST)
+    near = [each for each in best if _waiting_bytes(runs, each) <= most]
+    rung = next(each for each in near if _seen(runs, each) or not _is_tried(runs, each))
+    return (None, rung) if _is_tried(runs, rung) else (rung, best[-1])
 
 
-def _waiting_bytes(results: Results, setting: Setting) -> float:
+def _waiting_bytes(runs: Runs, setting: Setting) -> float:
     """What of the pull waits for the device, to which the time is in proportion (see the module).
 
     All that the dirty pages do not hold when they have settled at the set point.
     """
-    return max(1.0, burst_bytes(results) - thresholds_of(results, setting).setpoint_bytes)
+    return max(1.0, runs.burst_bytes - runs.thresholds_of(setting).setpoint_bytes)
 
 
 def ladders_of(

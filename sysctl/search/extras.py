@@ -12,20 +12,22 @@ wait for the device or sleep for another reason than dirty throttling.
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from contracts.shared.units import counted
-from sysctl.evidence.comparison import MIN_GAIN, Comparison, Verdict, compare, pairs_of
-from sysctl.evidence.differences import changed_options, changed_sysctls, thresholds
-from sysctl.evidence.results import RECHECK, LeftOut, Results, grouped
+from sysctl.evidence.baseline import Baseline
+from sysctl.evidence.comparison import Comparison, Verdict, compare, pairs_of
+from sysctl.evidence.results import LeftOut, grouped
+from sysctl.evidence.runs import Runs
 from sysctl.evidence.statistics import Interval
 from sysctl.knobs.catalogue import DEVICE_KNOBS
 from sysctl.knobs.mount import wide_texts
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.vm import KNOBS, THRESHOLDS
-from sysctl.search.relevance import skip_reason, wait_shares
+from sysctl.search.relevance import no_other_waits, skip_reason
 
 #: Pairs of an extra; two show that it is not even faster in the mean, or that it never works.
 PAIRS = 4
@@ -68,142 +70,150 @@ class Credited:
     members: tuple[Setting, ...]
 
 
-def judge_extras(results: Results, base: Setting, extras: Sequence[Extra]) -> Credited:
-    """Return the base with the extras that the pairs credit, and the settings of the next block.
+class Doubt(enum.Enum):
+    """Why the extras of a setting do not count."""
 
-    No members: nothing is to be compared any more.
-    """
-    tried = {each: each.of(base) for each in extras if not each.is_in(base)}
-    running = [s for s in tried.values() if _is_running(results, s, base)]
-    if running:
-        return Credited(base, (base, *running))
-    counting = {e: s for e, s in tried.items() if credit(results, s, base)}
-    if not counting:
-        return Credited(base, ())
-    best = min(counting, key=lambda extra: _estimate(results, counting[extra], base))
-    others = [each for each in counting if each.name != best.name]
-    return judge_extras(results, counting[best], others)
+    NOT_COMPARED = enum.auto()
+    FEW_PAIRS = enum.auto()
+    NO_GAIN = enum.auto()
 
 
-def credit(results: Results, setting: Setting, base: Setting) -> Comparison | None:
-    """Return the comparison with the same setting without an extra, if it credits the extra."""
-    if len(pairs_of(results, setting, base)) < PAIRS:
+@dataclass(frozen=True)
+class Uncredited:
+    """A doubt about a setting's extras, by name and value; `pairs` is the most with any base."""
+
+    doubt: Doubt
+    extras: Mapping[str, str]
+    pairs: int = 0
+
+
+@dataclass(frozen=True)
+class ExtraPairs:
+    """What the pairs with and without extras show; nothing in it changes, as in the runs."""
+
+    runs: Runs
+
+    def judge(self, base: Setting, extras: Sequence[Extra]) -> Credited:
+        """Return the base with the extras that the pairs credit, and the next block's settings.
+
+        No members: nothing is to be compared any more.
+        """
+        tried = {each: each.of(base) for each in extras if not each.is_in(base)}
+        running = [setting for setting in tried.values() if self._is_running(setting, base)]
+        if running:
+            return Credited(base, (base, *running))
+        counting = {e: s for e, s in tried.items() if self.credit(s, base)}
+        if not counting:
+            return Credited(base, ())
+        best = min(counting, key=lambda extra: self._estimate(counting[extra], base))
+        return self.judge(counting[best], [each for each in counting if each.name != best.name])
+
+    def credit(self, setting: Setting, base: Setting) -> Comparison | None:
+        """Return the comparison with the same setting without an extra, if it credits the extra."""
+        if len(pairs_of(self.runs, setting, base)) < PAIRS:
+            return None
+        found = compare(self.runs, setting, base, error=ERROR / max(1, self._rivals[base]))
+        return found if found.verdict is Verdict.FASTER else None
+
+    @cached_property
+    def compared(self) -> Mapping[tuple[str, str], Setting]:
+        """The extras that ran in pairs, as name and value, each with a setting that has it."""
+        baseline, tried = self.runs.baseline, self.runs.rechecked
+        return {extra: each for each in reversed(tried) for extra in _extras_of(baseline, each)}
+
+    def own_interval(self, setting: Setting, name: str) -> Interval | None:
+        """Return the time with an extra divided by that without it; None if nothing shows it."""
+        for base in self._bases_of(setting):
+            if name not in dict(_extras_of(self.runs.baseline, base)):
+                return compare(self.runs, setting, base).interval
         return None
-    found = compare(results, setting, base, error=ERROR / max(1, _rivals(results, base)))
-    return found if found.verdict is Verdict.FASTER else None
+
+    def uncredited(self, setting: Setting) -> Uncredited | None:
+        """Return why its extras do not count; None if they do, or it has none.
+
+        They count where a chain of comparisons leads to a setting without extras, each crediting
+        one.
+        """
+        extras = dict(_extras_of(self.runs.baseline, setting))
+        if not extras or setting in self._credited:
+            return None
+        counts = [len(pairs_of(self.runs, setting, base)) for base in self._bases_of(setting)]
+        if not counts:
+            return Uncredited(Doubt.NOT_COMPARED, extras)
+        doubt = Doubt.FEW_PAIRS if max(counts) < PAIRS else Doubt.NO_GAIN
+        return Uncredited(doubt, extras, max(counts))
+
+    @cached_property
+    def _rivals(self) -> Counter[Setting]:
+        """How many settings were compared with a base that have it and an extra."""
+        return Counter(base for each in self.runs.rechecked for base in self._bases_of(each))
+
+    def _bases_of(self, setting: Setting) -> list[Setting]:
+        """The settings that it has pairs with and that are the same without one extra of it."""
+        rest, extras = _parts_of(self.runs.baseline, setting)
+        less = [(rest, extras - {extra}) for extra in extras]
+        bases = [base for parts in less for base in self._by_parts.get(parts, ())]
+        return [base for base in bases if pairs_of(self.runs, setting, base)]
+
+    @cached_property
+    def _by_parts(self) -> Mapping[object, Sequence[Setting]]:
+        ran = (trial.setting for trial in self.runs.trials if trial.pair is not None)
+        return grouped((_parts_of(self.runs.baseline, each), each) for each in dict.fromkeys(ran))
+
+    @cached_property
+    def _credited(self) -> set[Setting]:
+        """The settings with extras that count; those with fewer extras first."""
+        counts = {s: len(_parts_of(self.runs.baseline, s)[1]) for s in self.runs.rechecked}
+        found: set[Setting] = set()
+        for setting in sorted(counts, key=lambda each: counts[each]):
+            for base in self._bases_of(setting):
+                if (base in found or counts[setting] == 1) and self.credit(setting, base):
+                    found.add(setting)
+        return found
+
+    def _is_running(self, setting: Setting, base: Setting) -> bool:
+        """Whether more pairs could credit it. What keeps failing is given up."""
+        count = len(pairs_of(self.runs, setting, base))
+        begun = len({trial.pair for trial in self.runs.of_setting(setting)} - {None})
+        if count >= PAIRS or begun >= (2 * PAIRS if count else _FUTILE_AFTER):
+            return False
+        return count < _FUTILE_AFTER or self._estimate(setting, base) < 1
+
+    def _estimate(self, setting: Setting, base: Setting) -> float:
+        interval = compare(self.runs, setting, base).interval
+        return interval.estimate if interval else 1.0
 
 
-def _rivals(results: Results, base: Setting) -> int:
-    """How many settings were compared with a base that have it and an extra."""
-    return results.derived(_rival_counts)[base]
-
-
-def _rival_counts(results: Results) -> Counter[Setting]:
-    tried = dict.fromkeys(trial.setting for trial in results.of_role(RECHECK))
-    return Counter(base for each in tried for base in bases_of(results, each))
-
-
-def bases_of(results: Results, setting: Setting) -> list[Setting]:
-    """Return the settings that it has pairs with and that are the same without one extra of it."""
-    alike, (rest, extras) = results.derived(_by_parts), _parts_of(results, setting)
-    less = [(rest, extras - {extra}) for extra in extras]
-    bases = [base for parts in less for base in alike.get(parts, ())]
-    return [base for base in bases if pairs_of(results, setting, base)]
-
-
-def _by_parts(results: Results) -> dict[object, list[Setting]]:
-    ran = dict.fromkeys(trial.setting for trial in results.trials if trial.pair is not None)
-    return grouped((_parts_of(results, setting), setting) for setting in ran)
-
-
-def _parts_of(results: Results, setting: Setting) -> tuple[object, frozenset[tuple[str, str]]]:
+def _parts_of(baseline: Baseline, setting: Setting) -> tuple[object, frozenset[tuple[str, str]]]:
     """Thresholds and settings of the pull, and the extras."""
-    rest = (tuple(sorted(thresholds(results, setting).items())), setting.transfer)
-    return rest, frozenset(_extras_of(results, setting))
+    rest = (tuple(sorted(baseline.thresholds_with(setting).items())), setting.transfer)
+    return rest, frozenset(_extras_of(baseline, setting))
 
 
-def _extras_of(results: Results, setting: Setting) -> Iterator[tuple[str, str]]:
-    """What it changes beside thresholds and the pull's own settings, by name."""
-    if changed_options(results, setting):
+def _extras_of(baseline: Baseline, setting: Setting) -> Iterator[tuple[str, str]]:
+    """What it changes besides thresholds and the pull's own settings, by name."""
+    if baseline.changed_options(setting):
         yield MOUNT, str(setting.mount_options)
     yield from setting.device
     values = setting.values
-    for name in changed_sysctls(results, setting):
+    for name in baseline.changed_sysctls(setting):
         if name not in THRESHOLDS:
             yield name, str(values[name])
 
 
-def compared_extras(results: Results) -> dict[tuple[str, str], Setting]:
-    """Return the extras that ran in pairs, as name and value, each with a setting that has it."""
-    tried = dict.fromkeys(trial.setting for trial in results.of_role(RECHECK))
-    return {extra: each for each in reversed(tried) for extra in _extras_of(results, each)}
-
-
-def own_interval(results: Results, setting: Setting, name: str) -> Interval | None:
-    """Return the time with an extra divided by the time without it; None where nothing says it."""
-    for base in bases_of(results, setting):
-        if name not in dict(_extras_of(results, base)):
-            return compare(results, setting, base).interval
-    return None
-
-
-def why_uncredited(results: Results, setting: Setting) -> str:
-    """Return why its extras do not count, to follow `took 90% of the present time, `; or empty.
-
-    They count where a chain of comparisons leads to a setting without extras, each crediting one.
-    """
-    extras = dict(_extras_of(results, setting))
-    if not extras or setting in results.derived(_credited):
-        return ""
-    named = f"mount={extras[MOUNT]}" if set(extras) == {MOUNT} else ", ".join(extras)
-    counts = [len(pairs_of(results, setting, base)) for base in bases_of(results, setting)]
-    if not counts:
-        return f"but it was not measured next to the same settings without {named}"
-    if max(counts) < PAIRS:
-        few = counted(max(counts), "pair")
-        return f"but it was compared without {named} in only {few}, and it takes {PAIRS}"
-    return f"but the pairs with and without {named} do not show a gain of {MIN_GAIN:.0%}"
-
-
-def _credited(results: Results) -> set[Setting]:
-    """The settings with extras that count; those with fewer extras first."""
-    tried = dict.fromkeys(trial.setting for trial in results.of_role(RECHECK))
-    parts = {setting: _parts_of(results, setting)[1] for setting in tried}
-    found: set[Setting] = set()
-    for setting in sorted(tried, key=lambda each: len(parts[each])):
-        for base in bases_of(results, setting):
-            if (base in found or len(parts[setting]) == 1) and credit(results, setting, base):
-                found.add(setting)
-    return found
-
-
-def _is_running(results: Results, setting: Setting, base: Setting) -> bool:
-    """Return whether more pairs could credit it. What keeps failing is given up."""
-    count = len(pairs_of(results, setting, base))
-    begun = len({trial.pair for trial in results.of_setting(setting)} - {None})
-    if count >= PAIRS or begun >= (2 * PAIRS if count else _FUTILE_AFTER):
-        return False
-    return count < _FUTILE_AFTER or _estimate(results, setting, base) < 1
-
-
-def _estimate(results: Results, setting: Setting, base: Setting) -> float:
-    interval = compare(results, setting, base).interval
-    return interval.estimate if interval else 1.0
-
-
 def worth_trying(
-    results: Results, base: Setting, extras: Sequence[Extra]
+    runs: Runs, base: Setting, extras: Sequence[Extra]
 ) -> tuple[list[Extra], list[LeftOut]]:
     """Return the extras that could help under the base, and the others with the reason.
 
     Those that were asked for are always tried.
     """
-    seen = next((t.valid for t in results.of_setting(base) if t.valid), None)
-    if seen is None:
+    if base not in runs.valid_by_setting:
         return [], []
-    waits = wait_shares(results, seen)
+    seen = runs.valid_by_setting[base][0]
+    waits = no_other_waits(runs, seen)
     reasons = {
-        each: "" if each.is_asked_for else skip_reason(results, each.name, seen) or waits
+        each: None if each.is_asked_for else skip_reason(runs, each.name, seen) or waits
         for each in extras
     }
     left_out = {each.name: why for each, why in reasons.items() if why}

@@ -10,31 +10,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sysctl.evidence.comparison import is_gain
-from sysctl.evidence.differences import present_setting
 from sysctl.evidence.price import Limits, cheapest, limits_of, model_of, price_of
-from sysctl.evidence.results import CANDIDATE, PRESENT, Results
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting, replace_values
-from sysctl.search import searched
 
 #: Candidates this near to the fastest may turn out as fast: one run does not tell.
 NEAR_FASTEST = 0.10
 
 
-def cheapest_and_fastest(results: Results) -> Sequence[Setting]:
+def cheapest_and_fastest(runs: Runs) -> Sequence[Setting]:
     """Return the cheapest candidate near the fastest, and the fastest; none without a gain.
 
     Within the limits of the sweep. Near a limit one run does not tell on which side of it a setting
     is, so where neither has room to it, the cheapest that has is returned, too. Of a fastest one
     that changes the host and the pull also each half alone: one may do it all.
     """
-    known = searched(results)
-    times_s, limits = times_of_candidates(known), limits_of(known)
+    known = runs.search
+    times_s, limits = known.candidates_s, limits_of(known.circumstances)
     within = within_limits(known, times_s, limits)
     found = _best(known, {each: times_s[each] for each in within})
     with_room = within_limits(known, within, limits.with_room)
     if found and not set(found) & set(with_room):
         found += _best(known, {each: times_s[each] for each in with_room})[:1]
-    halves = _halves(found[-1], present_setting(known)) if found else ()
+    halves = _halves(found[-1], known.baseline.setting) if found else ()
     return tuple(dict.fromkeys([*found, *halves]))
 
 
@@ -49,8 +47,8 @@ def _halves(setting: Setting, present: Setting) -> tuple[Setting, ...]:
     return pull, replace(setting, transfer=present.transfer)
 
 
-def _best(results: Results, times_s: Mapping[Setting, float]) -> list[Setting]:
-    present_s = search_times(results)
+def _best(runs: Runs, times_s: Mapping[Setting, float]) -> list[Setting]:
+    present_s = runs.present_alone_s
     if not present_s or not times_s:
         return []
     fastest = min(times_s, key=lambda each: times_s[each])
@@ -58,25 +56,13 @@ def _best(results: Results, times_s: Mapping[Setting, float]) -> list[Setting]:
         return []
     reach_s = times_s[fastest] * (1 + NEAR_FASTEST)
     near = [setting for setting, time_s in times_s.items() if time_s <= reach_s]
-    kept = cheapest({setting: price_of(results, setting) for setting in near})
+    kept = cheapest({setting: price_of(runs, setting) for setting in near})
     return list(dict.fromkeys([min(kept, key=lambda each: times_s[each]), fastest]))
 
 
-def within_limits(results: Results, settings: Iterable[Setting], limits: Limits) -> list[Setting]:
+def within_limits(runs: Runs, settings: Iterable[Setting], limits: Limits) -> list[Setting]:
     """Return those within the limits, as measured, or as predicted where nobody waited."""
     if limits == Limits():
         return list(settings)
-    model = model_of(results) if limits.max_durable_s is not None else None
-    return [each for each in settings if not limits.breaks(price_of(results, each, model))]
-
-
-def search_times(results: Results) -> list[float]:
-    """Return the times to return (s) of the valid present runs that were in no pair."""
-    alone = (trial.valid for trial in results.of_role(PRESENT) if trial.pair is None)
-    return [seen.return_s for seen in alone if seen]
-
-
-def times_of_candidates(results: Results) -> dict[Setting, float]:
-    """Return the times to return (s) of the valid candidates."""
-    tried = ((trial.setting, trial.valid) for trial in results.of_role(CANDIDATE))
-    return {setting: seen.return_s for setting, seen in tried if seen}
+    model = model_of(runs) if limits.max_durable_s is not None else None
+    return [each for each in settings if not limits.breaks(price_of(runs, each, model))]

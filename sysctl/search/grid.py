@@ -10,7 +10,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sysctl.evidence.results import LeftOut, Results
+from sysctl.evidence.results import LeftOut
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting, invalid_reason, replace_values, threshold_bytes
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.search import untried
@@ -26,18 +27,18 @@ class Grid:
 
     candidates: tuple[Setting, ...]
 
-    def next_setting(self, results: Results, pending: Sequence[Setting] = ()) -> Setting | None:
+    def next_setting(self, runs: Runs, pending: Sequence[Setting] = ()) -> Setting | None:
         """See `Strategy`."""
-        left = untried(self.candidates, results.trials)
+        left = untried(self.candidates, runs.trials)
         return next((each for each in left if each not in pending), None)
 
-    def remaining(self, results: Results) -> int:
+    def remaining(self, runs: Runs) -> int:
         """See `Strategy`."""
-        return len(untried(self.candidates, results.trials))
+        return len(untried(self.candidates, runs.trials))
 
-    def finalists(self, results: Results) -> Sequence[Setting]:
+    def finalists(self, runs: Runs) -> Sequence[Setting]:
         """See `Strategy`."""
-        return cheapest_and_fastest(results)
+        return cheapest_and_fastest(runs)
 
 
 def build_grid(

@@ -8,8 +8,9 @@ trials to tell.
 from __future__ import annotations
 
 from contracts.shared.units import format_seconds, format_size
-from sysctl.evidence.comparison import NEGLIGIBLE_SHARE, cause_share
-from sysctl.evidence.results import Observation, Results
+from sysctl.evidence.comparison import NEGLIGIBLE_SHARE
+from sysctl.evidence.results import Observation
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.bdi import BDI_KNOBS
 from sysctl.knobs.block import NR_REQUESTS, READ_AHEAD, SCHEDULER, WBT
 
@@ -26,8 +27,8 @@ _PERIODIC = ("vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs")
 _MIN_AGE_S = 5.0
 
 
-def skip_reason(results: Results, name: str, seen: Observation) -> str:
-    """Why no value of a knob can make this pull return sooner; empty when one may.
+def skip_reason(runs: Runs, name: str, seen: Observation) -> str | None:
+    """Return why no value of a knob can make this pull return sooner; None if one may.
 
     `name` is a sysctl's or a disk's knob, `seen` what a run without it showed.
     """
@@ -36,7 +37,7 @@ def skip_reason(results: Results, name: str, seen: Observation) -> str:
     if name in _PERIODIC:
         return _begun_before(seen)
     if name not in (*_SHARES, *_QUEUE) or not _is_unthrottled(seen):
-        return ""
+        return None
     said = f"writers slept in dirty throttling for {seen.throttled_share:.1%} of their time"
     if name in _SHARES:
         peak, freerun = seen.peak_dirty_bytes, seen.thresholds.freerun_bytes
@@ -44,30 +45,28 @@ def skip_reason(results: Results, name: str, seen: Observation) -> str:
             f"{said}: at most {format_size(peak)} were dirty, and they are made to wait from "
             f"{format_size(freerun)} on"
         )
-    waited = cause_share(results, seen, _DEVICE_WAIT)
+    waited = runs.cause_share(seen, _DEVICE_WAIT)
     if not seen.split_s or waited >= NEGLIGIBLE_SHARE:
-        return ""
+        return None
     return f"{said} and waited for the device for {waited:.1%}"
 
 
-def _no_reads(read_bytes: int, pulled_bytes: int) -> str:
+def _no_reads(read_bytes: int, pulled_bytes: int) -> str | None:
     if read_bytes >= NEGLIGIBLE_SHARE * pulled_bytes:
-        return ""
-    return (
-        f"{format_size(read_bytes)} were read from the disk while {format_size(pulled_bytes)}"
-        + (" were pulled")
-    )
+        return None
+    read, pulled = format_size(read_bytes), format_size(pulled_bytes)
+    return f"{read} were read from the disk while {pulled} were pulled"
 
 
-def _begun_before(seen: Observation) -> str:
-    """That periodic write-back found the other one at work already; empty if it may be first."""
+def _begun_before(seen: Observation) -> str | None:
+    """Return that periodic write-back found the other one at work; None if it may be first."""
     background_bytes = seen.thresholds.background_bytes
     above = (point.time_s for point in seen.trace if point.held_bytes > background_bytes)
     begun_s = next(above, None)
     if begun_s is None and seen.return_s < _MIN_AGE_S:
         return f"no page was {format_seconds(_MIN_AGE_S)} old before the pull returned"
     if begun_s is None or begun_s >= _MIN_AGE_S:
-        return ""
+        return None
     return (
         f"write-back began after {format_seconds(begun_s)}, at the background threshold of "
         f"{format_size(background_bytes)}, when no page was old enough for the periodic one"
@@ -79,15 +78,15 @@ def _is_unthrottled(seen: Observation) -> bool:
     return seen.throttled_share < NEGLIGIBLE_SHARE and below
 
 
-def wait_shares(results: Results, seen: Observation) -> str:
-    """Why a knob beside the thresholds cannot help a run; empty where its writers do wait.
+def no_other_waits(runs: Runs, seen: Observation) -> str | None:
+    """Return why a knob that is no threshold cannot help a run; None if its writers do wait.
 
     For the device, or asleep for another reason than dirty throttling (locks, the journal): parts
     of the time that the writers had.
     """
-    device, other = (cause_share(results, seen, cause) for cause in HELPED)
+    device, other = (runs.cause_share(seen, cause) for cause in HELPED)
     if not seen.split_s or max(device, other) >= NEGLIGIBLE_SHARE:
-        return ""
+        return None
     return (
         f"writers waited for the device for {device:.1%} of their time, and slept for another "
         f"reason than dirty throttling for {other:.1%}: nothing else could help by much"

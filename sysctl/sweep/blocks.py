@@ -9,29 +9,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from sysctl.evidence.protocol import concluded
-from sysctl.evidence.results import Results
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 
-#: From the results of the blocks before → the settings of the next block; none when no more is due.
-Members = Callable[[Results], Sequence[Setting]]
+#: From the runs before a block → its settings; none when no more is due.
+Members = Callable[[Runs], Sequence[Setting]]
 
 
-def next_run(results: Results, members: Members) -> tuple[Setting, int] | None:
+def next_run(runs: Runs, members: Members) -> tuple[Setting, int] | None:
     """Return the setting of the next run and the number of its block; None when none is due.
 
-    From the results alone, so a resumed sweep goes on where it stopped. A block whose run failed
+    From the runs alone, so a resumed sweep goes on where it stopped. A block whose run failed
     for good is still run to its end: its other runs may be pairs.
     """
-    pairs = [trial.pair for trial in results.trials]
+    pairs = [trial.pair for trial in runs.trials]
     begun = [pair for pair in pairs if pair is not None]
     for block in (*begun[-1:], len(set(begun))):
         start = pairs.index(block) if block in pairs else len(pairs)
-        known = replace(results, trials=results.trials[:start])
-        order = _order(members(known), block, str(results.circumstances.node.started_at))
-        ended = [trial for trial in concluded(results.trials) if trial.pair == block]
+        order = _order(members(runs.first(start)), block, str(runs.circumstances.node.started_at))
+        ended = [trial for trial in concluded(runs.trials) if trial.pair == block]
         if len(ended) < len(order):
             return order[len(ended)], block
     return None

@@ -19,28 +19,29 @@ from sysctl.evidence.comparison import (
     error_of_each,
     pairs_of,
 )
-from sysctl.evidence.results import PRESENT, Results
+from sysctl.evidence.results import PRESENT
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 
 
-def members(results: Results, present: Setting, finalists: Sequence[Setting]) -> list[Setting]:
+def members(runs: Runs, present: Setting, finalists: Sequence[Setting]) -> list[Setting]:
     """Return the settings of the next block, the present ones first; none when all is decided."""
     error = error_of_each(len(finalists))
-    found = {each: compare(results, each, error=error) for each in finalists}
+    found = {each: compare(runs, each, error=error) for each in finalists}
     is_one_faster = any(each.verdict is Verdict.FASTER for each in found.values())
     open_ones = []
     for setting, comparison in found.items():
-        lacks_pairs = len(pairs_of(results, setting)) < MIN_PAIRS
+        lacks_pairs = len(pairs_of(runs, setting)) < MIN_PAIRS
         is_open = lacks_pairs or _is_open(comparison, is_one_faster=is_one_faster)
-        if is_open and not _has_all_pairs(results, setting):
+        if is_open and not _has_all_pairs(runs, setting):
             open_ones.append(setting)
     return [present, *open_ones] if open_ones else []
 
 
-def _has_all_pairs(results: Results, setting: Setting) -> bool:
+def _has_all_pairs(runs: Runs, setting: Setting) -> bool:
     """Whether it ran beside the present settings in `MAX_PAIRS` blocks, failed runs included."""
-    beside = {trial.pair for trial in results.of_role(PRESENT)} - {None}
-    return len(beside & {trial.pair for trial in results.of_setting(setting)}) >= MAX_PAIRS
+    beside = {trial.pair for trial in runs.of_role(PRESENT)} - {None}
+    return len(beside & {trial.pair for trial in runs.of_setting(setting)}) >= MAX_PAIRS
 
 
 def _is_open(found: Comparison, *, is_one_faster: bool) -> bool:

@@ -21,9 +21,8 @@ from datetime import datetime, timezone
 from typing import Protocol
 
 from contracts.shared.errors import WritewiseError
-from sysctl.advice.judgement import judge, preferred_first
-from sysctl.evidence.comparison import MIN_PAIRS, cpu_wait_share
-from sysctl.evidence.differences import changed_transfer
+from sysctl.advice.analysis import analyse
+from sysctl.evidence.comparison import MIN_PAIRS
 from sysctl.evidence.price import Limits, limits_of
 from sysctl.evidence.protocol import (
     ATTEMPTS,
@@ -31,7 +30,6 @@ from sysctl.evidence.protocol import (
     invalid_reason,
     stop_after_s,
     to_repeat,
-    valid_present,
 )
 from sysctl.evidence.results import (
     CANDIDATE,
@@ -43,9 +41,10 @@ from sysctl.evidence.results import (
     Results,
     Trial,
 )
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from sysctl.search import Strategy
-from sysctl.search.extras import PAIRS, Extra, judge_extras, worth_trying
+from sysctl.search.extras import PAIRS, Extra, ExtraPairs, worth_trying
 from sysctl.search.finalists import within_limits
 from sysctl.sweep import blocks, recheck
 from sysctl.sweep.budget import Budget
@@ -103,10 +102,11 @@ _Due = tuple[str, Setting, "int | None"]
 
 def next_step(results: Results, plan: SweepPlan) -> Step | None:
     """Return what to try next, from the results alone: a resumed sweep goes on where it stopped."""
-    if not plan.budget.has_trial_left(results):
+    runs = Runs.of(results)
+    if not plan.budget.has_trial_left(runs):
         return None
-    failed = to_repeat(results.trials)
-    due = (failed.role, failed.setting, failed.pair) if failed else _due(results, plan)
+    failed = to_repeat(runs.trials)
+    due = (failed.role, failed.setting, failed.pair) if failed else _due(runs, plan)
     if due is None:
         return None
     role, setting, pair = due
@@ -114,41 +114,41 @@ def next_step(results: Results, plan: SweepPlan) -> Step | None:
         role,
         setting,
         durable=role == PRICE,
-        remaining=max(0, remaining(results, plan) - 1),
+        remaining=max(0, _remaining(runs, plan) - 1),
         pair=pair,
-        stop_after_s=_stop_after_s(results) if role == CANDIDATE else None,
+        stop_after_s=_stop_after_s(runs) if role == CANDIDATE else None,
     )
 
 
-def _stop_after_s(results: Results) -> float | None:
+def _stop_after_s(runs: Runs) -> float | None:
     """What lies beyond the limits of the sweep cannot win, and so stops no other."""
-    tried = dict.fromkeys(trial.setting for trial in results.of_role(CANDIDATE))
-    return stop_after_s(results, set(within_limits(results, tried, limits_of(results))))
+    tried = dict.fromkeys(trial.setting for trial in runs.of_role(CANDIDATE))
+    return stop_after_s(runs, set(within_limits(runs, tried, limits_of(runs.circumstances))))
 
 
-def _due(results: Results, plan: SweepPlan) -> _Due | None:
-    if not _is_watched(results, plan.present):
+def _due(runs: Runs, plan: SweepPlan) -> _Due | None:
+    if not _is_watched(runs, plan.present):
         return PRICE, plan.present, None
-    if not valid_present(results):
+    if not runs.valid_present:
         return PRESENT, plan.present, None
-    has_pairs = any(trial.pair is not None for trial in results.trials)
-    setting = None if has_pairs else _candidate(results, plan)
+    has_pairs = any(trial.pair is not None for trial in runs.trials)
+    setting = None if has_pairs else _candidate(runs, plan)
     if setting is not None:
         return CANDIDATE, setting, None
-    run = blocks.next_run(results, lambda known: _members(known, plan))
+    run = blocks.next_run(runs, lambda known: _members(known, plan))
     if run is None:
-        return _last_price(results, plan)
+        return _last_price(runs, plan)
     return _role(run[0], plan), *run
 
 
-def _is_watched(results: Results, setting: Setting) -> bool:
-    ended = concluded(results.trials)
+def _is_watched(runs: Runs, setting: Setting) -> bool:
+    ended = concluded(runs.trials)
     return any(trial.role == PRICE and trial.setting == setting for trial in ended)
 
 
-def _candidate(results: Results, plan: SweepPlan) -> Setting | None:
-    is_affordable = plan.budget.affords(results, [CANDIDATE, *_least_end(1)], syncs=1)
-    return plan.strategy.next_setting(results) if is_affordable else None
+def _candidate(runs: Runs, plan: SweepPlan) -> Setting | None:
+    is_affordable = plan.budget.affords(runs, [CANDIDATE, *_least_end(1)], syncs=1)
+    return plan.strategy.next_setting(runs) if is_affordable else None
 
 
 def _least_pairs(finalists: int) -> list[str]:
@@ -161,11 +161,11 @@ def _least_end(finalists: int) -> list[str]:
     return [*_least_pairs(finalists), PRICE]
 
 
-def _members(known: Results, plan: SweepPlan) -> list[Setting]:
+def _members(known: Runs, plan: SweepPlan) -> list[Setting]:
     """The settings of the next block, from the blocks before it."""
     finalists = list(plan.strategy.finalists(known))
     base = _base(known, plan)
-    found = judge_extras(known, base, worth_trying(known, base, plan.extras)[0])
+    found = ExtraPairs(known).judge(base, worth_trying(known, base, plan.extras)[0])
     if found.members and _affords(known, plan, found.members, finalists):
         return list(found.members)
     chosen = [
@@ -178,7 +178,7 @@ def _members(known: Results, plan: SweepPlan) -> list[Setting]:
     return members if begun < MIN_PAIRS or is_affordable else []
 
 
-def _base(known: Results, plan: SweepPlan) -> Setting:
+def _base(known: Runs, plan: SweepPlan) -> Setting:
     """The setting beside which the extras are tried."""
     return next(iter(plan.strategy.finalists(known)), plan.present)
 
@@ -188,65 +188,69 @@ def _role(member: Setting, plan: SweepPlan) -> str:
 
 
 def _affords(
-    known: Results, plan: SweepPlan, members: Sequence[Setting], finalists: Sequence[Setting]
+    known: Runs, plan: SweepPlan, members: Sequence[Setting], finalists: Sequence[Setting]
 ) -> bool:
     """Whether a block of extras leaves enough for the recheck."""
     roles = [_role(each, plan) for each in members]
     return plan.budget.affords(known, [*roles, *_least_end(len(finalists))], syncs=1)
 
 
-def _affordable(known: Results, plan: SweepPlan, finalists: list[Setting]) -> list[Setting]:
+def _affordable(known: Runs, plan: SweepPlan, finalists: list[Setting]) -> list[Setting]:
     """Only so many finalists as the budget can compare when the search has ended; at least one."""
-    before = [t for t in known.trials if t.pair is None]
-    searched = Results(known.circumstances, known.space, trials=before)
+    searched = known.where(lambda trial: trial.pair is None)
     for count in range(len(finalists), 1, -1):
         if plan.budget.affords(searched, _least_end(count), syncs=1):
             return finalists[:count]
     return finalists[:1]
 
 
-def _last_price(results: Results, plan: SweepPlan) -> _Due | None:
+def _last_price(runs: Runs, plan: SweepPlan) -> _Due | None:
     """What the settings cost that may be recommended, the preferred one first; None if none may.
 
     A time to durable that is not known yet is within the limits: this run is to measure it.
     """
-    limits = limits_of(results)
-    within = [each for each in judge(results, Limits()).within if not limits.breaks(each.price)]
-    if not within or not plan.budget.affords(results, [RECHECK], syncs=1):
+    limits, found = limits_of(runs.circumstances), analyse(runs, Limits())
+    within = [each for each in found.within if not limits.breaks(each.price)]
+    if not within or not plan.budget.affords(runs, [RECHECK], syncs=1):
         return None
-    ranked = [each.setting for each in preferred_first(results, within)]
-    left = [setting for setting in ranked if not _is_watched(results, setting)]
+    ranked = [each.setting for each in found.preferred_first(within)]
+    left = [setting for setting in ranked if not _is_watched(runs, setting)]
     return (PRICE, left[0], None) if left else None
 
 
 def remaining(results: Results, plan: SweepPlan) -> int:
     """Return how many trials are still to come, as far as is known: pairs may be added."""
-    paired = concluded([trial for trial in results.trials if trial.pair is not None])
-    watched = sum(trial.role == PRICE for trial in concluded(results.trials))
-    present = 0 if valid_present(results) else 1
-    search = 0 if paired else plan.strategy.remaining(results)
-    expected = max(1, 2 - watched) + present + search + _paired_runs_left(results, plan, paired)
+    return _remaining(Runs.of(results), plan)
+
+
+def _remaining(runs: Runs, plan: SweepPlan) -> int:
+    paired = concluded([trial for trial in runs.trials if trial.pair is not None])
+    watched = sum(trial.role == PRICE for trial in concluded(runs.trials))
+    present = 0 if runs.valid_present else 1
+    search = 0 if paired else plan.strategy.remaining(runs)
+    expected = max(1, 2 - watched) + present + search + _paired_runs_left(runs, plan, paired)
     most = plan.budget.trials
-    return expected if most is None else min(expected, most - len(results.trials))
+    return expected if most is None else min(expected, most - len(runs.trials))
 
 
-def _paired_runs_left(results: Results, plan: SweepPlan, paired: Sequence[Trial]) -> int:
+def _paired_runs_left(runs: Runs, plan: SweepPlan, paired: Sequence[Trial]) -> int:
     """Those of the extras, if none is given up and none combined, and of the shortest recheck."""
-    least, base = len(_least_pairs(1)), _base(results, plan)
-    extras, _ = worth_trying(results, base, plan.extras)
-    if judge_extras(results, base, extras).members:
+    least, base = len(_least_pairs(1)), _base(runs, plan)
+    extras, _ = worth_trying(runs, base, plan.extras)
+    if ExtraPairs(runs).judge(base, extras).members:
         return max(0, PAIRS * (1 + len(extras)) - len(paired)) + least
     rechecked = {trial.pair for trial in paired if trial.role == PRESENT}
-    if run := blocks.next_run(results, lambda known: _members(known, plan)):
+    if run := blocks.next_run(runs, lambda known: _members(known, plan)):
         rechecked.add(run[1])
     return max(0, least - sum(trial.pair in rechecked for trial in paired))
 
 
 def left_out(results: Results, plan: SweepPlan) -> list[LeftOut]:
     """Return the extras that are not tried, and what speaks against them, once that is known."""
-    if not valid_present(results) or _candidate(results, plan) is not None:
+    runs = Runs.of(results)
+    if not runs.valid_present or _candidate(runs, plan) is not None:
         return []
-    return worth_trying(results, _base(results, plan), plan.extras)[1]
+    return worth_trying(runs, _base(runs, plan), plan.extras)[1]
 
 
 def run_sweep(
@@ -272,7 +276,7 @@ def run_sweep(
         failures = _failures_at_the_end(results)
         if failures and failures % ATTEMPTS == 0:
             bench.require_destination()
-        if failures == ATTEMPTS and not valid_present(results):
+        if failures == ATTEMPTS and not Runs.of(results).valid_present:
             del results.trials[-ATTEMPTS:]
             raise WritewiseError(
                 f"no valid pull under the present settings in {ATTEMPTS} attempts: {trial.problem}",
@@ -286,17 +290,18 @@ def _failures_at_the_end(results: Results) -> int:
     return problems.index(False) if False in problems else len(problems)
 
 
-def _problem(seen: Observation, setting: Setting, before: Results | None) -> str:
-    """Why an observation does not count beside the runs `before`; empty if it does."""
+def _problem(seen: Observation, setting: Setting, before: Results | None) -> str | None:
+    """Why an observation does not count next to the runs `before`; None if it does."""
     if before is None:
         return invalid_reason(seen, setting, ())
-    observations = [trial.observation for trial in before.trials if trial.observation]
+    runs = Runs.of(before)
+    observations = [trial.observation for trial in runs.trials if trial.observation]
     # a disk that gets less from the pull writes less, without being slower
-    is_other_pull = bool(changed_transfer(before, setting))
-    beside = [] if is_other_pull else valid_present(before)
-    alike = (trial.observation for trial in before.of_setting(setting))
-    waits = [cpu_wait_share(before, run) for run in (seen, *alike) if run]
-    return invalid_reason(seen, setting, beside, observations, waits)
+    is_other_pull = bool(runs.baseline.changed_transfer(setting))
+    present = [] if is_other_pull else runs.valid_present
+    alike = (trial.observation for trial in runs.of_setting(setting))
+    waits = [runs.cpu_wait_share(run) for run in (seen, *alike) if run]
+    return invalid_reason(seen, setting, present, observations, waits)
 
 
 def run_trial(
@@ -316,7 +321,7 @@ def run_trial(
             stop_after_s=step.stop_after_s,
             observe_price=step.role == PRICE,
         )
-        problem = _problem(observation, step.setting, before)
+        problem = _problem(observation, step.setting, before) or ""
     except StoppedEarly:
         stopped_s = step.stop_after_s
     except WritewiseError as error:

@@ -16,6 +16,7 @@ from pathlib import Path
 from profiler.lab import lab
 from profiler.pull.destination import Destination
 from profiler.pull.measured import Verify, measure_pull
+from profiler.report.conclusions import verdict_text
 from profiler.study.bench import PullBench
 from sysctl.advice.advise import Recommendation, advise
 from sysctl.evidence.results import load
@@ -79,10 +80,12 @@ def main() -> None:
         output = Path(folder, "results.json")
         minutes = sweep(made, output) / 60
         found = advise(load(output))
-        assert found.best is not None, found.verdict
+        assert found.best is not None, verdict_text(found)
         percent = apart_percent(made, found.best.setting, pairs)
     print(
-        host_line(f"A sweep of {len(found.results.trials)} trials, then {pairs} pairs with tmpfs")
+        host_line(
+            f"A sweep of {len(found.analysis.runs.trials)} trials, then {pairs} pairs with tmpfs"
+        )
     )
     print()
     print_advice(found, minutes, percent)

@@ -73,12 +73,12 @@ def advice_of(name: str) -> tuple[Recommendation, float]:
 
 def row(number: int, found: Recommendation, minutes: float) -> tuple[str, ...]:
     """One line of the table."""
-    invalid = sum(bool(trial.problem) for trial in found.results.trials)
+    invalid = sum(bool(trial.problem) for trial in found.analysis.runs.trials)
     return (
         str(number),
         str(found.best.setting) if found.best else found.case.value,
         _times_as_fast(found.interval),
-        f"{len(found.results.trials)} ({invalid} invalid)",
+        f"{len(found.analysis.runs.trials)} ({invalid} invalid)",
         f"{minutes:.1f}",
     )
 

@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
-from sysctl.advice.judgement import judge, preferred_first
+from sysctl.advice.analysis import analyse
 from sysctl.evidence.circumstances import Circumstances, Node, NodeClass
 from sysctl.evidence.comparison import compare, pairs_of
-from sysctl.evidence.differences import changed_options
 from sysctl.evidence.price import Limits
-from sysctl.evidence.results import RECHECK, Observation, Results
+from sysctl.evidence.results import Observation, Results
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import Thresholds, effective_thresholds
 from sysctl.search.edge import EdgeSearch, ladders_of
@@ -210,7 +210,9 @@ def simulate(host: Host, world: World, seed: int, *, extras: bool) -> Outcome:
     plan = SweepPlan(PRESENT, EdgeSearch(ladders), (EXTRA,) if extras else ())
     nothing = lambda _: None  # noqa: E731
     run_sweep(results, plan, bench, on_step=nothing, on_trial=nothing, clock_s=lambda: bench.now_s)
-    preferred = preferred_first(results, judge(results, Limits()).within)
+    runs = Runs.of(results)
+    analysis = analyse(runs, Limits())
+    preferred = analysis.preferred_first(analysis.within)
     advice = preferred[0].setting if preferred else None
     best_s = min(host.return_s(each) for ladder in ladders for each in ladder)
     if host.extra_ratio < 1 and extras:
@@ -218,20 +220,21 @@ def simulate(host: Host, world: World, seed: int, *, extras: bool) -> Outcome:
     took_s = host.return_s(advice or PRESENT)
     return Outcome(
         advice,
-        tuple(_covered(results, host)),
+        tuple(_covered(runs, host)),
         len(results.trials),
         bench.now_s / 60,
         took_s / min(best_s, took_s) - 1,
-        advice is not None and bool(changed_options(results, advice)),
+        advice is not None and bool(runs.baseline.changed_options(advice)),
     )
 
 
-def _covered(results: Results, host: Host) -> Iterator[bool]:
+def _covered(runs: Runs, host: Host) -> Iterator[bool]:
     """For each interval that would be reported, whether it holds the true ratio."""
-    for setting in dict.fromkeys(trial.setting for trial in results.of_role(RECHECK)):
-        if len(pairs_of(results, setting)) > 1:
-            interval = compare(results, setting).interval
-            memory = fmean(run.present.dirtyable_bytes for run in pairs_of(results, setting))
+    for setting in runs.rechecked:
+        pairs = pairs_of(runs, setting)
+        if len(pairs) > 1:
+            interval = compare(runs, setting).interval
+            memory = fmean(pair.present.dirtyable_bytes for pair in pairs)
             truth = host.return_s(setting, memory) / host.return_s(PRESENT, memory)
             assert interval is not None
             yield interval.includes(truth)

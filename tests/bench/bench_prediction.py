@@ -22,7 +22,8 @@ from contracts.shared.errors import UsageError
 from contracts.shared.units import counted
 from sysctl.evidence.comparison import NEGLIGIBLE_SHARE
 from sysctl.evidence.prediction import Model, Prediction, fit
-from sysctl.evidence.results import PRESENT, Observation, Results
+from sysctl.evidence.results import Observation, Results
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from tests.bench.figures import print_table
 from tests.bench.grids import all_files, comparable, invalid_count, present_only, read, title
@@ -61,18 +62,13 @@ def measured(results: Results, *, throttled: bool) -> list[Measured]:
 
     Only what differs from the present settings in sysctls alone: the model knows of nothing else.
     """
-    present = results.of_role(PRESENT)[0].setting
-    found = dict.fromkeys(trial.setting for trial in results.trials)
-    alike = [each for each in found if replace(each, sysctls=present.sysctls) == present]
-    runs = {
-        setting: [trial.valid for trial in results.of_setting(setting) if trial.valid]
-        for setting in alike
-        if setting != present
-    }
+    runs = Runs.of(results)
+    present = runs.baseline.setting
     return [
         _measured(setting, seen)
-        for setting, seen in runs.items()
-        if seen and (median(run.stall_share for run in seen) >= NEGLIGIBLE_SHARE) is throttled
+        for setting, seen in runs.valid_by_setting.items()
+        if setting != present and replace(setting, sysctls=present.sysctls) == present
+        if (median(run.stall_share for run in seen) >= NEGLIGIBLE_SHARE) is throttled
     ]
 
 
@@ -146,7 +142,7 @@ def row(name: str, results: Results, errors: Errors, others: Errors) -> tuple[st
 
 def noise_percent(results: Results) -> float:
     """Return how far the slowest present run is from the fastest."""
-    times_s = [t.valid.return_s for t in results.of_role(PRESENT) if t.valid]
+    times_s = [run.return_s for run in Runs.of(results).valid_present]
     return (max(times_s) / min(times_s) - 1) * 100
 
 
@@ -199,7 +195,7 @@ def print_others(grids: Mapping[str, Results]) -> None:
         known, asked = grids[one], grids[other]
         if _source(known) != _source(asked):
             continue
-        seen = [trial.valid for trial in asked.of_role(PRESENT) if trial.valid]
+        seen = Runs.of(asked).valid_present
         memory_bytes = round(median(run.dirtyable_bytes for run in seen))
         settings = measured(asked, throttled=True)
         errors += errors_of(settings, fit(present_only(known)), memory_bytes).returned

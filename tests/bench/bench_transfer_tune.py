@@ -24,6 +24,7 @@ from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import by_name
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import parse_location
+from profiler.report.conclusions import verdict_text
 from profiler.report.sweep_view import shown_sweep
 from profiler.study.space import Space
 from profiler.study.study import StudyRequest, run_study
@@ -108,10 +109,10 @@ def _report(
 
 
 def _print(name: str, results: Results) -> None:
-    tried = {trial.setting for trial in results.of_role(CANDIDATE)}
+    tried = {trial.setting for trial in results.trials if trial.role == CANDIDATE}
     print(f"{name}: {len(results.trials)} trials, {len(tried)} combinations")
     recommendation = advise(results)
-    print(f"  {recommendation.verdict}")
+    print(f"  {verdict_text(recommendation)}")
     if recommendation.best is not None and recommendation.interval is not None:
         less = 1 - recommendation.interval.estimate
         verdict = "reached" if less >= GOAL else "not reached"

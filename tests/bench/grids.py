@@ -13,6 +13,7 @@ from statistics import median
 from contracts.shared.units import format_size
 from sysctl.evidence.protocol import MAX_MEMORY_CHANGE
 from sysctl.evidence.results import PRESENT, Results, Trial, load
+from sysctl.evidence.runs import Runs
 
 FOLDER = Path(__file__).parent / "data"
 #: Endings of compressed files: how they are unpacked and packed.
@@ -89,6 +90,6 @@ def title(results: Results) -> str:
     return f"{shown}, {shared.fstype}, {lab['connections']} × {rate:g} MB/s"
 
 
-def present_only(results: Results) -> Results:
-    """Return the same results as if the sweep had been stopped after its present runs."""
-    return Results(results.circumstances, {}, [], list(results.of_role(PRESENT)))
+def present_only(results: Results) -> Runs:
+    """Return the runs as if the sweep had been stopped after its present ones."""
+    return Runs.of(results).where(lambda trial: trial.role == PRESENT)

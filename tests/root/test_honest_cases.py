@@ -20,6 +20,7 @@ import pytest
 
 from profiler.lab import lab
 from sysctl.evidence.results import CANDIDATE, load
+from sysctl.evidence.runs import Runs
 from sysctl.host.host import Host
 from tests.root.labs import MIB, SMALL, endpoint_arguments, guarded, writewise
 
@@ -69,7 +70,7 @@ def test_a_device_faster_than_the_source_leaves_nothing_to_gain(tmp_path):
     assert document["case"] == "writers do not wait"
     assert re.search(r"No change recommended: writers never waited: the source brought \d", said)
     assert "it is as fast as the source" in said
-    tried = [trial.setting.values for trial in load(output).of_role(CANDIDATE)]
+    tried = [trial.setting.values for trial in Runs.of(load(output)).of_role(CANDIDATE)]
     ratios = {values.get("vm.dirty_ratio") for values in tried}
     assert ratios == set(), "no threshold can help, so none is tried"
 

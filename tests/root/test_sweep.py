@@ -24,6 +24,7 @@ from profiler.lab import lab
 from sysctl.evidence.comparison import MIN_PAIRS, NEGLIGIBLE_SHARE, pairs_of
 from sysctl.evidence.protocol import ATTEMPTS
 from sysctl.evidence.results import load
+from sysctl.evidence.runs import Runs
 from sysctl.host.host import Host
 from sysctl.host.journal import JournalError
 from sysctl.host.mount_table import mount_at
@@ -104,9 +105,9 @@ def test_a_sweep_its_advice_and_the_snippet(throttled, tmp_path):
     results = load(output)
     roles = [trial.role for trial in results.trials if not trial.problem]
     assert roles[:3] == ["price", "present", "candidate"]
-    again = {trial.setting for trial in results.of_role("recheck")}
+    again = {trial.setting for trial in Runs.of(results).of_role("recheck")}
     assert {each.mount_options for each in again} == {None, "noatime", "noatime,logbsize=256k"}
-    assert max(len(pairs_of(results, each)) for each in again) >= MIN_PAIRS
+    assert max(len(pairs_of(Runs.of(results), each)) for each in again) >= MIN_PAIRS
     assert {ratios(each) for each in again} == {(40, 5)}, "extras under what was found"
     assert roles[-1] == "price"
     folder = tmp_path / "advice"
@@ -134,14 +135,14 @@ def test_without_values_the_smallest_threshold_is_found_with_which_writers_do_no
     done = writewise(*arguments(throttled, output, "--strategy", "edge"))
     assert done.returncode == 0, done.stderr
     results = load(output)
-    tried = [trial for trial in results.of_role("candidate") if not trial.problem]
+    tried = [trial for trial in Runs.of(results).of_role("candidate") if not trial.problem]
     sizes = [trial.setting.values["vm.dirty_bytes"] for trial in tried]
     assert sizes[0] == max(sizes)
     assert 8 * MIB < min(sizes) <= 256 * MIB
     assert {trial.setting.values["vm.dirty_background_bytes"] for trial in tried} == {4 * MIB}
     calm = {t.setting for t in tried if t.valid and t.valid.stall_share < NEGLIGIBLE_SHARE}
     lowest = min(calm, key=lambda setting: setting.values["vm.dirty_bytes"])
-    assert lowest in {trial.setting for trial in results.of_role("recheck")}
+    assert lowest in {trial.setting for trial in Runs.of(results).of_role("recheck")}
     assert "× faster" in writewise("advise", output, cwd=tmp_path).stdout
 
 
@@ -372,7 +373,7 @@ def test_an_option_that_another_mount_namespace_keeps_is_no_valid_trial(present,
         mounts = ("--mount-options", "logbsize=256k")
         done = writewise(*arguments(present, output, "--dirty-ratio", "40", *mounts))
         assert done.returncode == 0, done.stderr
-        trials = [t for t in load(output).of_role("recheck") if t.setting.mount_options]
+        trials = [t for t in Runs.of(load(output)).of_role("recheck") if t.setting.mount_options]
         assert len(trials) >= ATTEMPTS
         for trial in trials:
             assert "did not take: logbsize=256k" in trial.problem

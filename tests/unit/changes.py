@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from hypothesis import strategies as st
 
 from contracts.shared.text import is_unprintable
+from profiler.report.advised_change import change_of
 from sysctl.advice.advise import Recommendation, advise
-from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation import (
     DiskAdvice,
     FstabLine,

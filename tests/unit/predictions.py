@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sysctl.evidence.prediction import fit
 from sysctl.evidence.results import CANDIDATE, PRESENT, Observation, Results, TracePoint, Trial
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import effective_thresholds
 from tests.unit.sweeps import GIB, circumstances
@@ -102,3 +104,8 @@ def results(
     ]
     trials += [Trial(CANDIDATE, each, "", observed(each, control=control)) for each in candidates]
     return Results(circumstances(workers=2), {}, [], trials)
+
+
+def fitted(known):
+    """The model of these results."""
+    return fit(Runs.of(known))

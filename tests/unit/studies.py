@@ -15,6 +15,7 @@ from sysctl.evidence.results import (
     TracePoint,
     Trial,
 )
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import effective_thresholds
 from sysctl.search.extras import PAIRS
@@ -57,6 +58,11 @@ class Study:
         self.pairs = itertools.count()
         for return_s in present_s:
             self.add(PRESENT, PRESENT_SETTING, return_s, **present)
+
+    @property
+    def runs(self):
+        """The trials so far, indexed."""
+        return Runs.of(self.results)
 
     def add(self, role, setting, return_s, pair=None, problem="", **changes):
         seen = None if problem else observed(return_s, setting, **changes)

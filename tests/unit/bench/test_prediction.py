@@ -12,7 +12,7 @@ from sysctl.evidence.results import CANDIDATE, PRESENT, Results, Trial
 from tests.bench import bench_prediction
 from tests.bench.bench_prediction import errors_of, measured
 from tests.bench.grids import present_only
-from tests.unit.predictions import observed, results, setting
+from tests.unit.predictions import fitted, observed, results, setting
 from tests.unit.sweeps import CIRCUMSTANCES, GIB
 from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 
@@ -53,7 +53,7 @@ class Told:
 
     def predict(self, values, *, burst_bytes=None, dirtyable_bytes=None):
         self.memories.append(dirtyable_bytes)
-        return Prediction(11.0, 33.0, 110, "")
+        return Prediction(11.0, 33.0, 110, ())
 
 
 def test_it_is_not_told_the_memory_of_a_trial():
@@ -68,18 +68,18 @@ def test_it_is_not_told_the_memory_of_a_trial():
 
 
 def test_it_is_fitted_to_the_present_runs_alone(monkeypatch, capsys):
-    fitted = []
+    roles = []
 
     def spy(known):
-        fitted.append({trial.role for trial in known.trials})
+        roles.append({trial.role for trial in known.trials})
         return fit(known)
 
     monkeypatch.setattr(bench_prediction, "fit", spy)
     made = grid((setting(40, 5), 10.0, 0.3), (setting(80, 40), 99.0, 0.0))
     bench_prediction.print_errors("grids", {"mine": made})
-    assert fitted == [{PRESENT}]
+    assert roles == [{PRESENT}]
     assert "1 throttled setting: median" in capsys.readouterr().out
-    assert fit(made).unthrottled_s() > 2 * fit(present_only(made)).unthrottled_s()
+    assert fitted(made).unthrottled_s() > 2 * fit(present_only(made)).unthrottled_s()
 
 
 def test_results_that_cannot_be_predicted_are_named(capsys):

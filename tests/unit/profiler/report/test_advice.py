@@ -150,7 +150,7 @@ def test_the_plot_needs_no_more_than_ascii():
     assert console.options.ascii_only
     recommendation = predictable()
     with console.capture() as captured:
-        print_trade_off(recommendation.trade_off, recommendation.results, console)
+        print_trade_off(recommendation.trade_off, recommendation.analysis.runs.baseline, console)
     drawn = captured.get().partition("21.0 s")[2].partition("time to return")[0]
     assert drawn.isascii()
     assert "+" in drawn

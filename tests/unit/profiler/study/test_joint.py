@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from contracts.shared.errors import UsageError
+from profiler.cli.change_source import read_change
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import by_name
 from profiler.pull.settings import TransferSettings, parse_settings
 from profiler.pull.source import Location, PullPlan, RemoteObject
+from profiler.report.conclusions import note_texts, verdict_text
+from profiler.report.reasons import reason_texts
 from profiler.study.joint import (
     TrialWorkers,
     combinations,
@@ -23,10 +26,10 @@ from profiler.study.joint import (
 )
 from profiler.study.space import GRID_VALUES, Space
 from sysctl.advice.advise import advise
-from sysctl.advice.explain import KEEP, SET
-from sysctl.apply.source import read_change
+from sysctl.advice.reasons import KEEP, SET
 from sysctl.change.recommendation_file import from_json
 from sysctl.evidence.results import CANDIDATE, RECHECK, Results, TracePoint, load
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.transfer import SWEPT_BY_DEFAULT, TRANSFER_KNOBS, transfer_problems
 from sysctl.knobs.writeback import effective_thresholds
@@ -96,7 +99,7 @@ def joint_sweep(seconds, strategy="grid", results=None, at_most=None, present=JO
 def test_what_the_pulls_half_gains_is_no_matter_of_waiting_writers(monkeypatch):
     monkeypatch.setattr(f"{__name__}.at_thresholds", lambda *_: {"stall_share": 0.0})
     nothing = joint_sweep(lambda setting, run: 10.0 + 0.01 * run)
-    verdict = advise(nothing).verdict
+    verdict = verdict_text(advise(nothing))
     assert verdict.startswith("No change recommended")
     assert "dirty throttling" not in verdict and "writers never waited" not in verdict
 
@@ -106,14 +109,14 @@ def test_both_halves_are_recommended_each_value_with_its_reason():
     best = recommendation.best.setting
     assert best.values["vm.dirty_ratio"] == 80
     assert dict(best.transfer)["io_chunksize"] == MIB
-    reasons = {reason.name: reason for reason in recommendation.reasons}
+    reasons = {reason.name: reason for reason in reason_texts(recommendation)}
     assert reasons["io_chunksize"].action == SET
     assert (reasons["io_chunksize"].value, reasons["io_chunksize"].before) == ("1MiB", "256KiB")
     assert {"vm.dirty_ratio", "max_concurrency"} <= set(reasons)
-    assert all(reason.why for reason in recommendation.reasons)
+    assert all(reason.why for reason in reason_texts(recommendation))
     host, pull = replace(best, transfer=JOINT.transfer), replace(best, sysctls=PRESENT.sysctls)
     for half, took in ((host, "50.1%"), (pull, "75.0%")):
-        [note] = [note for note in recommendation.notes if str(half) in note]
+        [note] = [note for note in note_texts(recommendation) if str(half) in note]
         assert f"took {took}" in note and "not as fast" in note
 
 
@@ -122,15 +125,17 @@ def test_a_half_that_does_nothing_is_left_out():
     change = change_in(recommendation)
     assert recommendation.best.setting.values["vm.dirty_ratio"] == 20
     assert change.transfer["io_chunksize"] == MIB and not change.changes_sysctls
-    assert {r.action for r in recommendation.reasons if r.name.startswith("vm.")} == {KEEP}
+    assert {r.action for r in reason_texts(recommendation) if r.name.startswith("vm.")} == {KEEP}
 
 
 @pytest.mark.parametrize("strategy", OVER_CANDIDATES)
 def test_the_halves_of_the_fastest_are_measured_in_pairs_whatever_searches(strategy):
     """Also those that the search did not try."""
     results = joint_sweep(joint_s, strategy)
-    rechecked = {trial.setting for trial in results.of_role(RECHECK)}
-    best = min((t for t in results.of_role(CANDIDATE) if t.valid), key=lambda t: t.valid.return_s)
+    rechecked = {trial.setting for trial in Runs.of(results).of_role(RECHECK)}
+    best = min(
+        (t for t in Runs.of(results).of_role(CANDIDATE) if t.valid), key=lambda t: t.valid.return_s
+    )
     thresholds, pull = best.setting.sysctls, best.setting.transfer
     assert best.setting in rechecked
     assert thresholds != PRESENT.sysctls and pull != JOINT.transfer
@@ -146,7 +151,9 @@ def test_where_a_budget_is_too_small_for_the_halves_the_best_alone_is_measured_i
         results, plan = Results(CIRCUMSTANCES, {}), SweepPlan(JOINT, Grid((best,)))
         plan = replace(plan, budget=Budget(trials=trials))
         run_sweep(results, plan, bench, on_step=lambda step: None, on_trial=lambda trial: None)
-        rechecked = list(dict.fromkeys(trial.setting for trial in results.of_role(RECHECK)))
+        rechecked = list(
+            dict.fromkeys(trial.setting for trial in Runs.of(results).of_role(RECHECK))
+        )
         assert len(rechecked) == measured and best in rechecked
         assert len(results.trials) <= trials
 
@@ -203,7 +210,7 @@ def test_a_pull_that_brings_less_is_no_disk_that_is_slower(setting, is_suspect):
     results = Results(CIRCUMSTANCES, {})
     plan = SweepPlan(JOINT, Grid((slow,)))
     run_sweep(results, plan, bench, on_step=lambda step: None, on_trial=lambda trial: None)
-    problems = [trial.problem for trial in results.of_role(CANDIDATE)]
+    problems = [trial.problem for trial in Runs.of(results).of_role(CANDIDATE)]
     assert any("out of credits" in problem for problem in problems) == is_suspect
 
 

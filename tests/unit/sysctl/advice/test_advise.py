@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from contracts.shared.errors import UsageError
+from profiler.report.conclusions import note_texts, verdict_text
+from profiler.report.price import objection_text
+from profiler.report.reasons import reason_texts
 from sysctl.advice.advise import advise
-from sysctl.advice.cases import Case
+from sysctl.advice.conclusions import Case
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import LeftOut, Results
 from sysctl.evidence.statistics import Noise
@@ -26,7 +29,7 @@ def test_the_verdict_is_of_the_pairs():
     assert recommendation.best.setting == ratio(80, background=10)
     assert recommendation.speedup == pytest.approx(19 / 3.4, rel=0.02)
     assert recommendation.interval.count == 2
-    assert "5.6× faster (95% interval 5.4× to 5.8×, 2 pairs)" in recommendation.verdict
+    assert "5.6× faster (95% interval 5.4× to 5.8×, 2 pairs)" in verdict_text(recommendation)
 
 
 def test_what_the_recommended_setting_costs_was_watched_until_all_was_on_the_device():
@@ -88,8 +91,10 @@ def test_no_change_without_a_gain_above_chance(times_s, words):
     recommendation = advise(study.recheck(DEAR, times_s, present_s=[20.0, 21.0, 20.0]).results)
     assert recommendation.case is Case.NO_DIFFERENCE
     assert recommendation.best is None
-    assert recommendation.verdict.startswith("No change recommended: the best of the settings")
-    assert words in recommendation.verdict
+    assert verdict_text(recommendation).startswith(
+        "No change recommended: the best of the settings"
+    )
+    assert words in verdict_text(recommendation)
     assert recommendation.speedup == 1
 
 
@@ -97,7 +102,7 @@ def test_a_gain_that_is_certain_and_small_is_not_worth_a_change():
     study = Study().candidate(DEAR, 15.0).recheck(DEAR, [19.5, 19.52, 19.5])
     recommendation = advise(study.results)
     assert recommendation.case is Case.NO_DIFFERENCE
-    assert "a gain of less than 5%, which is not worth a change" in recommendation.verdict
+    assert "a gain of less than 5%, which is not worth a change" in verdict_text(recommendation)
 
 
 def test_no_change_when_the_best_is_not_fast_again():
@@ -107,13 +112,15 @@ def test_no_change_when_the_best_is_not_fast_again():
 
     recommendation = advise(sweep(seconds))
     assert recommendation.best is None
-    assert "measured again" in recommendation.verdict
+    assert "measured again" in verdict_text(recommendation)
 
 
 def test_no_change_when_the_search_found_nothing_worth_measuring_again():
     recommendation = advise(sweep(lambda setting, run: 10.0 + 0.1 * run))
     assert recommendation.case is Case.NO_DIFFERENCE
-    assert "tried took 10.1 s, the present ones took 10.2 s: no gain" in recommendation.verdict
+    assert "tried took 10.1 s, the present ones took 10.2 s: no gain" in verdict_text(
+        recommendation
+    )
 
 
 def test_no_change_when_nothing_else_could_be_measured():
@@ -124,7 +131,7 @@ def test_no_change_when_nothing_else_could_be_measured():
 
     recommendation = advise(sweep(seconds))
     assert recommendation.case is Case.NOTHING_MEASURED
-    assert "(18 of 18 trials: refused)" in recommendation.verdict
+    assert "(18 of 18 trials: refused)" in verdict_text(recommendation)
 
 
 def test_no_change_when_no_extra_could_be_measured():
@@ -134,14 +141,14 @@ def test_no_change_when_no_extra_could_be_measured():
         study.add("recheck", replace(PRESENT, mount_options="noatime"), 0.0, pair, "refused")
     recommendation = advise(study.results)
     assert recommendation.case is Case.NOTHING_MEASURED
-    assert "(2 of 2 trials: refused)" in recommendation.verdict
+    assert "(2 of 2 trials: refused)" in verdict_text(recommendation)
 
 
 @pytest.mark.parametrize("kept", [2, 3, 4, 5, 8, 9, 10])
 def test_an_unfinished_sweep_recommends_nothing(kept):
     recommendation = advise(sweep(at_most=kept))
     assert recommendation.case is Case.UNFINISHED
-    assert "--resume" in recommendation.verdict
+    assert "--resume" in verdict_text(recommendation)
 
 
 def test_a_sweep_that_left_out_all_that_was_asked_for_is_finished():
@@ -150,12 +157,14 @@ def test_a_sweep_that_left_out_all_that_was_asked_for_is_finished():
     recommendation = advise(study.results)
     assert recommendation.case is Case.NOTHING_MEASURED
     assert "only the present settings were measured, as all else was left out" in (
-        recommendation.verdict
+        verdict_text(recommendation)
     )
 
 
 def test_where_no_setting_ran_twice_the_noise_is_not_known():
-    assert advise(Study(present_s=(20.0,)).candidate(DEAR, 20.0).results).noise == Noise(0.0, 0)
+    assert advise(Study(present_s=(20.0,)).candidate(DEAR, 20.0).results).analysis.noise == Noise(
+        0.0, 0
+    )
 
 
 @pytest.mark.parametrize("results", [Results(CIRCUMSTANCES, {}), sweep(at_most=1)])
@@ -174,10 +183,10 @@ def two_prices():
 def test_a_limit_excludes_and_says_what_that_costs():
     recommendation = advise(two_prices().results, Limits(max_at_risk_bytes=GIB))
     assert recommendation.best.setting == CHEAP
-    (excluded,) = recommendation.excluded
+    (excluded,) = recommendation.analysis.excluded
     assert excluded.setting == DEAR
-    assert excluded.why == "1.70 GiB at risk, more than 1.00 GiB"
-    assert recommendation.notes[0].endswith(
+    assert objection_text(excluded.why) == "1.70 GiB at risk, more than 1.00 GiB"
+    assert note_texts(recommendation)[0].endswith(
         "dirty_ratio=80 dirty_background_ratio=5 took 20% of the present time: "
         "1.70 GiB at risk, more than 1.00 GiB."
     )
@@ -189,7 +198,7 @@ def test_a_limit_of_the_time_to_durable(limit_s, best):
     assert (recommendation.best.setting if recommendation.best else None) == best
     if best is None:
         assert recommendation.case is Case.NOT_WITHIN_LIMITS
-        assert "durable after 31.0 s, later than 30.0 s" in recommendation.verdict
+        assert "durable after 31.0 s, later than 30.0 s" in verdict_text(recommendation)
 
 
 def test_where_nothing_fits_the_limits_the_best_of_the_search_that_does_is_named():
@@ -197,17 +206,19 @@ def test_where_nothing_fits_the_limits_the_best_of_the_search_that_does_is_named
     study.candidate(CHEAP, 9.0, peak_dirty_bytes=GIB // 2)
     recommendation = advise(study.results, Limits(max_at_risk_bytes=GIB))
     assert recommendation.case is Case.NOT_WITHIN_LIMITS
-    assert "dirty_ratio=40 dirty_background_ratio=5 was fastest, 9.00 s" in recommendation.verdict
+    assert "dirty_ratio=40 dirty_background_ratio=5 was fastest, 9.00 s" in verdict_text(
+        recommendation
+    )
 
 
 def test_a_time_to_durable_that_nobody_waited_for_is_within_no_limit():
     study = Study().tried(DEAR, 4.0)
     recommendation = advise(study.results, Limits(max_durable_s=60.0))
-    assert "its time to durable was not measured" in recommendation.verdict
+    assert "its time to durable was not measured" in verdict_text(recommendation)
 
 
 def test_a_reason_says_what_changed_why_what_it_did_what_it_risks_and_when_to_undo_it():
-    dirty, background = advise(sweep(backgrounds=(5, 8))).reasons
+    dirty, background = reason_texts(advise(sweep(backgrounds=(5, 8))))
     assert (dirty.name, dirty.value, dirty.before, dirty.action) == (
         "vm.dirty_ratio",
         "80",
@@ -230,14 +241,14 @@ def test_a_reason_says_what_changed_why_what_it_did_what_it_risks_and_when_to_un
 
 def test_a_value_that_stays_is_kept_and_not_undone():
     study = Study().tried(ratio(60, background=10), 4.0)
-    _, background = advise(study.results).reasons
+    _, background = reason_texts(advise(study.results))
     assert (background.action, background.before, background.undo) == ("keep", "", "")
     assert "not changed, since the combination is what was measured" in background.effect
 
 
 def test_a_knob_of_the_disk_has_its_reason_and_says_what_outlives_a_restart():
     setting = replace(DEAR, device=(("queue/nr_requests", "512"),))
-    reasons = advise(Study().credited(setting, 4.0).results).reasons
+    reasons = reason_texts(advise(Study().credited(setting, 4.0).results))
     assert (reasons[-1].name, reasons[-1].value) == ("queue/nr_requests", "512")
     assert "a udev rule" in reasons[-1].undo
 
@@ -247,7 +258,7 @@ def test_a_knob_that_makes_no_difference_is_told_and_not_written():
     for _ in range(PAIRS):
         study.block({DEAR: 4.0, replace(DEAR, device=(("queue/nr_requests", "512"),)): 4.1})
     recommendation = advise(study.results)
-    reason = recommendation.reasons[-1]
+    reason = reason_texts(recommendation)[-1]
     assert (reason.name, reason.value, reason.action) == ("queue/nr_requests", "512", "leave out")
     assert "with it the pull took 102.5% of the time without it" in reason.effect
     assert change_in(recommendation).disk is None
@@ -260,7 +271,7 @@ def test_a_sysctl_that_makes_no_difference_is_not_among_the_values():
     for _ in range(PAIRS):
         study.block({DEAR: 4.0, late: 4.1})
     recommendation = advise(study.results)
-    assert (recommendation.reasons[-1].name, recommendation.reasons[-1].action) == (
+    assert (reason_texts(recommendation)[-1].name, reason_texts(recommendation)[-1].action) == (
         name,
         "leave out",
     )
@@ -270,7 +281,7 @@ def test_a_sysctl_that_makes_no_difference_is_not_among_the_values():
 def test_a_mount_option_that_makes_no_difference_is_not_recommended():
     recommendation = advise(sweep(mount_options=("noatime",)))
     assert recommendation.best.setting.mount_options is None
-    reason = recommendation.reasons[-1]
+    reason = reason_texts(recommendation)[-1]
     assert (reason.name, reason.value) == ("mount options", "noatime")
     assert reason.action == "leave out"
     assert "noatime: reading a file no longer writes" in reason.why
@@ -285,8 +296,8 @@ def test_a_mount_option_that_helped_in_one_pair_is_left_out():
 
     recommendation = advise(sweep(seconds, mount_options=("noatime",)))
     assert recommendation.best.setting.mount_options is None
-    assert recommendation.reasons[-1].action == "leave out"
-    assert ", 4 pairs)" in recommendation.reasons[-1].effect
+    assert reason_texts(recommendation)[-1].action == "leave out"
+    assert ", 4 pairs)" in reason_texts(recommendation)[-1].effect
 
 
 def with_slow_atime(setting, run):
@@ -296,7 +307,7 @@ def with_slow_atime(setting, run):
 def test_a_mount_option_that_helps_is_recommended_with_the_policy_kept():
     recommendation = advise(sweep(with_slow_atime, mount_options=("noatime",)))
     assert recommendation.best.setting.mount_options == "noatime"
-    assert recommendation.reasons[-1].action == "set"
+    assert reason_texts(recommendation)[-1].action == "set"
     mount = change_in(recommendation).mount
     assert (mount.device, mount.target, mount.fstype) == ("/dev/nvme1n1", "/data", "xfs")
     assert (mount.policy, mount.value) == (("nosuid",), ("noatime",))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from profiler.report.conclusions import note_texts, span_text, verdict_text
 from profiler.watch.causes import Cause
 from sysctl.advice import cases
 from sysctl.advice.advise import advise
-from sysctl.advice.cases import Case, span_text
+from sysctl.advice.conclusions import Case
 from sysctl.evidence.results import LeftOut
 from sysctl.evidence.statistics import summarize
 from tests.unit.studies import BURST, MIB, Study, course, ratio
@@ -30,7 +31,7 @@ def test_a_device_that_is_faster_than_the_source_leaves_nothing_to_gain():
     )
     recommendation = advise(study.candidate(BETTER, 20.0).results)
     assert recommendation.case is Case.NOTHING_TO_GAIN
-    assert recommendation.verdict == (
+    assert verdict_text(recommendation) == (
         "No change recommended: writers never waited: the source brought 96.0 MiB/s, of which at "
         "most 200 MiB were dirty at a time, and writers are made to wait from 614 MiB on; no "
         "write-back setting can help. All was on the device 20.6 s after the start: it is as fast "
@@ -40,7 +41,7 @@ def test_a_device_that_is_faster_than_the_source_leaves_nothing_to_gain():
 
 def test_the_little_that_throttling_took_bounds_the_gain():
     study = Study(stall_share=0.012, peak_dirty_bytes=GIB, durable_s=31.0)
-    verdict = advise(study.results).verdict
+    verdict = verdict_text(advise(study.results))
     assert "writers slept 1.2% of their time in dirty throttling" in verdict
     assert "too little for a write-back setting to save 5% of 20.0 s" in verdict
     assert "as fast as the source" not in verdict
@@ -56,28 +57,32 @@ def test_small_files_on_a_volume_of_few_operations_wait_for_the_device_not_for_w
     )
     recommendation = advise(study.candidate(BETTER, 20.0).results)
     assert recommendation.case is Case.OTHER_WAITS
-    assert "writers waited 62% of their time for the device and 0.1%" in recommendation.verdict
-    assert "The 4,000 objects have 16.0 KiB each, 200 of them arrived per second" in (
-        recommendation.verdict
+    assert "writers waited 62% of their time for the device and 0.1%" in verdict_text(
+        recommendation
     )
-    assert "operations (IOPS)" in recommendation.verdict
+    assert "The 4,000 objects have 16.0 KiB each, 200 of them arrived per second" in (
+        verdict_text(recommendation)
+    )
+    assert "operations (IOPS)" in verdict_text(recommendation)
 
 
 @pytest.mark.parametrize(("writers", "waited"), [(0, "62%"), (4, "31%"), (2, "62%")])
 def test_waits_are_shares_of_the_time_of_all_threads_that_could_write(writers, waited):
     split_s = {"waiting for the device": 24.8, "other sleeping": 0.0, "dirty throttling": 0.04}
     study = Study(stall_share=0.001, writers=writers, split_s=split_s)
-    assert f"writers waited {waited} of their time for the device" in advise(study.results).verdict
+    assert f"writers waited {waited} of their time for the device" in verdict_text(
+        advise(study.results)
+    )
 
 
 def test_small_files_whose_time_is_not_in_write_calls_are_told_too():
     study = Study(stall_share=0.0, bytes=4000 * 16 * 1024, objects=4000, peak_dirty_bytes=MIB)
-    assert "operations (IOPS)" in advise(study.results).verdict
+    assert "operations (IOPS)" in verdict_text(advise(study.results))
 
 
 def test_throttled_writers_of_small_files_do_wait_for_write_back():
     study = Study(stall_share=0.7, bytes=4000 * 16 * 1024, objects=4000)
-    assert "IOPS" not in advise(study.tried(BETTER, 19.9).results).verdict
+    assert "IOPS" not in verdict_text(advise(study.tried(BETTER, 19.9).results))
 
 
 SOURCE, DEVICE = 600 * MIB, 60 * MIB
@@ -103,12 +108,14 @@ def test_a_burst_far_beyond_memory_is_told_what_volume_it_needs():
     study.recheck(BETTER, times_s, present_s=[present_s] * 3, bytes=burst)
     recommendation = advise(study.results)
     assert recommendation.case is Case.BEYOND_MEMORY
-    assert "the burst of 40.0 GiB is beyond this host's memory" in recommendation.verdict
-    assert "where 4.00 GiB can be dirty and the device writes" in recommendation.verdict
-    assert rate_in(recommendation.verdict, "a volume that writes ") == pytest.approx(544, rel=0.01)
-    assert "to return after 6" in recommendation.verdict
-    assert "an instance on which 37.9 GiB can" in recommendation.verdict
-    assert "as predicted" in recommendation.verdict
+    assert "the burst of 40.0 GiB is beyond this host's memory" in verdict_text(recommendation)
+    assert "where 4.00 GiB can be dirty and the device writes" in verdict_text(recommendation)
+    assert rate_in(verdict_text(recommendation), "a volume that writes ") == pytest.approx(
+        544, rel=0.01
+    )
+    assert "to return after 6" in verdict_text(recommendation)
+    assert "an instance on which 37.9 GiB can" in verdict_text(recommendation)
+    assert "as predicted" in verdict_text(recommendation)
 
 
 def test_a_burst_little_above_memory_is_beyond_it_too():
@@ -120,7 +127,7 @@ def test_a_burst_little_above_memory_is_beyond_it_too():
     burst = int(4.5 * GIB)
     study, present_s = beyond_memory(burst), burst / DEVICE
     study.candidate(BETTER, present_s).recheck(BETTER, [present_s] * 3, [present_s] * 3)
-    verdict = advise(study.results).verdict
+    verdict = verdict_text(advise(study.results))
     assert "the burst of 4.50 GiB is beyond this host's memory" in verdict
     assert rate_in(verdict, "a volume that writes ") == pytest.approx(287, rel=0.01)
 
@@ -137,7 +144,9 @@ def test_a_change_that_helps_a_little_says_what_would_help_more():
     study.recheck(BETTER, [present_s * 0.7] * 3, present_s=[present_s] * 3, bytes=burst)
     recommendation = advise(study.results)
     assert recommendation.case is Case.CHANGE
-    assert "No thresholds gain more: the burst of 12.0 GiB is beyond" in recommendation.notes[0]
+    assert (
+        "No thresholds gain more: the burst of 12.0 GiB is beyond" in note_texts(recommendation)[0]
+    )
 
 
 def test_a_burst_beyond_memory_is_said_to_be_where_no_higher_threshold_is_left_to_try():
@@ -150,7 +159,7 @@ def test_a_burst_that_fits_is_not_beyond_memory():
     study = beyond_memory(BURST).tried(BETTER, 4.0)
     recommendation = advise(study.results)
     assert recommendation.case is Case.CHANGE
-    assert recommendation.notes == ()
+    assert note_texts(recommendation) == ()
 
 
 OTHERS = "others dirtied 212 MiB meanwhile, 11 % of the pull"
@@ -162,8 +171,8 @@ def test_invalid_trials_make_a_noisy_neighbour():
         study.add("candidate", ratio(60), 0.0, problem=OTHERS)
     recommendation = advise(study.results)
     assert recommendation.case is Case.NOISE
-    assert f"3 of 6 trials were invalid (3 times: {OTHERS})" in recommendation.verdict
-    assert "larger --budget" in recommendation.verdict
+    assert f"3 of 6 trials were invalid (3 times: {OTHERS})" in verdict_text(recommendation)
+    assert "larger --budget" in verdict_text(recommendation)
 
 
 def test_one_invalid_trial_alone_is_no_noise():
@@ -178,7 +187,7 @@ def test_present_runs_that_differ_much_make_noise():
     recommendation = advise(study.results)
     assert recommendation.case is Case.NOISE
     assert "times under the same settings scatter by 22% (standard deviation)" in (
-        recommendation.verdict
+        verdict_text(recommendation)
     )
 
 
@@ -186,7 +195,7 @@ def test_a_wide_interval_that_includes_1_is_noise_and_a_narrow_one_no_difference
     wide = Study().candidate(BETTER, 10.0).recheck(BETTER, [10.0, 21.0, 26.0])
     narrow = Study().candidate(BETTER, 10.0).recheck(BETTER, [19.8, 20.1, 20.2])
     assert advise(wide.results).case is Case.NOISE
-    assert "after 3 pairs even the setting measured best" in advise(wide.results).verdict
+    assert "after 3 pairs even the setting measured best" in verdict_text(advise(wide.results))
     assert advise(narrow.results).case is Case.NO_DIFFERENCE
 
 

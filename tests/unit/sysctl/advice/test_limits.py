@@ -14,12 +14,14 @@ from contracts.shared.errors import UsageError
 from profiler.cli import advise as advise_command
 from profiler.cli import sweep as sweep_command
 from profiler.cli.limit_arguments import limits_from
+from profiler.report.conclusions import note_texts, verdict_text
 from profiler.study import study as study_module
 from sysctl.advice.advise import advise
-from sysctl.advice.cases import Case
+from sysctl.advice.conclusions import Case
 from sysctl.evidence.circumstances import circumstances_of
 from sysctl.evidence.price import Limits, limits_of, model_of, price_of
 from sysctl.evidence.results import CANDIDATE, RECHECK, Results, load
+from sysctl.evidence.runs import Runs
 from sysctl.search.finalists import cheapest_and_fastest
 from sysctl.sweep.steps import SweepPlan, next_step
 from tests.unit.studies import MIB, Study, course, ratio
@@ -45,13 +47,13 @@ def swept(at_risk, peaks=PEAKS, **options):
 
 def test_the_finalists_of_a_sweep_are_within_its_limits():
     results = swept(GIB)
-    assert {t.setting.values["vm.dirty_ratio"] for t in results.of_role(RECHECK)} == {40}
+    assert {t.setting.values["vm.dirty_ratio"] for t in Runs.of(results).of_role(RECHECK)} == {40}
     recommendation = advise(results)
     assert recommendation.case is Case.CHANGE
     assert recommendation.best.setting.values["vm.dirty_ratio"] == 40
     assert recommendation.price.at_risk_bytes <= GIB
-    assert recommendation.limits == Limits(GIB)
-    *_, note = recommendation.notes
+    assert recommendation.analysis.limits == Limits(GIB)
+    *_, note = note_texts(recommendation)
     assert note.startswith("Beyond your limits: dirty_ratio=80 dirty_background_ratio=")
     assert "of the present time in one run: 1.66 GiB at risk, more than 1.00 GiB." in note
 
@@ -98,23 +100,23 @@ def test_next_to_one_at_the_edge_of_a_limit_one_with_room_is_measured_again(at_r
     study.candidate(ratio(30), 9.0, peak_dirty_bytes=GIB * 8 // 10)
     study.candidate(ratio(40), 6.0, peak_dirty_bytes=GIB * 99 // 100)
     study.candidate(ratio(60), 4.0, peak_dirty_bytes=GIB * 12 // 10)
-    assert cheapest_and_fastest(study.results) == found
+    assert cheapest_and_fastest(study.runs) == found
 
 
 def test_where_only_settings_beyond_the_limits_are_faster_that_is_the_reason():
     recommendation = advise(swept(800 * MIB))
     assert recommendation.case is Case.NOT_WITHIN_LIMITS
     assert "No change recommended: every setting that is faster costs too much" in (
-        recommendation.verdict
+        verdict_text(recommendation)
     )
-    assert "in one run: 1.66 GiB at risk, more than 800 MiB" in recommendation.verdict
-    assert "sweep with these limits" not in recommendation.verdict, "that is what was done"
+    assert "in one run: 1.66 GiB at risk, more than 800 MiB" in verdict_text(recommendation)
+    assert "sweep with these limits" not in verdict_text(recommendation), "that is what was done"
 
 
 def test_where_the_sweep_had_other_limits_another_one_is_advised():
     recommendation = advise(swept(None), Limits(800 * MIB))
     assert recommendation.case is Case.NOT_WITHIN_LIMITS
-    assert recommendation.verdict.endswith("looked for no others: sweep with these limits.")
+    assert verdict_text(recommendation).endswith("looked for no others: sweep with these limits.")
 
 
 # --- time to durable ------------------------------------------------------------------------------
@@ -130,7 +132,7 @@ def predictable(durable_limit_s=None):
 
 def test_a_time_to_durable_that_nobody_waited_for_is_predicted():
     results = predictable().tried(ratio(80), 4.0).results
-    assert price_of(results, ratio(80)).durable_s is None
+    assert price_of(Runs.of(results), ratio(80)).durable_s is None
     price = advise(results).price
     assert price.is_durable_predicted
     assert price.durable_s == pytest.approx(31.0, rel=0.03)
@@ -140,24 +142,24 @@ def test_a_time_to_durable_that_nobody_waited_for_is_predicted():
 
 def test_one_that_was_measured_is_not():
     results = predictable().tried(ratio(80), 4.0, durable_s=33.0).results
-    price = price_of(results, ratio(80), model_of(results))
+    price = price_of(Runs.of(results), ratio(80), model_of(Runs.of(results)))
     assert (price.durable_s, price.is_durable_predicted) == (33.0, False)
 
 
 @pytest.mark.parametrize(("limit_s", "is_within"), [(40.0, True), (25.0, False)])
 def test_the_prediction_decides_who_is_within_a_limit(limit_s, is_within):
     results = predictable(limit_s).candidate(ratio(80), 4.0).results
-    assert cheapest_and_fastest(results) == ((ratio(80),) if is_within else ())
+    assert cheapest_and_fastest(Runs.of(results)) == ((ratio(80),) if is_within else ())
     recommendation = advise(predictable(limit_s).tried(ratio(80), 4.0).results)
     assert (recommendation.best is not None) is is_within
     if not is_within:
-        assert "s predicted, later than 25.0 s" in recommendation.verdict
+        assert "s predicted, later than 25.0 s" in verdict_text(recommendation)
 
 
 def test_where_nothing_can_be_predicted_a_candidate_is_measured_again_all_the_same():
     study = Study(context=context(None, 25.0)).candidate(ratio(80), 4.0)
-    assert model_of(study.results) is None
-    assert cheapest_and_fastest(study.results) == (ratio(80),)
+    assert model_of(study.runs) is None
+    assert cheapest_and_fastest(study.runs) == (ratio(80),)
 
 
 def test_a_prediction_makes_no_setting_cheaper_than_another():
@@ -170,7 +172,7 @@ def test_a_time_to_durable_that_was_watched_for_the_price_decides_over_the_predi
     assert advise(study.results).best.setting == ratio(80)
     recommendation = advise(study.price(ratio(80), 4.0, durable_s=45.0).results)
     assert recommendation.case is Case.NOT_WITHIN_LIMITS
-    assert "durable after 45.0 s, later than 40.0 s" in recommendation.verdict
+    assert "durable after 45.0 s, later than 40.0 s" in verdict_text(recommendation)
 
 
 def test_what_a_setting_left_at_risk_while_it_was_watched_for_its_price_counts_too():
@@ -178,12 +180,12 @@ def test_what_a_setting_left_at_risk_while_it_was_watched_for_its_price_counts_t
     study.price(ratio(80), 4.0, 31.0, peak_dirty_bytes=2 * GIB)
     recommendation = advise(study.results)
     assert recommendation.case is Case.NOT_WITHIN_LIMITS
-    assert "2.00 GiB at risk, more than 1.00 GiB" in recommendation.verdict
+    assert "2.00 GiB at risk, more than 1.00 GiB" in verdict_text(recommendation)
 
 
 def test_extras_are_compared_under_the_setting_that_the_limits_allow():
     for at_risk, dirty in ((GIB, 40), (None, 80)):
-        tried = [t.setting for t in swept(at_risk, mount_options=("noatime",)).of_role(RECHECK)]
+        tried = Runs.of(swept(at_risk, mount_options=("noatime",))).rechecked
         with_extra = [each for each in tried if each.mount_options == "noatime"]
         assert {each.values["vm.dirty_ratio"] for each in with_extra} == {dirty}
 
@@ -194,8 +196,10 @@ def test_extras_are_compared_under_the_setting_that_the_limits_allow():
 def test_limits_come_back_from_the_file(tmp_path):
     results = Study(context=context(GIB, 60.0)).results
     results.save(tmp_path / "r.json")
-    assert limits_of(load(tmp_path / "r.json")) == Limits(GIB, 60.0)
-    assert limits_of(Study().results) == Limits(), "files of earlier versions have none"
+    assert limits_of(load(tmp_path / "r.json").circumstances) == Limits(GIB, 60.0)
+    assert limits_of(Study().results.circumstances) == Limits(), (
+        "files of earlier versions have none"
+    )
 
 
 @pytest.mark.parametrize(
@@ -244,9 +248,8 @@ def test_a_sweep_is_not_resumed_with_other_limits(tmp_path, name):
     results = Study(context=context(GIB, 60.0)).results
     results.save(tmp_path / "r.json")
     same = results.circumstances
-    assert limits_of(study_module.resumed_results(tmp_path / "r.json", {}, same)) == Limits(
-        GIB, 60.0
-    )
+    resumed = study_module.resumed_results(tmp_path / "r.json", {}, same)
+    assert limits_of(resumed.circumstances) == Limits(GIB, 60.0)
     for at_any_time in ({"available_bytes": GIB}, {"started_at": "later"}, {"version": "9"}):
         other_run = replace(same, node=replace(same.node, **at_any_time))
         assert study_module.resumed_results(tmp_path / "r.json", {}, other_run).trials

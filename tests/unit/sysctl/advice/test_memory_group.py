@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from profiler.report.groups import group_lines
 from sysctl.advice.advise import advise
-from sysctl.advice.group_advice import group_lines
+from sysctl.advice.group_advice import group_advice
 from sysctl.change.recommendation_file import from_json
 from sysctl.host.memory_group import MemoryGroup, memory_group
 from sysctl.host.system import System
@@ -23,6 +24,10 @@ MIB = 2**20
 ADVICE = advise(sweep(backgrounds=(5,)))
 V2 = "30 1 0:26 {root} /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 V1 = "31 1 0:27 {root} /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+
+
+def lines_of(group):
+    return group_lines(group_advice(ADVICE, group))
 
 
 def host(tmp_path, table, groups, files):
@@ -110,7 +115,7 @@ def test_with_the_io_controller_on_version_1_a_group_has_no_dirty_limit(tmp_path
     groups = f"5:{controllers}:/\n0::/task\n"
     system = host(tmp_path, V2.format(root="/"), groups, files)
     assert not memory_group(system).has_dirty_limit
-    _, what = group_lines(ADVICE, memory_group(system))
+    _, what = lines_of(memory_group(system))
     assert "no dirty limit of its own" in what
 
 
@@ -155,7 +160,7 @@ def test_version_2_holds_its_writers_to_the_same_share_of_what_its_file_pages_ma
     anonymous = 3 * GIB // 10
     use = GroupUse(0, 0, 2 * GIB - anonymous)
     group = MemoryGroup(2, "/task\x1b", 2 * GIB, use)
-    first, where, follows = group_lines(ADVICE, group)
+    first, where, follows = lines_of(group)
     assert "control group /task\\x1b with a memory limit of 2.00 GiB" in first
     assert "the group's own limit governs" in first
     assert "wait from 739 MiB of dirty pages on at the latest (42% of the 1.70 GiB that" in where
@@ -165,7 +170,7 @@ def test_version_2_holds_its_writers_to_the_same_share_of_what_its_file_pages_ma
 
 
 def test_a_group_whose_use_is_unknown_is_taken_to_have_its_whole_limit():
-    _, where, _ = group_lines(ADVICE, MemoryGroup(2, "/task", 2 * GIB))
+    _, where, _ = lines_of(MemoryGroup(2, "/task", 2 * GIB))
     assert "wait from 870 MiB of dirty pages on at the latest (42% of the 2.00 GiB that" in where
 
 
@@ -220,11 +225,11 @@ def test_every_snippet_that_writes_bytes_carries_the_warning():
 
 
 def test_version_1_waits_in_reclaim_whatever_the_settings_are():
-    _, where, follows = group_lines(ADVICE, MemoryGroup(1, "/task", 2 * GIB, None, False))
+    _, where, follows = lines_of(MemoryGroup(1, "/task", 2 * GIB, None, False))
     assert "no dirty limit of its own" in where
     assert "2.00 GiB are full" in where
     assert "to hold the 1.70 GiB" in follows
 
 
 def test_a_group_with_more_than_the_host_can_have_dirty_changes_nothing():
-    assert group_lines(ADVICE, MemoryGroup(2, "/task", 4 * GIB)) == []
+    assert lines_of(MemoryGroup(2, "/task", 4 * GIB)) == []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from profiler.report.conclusions import note_texts, verdict_text
 from sysctl.advice.advise import advise
-from sysctl.advice.cases import Case
+from sysctl.advice.conclusions import Case
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import Trial
 from tests.unit.studies import Study, ratio
@@ -18,13 +19,13 @@ def test_present_runs_that_differ_much_are_noise_without_a_finalist_too():
     study = Study(present_s=(20.0, 30.0)).candidate(BETTER, 18.0).candidate(ratio(40), 19.0)
     recommendation = advise(study.results)
     assert recommendation.case is Case.NOISE
-    assert "the same settings scatter by 29% (standard deviation)" in recommendation.verdict
+    assert "the same settings scatter by 29% (standard deviation)" in verdict_text(recommendation)
 
 
 def test_pairs_that_contradict_each_other_are_said_to():
     study = Study().candidate(BETTER, 10.0).recheck(BETTER, [2.0, 300.0])
-    verdict = advise(study.results).verdict
-    assert "from 2% to more than 1,000% of the present time, so much do the pairs" in verdict
+    verdict = verdict_text(advise(study.results))
+    assert "from 2% to more than 1,000% of the present time, because the pairs" in verdict
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_the_longest_wait_decides_what_is_said_of_small_objects(throttled_s, cas
     study = Study(stall_share=0.5, split_s=split_s, objects=40000, bytes=40000 * 10000)
     recommendation = advise(study.candidate(BETTER, 20.0).results)
     assert recommendation.case is case
-    assert ("operations (IOPS)" in recommendation.verdict) is (case is Case.OTHER_WAITS)
+    assert ("operations (IOPS)" in verdict_text(recommendation)) is (case is Case.OTHER_WAITS)
 
 
 def test_where_all_were_stopped_it_is_said_in_a_sentence():
@@ -43,7 +44,7 @@ def test_where_all_were_stopped_it_is_said_in_a_sentence():
     study.results.trials.append(Trial("candidate", BETTER, "", None, stopped_s=30.0))
     assert (
         "all the settings tried were stopped as hopeless, the present ones took 20.0 s to 20.1 s"
-        in advise(study.results).verdict
+        in verdict_text(advise(study.results))
     )
 
 
@@ -51,18 +52,18 @@ def test_present_settings_beyond_the_limits_are_no_answer_to_them():
     study = Study(peak_dirty_bytes=3 * GIB).candidate(ratio(10), 21.0, peak_dirty_bytes=GIB // 2)
     recommendation = advise(study.results, Limits(max_at_risk_bytes=GIB))
     assert recommendation.case is Case.PRESENT_BEYOND_LIMITS
-    assert recommendation.verdict.endswith(
+    assert verdict_text(recommendation).endswith(
         "the present settings are beyond them: 3.00 GiB at risk, more than 1.00 GiB. To keep your "
         "limits: dirty_ratio=10 dirty_background_ratio=5, 512 MiB at risk; it took 21.0 s (1 run), "
         "105% of the present time."
     )
-    assert recommendation.notes == ()
+    assert note_texts(recommendation) == ()
 
 
 def test_where_every_present_run_outside_of_the_pairs_is_invalid_those_of_the_pairs_are_taken():
     study = Study(present_s=()).add("present", PRESENT, 0.0, problem="made up")
     study.recheck(ratio(10), [21.0, 21.0], peak_dirty_bytes=GIB // 2)
-    verdict = advise(study.results, Limits(max_at_risk_bytes=GIB * 3 // 4)).verdict
+    verdict = verdict_text(advise(study.results, Limits(max_at_risk_bytes=GIB * 3 // 4)))
     assert verdict.endswith("it took 21.0 s (2 runs), 105% of the present time.")
 
 
@@ -70,9 +71,9 @@ def test_and_where_nothing_measured_keeps_them_that_is_said():
     study = Study(peak_dirty_bytes=3 * GIB).candidate(ratio(10), 21.0, peak_dirty_bytes=2 * GIB)
     limits = Limits(max_at_risk_bytes=GIB)
     remedy = "No other setting that was measured keeps your limits: sweep with them."
-    assert advise(study.results, limits).verdict.endswith(remedy)
+    assert verdict_text(advise(study.results, limits)).endswith(remedy)
     study.results.circumstances = circumstances(workers=2, max_at_risk_bytes=GIB)
-    assert advise(study.results, limits).verdict.endswith("keeps your limits.")
+    assert verdict_text(advise(study.results, limits)).endswith("keeps your limits.")
 
 
 def test_the_way_to_keep_them_is_told_beside_every_other_reason():
@@ -80,4 +81,4 @@ def test_the_way_to_keep_them_is_told_beside_every_other_reason():
     study.candidate(ratio(10), 20.0, peak_dirty_bytes=GIB // 4)
     recommendation = advise(study.results, Limits(max_at_risk_bytes=GIB // 2))
     assert recommendation.case is Case.NOTHING_TO_GAIN
-    assert recommendation.notes[0].startswith("To keep your limits: dirty_ratio=10")
+    assert note_texts(recommendation)[0].startswith("To keep your limits: dirty_ratio=10")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.shared.errors import InvalidFileError, UsageError
+from profiler.report.advised_change import change_of
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation_file import from_json, parse_recommendation
 from sysctl.knobs.setting import Setting
 from tests.unit.changes import change_in

@@ -8,24 +8,21 @@ import random
 import pytest
 
 from profiler.watch.causes import Cause
-from sysctl.evidence import comparison as evidence
 from sysctl.evidence.comparison import (
-    CPU_WAIT_SLACK,
     LOOK_ERROR,
     MAX_PAIRS,
     MIN_PAIRS,
     Verdict,
     compare,
-    cpu_wait_share,
     error_of_each,
     is_gain,
-    is_starved,
     noise_of,
     noise_of_pairs,
     pairs_of,
 )
+from sysctl.evidence.runs import CPU_WAIT, CPU_WAIT_SLACK
 from sysctl.evidence.statistics import Noise, student_quantile
-from sysctl.search import relevance
+from sysctl.search.relevance import HELPED
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import PRESENT
 
@@ -45,7 +42,7 @@ def waiting(share, return_s):
 
 def test_the_causes_are_those_of_the_profiler():
     names = {cause.value for cause in Cause}
-    assert {evidence.CPU_WAIT, *relevance.HELPED} < names
+    assert {CPU_WAIT, *HELPED} < names
 
 
 # --- which runs are pairs -------------------------------------------------------------------------
@@ -54,21 +51,21 @@ def test_the_causes_are_those_of_the_profiler():
 def test_a_pair_is_of_one_block():
     study = Study().candidate(CHEAP, 9.0)
     study.block({PRESENT: 20.0, CHEAP: 10.0}).block({CHEAP: 11.0, PRESENT: 22.0})
-    assert times_of(pairs_of(study.results, CHEAP)) == [(20.0, 10.0), (22.0, 11.0)]
+    assert times_of(pairs_of(study.runs, CHEAP)) == [(20.0, 10.0), (22.0, 11.0)]
 
 
 def test_any_two_settings_of_a_block_are_a_pair():
     study = Study().block({PRESENT: 20.0, CHEAP: 10.0, DEAR: 8.0}).block({DEAR: 8.4, CHEAP: 10.2})
-    assert times_of(pairs_of(study.results, DEAR, CHEAP)) == [(10.0, 8.0), (10.2, 8.4)]
-    assert times_of(pairs_of(study.results, CHEAP, DEAR)) == [(8.0, 10.0), (8.4, 10.2)]
-    assert len(pairs_of(study.results, DEAR)) == 1, "the present settings ran in one of them"
+    assert times_of(pairs_of(study.runs, DEAR, CHEAP)) == [(10.0, 8.0), (10.2, 8.4)]
+    assert times_of(pairs_of(study.runs, CHEAP, DEAR)) == [(8.0, 10.0), (8.4, 10.2)]
+    assert len(pairs_of(study.runs, DEAR)) == 1, "the present settings ran in one of them"
 
 
 def test_a_run_that_is_invalid_makes_no_pair_and_its_repetition_does():
     study = Study().add("present", PRESENT, 20.0, 0).add("recheck", CHEAP, 0.0, 0, "made up")
-    assert pairs_of(study.results, CHEAP) == []
+    assert pairs_of(study.runs, CHEAP) == []
     study.add("recheck", CHEAP, 10.0, 0)
-    assert times_of(pairs_of(study.results, CHEAP)) == [(20.0, 10.0)]
+    assert times_of(pairs_of(study.runs, CHEAP)) == [(20.0, 10.0)]
 
 
 # --- runs that were short of CPU time -------------------------------------------------------------
@@ -77,9 +74,9 @@ def test_a_run_that_is_invalid_makes_no_pair_and_its_repetition_does():
 def test_the_cpu_wait_is_a_share_of_the_time_that_the_writers_had():
     study = Study(**waiting(0.25, 20.0))
     run = study.results.trials[0].valid
-    assert cpu_wait_share(study.results, run) == pytest.approx(0.25)
+    assert study.runs.cpu_wait_share(run) == pytest.approx(0.25)
     study.add("present", PRESENT, 20.0, writers=4, **waiting(0.25, 20.0))
-    assert cpu_wait_share(study.results, study.results.trials[-1].valid) == pytest.approx(0.125)
+    assert study.runs.cpu_wait_share(study.results.trials[-1].valid) == pytest.approx(0.125)
 
 
 @pytest.mark.parametrize(
@@ -88,35 +85,35 @@ def test_the_cpu_wait_is_a_share_of_the_time_that_the_writers_had():
 )
 def test_a_run_that_waited_more_than_another_of_the_same_setting_is_starved(share, starves):
     study = Study().candidate(CHEAP, 10.0, **waiting(share, 10.0))
-    assert not is_starved(study.results, study.results.trials[-1]), "of one run nothing is known"
+    assert not study.runs.is_starved(study.results.trials[-1]), "of one run nothing is known"
     study.candidate(DEAR, 10.0, **waiting(0.0, 10.0))
     study.candidate(CHEAP, 10.0, **waiting(0.01, 10.0))
     first, _, last = study.results.trials[-3:]
-    assert is_starved(study.results, first) is starves
-    assert not is_starved(study.results, last)
+    assert study.runs.is_starved(first) is starves
+    assert not study.runs.is_starved(last)
 
 
 def test_a_setting_whose_runs_all_wait_for_a_cpu_is_not_starved():
     study = Study(**waiting(0.4, 20.0))
-    assert [is_starved(study.results, trial) for trial in study.results.trials] == [False, False]
+    assert [study.runs.is_starved(trial) for trial in study.results.trials] == [False, False]
 
 
 def test_the_run_watched_for_its_price_tells_what_is_usual_too():
     study = Study(present_s=()).price(CHEAP, 10.0, 30.0, **waiting(0.0, 10.0))
     study.candidate(CHEAP, 13.0, **waiting(0.1, 13.0))
-    assert is_starved(study.results, study.results.trials[-1])
+    assert study.runs.is_starved(study.results.trials[-1])
 
 
 def test_an_invalid_run_is_neither_starved_nor_the_measure_of_others():
     study = Study().candidate(CHEAP, 10.0, **waiting(0.1, 10.0)).candidate(CHEAP, 0.0, problem="x")
-    assert [is_starved(study.results, trial) for trial in study.results.trials[-2:]] == [False] * 2
+    assert [study.runs.is_starved(trial) for trial in study.results.trials[-2:]] == [False] * 2
 
 
 def test_a_starved_run_is_in_no_pair_and_in_no_noise():
     study = Study().recheck(CHEAP, [13.0], **waiting(0.1, 13.0))
     study.recheck(CHEAP, [10.0, 10.0], **waiting(0.01, 10.0))
-    assert times_of(pairs_of(study.results, CHEAP)) == [(20.0, 10.0)] * 2
-    assert noise_of(study.results, [CHEAP]).deviation == 0.0
+    assert times_of(pairs_of(study.runs, CHEAP)) == [(20.0, 10.0)] * 2
+    assert noise_of(study.runs, [CHEAP]).deviation == 0.0
 
 
 # --- noise ----------------------------------------------------------------------------------------
@@ -126,9 +123,9 @@ def test_from_three_pairs_on_the_noise_is_that_of_the_runs_in_blocks():
     """A host that became slower after the search is not a noisy one."""
     study = Study(present_s=(10.0, 10.0)).candidate(CHEAP, 5.0)
     study.recheck(CHEAP, [10.0, 10.0])
-    few = noise_of(study.results, [PRESENT, CHEAP])
+    few = noise_of(study.runs, [PRESENT, CHEAP])
     study.recheck(CHEAP, [10.0])
-    enough = noise_of(study.results, [PRESENT, CHEAP])
+    enough = noise_of(study.runs, [PRESENT, CHEAP])
     assert (few.degrees, enough.degrees) == (3 + 2, 2 + 2)
     assert few.deviation > 0.3
     assert enough.deviation == 0.0
@@ -136,27 +133,27 @@ def test_from_three_pairs_on_the_noise_is_that_of_the_runs_in_blocks():
 
 def test_a_run_without_its_other_side_tells_of_the_noise_all_the_same():
     study = Study().recheck(CHEAP, [10.0, 10.0, 10.0]).add("recheck", CHEAP, 12.0, pair=9)
-    noise = noise_of(study.results, [PRESENT, CHEAP])
+    noise = noise_of(study.runs, [PRESENT, CHEAP])
     assert noise.degrees == 2 + 3
     assert noise.deviation > 0.02
 
 
 def test_a_run_watched_for_its_price_tells_nothing_of_the_noise_nor_of_the_ratio():
     study = Study().recheck(CHEAP, [10.0, 10.0, 10.0])
-    before = compare(study.results, CHEAP)
+    before = compare(study.runs, CHEAP)
     study.price(PRESENT, 40.0, 60.0).price(CHEAP, 30.0, 60.0)
-    assert compare(study.results, CHEAP) == before
-    assert noise_of_pairs(study.results) == before.noise
+    assert compare(study.runs, CHEAP) == before
+    assert noise_of_pairs(study.runs) == before.noise
 
 
 def test_the_noise_that_is_reported_is_of_all_settings_that_ran_in_pairs():
     study = Study().recheck(CHEAP, [10.0, 10.0, 10.0]).recheck(DEAR, [5.0, 5.0, 6.0])
-    assert noise_of_pairs(study.results).degrees == 5 + 2 + 2
-    assert noise_of_pairs(study.results).deviation < compare(study.results, DEAR).noise.deviation
+    assert noise_of_pairs(study.runs).degrees == 5 + 2 + 2
+    assert noise_of_pairs(study.runs).deviation < compare(study.runs, DEAR).noise.deviation
 
 
 def test_of_single_runs_no_noise_is_known():
-    assert noise_of_pairs(Study(present_s=(20.0,)).results) == Noise(0.0, 0)
+    assert noise_of_pairs(Study(present_s=(20.0,)).runs) == Noise(0.0, 0)
 
 
 # --- the comparison -------------------------------------------------------------------------------
@@ -167,7 +164,7 @@ CALM, WILD = (20.0, 20.2, 19.8), (20.0, 24.0, 16.0)
 
 def compared(ratio_of_times, present_s=CALM, **options):
     study = Study(present_s=()).recheck(CHEAP, [ratio_of_times * s for s in present_s], present_s)
-    return compare(study.results, CHEAP, **options)
+    return compare(study.runs, CHEAP, **options)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +191,7 @@ def test_a_gain_counts_from_five_percent_on_and_beyond_the_noise(
 
 def test_the_ratio_is_the_geometric_mean_of_the_pairs():
     study = Study().recheck(CHEAP, [5.0, 20.0], [20.0, 20.0])
-    assert compare(study.results, CHEAP).interval.estimate == pytest.approx(0.5)
+    assert compare(study.runs, CHEAP).interval.estimate == pytest.approx(0.5)
 
 
 def test_a_drift_from_block_to_block_moves_no_ratio():
@@ -221,7 +218,7 @@ def test_what_is_slower_is_said_at_the_confidence_reported():
 @pytest.mark.parametrize("count", range(3))
 def test_fewer_than_two_pairs_are_no_comparison(count):
     study = Study().candidate(CHEAP, 5.0).recheck(CHEAP, [5.0] * count)
-    found = compare(study.results, CHEAP)
+    found = compare(study.runs, CHEAP)
     assert (found.verdict is Verdict.UNKNOWN) is (count < MIN_PAIRS)
     assert (found.interval is None) is (count == 0)
 
@@ -231,9 +228,9 @@ def test_two_settings_are_compared_by_the_blocks_that_both_ran_in():
     for factor in (1.0, 1.1, 0.9):
         study.block({PRESENT: 20.0 * factor, CHEAP: 10.0 * factor, DEAR: 8.0 * factor})
     study.recheck(DEAR, [16.0], [20.0])
-    assert compare(study.results, DEAR, CHEAP).interval.estimate == pytest.approx(0.8)
-    assert compare(study.results, CHEAP, DEAR).interval.estimate == pytest.approx(1.25)
-    assert compare(study.results, DEAR).interval.count == 4
+    assert compare(study.runs, DEAR, CHEAP).interval.estimate == pytest.approx(0.8)
+    assert compare(study.runs, CHEAP, DEAR).interval.estimate == pytest.approx(1.25)
+    assert compare(study.runs, DEAR).interval.count == 4
 
 
 @pytest.mark.parametrize(

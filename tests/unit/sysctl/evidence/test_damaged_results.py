@@ -27,6 +27,7 @@ from sysctl.advice.advise import advise
 from sysctl.evidence.circumstances import circumstances_of
 from sysctl.evidence.prediction import fit
 from sysctl.evidence.results import CANDIDATE, FORMAT_VERSION, PRESENT, PRICE, RECHECK, load
+from sysctl.evidence.runs import Runs
 from tests.places import DATA
 from tests.unit.sweeps import PRICE_SEEN
 
@@ -140,7 +141,7 @@ def loaded(document):
 
 def predicted(results):
     """What is told of a few settings, memories and bursts; each within what is possible."""
-    model = fit(results)
+    model = fit(Runs.of(results))
     for values in ({}, {"vm.dirty_ratio": 80}, {"vm.dirty_bytes": 8192}):
         for size_bytes in (None, 1, 2**50):
             told = model.predict(values, burst_bytes=size_bytes, dirtyable_bytes=size_bytes)

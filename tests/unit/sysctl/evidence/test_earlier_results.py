@@ -12,10 +12,13 @@ import pytest
 from rich.console import Console
 
 from profiler.report.advice import print_advice
+from profiler.report.conclusions import note_texts, verdict_text
+from profiler.report.reasons import reason_texts
 from sysctl.advice.advise import advise
-from sysctl.advice.cases import Case
+from sysctl.advice.conclusions import Case
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import CANDIDATE, PRICE, RECHECK, load
+from sysctl.evidence.runs import Runs
 from tests.places import DATA
 from tests.unit.changes import change_in
 from tests.unit.studies import ratio
@@ -30,10 +33,12 @@ def results():
 
 
 def test_it_is_what_earlier_sweeps_wrote(results):
-    assert not results.of_role(PRICE)
-    tried = [trial.setting.mount_options for trial in results.of_role(CANDIDATE)]
+    assert not Runs.of(results).of_role(PRICE)
+    tried = [trial.setting.mount_options for trial in Runs.of(results).of_role(CANDIDATE)]
     assert tried == ["defaults", "defaults", "noatime", "noatime"]
-    assert {trial.setting.mount_options for trial in results.of_role(RECHECK)} == set(tried)
+    assert {trial.setting.mount_options for trial in Runs.of(results).of_role(RECHECK)} == set(
+        tried
+    )
 
 
 def test_its_circumstances_are_of_the_class_and_of_the_node(results, tmp_path):
@@ -48,17 +53,17 @@ def test_the_thresholds_are_recommended_by_their_pairs(results):
     found = advise(results)
     assert found.case is Case.CHANGE
     assert found.best.setting == ratio(80, mount_options="defaults")
-    assert found.verdict.startswith("5.6× faster (95% interval 5.4× to 5.8×, 2 pairs)")
+    assert verdict_text(found).startswith("5.6× faster (95% interval 5.4× to 5.8×, 2 pairs)")
     assert (found.present_price.durable_s, found.price.durable_s) == (31.5, 31.5)
 
 
 def test_the_mount_option_that_has_too_few_pairs_is_left_out_with_what_they_show(results):
     found = advise(results)
-    (note,) = found.notes
+    (note,) = note_texts(found)
     assert note.endswith(
         "but it was compared without mount=noatime in only 2 pairs, and it takes 4."
     )
-    reason = found.reasons[-1]
+    reason = reason_texts(found)[-1]
     assert (reason.name, reason.value, reason.action) == ("mount options", "noatime", "leave out")
     assert reason.effect.startswith("with it the pull took 90.0% of the time without it")
     assert change_in(found).mount is None
@@ -67,7 +72,7 @@ def test_the_mount_option_that_has_too_few_pairs_is_left_out_with_what_they_show
 def test_it_goes_by_limits_too(results):
     found = advise(results, Limits(max_at_risk_bytes=GIB))
     assert found.case is Case.NOT_WITHIN_LIMITS
-    assert "1.70 GiB at risk, more than 1.00 GiB" in found.verdict
+    assert "1.70 GiB at risk, more than 1.00 GiB" in verdict_text(found)
 
 
 def test_it_is_reported_and_comes_back_as_it_was(results, tmp_path):

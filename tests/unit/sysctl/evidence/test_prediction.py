@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from contracts.shared.errors import UsageError
 from profiler.cli.main import main
-from sysctl.evidence.prediction import IN_TIME, Model, fit
+from profiler.report.prediction import extrapolated_text
+from sysctl.evidence.prediction import IN_TIME, Model
 from sysctl.evidence.results import CANDIDATE, PRESENT, Results, TracePoint, Trial
 from tests.unit.predictions import (
     BURST,
@@ -20,6 +21,7 @@ from tests.unit.predictions import (
     MB,
     SOURCE,
     START_S,
+    fitted,
     observed,
     results,
     setting,
@@ -157,7 +159,7 @@ def test_more_data_takes_longer_and_a_faster_device_or_more_memory_does_not(
 
 
 def test_the_fit_finds_the_rates_of_a_made_up_host():
-    known = fit(results())
+    known = fitted(results())
     assert known.source_bytes_per_s == pytest.approx(SOURCE, rel=0.01)
     assert known.device_bytes_per_s == pytest.approx(DEVICE, rel=0.01)
     assert known.burst_bytes == BURST
@@ -175,7 +177,7 @@ def test_the_sources_rate_is_seen_in_a_short_part_whatever_the_stall_share(write
     seen = replace(seen, writers=writers, stall_share=stall_share, trace=seen.trace[::2])
     free = [point for point in seen.trace if point.held_bytes <= seen.thresholds.freerun_bytes]
     assert len(free) == 5
-    known = fit(of_trials((setting(20, 10), "", seen)))
+    known = fitted(of_trials((setting(20, 10), "", seen)))
     assert known.source_bytes_per_s == pytest.approx(source, rel=0.02)
     assert known.unthrottled_s() == pytest.approx(BURST / source, rel=0.02)
 
@@ -186,7 +188,7 @@ def test_where_too_little_shows_the_sources_rate_none_is_made_up(step):
     seen = observed(setting(20, 10), durable=True, source=1400 * MB)
     seen = replace(seen, trace=seen.trace[::step])
     with pytest.raises(UsageError, match="do not show how fast the source is") as raised:
-        fit(of_trials((setting(20, 10), "", seen)))
+        fitted(of_trials((setting(20, 10), "", seen)))
     assert "sweep with --dirty-ratio 80" in raised.value.hint
 
 
@@ -194,7 +196,7 @@ def test_points_that_are_too_near_each_other_do_not_show_the_sources_rate():
     seen = observed(setting(20, 10), durable=True)
     near = tuple(TracePoint(p.time_s / 100, p.held_bytes, p.written_bytes) for p in seen.trace)
     with pytest.raises(UsageError, match="do not show how fast the source is"):
-        fit(of_trials((setting(20, 10), "", replace(seen, trace=near))))
+        fitted(of_trials((setting(20, 10), "", replace(seen, trace=near))))
 
 
 def test_the_start_of_the_connections_is_not_the_sources_rate():
@@ -202,14 +204,14 @@ def test_the_start_of_the_connections_is_not_the_sources_rate():
     seen = observed(setting(20, 10), durable=True)
     late = [TracePoint(p.time_s + 0.5, p.held_bytes, p.written_bytes) for p in seen.trace]
     trace = (*(TracePoint(n / 10, seen.trace[0].held_bytes, 0) for n in range(5)), *late)
-    known = fit(of_trials((setting(20, 10), "", replace(seen, trace=trace))))
+    known = fitted(of_trials((setting(20, 10), "", replace(seen, trace=trace))))
     assert known.source_bytes_per_s == pytest.approx(SOURCE, rel=0.01)
 
 
 def test_the_source_is_seen_where_little_of_a_large_burst_is_free():
     """Freerun is at 644 MB, 1.6 % of the burst."""
     seen = replace(observed(setting(20, 10), durable=True), bytes=40_000 * MB)
-    known = fit(of_trials((setting(20, 10), "", seen)))
+    known = fitted(of_trials((setting(20, 10), "", seen)))
     assert known.source_bytes_per_s == pytest.approx(SOURCE, rel=0.01)
 
 
@@ -219,12 +221,12 @@ def test_runs_in_which_writers_hardly_waited_are_the_best_evidence_of_the_source
     for return_s in (9.0, 10.0, 12.0):
         seen = replace(observed(setting(80, 40)), return_s=return_s, stall_share=0.019)
         known.trials.append(Trial(CANDIDATE, setting(80, 40), "", seen))
-    assert fit(known).unthrottled_s() == pytest.approx(10.0)
-    assert fit(known).seen_bytes > 2 * fit(results()).seen_bytes
+    assert fitted(known).unthrottled_s() == pytest.approx(10.0)
+    assert fitted(known).seen_bytes > 2 * fitted(results()).seen_bytes
 
 
 def test_runs_that_waited_failed_or_pulled_otherwise_are_no_evidence_of_the_source():
-    expected = fit(results())
+    expected = fitted(results())
     calm = replace(observed(setting(80, 40)), return_s=30.0, stall_share=0.0)
     other = replace(setting(80, 40), transfer=(("max_concurrency", 2),))
     for trial in (
@@ -235,12 +237,12 @@ def test_runs_that_waited_failed_or_pulled_otherwise_are_no_evidence_of_the_sour
     ):
         known = results()
         known.trials.append(trial)
-        assert fit(known) == expected
+        assert fitted(known) == expected
 
 
 def test_the_device_is_not_credited_with_the_time_before_it_began_to_write():
     """Its threshold is above the burst: it begins at the wait for it, which the return is."""
-    known = fit(results(present=setting(80, 60), runs=((True, False),)))
+    known = fitted(results(present=setting(80, 60), runs=((True, False),)))
     assert known.device_bytes_per_s == pytest.approx(DEVICE, rel=0.01)
     assert known.unthrottled_s() == pytest.approx(START_S + BURST / SOURCE, abs=0.02)
 
@@ -259,7 +261,7 @@ def test_the_device_is_not_credited_with_the_time_before_it_began_to_write():
 )
 def test_settings_that_were_not_measured_are_predicted(pair, return_rel, peak_rel):
     values = setting(*pair).values
-    told, true = fit(results()).predict(values), true_course(values)
+    told, true = fitted(results()).predict(values), true_course(values)
     assert told.return_s == pytest.approx(true.return_s, rel=return_rel)
     assert told.peak_dirty_bytes == pytest.approx(true.peak_bytes, rel=peak_rel)
     assert told.durable_s == pytest.approx(true.return_s + true.held_bytes / DEVICE, rel=0.01)
@@ -267,37 +269,45 @@ def test_settings_that_were_not_measured_are_predicted(pair, return_rel, peak_re
 
 def test_other_memory_and_another_burst_are_predicted():
     size, memory = 3000 * MB, 8 * GIB
-    told = fit(results()).predict(setting(20, 10).values, burst_bytes=size, dirtyable_bytes=memory)
+    told = fitted(results()).predict(
+        setting(20, 10).values, burst_bytes=size, dirtyable_bytes=memory
+    )
     true = true_course(setting(20, 10).values, burst_bytes=size, dirtyable_bytes=memory)
     assert told.return_s == pytest.approx(true.return_s, rel=0.05)
 
 
 def test_without_a_wait_for_the_device_or_a_valid_run_there_is_no_model():
     with pytest.raises(UsageError, match="how fast the device writes"):
-        fit(results(runs=((False, True),)))
+        fitted(results(runs=((False, True),)))
     with pytest.raises(UsageError, match="no valid run of the present settings"):
-        fit(Results(circumstances(), {}))
+        fitted(Results(circumstances(), {}))
 
 
 def test_what_is_far_from_the_measured_is_said():
-    known = fit(results())
+    known = fitted(results())
     present = setting(20, 10).values
-    assert known.predict(present).extrapolates == ""
+    assert known.predict(present).extrapolates == ()
     far = known.predict(present, dirtyable_bytes=12 * GIB, burst_bytes=500 * MB).extrapolates
-    assert far.startswith("memory is 3 times what was measured; the burst is 0.2 times")
-    assert "seen without waits up to" in known.predict(setting(80, 40).values).extrapolates
-    seen = fit(results(present=setting(80, 40)))
-    assert seen.predict(setting(60, 40).values).extrapolates == ""
+    assert extrapolated_text(far).startswith(
+        "memory is 3 times what was measured; the burst is 0.2 times"
+    )
+    beyond = known.predict(setting(80, 40).values).extrapolates
+    assert "seen without waits up to" in extrapolated_text(beyond)
+    seen = fitted(results(present=setting(80, 40)))
+    assert seen.predict(setting(60, 40).values).extrapolates == ()
 
 
 def test_no_more_is_dirty_than_can_be():
     """vm.dirty_bytes takes any size, also one that no memory has."""
-    known = fit(results())
+    known = fitted(results())
     above = {"vm.dirty_bytes": 2**62, "vm.dirty_background_bytes": 2**61}
     told = known.predict(above, burst_bytes=100 * GIB)
     assert told.peak_dirty_bytes <= 4 * GIB
-    assert "the dirty threshold is above the memory that can be dirtied" in told.extrapolates
-    assert "above the memory" not in known.predict(setting(100, 10).values).extrapolates
+    assert "the dirty threshold is above the memory that can be dirtied" in extrapolated_text(
+        told.extrapolates
+    )
+    within = known.predict(setting(100, 10).values).extrapolates
+    assert "above the memory" not in extrapolated_text(within)
 
 
 @pytest.mark.parametrize(
@@ -305,12 +315,12 @@ def test_no_more_is_dirty_than_can_be():
     [(3, "3"), (2.5, "2.5"), (0.2, "0.2"), (0.0004, "0.0004"), (2000, "2,000")],
 )
 def test_how_far_it_extrapolates_is_told_by_a_factor(part, says):
-    told = fit(results()).predict({}, burst_bytes=int(2000 * MB * part)).extrapolates
-    assert f"the burst is {says} times what was measured" in told
+    told = fitted(results()).predict({}, burst_bytes=int(2000 * MB * part)).extrapolates
+    assert f"the burst is {says} times what was measured" in extrapolated_text(told)
 
 
 def test_a_threshold_that_is_not_named_stays_as_in_the_present_settings():
-    known = fit(results())
+    known = fitted(results())
     assert known.predict({"vm.dirty_ratio": 40}) == known.predict(setting(40, 10).values)
     as_bytes = {"vm.dirty_bytes": 4 * GIB * 40 // 100}
     assert known.predict(as_bytes) == known.predict(setting(40, 10).values)
@@ -436,7 +446,7 @@ def test_the_command_refuses_what_cannot_be(saved, capsys, asked, says):
 
 
 def test_candidates_in_which_writers_waited_change_nothing():
-    assert fit(results()) == fit(results(setting(40, 10)))
+    assert fitted(results()) == fitted(results(setting(40, 10)))
     assert {trial.role for trial in results().trials} == {PRESENT}
 
 

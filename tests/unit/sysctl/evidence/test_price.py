@@ -6,9 +6,12 @@ import dataclasses
 
 import pytest
 
+from profiler.report.price import objection_text
+from profiler.report.tradeoff import missing_texts
+from sysctl.advice.analysis import analyse
 from sysctl.advice.tradeoff import trade_off
 from sysctl.change.forms import forms_of
-from sysctl.evidence.comparison import paired_sides, side_of
+from sysctl.evidence.comparison import paired_sides
 from sysctl.evidence.price import Limits, Price, cheapest, price_of
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import Thresholds, effective_thresholds
@@ -19,7 +22,7 @@ from tests.unit.sweeps import GIB, PRESENT
 def test_bytes_at_risk_are_the_most_that_any_run_showed():
     study = Study().candidate(ratio(80), 4.0, peak_dirty_bytes=GIB)
     study.candidate(ratio(80), 4.0, peak_dirty_bytes=GIB + MIB, durable_s=30.0)
-    price = price_of(study.results, ratio(80))
+    price = price_of(study.runs, ratio(80))
     assert (price.at_risk_bytes, price.is_measured) == (GIB + MIB, True)
     assert price.durable_s == 30.0
     assert price.ceiling_bytes == 80 * 4 * GIB // 100
@@ -27,9 +30,9 @@ def test_bytes_at_risk_are_the_most_that_any_run_showed():
 
 def test_the_run_watched_until_all_is_durable_tells_the_price():
     study = Study().tried(ratio(80), 4.0, peak_dirty_bytes=GIB)
-    assert price_of(study.results, ratio(80)).durable_s is None
+    assert price_of(study.runs, ratio(80)).durable_s is None
     study.price(ratio(80), 4.0, durable_s=31.0, peak_dirty_bytes=GIB + MIB)
-    price = price_of(study.results, ratio(80))
+    price = price_of(study.runs, ratio(80))
     assert (price.at_risk_bytes, price.durable_s) == (GIB + MIB, 31.0)
 
 
@@ -37,7 +40,7 @@ def test_an_invalid_run_tells_nothing_of_it():
     study = Study().tried(ratio(80), 4.0, peak_dirty_bytes=GIB)
     study.price(ratio(80), 4.0, durable_s=31.0, peak_dirty_bytes=2 * GIB)
     study.results.trials[-1] = dataclasses.replace(study.results.trials[-1], problem="made up")
-    price = price_of(study.results, ratio(80))
+    price = price_of(study.runs, ratio(80))
     assert (price.at_risk_bytes, price.durable_s) == (GIB, None)
 
 
@@ -55,12 +58,12 @@ def test_an_invalid_run_tells_nothing_of_it():
     ids=["none", "one threshold", "both", "two words", "a knob", "another sysctl", "other form"],
 )
 def test_what_a_person_would_have_to_change_is_counted(setting, count):
-    assert price_of(Study().results, setting).change_count == count
+    assert price_of(Study().runs, setting).change_count == count
 
 
 @pytest.mark.parametrize(("dirty", "bound"), [(80, BURST), (10, 10 * 4 * GIB // 100)])
 def test_of_a_setting_that_was_not_measured_they_are_the_bound(dirty, bound):
-    price = price_of(Study().results, ratio(dirty))
+    price = price_of(Study().runs, ratio(dirty))
     assert (price.at_risk_bytes, price.is_measured) == (bound, False)
 
 
@@ -110,18 +113,18 @@ def test_a_weightier_criterion_outweighs_all_that_follow(better, worse):
 
 
 def test_without_limits_nothing_is_objected_to():
-    assert Limits().objection(price(durable_s=None)) == ""
-    assert Limits(GIB, 30.0).objection(price()) == ""
+    assert Limits().objection(price(durable_s=None)) is None
+    assert Limits(GIB, 30.0).objection(price()) is None
 
 
 def test_a_bound_is_said_to_be_one():
     objection = Limits(max_at_risk_bytes=GIB // 2).objection(price(is_measured=False))
-    assert objection == "up to 1.00 GiB at risk, more than 512 MiB"
+    assert objection_text(objection) == "up to 1.00 GiB at risk, more than 512 MiB"
 
 
 def test_sizes_that_read_alike_are_told_in_bytes():
     objection = Limits(max_at_risk_bytes=GIB).objection(price(at_risk_bytes=GIB + 1))
-    assert objection == "1,073,741,825 bytes at risk, more than 1,073,741,824 bytes"
+    assert objection_text(objection) == "1,073,741,825 bytes at risk, more than 1,073,741,824 bytes"
 
 
 def test_ratios_become_whole_pages():
@@ -148,10 +151,10 @@ def test_bytes_become_the_nearest_percentages_if_there_are_any():
 
 def compared(study, recommended=None):
     """The trade-off of a study, with the sides of its comparison."""
-    results = study.results
+    analysis = analyse(study.runs, Limits())
     if recommended:
-        return trade_off(results, *paired_sides(results, recommended))
-    return trade_off(results, side_of(results, results.of_role("present")))
+        return trade_off(analysis, *paired_sides(study.runs, recommended))
+    return trade_off(analysis, analysis.present)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +222,7 @@ def test_those_that_were_not_are_predicted_and_said_to_be():
 def test_what_cannot_be_predicted_is_missing_with_the_reason():
     found = compared(Study())
     assert "case study 30/20" not in names_of(found.points)
-    (missing,) = found.missing
+    (missing,) = missing_texts(found)
     assert missing.startswith("case study 30/20: neither measured nor predicted, ")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from profiler.report.price import because_texts
 from sysctl.evidence import price_label
 from sysctl.evidence.price_label import Figures, Label, rate
 from sysctl.evidence.price_seen import Latency, PriceSeen
@@ -62,12 +63,12 @@ def test_the_label_is_the_highest_of_any_figure(figures, label):
 
 def test_what_decides_a_label_is_told_and_nothing_lower():
     figures = replace(fsync(12.5), at_risk_bytes=6 * GIB, ceiling_bytes=8 * GIB)
-    assert rate(figures).because == (
+    assert because_texts(rate(figures)) == (
         "6.00 GiB at risk is 60% of the memory that may be dirty",
         "a neighbour's fsync took up to 12.5 s",
     )
-    assert rate(LOW).because == ()
-    assert rate(fsync(0.3)).because == (
+    assert because_texts(rate(LOW)) == ()
+    assert because_texts(rate(fsync(0.3))) == (
         "a neighbour's fsync took up to 300 ms (10.0 ms under the present settings)",
     )
 
@@ -97,7 +98,7 @@ def test_where_nobody_waited_for_the_device_its_least_rate_is_assumed():
     figures = replace(LOW, at_risk_bytes=20 * GIB, memory_bytes=100 * GIB, after_return_s=None)
     rating = rate(figures)
     assert rating.label is Label.HIGH
-    assert rating.because == ("at 125 MiB/s the bytes at risk take 164 s to write",)
+    assert because_texts(rating) == ("at 125 MiB/s the bytes at risk take 164 s to write",)
     assert rate(replace(figures, at_risk_bytes=GIB)).label is Label.LOW
 
 

@@ -10,16 +10,20 @@ import pytest
 
 from contracts.shared.errors import UsageError
 from profiler.cli.predict import measured_s
+from profiler.report.conclusions import verdict_text
+from profiler.report.price import because_texts
 from profiler.report.sweep_view import title_of
 from sysctl.advice.advise import advise
-from sysctl.advice.exclusions import to_keep_limits
+from sysctl.advice.analysis import analyse
+from sysctl.advice.cases import way_within
+from sysctl.advice.conclusions import KeepsLimits
 from sysctl.advice.tradeoff import trade_off
-from sysctl.evidence.comparison import side_of
 from sysctl.evidence.price import Limits, price_of
 from sysctl.evidence.price_label import Label
 from sysctl.evidence.price_seen import Latency
 from sysctl.evidence.protocol import stop_after_s
 from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, RECHECK, Results, load
+from sysctl.evidence.runs import Runs
 from sysctl.sweep.steps import Step, run_trial
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import CIRCUMSTANCES, GIB, PRICE_SEEN, MadeUpBench
@@ -49,7 +53,7 @@ def test_what_was_seen_is_read_back_as_it_was_written(tmp_path):
     bare = replace(PRICE_SEEN, fsync=None, refaulted_bytes=None, problem="none ran")
     results = priced(priced(Study()), price=bare).results
     again = read_back(document(results, tmp_path), tmp_path)
-    assert [t.valid.price for t in again.of_role(PRICE)] == [SLOW, bare]
+    assert [t.valid.price for t in Runs.of(again).of_role(PRICE)] == [SLOW, bare]
     assert again.trials == results.trials
 
 
@@ -59,7 +63,7 @@ def test_results_without_it_are_read_as_before(tmp_path):
         del trial["observation"]["price"]
     results = read_back(older, tmp_path)
     assert {trial.valid.price for trial in results.trials} == {None}
-    assert price_of(results, FAST).seen is None
+    assert price_of(Runs.of(results), FAST).seen is None
 
 
 @pytest.mark.parametrize(
@@ -89,7 +93,7 @@ def test_damage_is_refused_with_its_reason(tmp_path, path, value, says):
 
 def test_it_is_part_of_the_price():
     study = Study(durable_s=31.0).candidate(FAST, 4.0, peak_dirty_bytes=GIB)
-    price = price_of(priced(study).results, FAST)
+    price = price_of(priced(study).runs, FAST)
     assert (price.at_risk_bytes, price.durable_s, price.after_return_s) == (2 * GIB, 70.0, 30.0)
     assert price.seen == SLOW
     assert price.rating.label is Label.HIGH
@@ -97,46 +101,49 @@ def test_it_is_part_of_the_price():
 
 def test_the_last_run_with_a_neighbour_counts():
     study = priced(priced(Study()), price=PRICE_SEEN)
-    assert price_of(study.results, FAST).seen == PRICE_SEEN
+    assert price_of(study.runs, FAST).seen == PRICE_SEEN
     study.add(PRICE, FAST, 4.0, problem="another writer")
-    assert price_of(study.results, FAST).seen == PRICE_SEEN
+    assert price_of(study.runs, FAST).seen == PRICE_SEEN
 
 
 def test_the_neighbours_waits_are_compared_with_those_under_the_present_settings():
     calm = replace(PRICE_SEEN, fsync=Latency(0.001, 0.002, 31))
     known = {"peak_dirty_bytes": GIB // 2, "durable_s": 44.0}
     study = priced(Study(), ratio(30, 10), price=PRICE_SEEN, **known)
-    assert price_of(study.results, ratio(30, 10)).rating.label is Label.LOW
+    assert price_of(study.runs, ratio(30, 10)).rating.label is Label.LOW
     priced(study, PRESENT_SETTING, price=calm, **known)
-    rating = price_of(study.results, ratio(30, 10)).rating
+    rating = price_of(study.runs, ratio(30, 10)).rating
     assert rating.label is Label.MODERATE
-    assert "300 ms (2.00 ms under the present settings)" in rating.because[0]
+    assert "300 ms (2.00 ms under the present settings)" in because_texts(rating)[0]
 
 
 def test_no_time_of_it_enters_a_comparison():
     searched = ratio(60)
-    plain = Study(durable_s=31.0).candidate(searched, 6.0).tried(FAST, 4.0).results
+    plain = Study(durable_s=31.0).candidate(searched, 6.0).tried(FAST, 4.0)
     study = Study(durable_s=31.0).candidate(searched, 6.0).tried(FAST, 4.0)
     for setting in (FAST, PRESENT_SETTING, searched):
         priced(study, setting, return_s=1.0, peak_dirty_bytes=GIB, durable_s=None)
-    with_prices = study.results
-    before, after = advise(plain), advise(with_prices)
-    assert after.verdict == before.verdict
-    assert after.noise == before.noise
+    before, after = advise(plain.results), advise(study.results)
+    assert verdict_text(after) == verdict_text(before)
+    assert after.analysis.noise == before.analysis.noise
     assert [p.return_s for p in after.trade_off.points if p.runs] == [
         p.return_s for p in before.trade_off.points if p.runs
     ]
-    assert stop_after_s(with_prices, {searched}) == stop_after_s(plain, {searched})
-    assert measured_s(with_prices, FAST) == measured_s(plain, FAST)
+    assert stop_after_s(study.runs, {searched}) == stop_after_s(plain.runs, {searched})
+    assert measured_s(study.runs, FAST) == measured_s(plain.runs, FAST)
     limits = Limits(max_at_risk_bytes=3 * GIB)
-    assert to_keep_limits(with_prices, limits) == to_keep_limits(plain, limits)
+    here, there = (way_within(analyse(each.runs, limits)) for each in (study, plain))
+    assert isinstance(here, KeepsLimits) and isinstance(there, KeepsLimits)
+    assert here.times_s == there.times_s and here.present_s == there.present_s
+    assert here.setting == there.setting
 
 
 def test_a_setting_that_ran_with_a_neighbour_alone_has_no_time():
-    results = priced(Study()).results
-    points = trade_off(results, side_of(results, results.of_role(PRESENT))).points
+    runs = priced(Study()).runs
+    analysis = analyse(runs, Limits())
+    points = trade_off(analysis, analysis.present).points
     assert FAST not in [point.setting for point in points]
-    assert [trial.role for trial in results.timed] == [PRESENT, PRESENT]
+    assert runs.timed_s == {PRESENT_SETTING: [20.0, 20.1]}
 
 
 def test_a_trial_of_that_role_is_kept_with_what_it_saw():

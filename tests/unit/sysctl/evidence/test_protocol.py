@@ -16,6 +16,7 @@ from sysctl.evidence.protocol import (
     writeback_rate_bytes_per_s,
 )
 from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, Results, TracePoint, Trial
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import PAGE_BYTES
 from sysctl.sweep.steps import Step as SweepStep
@@ -38,8 +39,8 @@ def seen(rate=60 * MIB, seconds=6.0, held_bytes=GIB, **fields):
 
 
 def test_a_pull_like_the_present_one_counts():
-    assert invalid_reason(seen(), CANDIDATE_SETTING, [seen()]) == ""
-    assert invalid_reason(seen(), NOW, []) == ""
+    assert invalid_reason(seen(), CANDIDATE_SETTING, [seen()]) is None
+    assert invalid_reason(seen(), NOW, []) is None
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_a_disk_out_of_credits_makes_a_trial_invalid(factor, is_invalid):
 def test_a_rate_that_is_not_known_is_not_judged(course):
     slow = seen(**{"rate": MIB, **course})
     assert writeback_rate_bytes_per_s(slow) is None
-    assert invalid_reason(slow, CANDIDATE_SETTING, [seen()]) == ""
+    assert invalid_reason(slow, CANDIDATE_SETTING, [seen()]) is None
 
 
 def test_the_time_before_write_back_is_no_part_of_its_rate():
@@ -72,7 +73,7 @@ def test_the_time_before_write_back_is_no_part_of_its_rate():
 
 def test_a_knob_of_the_disk_may_be_why_it_writes_slower():
     setting = replace(CANDIDATE_SETTING, device=(("queue/nr_requests", "4"),))
-    assert invalid_reason(seen(rate=20 * MIB), setting, [seen()]) == ""
+    assert invalid_reason(seen(rate=20 * MIB), setting, [seen()]) is None
 
 
 @pytest.mark.parametrize(("share", "is_invalid"), [(0.89, True), (0.91, False), (1.11, True)])
@@ -80,7 +81,7 @@ def test_memory_that_moved_makes_a_trial_invalid(share, is_invalid):
     reason = invalid_reason(
         seen(dirtyable_bytes=int(share * 4 * GIB)), CANDIDATE_SETTING, [seen(), seen()]
     )
-    assert ("moved from 4.00 GiB" in reason) is is_invalid
+    assert ("moved from 4.00 GiB" in (reason or "")) is is_invalid
 
 
 def with_memory(*sizes_mib):
@@ -129,7 +130,7 @@ def test_a_run_that_waited_for_a_cpu_for_more_of_its_time_than_usual_is_invalid(
 
 @pytest.mark.parametrize("cpu_waits", [(), (0.5,), (0.5, 0.48), (0.5, 0.0, 0.5)])
 def test_writers_that_wait_for_a_cpu_in_every_run_make_none_invalid(cpu_waits):
-    assert invalid_reason(seen(), NOW, [seen()], cpu_waits=cpu_waits) == ""
+    assert invalid_reason(seen(), NOW, [seen()], cpu_waits=cpu_waits) is None
 
 
 def test_a_trial_is_compared_with_the_other_runs_of_its_setting():
@@ -154,7 +155,7 @@ def test_time_that_the_hypervisor_kept_makes_a_trial_invalid(share, is_invalid):
 
 
 def test_a_tick_of_stolen_time_in_a_short_pull_is_none():
-    assert invalid_reason(replace(seen(stolen_share=0.14), return_s=0.05), NOW, []) == ""
+    assert invalid_reason(replace(seen(stolen_share=0.14), return_s=0.05), NOW, []) is None
 
 
 @pytest.mark.parametrize(("share", "is_invalid"), [(0.06, True), (0.04, False)])
@@ -176,8 +177,8 @@ def test_another_writer_makes_a_trial_invalid(share, is_invalid):
 
 
 def test_what_every_host_writes_is_no_other_writer_for_a_small_pull():
-    assert invalid_reason(seen(bytes=32 * MIB, others_dirtied_bytes=7 * MIB), NOW, []) == ""
-    assert invalid_reason(seen(bytes=32 * MIB, others_dirtied_bytes=9 * MIB), NOW, []) != ""
+    assert invalid_reason(seen(bytes=32 * MIB, others_dirtied_bytes=7 * MIB), NOW, []) is None
+    assert invalid_reason(seen(bytes=32 * MIB, others_dirtied_bytes=9 * MIB), NOW, []) is not None
 
 
 def test_the_pages_of_small_objects_are_no_other_writers():
@@ -215,22 +216,24 @@ def test_a_present_run_is_never_given_a_limit():
 
 
 def test_a_candidate_may_take_half_as_long_again_as_the_best():
-    tried = {trial.setting for trial in sweep().of_role(CANDIDATE)}
-    assert stop_after_s(Results(CIRCUMSTANCES, {}), tried) is None
-    assert stop_after_s(sweep(at_most=2), tried) == pytest.approx(1.5 * 19.1)
-    assert stop_after_s(sweep(at_most=6), tried) == pytest.approx(1.5 * 3.85)
-    assert stop_after_s(sweep(), tried) == pytest.approx(1.5 * 3.35), "the search's runs alone"
+    tried = {trial.setting for trial in Runs.of(sweep()).of_role(CANDIDATE)}
+    assert stop_after_s(Runs(CIRCUMSTANCES, ()), tried) is None
+    assert stop_after_s(Runs.of(sweep(at_most=2)), tried) == pytest.approx(1.5 * 19.1)
+    assert stop_after_s(Runs.of(sweep(at_most=6)), tried) == pytest.approx(1.5 * 3.85)
+    assert stop_after_s(Runs.of(sweep()), tried) == pytest.approx(1.5 * 3.35), (
+        "the search's runs alone"
+    )
 
 
 def test_one_that_is_not_able_to_win_stops_no_other():
-    assert stop_after_s(sweep(at_most=6), set()) == pytest.approx(1.5 * 19.1)
+    assert stop_after_s(Runs.of(sweep(at_most=6)), set()) == pytest.approx(1.5 * 19.1)
 
 
 def test_runs_in_pairs_and_those_watched_for_a_price_stop_none():
-    assert stop_after_s(sweep(at_most=1), set()) is None
+    assert stop_after_s(Runs.of(sweep(at_most=1)), set()) is None
     study = Study(present_s=(20.0,)).price(CANDIDATE_SETTING, 5.0, durable_s=31.0)
     study.recheck(CANDIDATE_SETTING, [5.0], present_s=[10.0])
-    assert stop_after_s(study.results, {CANDIDATE_SETTING}) == pytest.approx(1.5 * 20.0)
+    assert stop_after_s(study.runs, {CANDIDATE_SETTING}) == pytest.approx(1.5 * 20.0)
 
 
 def failed(times):

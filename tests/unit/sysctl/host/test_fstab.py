@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from profiler.report.advised_change import change_of
 from sysctl.advice.advise import advise
 from sysctl.change.recommendation import FstabLine
+from sysctl.change.recommendation_file import is_believed
 from sysctl.evidence.results import load
 from sysctl.host.fstab import escaped, fstab_line, parse_fstab, unescaped
 from sysctl.host.system import System
@@ -88,6 +90,9 @@ def advised(found):
 def test_a_line_that_no_snippet_may_carry_on_costs_no_other_advice(source, fstype, options):
     """`recommendation.json` is read again: a line that its reader refuses would spoil all of it."""
     found = {"source": source, "fstype": fstype, "options": options, "dump": 0, "check": 0}
-    assert advised(found) is None
-    kept = {**found, "source": "UUID=1", "fstype": "xfs", "options": ["defaults", "nofail"]}
-    assert advised(kept).options == ("defaults", "nofail")
+    results = Study().credited(Setting((), "noatime"), 4.0).results
+    results.circumstances = circumstances(workers=2, fstab=found)
+    change = change_of(advise(results))
+    assert change is not None and change.mount is not None
+    assert change.mount.fstab is None
+    assert is_believed(FstabLine("UUID=1", "xfs", ("defaults", "nofail")))

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from contracts.shared.errors import UsageError
+from profiler.report.advised_change import change_of
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation_file import parse_recommendation
 from sysctl.render import (
     ansible,

@@ -10,6 +10,7 @@ import pytest
 from sysctl.evidence.price import Limits
 from sysctl.evidence.protocol import ATTEMPTS, to_repeat
 from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, Results, Trial
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.writeback import PAGE_BYTES, effective_thresholds
 from sysctl.search.edge import EdgeSearch, ladders_of
 from tests.unit.studies import BURST, Study, observed
@@ -196,21 +197,26 @@ def search(answer, results=None, at_most=60, search=SEARCH):
     results = results or Study().results
     for _ in range(at_most):
         failed = to_repeat(results.trials)
-        setting = failed.setting if failed else search.next_setting(results)
-        assert failed or (setting is None) == (search.remaining(results) == 0)
+        runs = Runs.of(results)
+        setting = failed.setting if failed else search.next_setting(runs)
+        assert failed or (setting is None) == (search.remaining(runs) == 0)
         if setting is None:
             return results
-        run = 1 + sum(t.setting == setting for t in results.of_role(CANDIDATE))
+        run = 1 + sum(t.setting == setting for t in Runs.of(results).of_role(CANDIDATE))
         results.trials.append(replace(answer(setting, run), setting=setting))
     return results
 
 
 def tried(results):
-    return [trial.setting for trial in results.of_role(CANDIDATE)]
+    return [trial.setting for trial in Runs.of(results).of_role(CANDIDATE)]
+
+
+def next_of(results):
+    return SEARCH.next_setting(Runs.of(results))
 
 
 def found(results, search=SEARCH):
-    return list(search.finalists(results))
+    return list(search.finalists(Runs.of(results)))
 
 
 def fewest(ladder, edge):
@@ -257,9 +263,9 @@ def test_the_most_that_was_dirty_where_no_writer_waited_points_to_the_rung():
         )
 
     assert tried(search(answer, at_most=2)) == [TOP, FIRST[4]]
-    assert SEARCH.next_setting(search(answer, at_most=2)) == FIRST[3]
+    assert next_of(search(answer, at_most=2)) == FIRST[3]
     peaks[TOP] = freerun(FIRST[1]) - 1
-    assert SEARCH.next_setting(search(answer, at_most=2)) == FIRST[2]
+    assert next_of(search(answer, at_most=2)) == FIRST[2]
 
 
 def test_a_ladder_of_bytes_is_walked_alike():
@@ -284,14 +290,14 @@ def test_where_no_writer_waits_at_present_nothing_is_tried(shares):
 def test_one_present_run_in_which_writers_waited_is_enough_to_look():
     study = Study(()).add(PRESENT, NOW, 20.0, stall_share=0.0)
     study.add(PRESENT, NOW, 20.0, stall_share=0.02)
-    assert SEARCH.next_setting(study.results) == TOP
+    assert next_of(study.results) == TOP
 
 
 def test_before_any_present_run_nothing_is_proposed_and_a_ladders_worth_expected():
     empty = Results(CIRCUMSTANCES, {})
-    assert SEARCH.next_setting(empty) is None
-    assert (SEARCH.remaining(empty), found(empty)) == (3, [])
-    assert EdgeSearch(()).remaining(empty) == 0
+    assert next_of(empty) is None
+    assert (SEARCH.remaining(Runs.of(empty)), found(empty)) == (3, [])
+    assert EdgeSearch(()).remaining(Runs.of(empty)) == 0
 
 
 def test_without_a_ladder_there_is_nothing_to_find():
@@ -480,7 +486,7 @@ def test_later_runs_do_not_change_what_was_found(burst):
     study.add(PRICE, NOW, 1.0, stall_share=0.0, bytes=1)
     study.recheck(before[0], [40.0] * 6, [1.0] * 6, **unlike, stall_share=waits)
     study.recheck(FIRST[1], [1.0, 1.0], **unlike, stall_share=0.0)
-    assert SEARCH.next_setting(results) is None
+    assert next_of(results) is None
     assert found(results) == before != []
 
 
@@ -498,7 +504,7 @@ def test_a_first_top_that_was_faster_is_known_while_the_second_is_tried():
     """Writers wait at the first one; the second one's first run was slow."""
     slow = {TOP: ran(5.0, 0.3), OTHER_TOP: ran(19.5)}
     results = search(lambda setting, run: slow[setting], at_most=2)
-    assert (SEARCH.next_setting(results), found(results)) == (OTHER_TOP, [TOP])
+    assert (next_of(results), found(results)) == (OTHER_TOP, [TOP])
 
 
 def test_any_search_ends_with_something_that_worked_and_goes_on_from_any_trial():
@@ -514,12 +520,12 @@ def test_any_search_ends_with_something_that_worked_and_goes_on_from_any_trial()
             return ran(dice.uniform(3, 25), stall, peak, dirtyable_bytes=memory)
 
         results = search(answer)
-        runs = [t for t in results.of_role(CANDIDATE) if not t.problem]
+        runs = [t for t in Runs.of(results).of_role(CANDIDATE) if not t.problem]
         assert len(tried(results)) < 60
         assert max([0, *([t.setting for t in runs].count(each) for each in tried(results))]) <= 2
-        worked = {t.setting for t in results.of_role(CANDIDATE) if t.valid}
+        worked = {t.setting for t in Runs.of(results).of_role(CANDIDATE) if t.valid}
         assert set(found(results)) <= worked
         for at, trial in enumerate(results.trials):
             known = Results(results.circumstances, {}, trials=results.trials[:at])
             if trial.role == CANDIDATE and not to_repeat(known.trials):
-                assert SEARCH.next_setting(known) == trial.setting
+                assert next_of(known) == trial.setting

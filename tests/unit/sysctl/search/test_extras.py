@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from dataclasses import replace
 
 import pytest
 
-from sysctl.advice.explain import explain_device
+from profiler.report.conclusions import uncredited_text
+from profiler.report.reasons import reason_texts
+from sysctl.advice.advise import advise
 from sysctl.evidence.comparison import MIN_GAIN, compare
-from sysctl.evidence.differences import change_count, changed_beside_thresholds
 from sysctl.evidence.results import PRESENT, RECHECK, TracePoint
 from sysctl.knobs.writeback import Thresholds
 from sysctl.search.extras import (
     MOUNT,
     PAIRS,
     Extra,
-    credit,
+    ExtraPairs,
     in_one_mount,
-    judge_extras,
-    own_interval,
-    why_uncredited,
     wide_extras,
     worth_trying,
 )
 from sysctl.search.relevance import skip_reason
 from tests.unit.studies import Study, observed, ratio
-from tests.unit.sweeps import GIB, circumstances
+from tests.unit.sweeps import GIB
 from tests.unit.sweeps import PRESENT as NOW
 
 BASE = ratio(60, 10)
@@ -46,15 +43,19 @@ class Blocks(Study):
             for setting, time_s in zip(times_s, times):
                 role = PRESENT if setting == NOW else RECHECK
                 self.add(role, setting, time_s or 1.0, pair, "" if time_s else "disturbed")
-        return self.results
+        return self.runs
 
 
-def paired(parts, base=BASE, of_base=None, count=PAIRS):
-    """Blocks in which extras took so many parts of the base's 5 s, and hardly scatter."""
+def times_with(parts, base=BASE, of_base=None, count=PAIRS):
+    """Times with extras that are so many parts of the base's 5 s, and hardly scatter."""
     scatter = [0.0, 0.01, -0.01, 0.005, 0.0, 0.01][:count]
     times = {base: [5.0 + each for each in of_base or scatter]}
-    times |= {e.of(base): [5.0 * part - each for each in scatter] for e, part in parts.items()}
-    return Blocks().of(times)
+    return times | {e.of(base): [5.0 * part - s for s in scatter] for e, part in parts.items()}
+
+
+def paired(*arguments, **options):
+    """Blocks of `times_with`."""
+    return Blocks().of(times_with(*arguments, **options))
 
 
 # --- one knob more ----------------------------------------------------------------------------
@@ -91,43 +92,43 @@ def test_of_one_knob_an_extra_takes_the_place_of_another_value():
     ids=str,
 )
 def test_what_a_setting_changes_beside_the_thresholds(setting, names):
-    results = Study().results
-    assert changed_beside_thresholds(results, setting) == names
-    assert change_count(results, setting) == len(names) + (1 if setting != NOW else 0)
+    baseline = Study().runs.baseline
+    assert baseline.changed_besides_thresholds(setting) == names
+    assert baseline.change_count(setting) == len(names) + (1 if setting != NOW else 0)
 
 
 # --- what is compared -------------------------------------------------------------------------
 
 
 def test_at_first_every_extra_is_to_be_compared_with_the_base():
-    found = judge_extras(Study().results, BASE, ALL)
+    found = ExtraPairs(Study().runs).judge(BASE, ALL)
     assert found.setting == BASE
     assert found.members == (BASE, *(extra.of(BASE) for extra in ALL))
 
 
 def test_what_the_base_has_already_is_not_compared():
     base = NOATIME.of(BASE)
-    assert judge_extras(Study().results, base, (NOATIME,)).members == ()
-    assert judge_extras(Study().results, base, ALL).members[1:] == tuple(
+    assert ExtraPairs(Study().runs).judge(base, (NOATIME,)).members == ()
+    assert ExtraPairs(Study().runs).judge(base, ALL).members[1:] == tuple(
         extra.of(base) for extra in ALL[:3]
     )
 
 
 def test_an_extra_that_two_pairs_show_no_faster_is_given_up_and_others_go_on():
     results = paired({BFQ: 1.01, DEEP: 0.98, NOATIME: 0.999}, count=2)
-    members = judge_extras(results, BASE, (BFQ, DEEP, NOATIME)).members
+    members = ExtraPairs(results).judge(BASE, (BFQ, DEEP, NOATIME)).members
     assert members == (BASE, DEEP.of(BASE), NOATIME.of(BASE))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_fewer_than_four_pairs_credit_nothing(count):
     results = paired({BFQ: 0.5}, count=count)
-    assert credit(results, BFQ.of(BASE), BASE) is None
-    assert judge_extras(results, BASE, (BFQ,)).members == (BASE, BFQ.of(BASE))
+    assert ExtraPairs(results).credit(BFQ.of(BASE), BASE) is None
+    assert ExtraPairs(results).judge(BASE, (BFQ,)).members == (BASE, BFQ.of(BASE))
 
 
 def test_an_extra_that_four_pairs_show_is_in_the_setting_and_the_comparing_ends():
-    found = judge_extras(paired({BFQ: 0.9}), BASE, (BFQ,))
+    found = ExtraPairs(paired({BFQ: 0.9})).judge(BASE, (BFQ,))
     assert (found.setting, found.members) == (BFQ.of(BASE), ())
 
 
@@ -135,13 +136,13 @@ def test_an_extra_that_four_pairs_show_is_in_the_setting_and_the_comparing_ends(
 def test_a_gain_of_less_than_five_percent_is_not_credited_however_certain(part):
     results = paired({BFQ: part})
     assert compare(results, BFQ.of(BASE), BASE).interval.high < 1 or part == 1.0
-    found = judge_extras(results, BASE, (BFQ,))
+    found = ExtraPairs(results).judge(BASE, (BFQ,))
     assert (found.setting, found.members) == (BASE, ())
 
 
 def test_a_gain_that_may_be_chance_is_not_credited():
     results = paired({BFQ: 0.9}, of_base=[1.5, -1.0, 1.0, -0.5])
-    assert judge_extras(results, BASE, (BFQ,)).setting == BASE
+    assert ExtraPairs(results).judge(BASE, (BFQ,)).setting == BASE
 
 
 def test_the_error_is_shared_among_the_extras_compared():
@@ -150,12 +151,12 @@ def test_the_error_is_shared_among_the_extras_compared():
     restless = [0.33, -0.2, 0.07, 0.13]
     alone = paired({BFQ: 0.91}, of_base=restless)
     among = paired({BFQ: 0.91, **dict.fromkeys(knobs, 1.0)}, of_base=restless)
-    assert credit(alone, BFQ.of(BASE), BASE)
-    assert credit(among, BFQ.of(BASE), BASE) is None
+    assert ExtraPairs(alone).credit(BFQ.of(BASE), BASE)
+    assert ExtraPairs(among).credit(BFQ.of(BASE), BASE) is None
 
 
 def test_of_several_the_best_stays_and_the_others_are_compared_with_it_in_force():
-    found = judge_extras(paired({BFQ: 0.9, DEEP: 0.8, RARE: 0.85, NOATIME: 1.0}), BASE, ALL)
+    found = ExtraPairs(paired({BFQ: 0.9, DEEP: 0.8, RARE: 0.85, NOATIME: 1.0})).judge(BASE, ALL)
     best = DEEP.of(BASE)
     assert found.setting == best
     assert found.members == (best, BFQ.of(best), RARE.of(best))
@@ -164,28 +165,28 @@ def test_of_several_the_best_stays_and_the_others_are_compared_with_it_in_force(
 def test_two_that_help_together_are_both_in_the_setting():
     best = DEEP.of(BASE)
     study = Blocks()
-    study.results = paired({BFQ: 0.9, DEEP: 0.8})
-    study.pairs = itertools.count(PAIRS)
+    study.of(times_with({BFQ: 0.9, DEEP: 0.8}))
     study.of({best: [4.0, 4.01, 3.99, 4.0], BFQ.of(best): [3.6, 3.59, 3.61, 3.6]})
-    both = judge_extras(study.results, BASE, (BFQ, DEEP))
+    both = ExtraPairs(study.runs).judge(BASE, (BFQ, DEEP))
     assert (both.setting, both.members) == (BFQ.of(best), ())
-    assert why_uncredited(study.results, BFQ.of(best)) == ""
-    assert own_interval(study.results, BFQ.of(best), BFQ.name).estimate == pytest.approx(0.9, 0.01)
-    assert own_interval(study.results, BFQ.of(best), DEEP.name) is None
+    assert ExtraPairs(study.runs).uncredited(BFQ.of(best)) is None
+    assert ExtraPairs(study.runs).own_interval(BFQ.of(best), BFQ.name).estimate == pytest.approx(
+        0.9, 0.01
+    )
+    assert ExtraPairs(study.runs).own_interval(BFQ.of(best), DEEP.name) is None
 
 
 def test_two_that_do_the_same_are_not_both_in_the_setting():
     best = DEEP.of(BASE)
     study = Blocks()
-    study.results = paired({BFQ: 0.9, DEEP: 0.8})
-    study.pairs = itertools.count(PAIRS)
+    study.of(times_with({BFQ: 0.9, DEEP: 0.8}))
     study.of({best: [4.0, 4.01], BFQ.of(best): [4.01, 4.02]})
-    assert judge_extras(study.results, BASE, (BFQ, DEEP)).setting == best
+    assert ExtraPairs(study.runs).judge(BASE, (BFQ, DEEP)).setting == best
 
 
 def test_of_two_values_of_a_knob_the_better_one_is_taken_alone():
     other = Extra(DEEP.name, "64")
-    found = judge_extras(paired({DEEP: 0.9, other: 0.8}), BASE, (DEEP, other))
+    found = ExtraPairs(paired({DEEP: 0.9, other: 0.8})).judge(BASE, (DEEP, other))
     assert (found.setting, found.members) == (other.of(BASE), ())
 
 
@@ -193,17 +194,17 @@ def test_of_two_values_of_a_knob_the_better_one_is_taken_alone():
 def test_an_extra_that_never_has_a_pair_is_given_up_after_two_blocks(base_s, extra_s):
     with_it = BFQ.of(BASE)
     results = Blocks().of({BASE: [base_s], with_it: [extra_s]})
-    assert judge_extras(results, BASE, (BFQ,)).members == (BASE, with_it)
+    assert ExtraPairs(results).judge(BASE, (BFQ,)).members == (BASE, with_it)
     results = Blocks().of({BASE: [base_s] * 2, with_it: [extra_s] * 2})
-    assert judge_extras(results, BASE, (BFQ,)).members == ()
+    assert ExtraPairs(results).judge(BASE, (BFQ,)).members == ()
 
 
 def test_an_extra_whose_runs_fail_again_and_again_is_given_up():
     with_it = BFQ.of(BASE)
     results = Blocks().of({BASE: [5.0] * 7, with_it: [4.9] + [None] * 6})
-    assert judge_extras(results, BASE, (BFQ,)).members == (BASE, with_it)
+    assert ExtraPairs(results).judge(BASE, (BFQ,)).members == (BASE, with_it)
     results = Blocks().of({BASE: [5.0] * 8, with_it: [4.9] + [None] * 7})
-    assert judge_extras(results, BASE, (BFQ,)).members == ()
+    assert ExtraPairs(results).judge(BASE, (BFQ,)).members == ()
 
 
 def test_extras_that_do_nothing_are_credited_as_seldom_as_the_error_says():
@@ -213,7 +214,7 @@ def test_extras_that_do_nothing_are_credited_as_seldom_as_the_error_says():
     for _ in range(400):
         runs = [[5.0 * dice.lognormvariate(0, 0.05) for _ in range(PAIRS)] for _ in range(2)]
         results = Blocks().of({BASE: runs[0], BFQ.of(BASE): runs[1]})
-        credited += credit(results, BFQ.of(BASE), BASE) is not None
+        credited += ExtraPairs(results).credit(BFQ.of(BASE), BASE) is not None
     assert credited <= 6
 
 
@@ -221,18 +222,18 @@ def test_extras_that_do_nothing_are_credited_as_seldom_as_the_error_says():
 
 
 def test_a_setting_without_extras_needs_no_credit():
-    assert why_uncredited(paired({BFQ: 1.0}), BASE) == ""
+    assert ExtraPairs(paired({BFQ: 1.0})).uncredited(BASE) is None
 
 
 def test_why_an_extra_is_not_credited():
-    results = paired({BFQ: 1.0, NOATIME: 0.9})
-    assert why_uncredited(results, BFQ.of(BASE)) == (
-        "but the pairs with and without queue/scheduler do not show a gain of 5%"
+    pairs = ExtraPairs(paired({BFQ: 1.0, NOATIME: 0.9}))
+    assert uncredited_text(pairs.uncredited(BFQ.of(BASE))) == (
+        "the pairs with and without queue/scheduler do not show a gain of 5%"
     )
-    assert why_uncredited(results, NOATIME.of(BASE)) == ""
+    assert pairs.uncredited(NOATIME.of(BASE)) is None
     alone = NOATIME.of(ratio(75, 10))
-    assert why_uncredited(results, alone) == (
-        "but it was not measured next to the same settings without mount=noatime"
+    assert uncredited_text(pairs.uncredited(alone)) == (
+        "it was not measured next to the same settings without mount=noatime"
     )
 
 
@@ -241,8 +242,8 @@ def test_an_extra_on_top_of_one_that_is_not_credited_is_not_either():
     study = Blocks()
     study.of({BASE: [5.0, 5.01, 4.99, 5.0], first: [5.0, 5.01, 4.99, 5.0]})
     study.of({first: [5.0, 5.01, 4.99, 5.0], both: [4.0, 4.01, 3.99, 4.0]})
-    assert credit(study.results, both, first)
-    assert "do not show a gain" in why_uncredited(study.results, both)
+    assert ExtraPairs(study.runs).credit(both, first)
+    assert "do not show a gain" in uncredited_text(ExtraPairs(study.runs).uncredited(both))
 
 
 @pytest.mark.parametrize(
@@ -251,28 +252,32 @@ def test_an_extra_on_top_of_one_that_is_not_credited_is_not_either():
 def test_what_differs_in_more_than_the_extra_is_no_base(other):
     study = Blocks()
     study.of({other: [5.0, 5.01, 4.99, 5.0], BFQ.of(BASE): [4.0, 4.01, 3.99, 4.0]})
-    assert "was not measured next to" in why_uncredited(study.results, BFQ.of(BASE))
+    assert "was not measured next to" in uncredited_text(
+        ExtraPairs(study.runs).uncredited(BFQ.of(BASE))
+    )
 
 
 def test_runs_in_other_blocks_are_no_base():
     study = Blocks()
     study.of({NOW: [20.0] * 4, BFQ.of(BASE): [4.0, 4.01, 3.99, 4.0]})
     study.of({NOW: [20.0] * 4, BASE: [5.0, 5.01, 4.99, 5.0]})
-    assert "was not measured next to" in why_uncredited(study.results, BFQ.of(BASE))
+    assert "was not measured next to" in uncredited_text(
+        ExtraPairs(study.runs).uncredited(BFQ.of(BASE))
+    )
 
 
 def test_an_extra_of_the_present_settings_is_compared_with_them():
     with_it = NOATIME.of(NOW)
     results = Blocks().of({NOW: [20.0, 20.1, 19.9, 20.0], with_it: [18.0, 18.1, 17.9, 18.0]})
-    assert judge_extras(results, NOW, (NOATIME,)).setting == with_it
-    assert own_interval(results, with_it, MOUNT).estimate == pytest.approx(0.9, rel=0.01)
-    assert why_uncredited(results, with_it) == ""
+    assert ExtraPairs(results).judge(NOW, (NOATIME,)).setting == with_it
+    assert ExtraPairs(results).own_interval(with_it, MOUNT).estimate == pytest.approx(0.9, rel=0.01)
+    assert ExtraPairs(results).uncredited(with_it) is None
 
 
 def test_the_reason_of_a_knob_of_the_disk_names_what_it_replaces_and_that_no_file_keeps_it():
-    results = paired({DEEP: 0.8})
-    results.circumstances = circumstances(workers=2, present_device={"queue/nr_requests": "1023"})
-    (reason,) = explain_device(results, DEEP.of(BASE))
+    study = Study(context={"present_device": {"queue/nr_requests": "1023"}})
+    found = advise(study.credited(DEEP.of(BASE), 4.0).results)
+    (reason,) = [each for each in reason_texts(found) if each.name == DEEP.name]
     assert (reason.before, reason.value) == ("1023", "256")
     assert "80.0% of the time without it" in reason.effect and "4 pairs" in reason.effect
     assert "a restart undoes it" in reason.undo
@@ -292,7 +297,7 @@ CALM = {
 def run_of_base(**changes):
     """Present runs and one of the base, by two workers, of 5 s: writers have 10 s."""
     fields = {"stall_share": 0.5, "split_s": SPLIT, **changes}
-    return Study().candidate(BASE, 5.0, **fields).results
+    return Study().candidate(BASE, 5.0, **fields).runs
 
 
 def asked(extra):
@@ -340,7 +345,7 @@ def test_of_two_values_of_a_knob_the_reason_is_given_once():
 
 
 def test_without_a_run_of_the_base_nothing_is_known_of_extras():
-    assert worth_trying(Study().results, BASE, [asked(BFQ), NOATIME]) == ([], [])
+    assert worth_trying(Study().runs, BASE, [asked(BFQ), NOATIME]) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -364,8 +369,8 @@ def test_without_a_run_of_the_base_nothing_is_known_of_extras():
 )
 def test_only_what_took_no_part_is_left_out(name, changes, says):
     seen = observed(10.0, **{"stall_share": 0.5, "split_s": SPLIT, **changes})
-    reason = skip_reason(Study().results, name, seen)
-    assert (says in reason) if says else reason == ""
+    reason = skip_reason(Study().runs, name, seen)
+    assert (says in reason) if says else reason is None
 
 
 @pytest.mark.parametrize(
@@ -384,8 +389,8 @@ def test_only_what_took_no_part_is_left_out(name, changes, says):
 def test_periodic_write_back_is_tried_where_it_may_come_first(trace, return_s, reason):
     points = tuple(TracePoint(time_s, held, 0) for time_s, held in trace)
     seen = observed(return_s, trace=points)
-    said = skip_reason(Study().results, "vm.dirty_expire_centisecs", seen)
-    assert said.startswith(reason) if reason else said == ""
+    said = skip_reason(Study().runs, "vm.dirty_expire_centisecs", seen)
+    assert said.startswith(reason) if reason else said is None
 
 
 # --- every other knob -------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def study(*candidates, present_s=(20.0, 20.2), context=None):
 
 
 def finalists(made):
-    return list(cheapest_and_fastest(made.results))
+    return list(cheapest_and_fastest(made.runs))
 
 
 def test_one_that_is_both_cheapest_and_fastest_is_the_only_one():

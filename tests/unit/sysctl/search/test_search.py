@@ -10,9 +10,10 @@ import sys
 import pytest
 
 from contracts.shared.errors import RequirementError
-from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, Results, Trial
+from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, Trial
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
-from sysctl.search import searched, tpe
+from sysctl.search import tpe
 from sysctl.search.bayes import BayesSearch
 from sysctl.search.grid import build_grid
 from sysctl.search.random import drawn
@@ -44,19 +45,19 @@ def seconds_of(setting):
 
 
 def of(trials):
-    return Results(CIRCUMSTANCES, {}, trials=list(trials))
+    return Runs(CIRCUMSTANCES, tuple(trials))
 
 
 def run(strategy, done=(), seconds=seconds_of):
     """Every trial of a search, told to it one after the other."""
-    results = of(done)
+    trials = list(done)
     while True:
-        remaining = strategy.remaining(results)
-        setting = strategy.next_setting(results)
+        remaining = strategy.remaining(of(trials))
+        setting = strategy.next_setting(of(trials))
         assert (setting is None) == (remaining == 0)
         if setting is None:
-            return results.trials
-        results.trials.append(trial(setting, seconds(setting)))
+            return trials
+        trials.append(trial(setting, seconds(setting)))
 
 
 @pytest.mark.parametrize("name", OVER_CANDIDATES)
@@ -186,9 +187,9 @@ def test_optuna_is_not_imported_before_it_is_needed():
 
 def test_what_was_found_is_of_the_runs_before_any_pair():
     study = Study().candidate(CANDIDATES[0], 5.0)
-    before = list(study.results.trials)
+    before = study.runs.trials
     study.recheck(CANDIDATES[0], [5.0, 5.1]).add(PRICE, CANDIDATES[0], 5.0)
-    assert searched(study.results).trials == before
+    assert study.runs.search.trials == before
 
 
 # --- the grid -----------------------------------------------------------------------------------

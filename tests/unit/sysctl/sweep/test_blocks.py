@@ -9,6 +9,7 @@ import pytest
 
 from sysctl.evidence.protocol import ATTEMPTS
 from sysctl.evidence.results import PRICE, RECHECK, Results
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from sysctl.sweep.blocks import next_run
 from tests.unit.studies import Study, ratio
@@ -20,7 +21,7 @@ def run_all(members, fails=lambda setting, block: False):
     """Run blocks until none is due; each run that `fails` does so as often as it is tried."""
     study = Study()
     for _ in range(500):
-        due = next_run(study.results, members)
+        due = next_run(study.runs, members)
         if due is None:
             return study.results
         for _ in range(ATTEMPTS if fails(*due) else 1):
@@ -41,7 +42,7 @@ def blocks(results: Results) -> list[list[Setting]]:
 
 
 def test_without_members_nothing_is_due():
-    assert next_run(Study().results, lambda known: ()) is None
+    assert next_run(Study().runs, lambda known: ()) is None
 
 
 def test_each_block_has_every_member_once_and_its_own_number():
@@ -69,7 +70,7 @@ def test_from_the_middle_of_any_block_it_goes_on_as_it_would_have():
     whole = results.trials
     for at in range(2, len(whole)):
         known = replace(results, trials=whole[:at])
-        assert next_run(known, members) == (whole[at].setting, whole[at].pair)
+        assert next_run(Runs.of(known), members) == (whole[at].setting, whole[at].pair)
 
 
 def test_a_run_that_failed_for_good_does_not_end_its_block():
@@ -99,7 +100,7 @@ def test_a_run_after_the_blocks_does_not_change_what_they_were(count):
 
     results = run_all(members)
     results.trials.append(replace(results.trials[-1], role=PRICE, pair=None))
-    assert next_run(results, members) is None
+    assert next_run(Runs.of(results), members) is None
 
 
 def test_a_member_that_drops_out_leaves_the_order_of_the_others_balanced():

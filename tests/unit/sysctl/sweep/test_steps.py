@@ -13,13 +13,13 @@ import pytest
 from contracts.shared.errors import UsageError, WritewiseError
 from contracts.shared.writing import write_atomically
 from sysctl.advice.advise import advise
-from sysctl.advice.cases import Case
-from sysctl.advice.judgement import judge
+from sysctl.advice.analysis import analyse
+from sysctl.advice.conclusions import Case
 from sysctl.evidence.comparison import MAX_PAIRS, MIN_PAIRS, Verdict, compare, pairs_of
-from sysctl.evidence.differences import changed_options
 from sysctl.evidence.price import Limits, limits_of
 from sysctl.evidence.protocol import ATTEMPTS
 from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, RECHECK, Results, load
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import effective_thresholds
 from sysctl.search.edge import EdgeSearch, ladders_of
@@ -69,7 +69,7 @@ def blocks(results):
 
 
 def finalists(results):
-    return list(dict.fromkeys(trial.setting for trial in results.of_role(RECHECK)))
+    return list(dict.fromkeys(trial.setting for trial in Runs.of(results).of_role(RECHECK)))
 
 
 # --- the order ----------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_price_and_present_then_the_search_then_pairs_then_the_price_of_the_chos
 
 def test_the_edge_search_goes_on_to_the_smallest_change_that_suffices():
     results = sweep(bench=edge_bench(), strategy=EDGE)
-    tried = [name_of(trial) for trial in results.of_role(CANDIDATE)]
+    tried = [name_of(trial) for trial in Runs.of(results).of_role(CANDIDATE)]
     assert tried == [(90, 10), (50, 10), (60, 10)]
     assert blocks(results) == [["P", (60, 10)], [(60, 10), "P"]]
     assert name_of(results.trials[-1]) == (60, 10)
@@ -106,7 +106,7 @@ def test_several_finalists_share_the_present_runs_forwards_and_backwards():
     results = sweep(seconds, ratios=(60, 80), backgrounds=(5,))
     first, second = blocks(results)
     assert set(first) == {"P", (60, 5), (80, 5)} and second == first[::-1]
-    assert {len(pairs_of(results, setting)) for setting in finalists(results)} == {2}
+    assert {len(pairs_of(Runs.of(results), setting)) for setting in finalists(results)} == {2}
 
 
 def test_each_side_is_watched_until_all_is_durable_once_in_a_run_that_is_compared_with_none():
@@ -122,7 +122,9 @@ def test_the_first_run_is_in_no_comparison_however_slow_it_was():
     slow, usual = sweep(seconds), sweep()
     assert [ratios(t) for t in slow.trials] == [ratios(t) for t in usual.trials]
     assert [t.stopped_s for t in slow.trials] == [t.stopped_s for t in usual.trials]
-    assert compare(slow, finalists(slow)[0]) == compare(usual, finalists(usual)[0])
+    assert compare(Runs.of(slow), finalists(slow)[0]) == compare(
+        Runs.of(usual), finalists(usual)[0]
+    )
 
 
 def test_without_a_gain_nothing_is_rechecked():
@@ -140,8 +142,8 @@ def test_pairs_that_do_not_decide_are_followed_by_more_until_they_do():
 
     results = sweep(seconds, ratios=(40,), backgrounds=(5,))
     [setting] = finalists(results)
-    assert MIN_PAIRS < len(pairs_of(results, setting)) <= MAX_PAIRS
-    assert compare(results, setting).verdict is Verdict.FASTER
+    assert MIN_PAIRS < len(pairs_of(Runs.of(results), setting)) <= MAX_PAIRS
+    assert compare(Runs.of(results), setting).verdict is Verdict.FASTER
 
 
 def test_pairs_that_never_decide_end_after_the_most():
@@ -200,7 +202,9 @@ def test_an_extra_runs_beside_the_setting_found_and_then_that_with_it_beside_the
     assert [set(block) for block in made] == [{base, better}] * PAIRS + [{"P", better}] * MIN_PAIRS
     assert all(made[at] == made[at - 1][::-1] for at in range(1, PAIRS + MIN_PAIRS, 2))
     assert name_of(results.trials[-1]) == better
-    assert [each.setting.mount_options for each in judge(results, Limits()).within] == ["noatime"]
+    assert [each.setting.mount_options for each in analyse(Runs.of(results), Limits()).within] == [
+        "noatime"
+    ]
 
 
 @pytest.mark.parametrize(("part", "at_the_end_of_the_search"), [(0.9, 13), (1.01, 13)])
@@ -231,8 +235,8 @@ def test_where_nothing_is_found_extras_run_beside_the_present_settings():
         with_extra(0.9, lambda setting, run: 3.3), strategy=EDGE, mount_options=("noatime",)
     )
     assert [set(block) for block in blocks(results)] == [{"P", (20, 10, "+")}] * PAIRS
-    [faster] = judge(results, Limits()).within
-    assert changed_options(results, faster.setting) == {"noatime"}
+    [faster] = analyse(Runs.of(results), Limits()).within
+    assert Runs.of(results).baseline.changed_options(faster.setting) == {"noatime"}
 
 
 def test_extras_are_tried_under_the_preferred_finalist_alone():
@@ -285,8 +289,8 @@ def test_extras_that_help_together_are_compared_with_the_present_settings_howeve
         results, plan_of((noatime, deep)), bench, on_step=lambda _: None, on_trial=lambda _: None
     )
     both = deep.of(noatime.of(sweeps.PRESENT))
-    assert len(pairs_of(results, both)) >= MIN_PAIRS
-    assert both in [each.setting for each in judge(results, Limits()).within]
+    assert len(pairs_of(Runs.of(results), both)) >= MIN_PAIRS
+    assert both in [each.setting for each in analyse(Runs.of(results), Limits()).within]
 
 
 # --- what it may cost ---------------------------------------------------------------------------
@@ -305,8 +309,8 @@ def test_a_budget_of_trials_is_kept_and_always_ends_in_a_comparison(trials, stra
         mount_options=extras,
     )
     assert len(results.trials) <= trials
-    assert judge(results, Limits()).within
-    assert max(len(pairs_of(results, each)) for each in finalists(results)) >= MIN_PAIRS
+    assert analyse(Runs.of(results), Limits()).within
+    assert max(len(pairs_of(Runs.of(results), each)) for each in finalists(results)) >= MIN_PAIRS
 
 
 def test_a_budget_ends_pairs_that_do_not_decide():
@@ -345,7 +349,7 @@ def test_two_blocks_run_even_if_they_take_longer_than_the_budget_had_room_for():
     bench = sweeps.MadeUpBench(seconds)
     results = sweep(bench=bench, ratios=(80,), budget=Budget(time_s=220.0))
     assert bench.now_s > 220.0
-    assert len(pairs_of(results, finalists(results)[0])) == MIN_PAIRS
+    assert len(pairs_of(Runs.of(results), finalists(results)[0])) == MIN_PAIRS
     assert roles(results)[-1] != PRICE
 
 
@@ -362,7 +366,7 @@ def test_a_budget_of_minutes_is_kept():
     bench = sweeps.MadeUpBench()
     results = sweep(bench=bench, budget=Budget(time_s=220.0))
     assert bench.now_s == sum(trial.elapsed_s for trial in results.trials) <= 220.0
-    assert len(pairs_of(results, finalists(results)[0])) == MIN_PAIRS
+    assert len(pairs_of(Runs.of(results), finalists(results)[0])) == MIN_PAIRS
 
 
 @pytest.mark.parametrize("is_enough", [True, False])
@@ -413,8 +417,14 @@ def test_a_setting_that_its_price_run_shows_to_be_beyond_the_limits_gives_way_to
     times = {20: 19.0, 60: 3.5, 80: 3.3}
     bench = LateBench(lambda setting, run: times[setting.values["vm.dirty_ratio"]])
     sweep(bench=bench, results=results, ratios=(60, 80), backgrounds=(10,))
-    assert [name_of(trial) for trial in results.of_role(PRICE)] == ["P", (80, 10), (60, 10)]
-    assert [ratios(each) for each in judge(results, limits_of(results)).within] == [(60, 10)]
+    assert [name_of(trial) for trial in Runs.of(results).of_role(PRICE)] == [
+        "P",
+        (80, 10),
+        (60, 10),
+    ]
+    assert [
+        ratios(each) for each in analyse(Runs.of(results), limits_of(results.circumstances)).within
+    ] == [(60, 10)]
 
 
 # --- resume and failures ------------------------------------------------------------------------
@@ -485,7 +495,10 @@ def test_a_sweep_ends_where_the_destination_is_lost():
     with pytest.raises(WritewiseError, match="the volume is gone"):
         sweep(bench=bench, results=results)
     assert [trial.problem for trial in results.trials[-ATTEMPTS:]] == ["Input/output error"] * 3
-    assert {t.setting.values["vm.dirty_ratio"] for t in results.of_role(CANDIDATE)} == {40, 60}
+    assert {t.setting.values["vm.dirty_ratio"] for t in Runs.of(results).of_role(CANDIDATE)} == {
+        40,
+        60,
+    }
 
 
 @pytest.mark.parametrize("failures", [1, 2])
@@ -500,7 +513,7 @@ def test_a_trial_that_fails_at_first_counts_when_it_is_repeated(failures):
 
     results = sweep(seconds)
     assert len([t for t in results.trials if t.problem]) == 7 * failures == len(failed)
-    assert len([t for t in results.of_role(CANDIDATE) if t.valid]) == 6
+    assert len([t for t in Runs.of(results).of_role(CANDIDATE) if t.valid]) == 6
     assert [len(block) for block in blocks(results)] == [3, 3]
 
 
@@ -519,7 +532,7 @@ def test_a_block_without_a_run_of_the_present_settings_is_no_pair_and_another_on
         ["(80, 5)", "P"],
         ["(80, 5)", "P"],
     ]
-    assert len(pairs_of(results, finalists(results)[0])) == MIN_PAIRS
+    assert len(pairs_of(Runs.of(results), finalists(results)[0])) == MIN_PAIRS
 
 
 def test_a_finalist_that_keeps_failing_ends_the_recheck_after_the_most_blocks():
@@ -530,7 +543,7 @@ def test_a_finalist_that_keeps_failing_ends_the_recheck_after_the_most_blocks():
 
     results = sweep(seconds, ratios=(80,), backgrounds=(5,))
     assert blocks(results) == [["P"]] * MAX_PAIRS
-    assert compare(results, finalists(results)[0]).verdict is Verdict.UNKNOWN
+    assert compare(Runs.of(results), finalists(results)[0]).verdict is Verdict.UNKNOWN
 
 
 def test_invalid_trials_are_no_evidence():
@@ -562,7 +575,7 @@ def test_a_run_that_waited_for_a_cpu_is_repeated_and_one_that_is_found_out_later
     at_first = sweep(bench=bench_of(1, 2), ratios=(80,), backgrounds=(5,))
     assert [trial.problem for trial in at_first.trials if trial.problem] == []
     assert len(blocks(at_first)) == MIN_PAIRS + 1, "one block more for the pair that does not count"
-    assert len(pairs_of(at_first, finalists(at_first)[0])) == MIN_PAIRS
+    assert len(pairs_of(Runs.of(at_first), finalists(at_first)[0])) == MIN_PAIRS
 
 
 def test_without_a_valid_present_run_the_sweep_ends_with_its_reason_and_keeps_no_trial():
@@ -588,8 +601,8 @@ def test_later_failures_of_the_present_settings_end_no_sweep():
         return by_ratio(setting, run)
 
     results = sweep(seconds)
-    assert len([t for t in results.of_role(CANDIDATE) if t.valid]) == 6
-    assert compare(results, finalists(results)[0]).verdict is Verdict.UNKNOWN
+    assert len([t for t in Runs.of(results).of_role(CANDIDATE) if t.valid]) == 6
+    assert compare(Runs.of(results), finalists(results)[0]).verdict is Verdict.UNKNOWN
 
 
 # --- the results file ---------------------------------------------------------------------------

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from contracts.shared.text import printable
+from profiler.report.conclusions import verdict_text
+from profiler.report.groups import starved_text
+from profiler.report.reasons import ReasonText, reason_texts
 from sysctl.advice.advise import Recommendation
-from sysctl.advice.explain import LEAVE_OUT, MOUNT_OPTIONS, SET
-from sysctl.advice.group_advice import bytes_starve
+from sysctl.advice.group_advice import starved_by
+from sysctl.advice.reasons import LEAVE_OUT, MOUNT_OPTIONS, SET
 from sysctl.change.forms import BYTES, RATIO
 from sysctl.change.recommendation import (
     MAX_SENTENCE,
     DiskAdvice,
+    DiskIdentity,
     Evidence,
     KnobAdvice,
     Measured,
@@ -22,8 +27,9 @@ from sysctl.change.recommendation import (
     SysctlAdvice,
 )
 from sysctl.change.recommendation_file import is_believed
-from sysctl.evidence.comparison import Side, dirtyable_bytes_of
-from sysctl.evidence.differences import changed_transfer
+from sysctl.evidence.circumstances import Circumstances, Node
+from sysctl.evidence.comparison import Side
+from sysctl.evidence.runs import Runs
 from sysctl.knobs.mount import split_options
 from sysctl.knobs.vm import BY_NAME, THRESHOLDS
 
@@ -33,23 +39,24 @@ def change_of(recommendation: Recommendation) -> RecommendedChange | None:
     best = recommendation.best
     if best is None:
         return None
+    runs, reasons = recommendation.analysis.runs, reason_texts(recommendation)
     before = recommendation.present.setting.values
     sysctls = tuple(
         SysctlAdvice(r.name, int(r.value), before.get(r.name, 0), _sentence(r.why))
-        for r in recommendation.reasons
+        for r in reasons
         if r.name in BY_NAME and r.action != LEAVE_OUT
     )
     change = RecommendedChange(
         sysctls=sysctls,
         evidence=_evidence(recommendation, best),
         originals=before,
-        mount=_mount(recommendation, best),
-        disk=_disk(recommendation, best),
+        mount=_mount(runs.circumstances, reasons, best),
+        disk=_disk(runs.circumstances.node, reasons, best),
         other_form=_other_form(recommendation),
-        transfer=_transfer(recommendation, best),
+        transfer=_transfer(runs, best),
     )
-    starved = bytes_starve(change.sysctl_values, recommendation.results)
-    return _in_ratios(change, starved) if starved else change
+    starved = starved_by(change.sysctl_values, runs)
+    return _in_ratios(change, starved_text(starved)) if starved else change
 
 
 def _in_ratios(change: RecommendedChange, starved: str) -> RecommendedChange:
@@ -60,8 +67,8 @@ def _in_ratios(change: RecommendedChange, starved: str) -> RecommendedChange:
     measured = {advice.name: advice for advice in change.sysctls}
     form = change.other_form
     if form is None or form.kind != RATIO:
-        told = (replace(a, reason=_sentence(f"{a.reason}. {starved}")) for a in change.sysctls)
-        return replace(change, sysctls=tuple(told))
+        with_it = (replace(a, reason=_sentence(f"{a.reason}. {starved}")) for a in change.sysctls)
+        return replace(change, sysctls=tuple(with_it))
     ratios = []
     for name, value in form.values.items():
         advice = measured.get(name) or measured.get(str(BY_NAME[name].counterpart))
@@ -79,11 +86,13 @@ def _sentence(text: object) -> str:
     return printable(str(text))[:MAX_SENTENCE]
 
 
-def _mount(recommendation: Recommendation, best: Side) -> MountAdvice | None:
-    whys = [r.why for r in recommendation.reasons if r.name == MOUNT_OPTIONS and r.action == SET]
+def _mount(
+    circumstances: Circumstances, reasons: Sequence[ReasonText], best: Side
+) -> MountAdvice | None:
+    whys = [r.why for r in reasons if r.name == MOUNT_OPTIONS and r.action == SET]
     if not whys or best.setting.mount_options is None:
         return None
-    shared, node = vars(recommendation.results.circumstances).values()
+    shared, node = circumstances.node_class, circumstances.node
     return MountAdvice(
         target=node.mount_target or "",
         device=node.device or "",
@@ -97,31 +106,31 @@ def _mount(recommendation: Recommendation, best: Side) -> MountAdvice | None:
     )
 
 
-def _disk(recommendation: Recommendation, best: Side) -> DiskAdvice | None:
-    node = recommendation.results.circumstances.node
-    whys = {r.name: r for r in recommendation.reasons if r.action == SET}
+def _disk(node: Node, reasons: Sequence[ReasonText], best: Side) -> DiskAdvice | None:
     if not best.setting.device:
         return None
+    whys = {r.name: r for r in reasons if r.action == SET}
     knobs = tuple(
         KnobAdvice(name, value, _sentence(whys[name].before), _sentence(whys[name].why))
         for name, value in best.setting.device
         if name in whys  # one that was so already has none
     )
-    identity = vars(node.disk) if node.disk else {}
+    disk = node.disk or DiskIdentity("")
     return DiskAdvice(
-        node.mount_target or "",
-        node.device or "",
-        knobs,
-        **{key: _sentence(identity.get(key) or "") for key in ("name", "serial", "wwid")},
+        target=node.mount_target or "",
+        device=node.device or "",
+        knobs=knobs,
+        name=_sentence(disk.name),
+        serial=_sentence(disk.serial or ""),
+        wwid=_sentence(disk.wwid or ""),
     )
 
 
-def _transfer(recommendation: Recommendation, best: Side) -> dict[str, int]:
+def _transfer(runs: Runs, best: Side) -> dict[str, int]:
     """All settings of the pull where one of them changes; those not varied as they were."""
-    results = recommendation.results
-    if not changed_transfer(results, best.setting):
+    if not runs.baseline.changed_transfer(best.setting):
         return {}
-    used = results.circumstances.node_class.transfer_settings
+    used = runs.circumstances.node_class.transfer_settings
     return {**(used or {}), **dict(best.setting.transfer)}
 
 
@@ -133,18 +142,18 @@ def _other_form(recommendation: Recommendation) -> OtherForm | None:
 
 
 def _evidence(recommendation: Recommendation, best: Side) -> Evidence:
-    circumstances, seen = recommendation.results.circumstances, best.observation
-    shared, node = circumstances.node_class, circumstances.node
+    runs, seen = recommendation.analysis.runs, best.observation
+    shared, node = runs.circumstances.node_class, runs.circumstances.node
     interval, price = recommendation.interval, recommendation.price
     if interval is None or price is None:
         raise AssertionError("a change that is recommended has an interval and a price")
     return Evidence(
-        verdict=_sentence(recommendation.verdict),
+        verdict=_sentence(verdict_text(recommendation)),
         ratio=interval.estimate,
         ratio_low=interval.low,
         ratio_high=interval.high if math.isfinite(interval.high) else None,
         pairs=interval.count,
-        dirtyable_bytes=dirtyable_bytes_of(recommendation.results),
+        dirtyable_bytes=runs.dirtyable_bytes,
         memory_bytes=node.memory_bytes,
         available_bytes=node.available_bytes,
         objects=seen.objects,

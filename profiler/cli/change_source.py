@@ -8,8 +8,9 @@ from pathlib import Path
 from contracts.shared.errors import UsageError
 from contracts.shared.files import FileKind
 from contracts.shared.text import printable
+from profiler.report.advised_change import change_of
+from profiler.report.conclusions import verdict_text
 from sysctl.advice.advise import advise
-from sysctl.advice.advised_change import change_of
 from sysctl.change.recommendation import RecommendedChange
 from sysctl.change.recommendation_file import from_json
 from sysctl.evidence import results
@@ -48,6 +49,6 @@ def _advised(path: Path, trusted: bool) -> RecommendedChange:
     if change is None:
         raise UsageError(
             f"{printable(str(path))} recommends no change, so there is nothing to apply",
-            f"its verdict: {printable(recommendation.verdict)}",
+            f"its verdict: {printable(verdict_text(recommendation))}",
         )
     return from_json(json.loads(json.dumps(change.to_json())), printable(str(path)))

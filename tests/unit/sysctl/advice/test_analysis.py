@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from profiler.report.conclusions import note_texts, verdict_text
+from profiler.report.reasons import reason_texts
 from sysctl.advice.advise import advise
-from sysctl.advice.cases import Case
-from sysctl.advice.judgement import choose, judge, near_the_fastest
+from sysctl.advice.analysis import analyse
+from sysctl.advice.conclusions import Case
 from sysctl.evidence.price import Limits
 from sysctl.knobs.setting import Setting
-from sysctl.search.extras import PAIRS, credit
+from sysctl.search.extras import PAIRS, ExtraPairs
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import GIB, PRESENT
 
@@ -24,7 +26,7 @@ def test_the_times_compared_are_those_of_the_pairs():
     study = Study(present_s=(20.0,) * 8).candidate(CHEAP, 15.0)
     study.recheck(CHEAP, [30.0, 30.2, 29.9], present_s=[40.0, 40.3, 40.0])
     recommendation = advise(study.results)
-    assert recommendation.verdict.endswith("30.0 s instead of 40.0 s")
+    assert verdict_text(recommendation).endswith("30.0 s instead of 40.0 s")
     assert (recommendation.present.return_s.count, recommendation.best.return_s.count) == (3, 3)
 
 
@@ -55,7 +57,7 @@ def test_a_candidate_that_equals_the_present_settings_is_none_of_its_runs():
 
 
 def said_of(setting, study):
-    (note,) = [text for text in advise(study.results).notes if str(setting) in text]
+    (note,) = [text for text in note_texts(advise(study.results)) if str(setting) in text]
     return note
 
 
@@ -75,7 +77,7 @@ def test_a_gain_that_is_certain_and_small_is_not_called_indistinguishable():
 def test_nor_is_one_that_is_left_to_chance_since_the_pairs_were_looked_at_more_than_once():
     study = Study().tried(CHEAP, 10.0)
     study.candidate(DEAR, 15.0).recheck(DEAR, [18.0, 16.5, 19.5], [20.0, 20.1, 19.9])
-    interval = judge(study.results, Limits()).comparisons[DEAR].interval
+    interval = analyse(study.runs, Limits()).comparisons[DEAR].interval
     assert interval.high < 1
     words = "a gain that chance may explain, as the pairs were looked at more than once."
     assert said_of(DEAR, study).endswith(words)
@@ -107,9 +109,9 @@ def chosen_beside(dear_s, cheap_s):
             observation=replace(study.results.trials[-1].valid, peak_dirty_bytes=2 * GIB),
         )
         study.add("recheck", CHEAP, cheap, study.results.trials[-1].pair)
-    judged = judge(study.results, Limits())
-    assert {each.setting for each in judged.within} == {CHEAP, DEAR}
-    return choose(study.results, near_the_fastest(study.results, judged.within)).setting
+    found = analyse(study.runs, Limits())
+    assert {each.setting for each in found.within} == {CHEAP, DEAR}
+    return found.preferred_first(found.within)[0].setting
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_a_setting_that_ran_only_next_to_another_one_is_no_finalist():
     study = Study(present_s=()).recheck(CHEAP, [18.0, 17.6, 18.4], [20.0, 20.4, 19.6])
     for dirty in (70, 75, 80):
         study.block({CHEAP: 18.0, ratio(dirty): 18.0}).block({CHEAP: 18.0, ratio(dirty): 18.0})
-    assert list(judge(study.results, Limits()).comparisons) == [CHEAP]
+    assert list(analyse(study.runs, Limits()).comparisons) == [CHEAP]
 
 
 # --- extras ---------------------------------------------------------------------------------------
@@ -192,7 +194,9 @@ def test_an_extra_that_four_pairs_of_its_own_show_to_help_is_recommended(changed
     setting = replace(CHEAP, **changed)
     recommendation = advise(compared_with_its_base(setting, saves=0.1).results)
     assert recommendation.best.setting == setting
-    (effect,) = [r.effect for r in recommendation.reasons if f"{r.name}" in name or r.value in name]
+    (effect,) = [
+        r.effect for r in reason_texts(recommendation) if f"{r.name}" in name or r.value in name
+    ]
     assert effect.startswith("with it the pull took 90.0% of the time without it (95% interval ")
     assert effect.endswith("4 pairs)")
 
@@ -204,7 +208,7 @@ def test_an_extra_that_does_not_help_is_not_recommended_for_the_gain_of_the_thre
     setting = replace(CHEAP, **changed)
     recommendation = advise(compared_with_its_base(setting, saves=0.03).results)
     assert recommendation.case is Case.NO_DIFFERENCE
-    assert recommendation.verdict.endswith(
+    assert verdict_text(recommendation).endswith(
         f"3 pairs), but the pairs with and without {name} do not show a gain of 5%."
     )
 
@@ -212,7 +216,9 @@ def test_an_extra_that_does_not_help_is_not_recommended_for_the_gain_of_the_thre
 @extras
 def test_an_extra_with_fewer_pairs_is_not_credited_however_fast_it_was(changed, name):
     setting = replace(CHEAP, **changed)
-    verdict = advise(compared_with_its_base(setting, saves=0.5, pairs=PAIRS - 1).results).verdict
+    verdict = verdict_text(
+        advise(compared_with_its_base(setting, saves=0.5, pairs=PAIRS - 1).results)
+    )
     assert verdict.endswith(f"but it was compared without {name} in only 3 pairs, and it takes 4.")
 
 
@@ -221,7 +227,7 @@ def test_an_extra_that_ran_in_the_search_alone_is_not_credited(changed, name):
     setting = replace(CHEAP, **changed)
     study = Study().candidate(CHEAP, 10.0).tried(setting, 5.0)
     words = f"3 pairs), but it was not measured next to the same settings without {name}."
-    assert advise(study.results).verdict.endswith(words)
+    assert verdict_text(advise(study.results)).endswith(words)
 
 
 def test_next_to_a_change_the_report_says_why_an_extra_does_not_count():
@@ -239,7 +245,7 @@ def test_of_two_extras_each_must_be_credited():
     for at in range(PAIRS):
         study.block({first: 12.0 + at / 100, both: 9.0 + at / 100})
     study.tried(both, 9.0)
-    assert "but the pairs with and without" in advise(study.results).verdict
+    assert "but the pairs with and without" in verdict_text(advise(study.results))
     for at in range(PAIRS):
         study.block({CHEAP: 14.0 + at / 100, first: 12.0 + at / 100})
     assert advise(study.results).best.setting == both
@@ -252,8 +258,8 @@ def test_many_extras_compared_with_one_setting_need_stronger_evidence():
     for time_s in (10.0, 10.3, 9.7, 10.2):
         alone.block({CHEAP: time_s, setting: 0.92 * time_s})
         beside.block({CHEAP: time_s, setting: 0.92 * time_s, **dict.fromkeys(others, time_s)})
-    assert credit(alone.results, setting, CHEAP)
-    assert not credit(beside.results, setting, CHEAP)
+    assert ExtraPairs(alone.runs).credit(setting, CHEAP)
+    assert not ExtraPairs(beside.runs).credit(setting, CHEAP)
 
 
 @pytest.mark.parametrize("peak_dirty_bytes", [GIB // 4, GIB], ids=["below freerun", "above"])
@@ -297,7 +303,7 @@ def test_another_knob_beside_thresholds_that_took_no_part_may_be_the_cause():
 )
 def test_a_small_gain_has_the_decimals_that_tell_it_from_none(times_s, words):
     study = Study().candidate(CHEAP, times_s[0]).recheck(CHEAP, times_s)
-    assert advise(study.results).verdict.startswith(words)
+    assert verdict_text(advise(study.results)).startswith(words)
 
 
 PERIODIC = "vm.dirty_writeback_centisecs"
@@ -312,5 +318,5 @@ def test_no_periodic_write_back_is_riskier_than_any(before, after, is_riskier, m
     monkeypatch.setattr("tests.unit.studies.PRESENT_SETTING", present)
     study = Study(()).add("present", present, 20.0).add("present", present, 20.1)
     setting = Setting((*PRESENT.sysctls, (PERIODIC, after)))
-    reasons = advise(study.recheck(setting, [10.0, 10.1, 10.05, 10.02]).results).reasons
+    reasons = reason_texts(advise(study.recheck(setting, [10.0, 10.1, 10.05, 10.02]).results))
     assert bool(reasons[-1].risk) is is_riskier
