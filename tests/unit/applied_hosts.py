@@ -34,7 +34,7 @@ class FilesHost(System):
     """
 
     def __init__(self, root, boot_id="boot-1"):
-        super().__init__(root, run=self._run)
+        super().__init__(root, run=self.run_command)
         self.commands, self.invalid = [], []
         for name, value in SYSCTLS.items():
             self.put(f"/proc/sys/vm/{name}", value)
@@ -63,10 +63,10 @@ class FilesHost(System):
         self.dirtyable_bytes = dirtyable_bytes
         total, available = dirtyable_bytes * 2 // 1024, dirtyable_bytes // 1024
         self.put("/proc/meminfo", f"MemTotal: {total} kB\nMemAvailable: {available} kB")
-        self._put_thresholds()
+        self.put_thresholds()
         return self
 
-    def _put_thresholds(self):
+    def put_thresholds(self):
         """What the kernel makes of the sysctls, in pages of 4 KiB."""
         dirty, background = (
             int(percent * self.dirtyable_bytes / 100) // 4096 for percent in self.percentages()
@@ -104,7 +104,7 @@ class FilesHost(System):
             self.put(
                 absolute.replace("ratio", "x").replace("bytes", "ratio").replace("x", "bytes"), 0
             )
-        self._put_thresholds()
+        self.put_thresholds()
         percent = self.percentages()
         if percent[1] >= percent[0]:
             self.invalid.append(percent)
@@ -132,7 +132,7 @@ class FilesHost(System):
         }
         return {**self.values(), **queue, "files": self.files(), "mounts": self.mounts()}
 
-    def _run(self, argv):
+    def run_command(self, argv):
         self.commands.append(list(argv))
         if argv[0] == "systemd-run":
             self.put("/run/systemd/transient/writewise-revert.timer", "")

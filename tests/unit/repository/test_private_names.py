@@ -12,8 +12,6 @@ import pytest
 from tests.places import REPOSITORY
 
 FILES = sorted((REPOSITORY / "tests").rglob("*.py"))
-#: It goes with `profiler/tune`.
-LEFT_OUT = REPOSITORY / "tests/s3/test_transfer_tune.py"
 #: Of this form, and in the standard library's manual.
 DOCUMENTED = {"os._exit"}
 _PRIVATE = r"_[A-Za-z]\w*"
@@ -108,7 +106,7 @@ def test_no_test_uses_a_private_name_of_another_file() -> None:
     found = {
         str(path.relative_to(REPOSITORY)): names
         for path in FILES
-        if path not in (LEFT_OUT, Path(__file__))
+        if path != Path(__file__)
         and (names := private_names_of_others(path.read_text()))
     }
     assert found == {}

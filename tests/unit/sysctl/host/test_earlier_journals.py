@@ -45,7 +45,7 @@ class RecordedHost(FilesHost):
             self.put(path, text)
         for name in recorded["files"]:
             self._make(name)
-        self._put_thresholds()
+        self.put_thresholds()
 
     def _make(self, name: str) -> None:
         path = self.path(name.rstrip("/"))
@@ -73,7 +73,7 @@ class RecordedHost(FilesHost):
         elif absolute.endswith("cgroup.subtree_control"):
             self.put(absolute, text[1:] if text.startswith("+") else "")
 
-    def _run(self, argv: Sequence[str]) -> str:
+    def run_command(self, argv: Sequence[str]) -> str:
         self.commands.append(list(argv))
         if argv[0] == "mount":
             options = [word for word in argv[argv.index("-o") + 1].split(",") if word != "remount"]
