@@ -13,6 +13,7 @@ from rich.text import Text
 
 from contracts.shared.text import printable
 from contracts.shared.units import counted, format_seconds, format_size
+from profiler.pull.evidence import Limit
 from profiler.report.conclusions import note_texts, span_text, verdict_text
 from profiler.report.prediction import extrapolated_text
 from profiler.report.price import (
@@ -120,10 +121,17 @@ def _rows(recommendation: Recommendation, sides: Sequence[Side]) -> list[tuple[s
         ("time to return", [format_seconds(side.return_s.median) for side in sides]),
         ("  its runs", [_range(side.return_s) for side in sides]),
         ("writers stalled", [stall_text(each) for each in seen]),
+        ("pull held up by", [_held_up_by(each) for each in seen]),
         ("writers wait from", [format_size(t.freerun_bytes) for t in thresholds]),
         ("background threshold", [format_size(t.background_bytes) for t in thresholds]),
         ("dirty threshold", [format_size(t.dirty_bytes) for t in thresholds]),
     ]
+
+
+def _held_up_by(seen: Observation) -> str:
+    """`latency`; `not known` where the pull's client does not tell."""
+    limits = {limit.name.lower(): limit.value.partition(":")[0] for limit in Limit}
+    return limits.get(seen.held_up_by or "", "not known")
 
 
 def stall_text(seen: Observation) -> str:
@@ -288,6 +296,7 @@ def _side_document(side: Side, price: Price) -> dict[str, object]:
         "durable_s": price.durable_s,
         "durable_is_predicted": price.is_durable_predicted,
         "stalled_share": seen.stall_share,
+        "held_up_by": seen.held_up_by,
         "background_threshold_bytes": thresholds.background_bytes,
         "dirty_threshold_bytes": thresholds.dirty_bytes,
         "freerun_bytes": thresholds.freerun_bytes,
