@@ -106,7 +106,6 @@ def test_no_test_uses_a_private_name_of_another_file() -> None:
     found = {
         str(path.relative_to(REPOSITORY)): names
         for path in FILES
-        if path != Path(__file__)
-        and (names := private_names_of_others(path.read_text()))
+        if path != Path(__file__) and (names := private_names_of_others(path.read_text()))
     }
     assert found == {}
