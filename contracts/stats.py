@@ -40,7 +40,7 @@ class CallStats:
     """Count, bytes and latency of a set of calls that succeeded; `failed` counts the others.
 
     Latencies are in ns; `latency_min_ns` and `latency_max_ns` are 0 when `count` is 0.
-    `buckets` has `BUCKET_COUNT` counts, or is empty when `count` is 0. For `seek` calls `bytes` is
+    `buckets` has `BUCKET_COUNT` counts, and none when `count` is 0. For `seek` calls `bytes` is
     the distance; for calls that move nothing it is 0.
 
     The total latency is split by cause: `throttled_ns` asleep for dirty throttling,

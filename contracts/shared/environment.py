@@ -49,20 +49,20 @@ def safe_path(path: str) -> str:
     return ":".join(dict.fromkeys(filter(None, directories))) or _DEFAULT_PATH
 
 
-def _trusted(directory: str) -> str:
-    """The directory without symlinks; empty where others can change it or what leads there."""
+def _trusted(directory: str) -> str | None:
+    """The directory without symlinks; None if others can change it or what leads there."""
     if not directory.startswith("/"):
-        return ""
+        return None
     try:
         place = walk(directory, believe_all=False)
     except (OSError, ValueError, UsageError):
-        return ""
+        return None
     try:
         mode, resolved = os.fstat(place).st_mode, path_of(place)
     finally:
         os.close(place)
     is_closed = stat.S_ISDIR(mode) and not mode & _OTHERS_WRITE  # the sticky bit is not enough
-    return resolved if is_closed and ":" not in resolved else ""
+    return resolved if is_closed and ":" not in resolved else None
 
 
 @contextlib.contextmanager

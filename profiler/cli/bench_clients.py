@@ -190,7 +190,7 @@ def workloads_asked_for(names: Sequence[str] | None) -> list[Workload]:
     return [each for each in shipped_workloads() if each.name.startswith(_DEFAULT_ROWS)]
 
 
-def _session(stack: contextlib.ExitStack) -> tuple[ProfileSession | None, str]:
+def _session(stack: contextlib.ExitStack) -> tuple[ProfileSession | None, str | None]:
     """A session that sees stalls; without root or BPF None, and why."""
     from contracts.loading import load_contract_of_calls
     from profiler.bpf.session import ProfileSession
@@ -198,6 +198,6 @@ def _session(stack: contextlib.ExitStack) -> tuple[ProfileSession | None, str]:
 
     try:
         require(*PROFILE)
-        return stack.enter_context(ProfileSession(load_contract_of_calls(None))), ""
+        return stack.enter_context(ProfileSession(load_contract_of_calls(None))), None
     except RequirementError as error:
         return None, error.message

@@ -89,10 +89,11 @@ def _print(
 
 def _problems(findings: dict[str, CheckResult]) -> list[tuple[str, str]]:
     """Sentence and remedy of what is missing; what only root can check is named in one sentence."""
-    found = [(f.problem, f.remedy) for f in findings.values() if not f.ok and not f.needs_root]
+    here = [finding for finding in findings.values() if not finding.needs_root]
+    found = [(each.problem, each.remedy or "") for each in here if each.problem]
     hidden = [name for name, finding in findings.items() if finding.needs_root]
     if hidden:
-        remedy = next(f.remedy for f in findings.values() if f.needs_root)
+        remedy = next(each.remedy or "" for each in findings.values() if each.needs_root)
         found.append((f"only root can check: {', '.join(hidden)}", remedy))
     return found
 

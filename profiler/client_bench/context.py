@@ -23,10 +23,10 @@ def context_of(
     settings: TransferSettings,
     pulls: int,
     versions: Mapping[str, str],
-    no_stalls: str,
+    no_stalls: str | None,
     system: System | None = None,
 ) -> dict[str, object]:
-    """The record; `no_stalls` says why no stalls are seen, empty where they are.
+    """The record; `no_stalls` says why no stalls are seen, None if they are.
 
     Raises HostError.
     """

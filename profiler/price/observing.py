@@ -64,5 +64,5 @@ class PriceObserver:
             direct_reclaim_stalls=lost.direct_reclaim_stalls,
             memory_pressure_share=lost.pressure_share,
             ext4_data_mode=data_mode(self._system, self._mount),
-            problem=self._neighbour.problem,
+            problem=self._neighbour.problem or "",
         )

@@ -111,9 +111,9 @@ class Neighbour:
         self._resources = ExitStack()
 
     @property
-    def problem(self) -> str:
-        """Why figures are missing, or fewer than they should be; empty where none are."""
-        return "; ".join(self._problems)
+    def problem(self) -> str | None:
+        """Why figures are missing, or fewer than they should be; None if none are."""
+        return "; ".join(self._problems) or None
 
     @property
     def dirtied_bytes(self) -> int:

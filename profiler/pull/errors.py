@@ -207,7 +207,7 @@ def _explain_code(error: botocore.ClientError, bucket: str) -> Explanation:
     )
 
 
-def _with_region(code: str, message: str, hint: str, region: str) -> tuple[str, str]:
+def _with_region(code: str, message: str, hint: str, region: str | None) -> tuple[str, str]:
     """Message and hint with the bucket's region, where the answer names it and it may matter.
 
     S3 answers a HEAD that is signed for another region by 400 too, without a code.
@@ -220,14 +220,14 @@ def _with_region(code: str, message: str, hint: str, region: str) -> tuple[str, 
     return message, hint
 
 
-def _bucket_region(error: botocore.ClientError) -> str:
-    """The region that S3's answer names for the bucket; empty if it names none.
+def _bucket_region(error: botocore.ClientError) -> str | None:
+    """The region that S3's answer names for the bucket; None if it names none.
 
-    Also empty if it is not a plausible name: the hint shows it to be typed.
+    None, too, if it is not a plausible name: the hint shows it to be typed.
     """
     headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     named = headers.get("x-amz-bucket-region") or error.response.get("Error", {}).get("Region")
-    return str(named) if _REGION.fullmatch(str(named or "")) else ""
+    return str(named) if _REGION.fullmatch(str(named or "")) else None
 
 
 _OS_HINTS = {

@@ -181,8 +181,8 @@ def _directories_above(remote: RemoteObject) -> Iterator[str]:
         yield path
 
 
-def _path_problem(path: str) -> str:
-    """Why `path` is no relative path that stays below its start; empty when it is one."""
+def _path_problem(path: str) -> str | None:
+    """Return why `path` is not a relative path that stays below its start; None if it is."""
     if path.startswith("/"):
         return "is absolute"
     for name in path.split("/"):
@@ -192,4 +192,4 @@ def _path_problem(path: str) -> str:
             return "has a NUL character"
         if len(name.encode("utf-8", "surrogatepass")) > _NAME_MAX_BYTES:
             return f"has a component longer than {_NAME_MAX_BYTES} bytes"
-    return ""
+    return None

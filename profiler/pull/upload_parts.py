@@ -92,6 +92,6 @@ def _composite(
 
 
 def _equal_sizes(size_bytes: int, first: int, count: int) -> list[int]:
-    """The parts' sizes if all but the last are as the first; empty when that cannot be."""
+    """The parts' sizes if all but the last are as the first; none if that cannot be."""
     last = size_bytes - first * (count - 1)
     return [first] * (count - 1) + [last] if 0 < last <= first else []

@@ -25,10 +25,10 @@ _MD5 = re.compile(r"[0-9a-f]{32}")
 
 def verify(
     descriptor: int, head: Mapping[str, Any], part_bytes: PartBytes | None = None
-) -> tuple[str, str]:
+) -> tuple[str, str | None]:
     """Compare an open file with HeadObject's answer: the method used, and the problem if any.
 
-    The problem is empty when the file is the object. Without `part_bytes` uploads in parts are
+    The problem is None if the file is the object. Without `part_bytes` uploads in parts are
     compared by a checksum of the whole or by size alone. Raises OSError, and what `part_bytes`
     raises.
     """
@@ -38,13 +38,13 @@ def verify(
     whole = _checksum_of_whole(head)
     if whole is not None:
         name, expected, make_hash = whole
-        return name, "" if digest(descriptor, make_hash) == expected else _differs(name)
+        return name, None if digest(descriptor, make_hash) == expected else _differs(name)
     composite = find_composite(head, etag_is_md5=not _etag_is_encrypted(head))
     if composite is not None and part_bytes is not None:
         is_same = composite.compare(descriptor, size_bytes, part_bytes)
         if is_same is not None:
-            return composite.name, "" if is_same else _differs(composite.name)
-    return SIZE_ONLY, ""
+            return composite.name, None if is_same else _differs(composite.name)
+    return SIZE_ONLY, None
 
 
 def _differs(method: str) -> str:
@@ -75,12 +75,12 @@ def _checksum_of_whole(head: Mapping[str, Any]) -> tuple[str, bytes, MakeHash] |
     return None
 
 
-def _decode(checksum: str) -> bytes:
-    """The bytes of a base64 checksum; empty for none and for a composite one (`…-3`)."""
+def _decode(checksum: str) -> bytes | None:
+    """The bytes of a base64 checksum; None without one and for a composite one (`…-3`)."""
     try:
-        return base64.b64decode(checksum, validate=True)
+        return base64.b64decode(checksum, validate=True) or None
     except binascii.Error:
-        return b""
+        return None
 
 
 def _etag_is_encrypted(head: Mapping[str, Any]) -> bool:

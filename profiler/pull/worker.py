@@ -89,7 +89,7 @@ class VerifyJob(Job):
 
     `from_device` reads it from the device, not from what the page cache still has of it. `answer`
     is what S3 said with the bytes; without it S3 is asked, unless `unasked` tells why it cannot be.
-    `doubted` is why the size alone proves nothing; empty where it does.
+    `doubted` is why the size alone proves nothing; None if it does.
     """
 
     with_checksum: bool
@@ -97,7 +97,7 @@ class VerifyJob(Job):
     from_device: bool = False
     answer: Answer | None = None
     unasked: Explanation | None = None
-    doubted: str = ""
+    doubted: str | None = None
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,9 @@ def _answer_about(job: VerifyJob, client: AnyClient) -> Answer:
     return job.answer or client.head(job.bucket, job.remote.key)
 
 
-def _without_s3(job: VerifyJob, method: str, problem: str, unasked: Explanation) -> str:
+def _without_s3(
+    job: VerifyJob, method: str, problem: str | None, unasked: Explanation
+) -> str | None:
     """The problem where S3 cannot be asked: what its answer and the listing do not prove is one.
 
     The listing's ETag alone, as an MD5, proves but refutes nothing: an encrypted object's looks
@@ -274,7 +276,7 @@ def _without_s3(job: VerifyJob, method: str, problem: str, unasked: Explanation)
 
 def verify_file(
     directory_fd: int, job: VerifyJob, head: Answer, part_bytes: PartBytes | None
-) -> tuple[str, str]:
+) -> tuple[str, str | None]:
     """Compare the part file with S3's answer; see `verification.verify`. Raises OSError."""
     descriptor = open_file_beneath(directory_fd, (job.part_name,))
     try:

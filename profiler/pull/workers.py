@@ -163,7 +163,7 @@ class WorkerPool:
         wanted: dict[str, Any] = {
             "with_checksum": with_checksum or bool(result.incomplete),
             "from_device": from_device,
-            "doubted": result.incomplete,
+            "doubted": result.incomplete or None,
         }
         fields = [_job_fields(staging, number) for number in result.arrived]
         for each in fields:

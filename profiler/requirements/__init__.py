@@ -58,5 +58,5 @@ def require(*names: str, host: CheckedHost | None = None) -> None:
     by_name = {requirement.name: requirement for requirement in ALL}
     for name in names:
         finding = by_name[name].found_on(host or CheckedHost())
-        if not finding.ok:
-            raise RequirementError(finding.problem, finding.remedy)
+        if finding.problem:
+            raise RequirementError(finding.problem, finding.remedy or "")

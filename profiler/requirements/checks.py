@@ -33,14 +33,14 @@ PRIVILEGED = "in a container, start it with --privileged; better, run on the hos
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found; `problem` (one sentence) and `remedy` are empty when all is well.
+    """What a check found; `problem` (one sentence) and `remedy` are None if all is well.
 
     With `needs_root` the check itself was refused, so the requirement may be met or not.
     """
 
     found: str
-    problem: str = ""
-    remedy: str = ""
+    problem: str | None = None
+    remedy: str | None = None
     needs_root: bool = False
 
     @property
@@ -74,7 +74,7 @@ def root(host: CheckedHost) -> CheckResult:
         problem = "root is needed with all its capabilities, and CAP_SYS_ADMIN is missing"
         return CheckResult(f"{found}, no CAP_SYS_ADMIN", problem, PRIVILEGED)
     # A kernel without CONFIG_USER_NS has no such link, and one user namespace.
-    if host.link("/proc/self/ns/user") not in ("", HOST_USER_NAMESPACE):
+    if host.link("/proc/self/ns/user") not in (None, HOST_USER_NAMESPACE):
         problem = "the host's root is needed, and this is root of a user namespace of its own"
         return CheckResult(f"{found} of a user namespace", problem, PRIVILEGED)
     return CheckResult(found)
@@ -138,7 +138,7 @@ def bcc(host: CheckedHost) -> CheckResult:
 def libbcc(host: CheckedHost) -> CheckResult:
     """BCC's Python binding finds its libraries; a command that loads probes sees it by itself."""
     binding = bcc(host)
-    failure = host.import_error("bcc") if binding.ok else ""
+    failure = host.import_error("bcc") if binding.ok else None
     if failure:
         return CheckResult(
             binding.found, f"bcc is broken: {failure}", reinstall(host, "module:bcc")

@@ -29,8 +29,8 @@ def module_folder(name: str) -> Path | None:
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
-def import_error(name: str) -> str:
-    """Import a module and say why that failed; empty when it did not.
+def import_error(name: str) -> str | None:
+    """Import a module and return why that failed; None if it did not.
 
     In a process of its own: what BCC's compiler takes of memory is never given back.
     """
@@ -45,7 +45,7 @@ def import_error(name: str) -> str:
         check=False,
     )
     if done.returncode == 0:
-        return ""
+        return None
     return done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
 
 
@@ -66,7 +66,7 @@ class CheckedHost:
     python: str = sys.executable
     find_tool: Callable[[str], str | None] = shutil.which
     module_folder: Callable[[str], Path | None] = module_folder
-    import_error: Callable[[str], str] = import_error
+    import_error: Callable[[str], str | None] = import_error
     package_version: Callable[[str], str | None] = package_version
     load_bpf_program: Callable[[], int] = load_bpf_program
     has_syncfs: Callable[[], bool] = has_syncfs
@@ -86,18 +86,18 @@ class CheckedHost:
         return True
 
     def text(self, absolute: str) -> str:
-        """Text of a file; empty when it is missing or unreadable."""
+        """Text of a file; no text if it is missing or unreadable."""
         try:
             return self.path(absolute).read_text(errors="replace")
         except OSError:
             return ""
 
-    def link(self, absolute: str) -> str:
-        """Target of a symlink; empty when it is missing or unreadable."""
+    def link(self, absolute: str) -> str | None:
+        """Target of a symlink; None if it is missing or unreadable."""
         try:
             return os.readlink(self.path(absolute))  # noqa: PTH115
         except OSError:
-            return ""
+            return None
 
     def fields(self, absolute: str, separator: str) -> Mapping[str, str]:
         """`KEY separator VALUE` lines of a file; values without quotes and surrounding blanks."""

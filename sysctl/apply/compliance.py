@@ -221,7 +221,7 @@ def _knobs(system: System, disk: devices.Disk, wanted: Mapping[str, str]) -> lis
         if name in present and not devices.is_same(name, value, present[name]):
             reason = f"another value on {disk.name}: set anew, or never applied"
         found = present.get(name, "not there")
-        checks.append(Compliance(f"{disk.name} {name}", value, found, reason))
+        checks.append(Compliance(f"{disk.name} {name}", value, found, reason or ""))
     return checks
 
 

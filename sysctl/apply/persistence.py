@@ -49,7 +49,7 @@ def persisted_file(system: System, change: RecommendedChange, history: History) 
 
 
 def _originals(system: System, history: History) -> Mapping[str, int]:
-    """The write-back sysctls before the first change; empty when a boot came between."""
+    """The write-back sysctls before the first change; none if a boot came between."""
     applied = [each for each in history.changes if isinstance(each, AppliedSysctls)]
     return applied[0].originals if applied else read_writeback(system)
 

@@ -32,22 +32,22 @@ class AppliedItem:
 class AppliedState:
     """What is applied, the end of its trial period, our files, what a killed run left, who works.
 
-    `interrupted` is what the next start takes back; empty while somebody holds the lock, since
-    those are changes at work.
+    `interrupted` is what the next start takes back: nothing while somebody holds the lock, since
+    those are changes at work. `trial_ends_at` and `lock_holder` are None where there is none.
     """
 
     applied: tuple[AppliedItem, ...]
-    trial_ends_at: str
+    trial_ends_at: str | None
     files: tuple[str, ...]
     interrupted: tuple[str, ...]
-    lock_holder: str
+    lock_holder: str | None
 
 
 def read_state(system: System | None = None) -> AppliedState:
     """Look; nothing is changed and no lock is taken. Raises JournalError."""
     directory = state_directory()
     if not directory.exists():
-        return AppliedState((), "", _files(system or System()), (), "")
+        return AppliedState((), None, _files(system or System()), (), None)
     host = AppliedHost(directory, system)
     holder = holder_of(directory / f"{WRITER}.lock")
     changes = host.applied()
@@ -56,7 +56,7 @@ def read_state(system: System | None = None) -> AppliedState:
         applied=tuple(
             AppliedItem(str(each), each.at) for each in changes if isinstance(each, _STAYING)
         ),
-        trial_ends_at=trials[-1] if trials else "",
+        trial_ends_at=trials[-1] if trials else None,
         files=_files(host.system),
         interrupted=() if holder else left_by_a_killed_run(directory, system),
         lock_holder=holder,

@@ -31,7 +31,7 @@ _RATIO_NAMES, _BYTES_NAMES = zip(DIRTY_PAIR, BACKGROUND_PAIR)
 class Form:
     """The thresholds by sysctl name, as `kind`; `note` says how they relate to what was measured.
 
-    `values` is empty where they cannot be written so; `note` says why.
+    Where they cannot be written so there are no `values`; `note` says why.
     """
 
     kind: str

@@ -44,8 +44,8 @@ class KnobAdvice:
 class DiskAdvice:
     """Knobs of the disk that holds what is mounted on `target` from `device`.
 
-    `name` is the disk's in /sys/block, `serial` and `wwid` what the kernel says of it; each is
-    empty where it is not known.
+    `name` is the disk's in /sys/block, `serial` and `wwid` what the kernel says of it. As in the
+    file, what is not known is "".
     """
 
     target: str
@@ -120,8 +120,8 @@ class Evidence:
     """What was measured, when, where, and what it says; `ratio_*` is of the times to return.
 
     `ratio_high` is None where a single pair bounds nothing. `at_risk_bytes` was in memory only at
-    most, `ceiling_bytes` is what a larger pull may have there. `client` pulled; empty where the
-    results do not say it. `memory_bytes` is the host's MemTotal, 0 where the results do not say it.
+    most, `ceiling_bytes` is what a larger pull may have there. `client` pulled. As in the file,
+    text that the results do not have is "", and an unknown `memory_bytes` (MemTotal) is 0.
     """
 
     verdict: str

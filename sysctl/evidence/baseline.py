@@ -13,7 +13,7 @@ from sysctl.knobs.vm import THRESHOLDS
 class Baseline:
     """The present settings, with the tunable options that the mount has.
 
-    The setting is empty where no run of the present ones is known.
+    Without a known run of the present ones the setting names nothing.
     """
 
     setting: Setting

@@ -55,9 +55,9 @@ class AppliedSysctls:
         """Write back the originals of what still is as it was applied, and read them back."""
         write_writeback(system, self._to_restore(system))
 
-    def restoring(self, system: System) -> str:
-        """What `undo` would write now, in words; empty when that is nothing."""
-        return _words(self._to_restore(system))
+    def restoring(self, system: System) -> str | None:
+        """Return what `undo` would write now, in words; None if that is nothing."""
+        return _words(self._to_restore(system)) or None
 
     def left_alone(self, system: System) -> list[str]:
         """A sentence for each setting that somebody else changed since, and what that excludes."""
@@ -68,9 +68,9 @@ class AppliedSysctls:
             if present not in (applied, original)
         ]
         wanted = self._originals_due(system)
-        if wanted and not self._to_restore(system):
-            why = f"{_words(wanted)} is not restored: beside that "
-            changed.append(why + self._contradiction(system, wanted))
+        why = self._contradiction(system, wanted)
+        if wanted and why:
+            changed.append(f"{_words(wanted)} is not restored: beside that {why}")
         return changed
 
     def _to_restore(self, system: System) -> dict[str, int]:
@@ -86,12 +86,12 @@ class AppliedSysctls:
             for name, value in original.items()
         }
 
-    def _contradiction(self, system: System, wanted: Mapping[str, int]) -> str:
-        """Why the kernel would not take `wanted` beside the rest; empty where it would."""
+    def _contradiction(self, system: System, wanted: Mapping[str, int]) -> str | None:
+        """Why the kernel would not take `wanted` next to the rest; None if it would."""
         present = read_writeback(system)
         after = replace_values(present, wanted)
         dirtyable = dirtyable_bytes(system)
-        return invalid_reason(after, dirtyable) if after != present else ""
+        return invalid_reason(after, dirtyable) if after != present else None
 
     def _settings(
         self, system: System
@@ -137,12 +137,12 @@ class AppliedKnobs:
         if devices.is_there(system, self.disk):
             devices.write_kept(system, self.disk, self._to_restore(system))
 
-    def restoring(self, system: System) -> str:
-        """What `undo` would write now, in words; empty when that is nothing."""
+    def restoring(self, system: System) -> str | None:
+        """Return what `undo` would write now, in words; None if that is nothing."""
         if not devices.is_there(system, self.disk):
-            return ""
+            return None
         restored = self._to_restore(system)
-        return f"{self.name}: {_words(restored)}" if restored else ""
+        return f"{self.name}: {_words(restored)}" if restored else None
 
     def left_alone(self, system: System) -> list[str]:
         """A sentence for each knob that somebody else changed since."""
@@ -199,10 +199,10 @@ class AppliedMount:
         if self._is_ours(system):
             mounts.restore(system, self.target, self.source, self.fstype, tuple(self.options))
 
-    def restoring(self, system: System) -> str:
-        """What `undo` would do now, in words; empty when that is nothing."""
+    def restoring(self, system: System) -> str | None:
+        """Return what `undo` would do now, in words; None if that is nothing."""
         is_due = self._is_ours(system) and not self._is_original(system)
-        return f"{self.target} mounted with {','.join(self.options)}" if is_due else ""
+        return f"{self.target} mounted with {','.join(self.options)}" if is_due else None
 
     def left_alone(self, system: System) -> list[str]:
         """A sentence, when it was mounted in another way since."""
@@ -250,10 +250,10 @@ class WrittenFile:
         else:
             replace_file(system, self.path, self.previous, self.temporary)
 
-    def restoring(self, system: System) -> str:
-        """What `undo` would do now, in words; empty when that is nothing."""
+    def restoring(self, system: System) -> str | None:
+        """Return what `undo` would do now, in words; None if that is nothing."""
         if read_file(system, self.path) != self.text:
-            return ""
+            return None
         return f"no {self.path}" if self.previous is None else f"{self.path} as it was before"
 
     def left_alone(self, system: System) -> list[str]:
@@ -279,15 +279,15 @@ class TrialPeriod:
         if system.exists(f"{TRANSIENT_UNITS}/{self.unit}.timer"):
             system.run(["systemctl", "stop", f"{self.unit}.timer"])
 
-    def restoring(self, system: System) -> str:
-        """What `undo` would do now, in words; empty when that is nothing.
+    def restoring(self, system: System) -> str | None:
+        """Return what `undo` would do now, in words; None if that is nothing.
 
         Once the timer has elapsed there is the service, which tries again while a lock is held.
         """
         is_there = any(
             system.exists(f"{TRANSIENT_UNITS}/{self.unit}.{kind}") for kind in ("timer", "service")
         )
-        return f"no trial period until {self.ends_at}" if is_there else ""
+        return f"no trial period until {self.ends_at}" if is_there else None
 
     def left_alone(self, system: System) -> list[str]:
         """Nothing: the timer is ours alone."""

@@ -81,8 +81,8 @@ def is_there(system: System, disk: Disk) -> bool:
     return _sequence(system, disk.name) == disk.sequence
 
 
-def lacking(system: System, disk: Disk, name: str) -> str:
-    """Why this disk has no such knob; empty where it has it."""
+def lacking(system: System, disk: Disk, name: str) -> str | None:
+    """Return why this disk has no such knob; None if it has it."""
     if name in _OF_REQUESTS and not system.exists(f"/sys/block/{disk.name}/mq"):
         below = sorted(
             each.name for each in system.path(f"/sys/block/{disk.name}").glob("slaves/*")
@@ -91,7 +91,7 @@ def lacking(system: System, disk: Disk, name: str) -> str:
         return f"{disk.name} has no queue of requests of its own{on}"
     if not system.exists(disk.path(name)):
         return "this kernel does not have it for this disk"
-    return ""
+    return None
 
 
 def read_attribute(system: System, disk: Disk, attribute: str) -> str:

@@ -160,7 +160,7 @@ class Host:
         if mount is None:
             raise HostError(f"nothing is mounted on {target}")
         if not self._is_recorded(kind=MountOriginal.kind, target=target):
-            uuid = mounts.file_system_uuid(self.system, mount.source)
+            uuid = mounts.file_system_uuid(self.system, mount.source) or ""
             original = MountOriginal(target, mount.source, mount.fstype, mount.all_options, uuid)
             self._record(original)
         how = mounts.apply_words(self.system, mount, self._original_of(target).options, words)
@@ -373,13 +373,13 @@ class Host:
             what = from_json(entry.change)
         self.left = [*self.left, f"not restored, and forgotten: {what} ({error.message})"]
 
-    def _undo(self, entry: Entry, *, is_due: bool) -> str:
-        """Take one change back, if it is due; what is restored, in words.
+    def _undo(self, entry: Entry, *, is_due: bool) -> str | None:
+        """Take one change back, if it is due; what is restored, in words, if anything.
 
         What is due was told before the first was taken back: a file that is gone by now had made
         the values of a boot.
         """
-        change, restored = from_json(entry.change), ""
+        change, restored = from_json(entry.change), None
         if is_due:
             restored = _restoring(change, self.system)
             if isinstance(change, Applied):
@@ -410,5 +410,5 @@ class Host:
         return self._journal.record(to_json(change))
 
 
-def _restoring(change: Change, system: System) -> str:
+def _restoring(change: Change, system: System) -> str | None:
     return change.restoring(system) if isinstance(change, Applied) else str(change)

@@ -19,7 +19,7 @@ def limited_groups(system: System) -> tuple[MemoryGroup, ...]:
     """Every version 2 group with a limit below the host's memory, by its own limit.
 
     One without processes counts: a drained node's pods come back to it. The paths are those below
-    the mount of the hierarchy. Empty where groups do not limit dirty pages.
+    the mount of the hierarchy. There are none where groups do not limit dirty pages.
     """
     mounts = [mount for mount in system.mounts() if mount.fstype == "cgroup2"]
     if not mounts or not has_dirty_limits(system):

@@ -47,16 +47,16 @@ def exclusive_lock(path: Path, purpose: str, system: System | None = None) -> It
         os.close(descriptor)
 
 
-def holder_of(path: Path) -> str:
-    """Who holds the lock, in words; empty when nobody does. Raises HostError."""
+def holder_of(path: Path) -> str | None:
+    """Return who holds the lock, in words; None if nobody does. Raises HostError."""
     with host_errors(f"use {path}"):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
-            return ""
+            return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return ""
+        return None
     except BlockingIOError:
         return os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "unknown"
     finally:

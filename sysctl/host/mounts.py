@@ -260,19 +260,19 @@ def restore(
         raise HostError(f"{target} could not be given its original options {','.join(options)}")
 
 
-def file_system_uuid(system: System, source: str) -> str:
-    """What identifies the file system on a device; empty where it has none, or none can be read."""
+def file_system_uuid(system: System, source: str) -> str | None:
+    """Return what identifies the file system on a device; None if nothing does that can be read."""
     words = ["blkid", "--probe", "--match-tag", "UUID", "--output", "value", "--", source]
     try:
-        return system.run(words).strip()
+        return system.run(words).strip() or None
     except HostError:
-        return ""
+        return None
 
 
 def check_file_system(system: System, target: str, source: str, uuid: str) -> None:
     """Raise HostError when `source` has another file system by now; one without a UUID passes."""
-    present = file_system_uuid(system, source) if uuid else ""
-    if present not in ("", uuid):
+    present = file_system_uuid(system, source) if uuid else None
+    if present not in (None, uuid):
         raise HostError(
             f"{source} has another file system (UUID {present}) than the one that was mounted on "
             f"{target} (find it with `blkid --uuid {uuid}`), so it was not mounted there"

@@ -187,7 +187,7 @@ class System:
         return True
 
     def _process_fields(self, pid: int) -> list[str]:
-        """/proc/PID/stat from its third field on (proc(5)); empty when there is no such process."""
+        """/proc/PID/stat from its third field on (proc(5)); no fields without such a process."""
         with contextlib.suppress(OSError):
             return self.path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return []

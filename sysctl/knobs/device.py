@@ -45,12 +45,12 @@ class DeviceKnob:
             return self.unit
         return f"{self.minimum} to {self.maximum} {self.unit}".rstrip()
 
-    def refusal(self, text: str) -> str:
-        """Why `text` is no value of this knob; empty when it is one."""
+    def refusal(self, text: str) -> str | None:
+        """Return why `text` is not a value of this knob; None if it is one."""
         if self.maximum is None:
-            return "" if _WORD.fullmatch(text) else f"{text!r} is no name, such as mq-deadline"
+            return None if _WORD.fullmatch(text) else f"{text!r} is no name, such as mq-deadline"
         if not (text.isascii() and text.isdigit() and len(text) < 19):
             return f"{text!r} is no whole number"
         if not self.minimum <= int(text) <= self.maximum or str(int(text)) != text:
             return f"{text} is out of range, use {self.range}"
-        return ""
+        return None

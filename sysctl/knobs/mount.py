@@ -26,7 +26,7 @@ class MountOption:
 
     Options of one `group` replace each other; `default` is the word of the group that means what
     the file system does without any. `note` says what is known of it, for the person who asks.
-    `wide` is the text that a wide sweep tries, empty for what is unsafe or can gain nothing.
+    `wide` is the text that a wide sweep tries; None for what is unsafe or can gain nothing.
     """
 
     name: str
@@ -36,7 +36,7 @@ class MountOption:
     group: str = ""
     default: str = ""
     risk: str = ""
-    wide: str = ""
+    wide: str | None = None
 
 
 _BOTH = ("xfs", "ext4")

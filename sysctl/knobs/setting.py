@@ -93,8 +93,8 @@ def threshold_bytes(values: Mapping[str, int], pair: tuple[str, str], dirtyable_
     return values.get(ratio_name, 0) * dirtyable_bytes // 100
 
 
-def invalid_reason(values: Mapping[str, int], dirtyable_bytes: int) -> str:
-    """Why the kernel would not take the thresholds as they are written; empty when it would.
+def invalid_reason(values: Mapping[str, int], dirtyable_bytes: int) -> str | None:
+    """Return why the kernel would not take the thresholds as they are written; None if it would.
 
     Where background ≥ dirty the kernel silently uses half of dirty (`domain_dirty_limits()` in
     mm/page-writeback.c, as of Linux 6.18): such a pair does not mean what it says.
@@ -103,4 +103,4 @@ def invalid_reason(values: Mapping[str, int], dirtyable_bytes: int) -> str:
     background = threshold_bytes(values, BACKGROUND_PAIR, dirtyable_bytes)
     if dirty and background >= dirty:
         return "background is not below dirty: the kernel would silently halve it"
-    return ""
+    return None

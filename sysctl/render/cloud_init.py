@@ -63,7 +63,7 @@ def checked_size(user_data: str) -> str:
 
 
 def cloud_config(change: RecommendedChange) -> dict[str, Any]:
-    """The document; empty where nothing is to be changed that it could say."""
+    """The document; nothing is in it if it cannot say any of the changes."""
     files = installed_files(change)
     document: dict[str, Any] = {}
     if files:

@@ -63,7 +63,7 @@ def evidence_lines(change: RecommendedChange) -> list[str]:
 
 
 def bytes_warning(values: Mapping[str, int]) -> list[str]:
-    """For values in bytes: on which hosts they starve containers; empty for ratios."""
+    """For values in bytes: on which hosts they starve containers; no lines for ratios."""
     if not {DIRTY_PAIR[1], BACKGROUND_PAIR[1]} & set(values):
         return []
     return [f"WARNING: bytes are {CONTAINERS}."]

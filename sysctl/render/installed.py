@@ -90,7 +90,7 @@ def is_plain(mount: MountAdvice) -> bool:
 
 
 def all_but_sysctls_left_out(change: RecommendedChange) -> list[str]:
-    """For the comments of a format of sysctls alone: what is not part of it; empty if all is."""
+    """For the comments of a format of sysctls alone: what is not part of it, if anything."""
     disk = change.disk if change.disk and change.disk.knobs else None
     return [
         *(["", "NOT in here: the knobs of the disk; they are udev's."] if disk else []),
@@ -99,7 +99,7 @@ def all_but_sysctls_left_out(change: RecommendedChange) -> list[str]:
 
 
 def mount_left_out(change: RecommendedChange) -> list[str]:
-    """For the comments: that the mount options are not part of this snippet; empty if none are."""
+    """For the comments: that the mount options are not part of this snippet, if there are any."""
     mount = change.mount
     if mount is None:
         return []

@@ -49,8 +49,8 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
 def installed_text(change: RecommendedChange, path: str, originals: Mapping[str, int]) -> str:
     """The file as measured for this host, where `writewise apply` puts it at `path`.
 
-    `originals` are the write-back sysctls of this host before the first change, empty where they
-    are not known any more. Raises InexpressibleError.
+    `originals` are the write-back sysctls of this host before the first change, none if they are
+    not known any more. Raises InexpressibleError.
     """
     here = replace(change, originals=originals)
     by_hand = undo_command(here, path) if here.undo_values else f"rm {path}, and boot"

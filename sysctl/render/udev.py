@@ -73,7 +73,7 @@ def undo_lines(disk: DiskAdvice) -> list[str]:
     return [_undo_line(_kernel_name(disk), knob) for knob in knobs_in_order(disk)]
 
 
-def _undo_line(disk_name: str, knob: KnobAdvice) -> str:
+def _undo_line(disk_name: str | None, knob: KnobAdvice) -> str:
     if not disk_name or DEVICE_BY_NAME[knob.name].refusal(knob.present):
         return f"{knob.name} was {knob.present or 'not recorded'}"
     return f"echo {knob.present} > /sys/block/{disk_name}/{knob.name}"
@@ -104,10 +104,10 @@ def _identity(disk: DiskAdvice) -> tuple[str, str]:
     return "KERNEL", name
 
 
-def _kernel_name(disk: DiskAdvice) -> str:
-    """The disk's name in /sys/block; empty where it is not known."""
+def _kernel_name(disk: DiskAdvice) -> str | None:
+    """The disk's name in /sys/block; None if it is not known."""
     name = disk.name or _name_of(disk.device)
-    return name if _KERNEL_NAME.fullmatch(name) else ""
+    return name if _KERNEL_NAME.fullmatch(name) else None
 
 
 def _name_of(device: str) -> str:

@@ -41,10 +41,10 @@ def _look_for(client: Client) -> Surveyed:
     return Surveyed(client.name, client.what, version, transfer_client, client.install)
 
 
-def transfer_client_of_aws(version: str, preferred: str) -> str:
+def transfer_client_of_aws(version: str, preferred: str | None) -> str:
     """What the AWS CLI of this version line transfers by; version 1 knows nothing but classic.
 
-    `preferred` is `s3.preferred_transfer_client` of ~/.aws/config, empty when it is not set.
+    `preferred` is `s3.preferred_transfer_client` of ~/.aws/config, None if it is not set.
     Source: the AWS CLI's `configuration of S3 commands` (s3-config) of both versions.
     """
     major = _AWS_VERSION.match(version)
@@ -52,16 +52,17 @@ def transfer_client_of_aws(version: str, preferred: str) -> str:
         return "-"
     if major.group(1) == "1":
         return "classic"
-    return preferred if preferred in ("classic", "crt") else _AUTO
+    return preferred if preferred and preferred in ("classic", "crt") else _AUTO
 
 
-def _preferred() -> str:
-    """The user's setting for the AWS CLI; empty where there is none, or no readable file."""
+def _preferred() -> str | None:
+    """The user's setting for the AWS CLI; None without one, or without a readable file."""
     from botocore.exceptions import BotoCoreError
     from botocore.session import get_session
 
     try:
         section = get_session().get_scoped_config().get("s3", {})
     except BotoCoreError:
-        return ""
-    return str(section.get("preferred_transfer_client", "")) if isinstance(section, dict) else ""
+        return None
+    found = section.get("preferred_transfer_client") if isinstance(section, dict) else None
+    return str(found) if found else None

@@ -57,7 +57,7 @@ CONTEXT: dict[str, Any] = {
     "file_system": "xfs",
     "dirty_threshold_bytes": 50 * MIB,
     "clients": {"direct": "boto3 1.2", "s5cmd": "v2 | \x1b[31m"},
-    "no_stalls": "",
+    "no_stalls": None,
     "reported_block_bytes": None,
 }
 
@@ -405,7 +405,7 @@ def test_json_has_each_pull_and_no_infinity() -> None:
 
 def test_the_context_is_of_this_host(tmp_path: Path) -> None:
     context: dict[str, Any] = context_of(
-        tmp_path, TransferSettings(), 3, {"direct": "1"}, "", System()
+        tmp_path, TransferSettings(), 3, {"direct": "1"}, None, System()
     )
     assert set(CONTEXT) < set(context)
     assert context["cpus"] >= 1 and context["memory_bytes"] > 2**20

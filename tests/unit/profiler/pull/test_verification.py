@@ -51,7 +51,7 @@ CHECKSUMS = {
 def test_each_checksum_is_compared(file: int, method: str) -> None:
     field, digest = CHECKSUMS[method]
     good = head(ChecksumType="FULL_OBJECT", **{field: encoded(digest)})
-    assert verify(file, good) == (method, "")
+    assert verify(file, good) == (method, None)
     bad = head(
         ChecksumType="FULL_OBJECT", **{field: encoded(digest[:-1] + bytes([digest[-1] ^ 1]))}
     )
@@ -62,7 +62,7 @@ def test_each_checksum_is_compared(file: int, method: str) -> None:
 
 
 def test_without_checksum_the_etag_is_compared(file: int) -> None:
-    assert verify(file, head()) == ("MD5", "")
+    assert verify(file, head()) == ("MD5", None)
     method, problem = verify(file, head(ETag='"' + "0" * 32 + '"'))
     assert method == "MD5"
     assert problem
@@ -83,7 +83,7 @@ def test_without_checksum_the_etag_is_compared(file: int) -> None:
 def test_what_s3_gives_of_parts_or_encrypted_leaves_the_size(
     file: int, fields: dict[str, str]
 ) -> None:
-    assert verify(file, head(**fields)) == ("size only", "")
+    assert verify(file, head(**fields)) == ("size only", None)
 
 
 def composite(sizes: list[int], name: str) -> bytes:
@@ -114,12 +114,12 @@ def test_what_came_in_parts_is_compared_by_their_hashes(
 
     count = len(sizes)
     etag = f'"{composite(sizes, "md5").hex()}-{count}"'
-    assert verify(file, head(ETag=etag), part_bytes) == (f"MD5 of {count} parts", "")
+    assert verify(file, head(ETag=etag), part_bytes) == (f"MD5 of {count} parts", None)
     assert len(asked) == asks  # the others' only where the parts are unequal
     sha = base64.b64encode(composite(sizes, "sha256")).decode()
     fields = {"ETag": '"x"', "ChecksumType": "COMPOSITE", "ServerSideEncryption": "aws:kms"}
     good = head(**fields, ChecksumSHA256=f"{sha}-{count}")
-    assert verify(file, good, part_bytes) == (f"SHA-256 of {count} parts", "")
+    assert verify(file, good, part_bytes) == (f"SHA-256 of {count} parts", None)
     other = f'"{composite([len(CONTENT)], "sha1").hex()[:32]}-{count}"'
     assert verify(file, head(ETag=other), part_bytes)[1]
 
@@ -137,17 +137,17 @@ def test_a_difference_is_told_however_many_the_parts_are(file: int, count: int) 
 
 def test_more_parts_than_s3_has_are_not_asked_for(file: int) -> None:
     etag = f'"{composite([len(CONTENT)], "md5").hex()}-10001"'
-    assert verify(file, head(ETag=etag), lambda _: 1) == ("size only", "")
+    assert verify(file, head(ETag=etag), lambda _: 1) == ("size only", None)
 
 
 @pytest.mark.parametrize("told", [None, len(CONTENT), 1])
 def test_parts_of_which_no_true_size_is_told_leave_the_size(file: int, told: int | None) -> None:
     etag = f'"{composite([len(CONTENT) - 1, 1], "md5").hex()}-2"'
-    assert verify(file, head(ETag=etag), lambda _: told) == ("size only", "")
+    assert verify(file, head(ETag=etag), lambda _: told) == ("size only", None)
 
 
 def test_an_encryption_by_s3_itself_leaves_the_etag(file: int) -> None:
-    assert verify(file, head(ServerSideEncryption="AES256")) == ("MD5", "")
+    assert verify(file, head(ServerSideEncryption="AES256")) == ("MD5", None)
 
 
 def test_another_size_is_told(file: int) -> None:
@@ -162,7 +162,7 @@ def test_a_part_that_became_something_else_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "part")
     writer = os.open(tmp_path / "part", os.O_RDWR)
     directory = os.open(tmp_path, os.O_RDONLY)
-    remote = RemoteObject("key", "key", 0, "")
+    remote = RemoteObject("key", "key", 0, None)
     job = VerifyJob(0, "bucket", remote, str(tmp_path), "part", with_checksum=True, publish=False)
     try:
         with pytest.raises(OSError, match="no regular file"):

@@ -58,7 +58,7 @@ def host(tmp_path: Path) -> CheckedHost:
         python="/clone/.venv/bin/python",
         find_tool=lambda name: f"/usr/sbin/{name}",
         module_folder=lambda name: tmp_path / f"usr/lib/python3/dist-packages/{name}",
-        import_error=lambda name: "",
+        import_error=lambda name: None,
         package_version=lambda name: "1.44.5",
         load_bpf_program=lambda: 0,
         has_syncfs=lambda: True,

@@ -438,7 +438,7 @@ def test_apply_and_sweep_keep_apart(system, tmp_path):
     ):
         assert holder_of(tmp_path / "state/sweep.lock").startswith("sweep of /data, process")
         apply(system)
-    assert holder_of(tmp_path / "state/sweep.lock") == ""
+    assert holder_of(tmp_path / "state/sweep.lock") is None
 
 
 def test_the_journal_says_what_it_is(system):

@@ -126,7 +126,7 @@ def test_the_tables_say_all_of_it_in_plain_text(system):
 
 
 def test_the_state_tells_what_is_applied_and_what_a_killed_run_left(system):
-    assert read_state(system).applied == () and read_state(system).lock_holder == ""
+    assert read_state(system).applied == () and read_state(system).lock_holder is None
     apply(system)
     state = read_state(system)
     assert [item.what for item in state.applied] == [
