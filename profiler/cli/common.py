@@ -77,15 +77,24 @@ def terminable(numbers: Sequence[signal.Signals] = _SIGNALS) -> Iterator[None]:
         for number, handler in before.items():
             if signal.getsignal(number) is _end:  # else one came: none may tear what is left to do
                 signal.signal(number, handler)
+        for number in _SIGNALS:
+            if signal.getsignal(number) is _ignore:
+                signal.signal(number, signal.SIG_IGN)
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    if signal.getsignal(number) is signal.SIG_IGN:
-        return  # it came together with the first one, before that was seen
     for later in _SIGNALS:
-        signal.signal(later, signal.SIG_IGN)
+        if signal.getsignal(later) is not signal.SIG_IGN:
+            signal.signal(later, _ignore)
     with contextlib.suppress(OSError):  # the terminal may have gone, and print() is not reentrant
         os.write(2, b"\nending in order, please wait\n")
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     sys.exit(128 + number)
+
+
+def _ignore(_number: int, _: FrameType | None) -> None:
+    """Do nothing; for a signal that is pending already, SIG_IGN would have Python print an error.
+
+    `PyErr_CheckSignals()` as of CPython 3.11: "Signal %i ignored due to race condition".
+    """

@@ -32,16 +32,18 @@ def root_host() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def sigint_ends_programs() -> None:
-    """Programs started here can be interrupted: one started by `&` in a shell ignores SIGINT."""
+def signals_end_programs() -> None:
+    """Programs started here can be ended: `&` in a shell has them ignore SIGINT, `nohup` SIGHUP."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # pytest itself goes on
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def session(
+def root_session(
     root_host: None,
-    sigint_ends_programs: None,
+    signals_end_programs: None,
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Session]:
@@ -57,11 +59,11 @@ def session(
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(request: pytest.FixtureRequest, session: Session) -> Iterator[None]:
+def nothing_is_left(request: pytest.FixtureRequest, root_session: Session) -> Iterator[None]:
     """Fail a test that leaves something; what module-scoped fixtures hold was there before it."""
-    before = session.record()
+    before = root_session.record()
     yield
-    left = session.left_by(request.node.nodeid, before)
+    left = root_session.left_by(request.node.nodeid, before)
     if left:
         pytest.fail("this test left:\n" + "\n".join(left), pytrace=False)
 

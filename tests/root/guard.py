@@ -68,20 +68,19 @@ class Session:
         """
         for pid in processes_in(self._namespace):
             self._first_seen.setdefault(pid, test)
-        wait_until(lambda: not self.record().left_since(before), KERNEL_S)
+        if wait_until(lambda: not self.record().left_since(before), KERNEL_S):
+            return []
         left = self.record().left_since(before)
-        if left:
-            restore_sysctls(before)
+        restore_sysctls(before)
         return left
 
     def end(self) -> list[str]:
         """Dismiss the guard if all is taken back; what is not, in words: the guard then does it."""
-        wait_until(lambda: not self._left(), PROGRAMS_S)
-        left = self._left()
-        if not left:
-            self._guard.kill()
-            self._guard.communicate()
-        return left
+        if not wait_until(lambda: not self._left(), PROGRAMS_S):
+            return self._left()
+        self._guard.kill()
+        self._guard.communicate()
+        return []
 
     def _left(self) -> list[str]:
         processes = [

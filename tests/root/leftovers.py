@@ -3,7 +3,8 @@
 A session of pytest knows its own by where it is. Its mounts, loop devices and journals lie below
 its folder, and its processes are in its UTS namespace: each process inherits that, whatever it does
 about its environment, session, control group and mounts. Of what lies elsewhere (sysctls, caps,
-control groups, files in /etc), a record of the host as the session found it says what is new.
+control groups, files in /etc), a record of the host as the session found it says what is new; of
+that only what cannot be another program's is taken back.
 """
 
 from __future__ import annotations
@@ -35,10 +36,14 @@ _TRIGGERS = ("compact_memory", "drop_caches", "stat_refresh")
 _HUGE_PAGES = "vm.nr_hugepages"
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _LOOP_MAJOR = "7:"
+#: What `groups.new` begins its names with; the lab's group is in its journal.
+_GROUP_PREFIX = "writewise-test-"
 _FILES = (
     *("/etc/sysctl.d/*writewise*", "/etc/sysctl.d/.*writewise*"),
     "/etc/systemd/system/*writewise*",
 )
+#: `profiler/workloads/folder.py` and `profiler/lab/s3_server.py`.
+_TEMPORARY = ("writewise-objects-*", "writewise-s3-*")
 _END_S = 30 * SLOWNESS
 _POLL_S = 0.05
 
@@ -117,13 +122,13 @@ def take_back(folder: Path, namespace: str, before: Record) -> list[str]:
     """End a session's processes and undo all that it made; what could not be undone, in words."""
     problems: list[str] = []
     steps: tuple[Callable[[], None], ...] = (
-        lambda: _clear_caps(before),  # nobody waits for a slow device
+        lambda: _clear_caps(folder, before),  # nobody waits for a slow device
         lambda: _end_processes(namespace),
         lambda: _restore_journals(folder, problems),
         lambda: _unmount_and_detach(folder),
         lambda: _remove_groups(before),
         lambda: restore_sysctls(before),
-        lambda: _remove_files(before),
+        lambda: _remove_temporary_folders(before),
         lambda: _remove_folder(folder),
     )
     for step in steps:
@@ -156,9 +161,8 @@ def _mounted(folder: Path) -> dict[str, str]:
 
 def _groups() -> list[Path]:
     """Control groups by whose name they are of Writewise or its tests, the innermost first."""
-    tops = {top for top in groups.tops().values() if top.is_dir()}
-    found = {path for top in tops for path in top.glob("writewise*/") if path.is_dir()}
-    inner = {path for made in found for path in made.rglob("*/") if path.is_dir()}
+    found = {path for top in set(groups.tops().values()) for path in top.glob("writewise*")}
+    inner = {path for made in found for path in made.rglob("*") if path.is_dir()}
     return sorted(found | inner, key=lambda path: (-len(path.parts), path))
 
 
@@ -175,7 +179,8 @@ def _files() -> list[Path]:
 
 def _temporary_folders() -> list[Path]:
     """What SIGKILL leaves in TMPDIR of a pull's workload and of the start of its server."""
-    folders = Path(tempfile.gettempdir()).glob("writewise-*")
+    top = Path(tempfile.gettempdir())
+    folders = [folder for name in _TEMPORARY for folder in top.glob(name)]
     return sorted(folder for folder in folders if not _is_in_use(folder))
 
 
@@ -205,12 +210,14 @@ def _is_named_by_a_process(path: Path) -> bool:
 # --- taking it back -------------------------------------------------------------------------
 
 
-def _clear_caps(before: Record) -> None:
-    """Of loop devices in the root group; a cap of another group goes with that."""
+def _clear_caps(folder: Path, before: Record) -> None:
+    """Those in the root group of loop devices that no other program uses."""
+    ours = {SYSTEM.read(f"/sys/block/{Path(n).name}/dev") for n, _ in loop_devices_below(folder)}
     for line in caps():
         file, device, _ = line.split(" ", 2)
-        is_of_root = file.startswith("blkio/blkio.")
-        if f"cap {line}" not in before.traces and is_of_root and device.startswith(_LOOP_MAJOR):
+        is_free = not Path(f"/sys/dev/block/{device}/loop").exists()
+        is_ours = device in ours or (is_free and device.startswith(_LOOP_MAJOR))
+        if is_ours and file.startswith("blkio/blkio.") and f"cap {line}" not in before.traces:
             (_CONTROL_GROUPS / file).write_text(f"{device} 0")
 
 
@@ -268,17 +275,15 @@ def _try(*words: str) -> None:
 
 def _remove_groups(before: Record) -> None:
     for path in _groups():
-        if f"control group {path}" not in before.traces:
+        is_new = f"control group {path}" not in before.traces
+        if is_new and path.name.startswith(_GROUP_PREFIX):
             path.rmdir()
     for file, names in list(_controllers()):
         for name in set(names) - set(before.traces.get(f"controllers of {file}", "").split()):
             file.write_text(f"-{name}")
 
 
-def _remove_files(before: Record) -> None:
-    for path in _files():
-        if f"file {path}" not in before.traces:
-            path.unlink()
+def _remove_temporary_folders(before: Record) -> None:
     for path in _temporary_folders():
         if f"file {path}" not in before.traces:
             shutil.rmtree(path)

@@ -21,6 +21,7 @@ HOLDS_EVERYTHING = """
 import os, signal, subprocess, tempfile
 from pathlib import Path
 from profiler.lab import lab
+from sysctl.host.applied_host import AppliedHost
 from sysctl.host.host import Host
 from tests.root import groups
 from tests.root.labs import SMALL
@@ -43,7 +44,7 @@ def test_holds_everything(tmp_path, monkeypatch):
         hiding = ["setsid", "--fork", "unshare", "--mount", "sleep", "6789"]
         subprocess.run(hiding, env={"PATH": os.environ["PATH"]}, cwd="/", check=True)
         Path(tempfile.mkdtemp(prefix="writewise-objects-"), "0").touch()
-        Path("/etc/sysctl.d/98-writewise-test.conf").touch()
+        AppliedHost(host.directory).write_file("/etc/sysctl.d/98-writewise-test.conf", "#")
         print("ready", flush=True)
         signal.pause()
 """
@@ -97,7 +98,7 @@ def test_what_a_killed_session_held_goes_and_nothing_else(
     text = HOLDS_EVERYTHING.replace("6789", NAP)
     log, arguments = session_of(tmp_path, text, "-s")
     with child(log, *arguments) as session:
-        wait_until(lambda: "ready" in session.said(), 60)
+        wait_until(lambda: "ready" in session.said() or session.process.poll() is not None, 60)
         assert "ready" in session.said(), session.said()
         made = {each.partition(":")[0] for each in session.made()}
         wanted = {"sysctls", "mounts", "loop devices", "caps", "control groups", "files"}

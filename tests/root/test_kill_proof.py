@@ -119,7 +119,10 @@ def length_of_a_sweep(place: Place) -> float:
         place.sweep(*SETTINGS), capture_output=True, text=True, timeout=120 * SLOWNESS
     )
     assert done.returncode == 0, done.stderr
-    assert "invalid" not in done.stderr and "left out" not in done.stderr, done.stderr
+    # a trial that another program disturbed is repeated
+    failed = [line for line in done.stderr.splitlines() if "invalid: " in line]
+    assert [line for line in failed if "other programs" not in line] == [], done.stderr
+    assert "left out" not in done.stderr, done.stderr
     return time.monotonic() - begun_s
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import random
 import signal
@@ -79,19 +80,26 @@ def seconds_to_write(present, mebibytes, flag):
     return time.monotonic() - started_s
 
 
+def fastest_s(present: lab.Lab, mebibytes: int, flag: str, wanted_s: float) -> float:
+    """Of up to five writes: other programs on the host make one slower, and none faster."""
+    taken_s: list[float] = []
+    while len(taken_s) < 5 and min(taken_s, default=math.inf) > wanted_s:
+        taken_s.append(seconds_to_write(present, mebibytes, flag))
+        delete(present)
+    return min(taken_s)
+
+
 @pytest.mark.parametrize("fstype", ["xfs", "ext4"])
 def test_the_cap_holds_for_direct_and_buffered_writes(fstype):
     """Large write-back bios fit the throttle's slices less well: a sixth slower, never faster."""
     with lab.running(replace(SMALL, fstype=fstype, rate_bytes_per_s=60 * MIB)) as present:
-        direct_s = seconds_to_write(present, 120, "oflag=direct")
-        assert 0.9 * 2.0 < direct_s < 1.2 * 2.0 * SLOWNESS
-        delete(present)
-        buffered_s = seconds_to_write(present, 120, "conv=fsync")
-        assert 0.9 * 2.0 < buffered_s < 1.3 * 2.0 * SLOWNESS
+        longest_s = 1.2 * 2.0 * SLOWNESS
+        assert 0.9 * 2.0 < fastest_s(present, 120, "oflag=direct", longest_s) < longest_s
+        longest_s = 1.3 * 2.0 * SLOWNESS
+        assert 0.9 * 2.0 < fastest_s(present, 120, "conv=fsync", longest_s) < longest_s
         # an idle volume lends one slice of 100 ms, as EBS lends its burst bucket
-        short_s = seconds_to_write(present, 18, "oflag=direct")
-        assert 0.2 - 0.05 < short_s < 2 * 0.3 * SLOWNESS
-        delete(present)
+        longest_s = 2 * 0.3 * SLOWNESS
+        assert 0.2 - 0.05 < fastest_s(present, 18, "oflag=direct", longest_s) < longest_s
 
 
 def delete(present):

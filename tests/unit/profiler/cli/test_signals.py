@@ -43,6 +43,29 @@ def test_a_signal_ends_in_order_and_a_second_one_does_not_tear_it(number):
     assert process.wait(10) in (128 + number, -signal.SIGINT)
 
 
+BOTH_AT_ONCE = """
+    import os, signal
+    from profiler.cli.common import terminable
+    both = (signal.SIGHUP, signal.SIGTERM)
+    with terminable():
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, both)
+            for number in both:
+                os.kill(os.getpid(), number)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+        finally:
+            print("restored", flush=True)
+"""
+
+
+def test_two_signals_that_are_seen_at_once_end_it_in_order() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(BOTH_AT_ONCE)], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("restored\n", "\nending in order, please wait\n")
+    assert done.returncode == 128 + signal.SIGHUP
+
+
 def test_a_terminal_that_has_gone_does_not_swallow_the_end():
     ours, theirs = pty.openpty()
     process = start(stderr=theirs)
