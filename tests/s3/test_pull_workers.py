@@ -49,7 +49,7 @@ def plan(slow_server: S3Server) -> PullPlan:
 
 @pytest.fixture(scope="module")
 def pool(slow_server: S3Server) -> Iterator[WorkerPool]:
-    with pool_for(slow_server.endpoint_url) as pool:
+    with pool_for(slow_server.endpoint_url, spawned=True) as pool:
         yield pool
 
 
@@ -125,7 +125,7 @@ def test_between_runs_no_worker_holds_the_destination(
 def test_a_killed_worker_is_an_error_and_the_next_run_works(
     slow_server: S3Server, plan: PullPlan, destination: Path
 ) -> None:
-    with pool_for(slow_server.endpoint_url) as pool:
+    with pool_for(slow_server.endpoint_url, spawned=True) as pool:
         victim = pool.pids[0]
         with pytest.raises(WorkerDiedError, match="was killed by SIGKILL"):
             measure_pull(
@@ -147,7 +147,7 @@ def test_an_interrupt_ends_the_workers_within_a_second_and_leaves_nothing(
         interrupted_s.append(time.monotonic())
         raise KeyboardInterrupt
 
-    with pool_for(slow_server.endpoint_url) as pool:
+    with pool_for(slow_server.endpoint_url, spawned=True) as pool:
         pids = pool.pids
         with pytest.raises(KeyboardInterrupt):
             measure_pull(
@@ -163,7 +163,7 @@ def test_an_interrupt_ends_the_workers_within_a_second_and_leaves_nothing(
 def test_a_pull_is_stopped_within_a_second_and_its_workers_live_on(
     slow_server: S3Server, plan: PullPlan, destination: Path, stop_after_s: float
 ) -> None:
-    with pool_for(slow_server.endpoint_url) as pool:
+    with pool_for(slow_server.endpoint_url, spawned=True) as pool:
         pids = pool.pids
         began_s = time.monotonic()
         with pytest.raises(PullStoppedError, match="stopped after"):
@@ -186,7 +186,7 @@ def test_one_worker_with_many_small_objects_is_stopped_too(
         (tmp_path / BUCKET / "in" / f"{number}").write_bytes(b"x")
     with S3Server(tmp_path, first_byte_latency_s=0.01, rate_bytes_per_s=None) as server:
         plan = list_plan(S3Access(server.endpoint_url), Location(BUCKET, ""))
-        with pool_for(server.endpoint_url, workers=1) as pool:
+        with pool_for(server.endpoint_url, workers=1, spawned=True) as pool:
             began_s = time.monotonic()
             with pytest.raises(PullStoppedError):
                 measure_pull(pool, plan, Destination(destination), None, stop_after_s=0.3)
@@ -210,7 +210,7 @@ def test_workers_that_hang_are_ended_when_the_pull_is_stopped(
         (tmp_path / BUCKET / "in" / f"{number}").write_bytes(b"x" * SIZE_BYTES)
     with (
         S3Server(tmp_path, first_byte_latency_s=30.0, rate_bytes_per_s=None) as server,
-        pool_for(server.endpoint_url) as pool,
+        pool_for(server.endpoint_url, spawned=True) as pool,
     ):
         pids, began_s = pool.pids, time.monotonic()
         with pytest.raises(PullStoppedError):

@@ -86,10 +86,10 @@ class ResumeTests(ServedTests):
         assert self.missing(pool, plan, filled) == ["a", "b/c", "b/d"]
 
     def test_reading_back_verifies_and_tells_its_cost(
-        self, pool: WorkerPool, plan: PullPlan, tmp_path: Path
+        self, pool: WorkerPool, plan: PullPlan, on_disk: Path
     ) -> None:
         verification = measure_pull(
-            pool, plan, Destination(tmp_path), None, verify=Verify.FULL
+            pool, plan, Destination(on_disk), None, verify=Verify.FULL
         ).verification
         assert verification.failures == ()
         assert verification.bytes == sum(map(len, CONTENT.values()))
@@ -105,9 +105,9 @@ class TestMoto(ResumeTests):
     backend = MotoBackend
 
 
-def test_what_was_forgotten_is_read_from_the_device(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(bytes(MIB))
-    with (tmp_path / "file").open("rb") as file:
+def test_what_was_forgotten_is_read_from_the_device(on_disk: Path) -> None:
+    (on_disk / "file").write_bytes(bytes(MIB))
+    with (on_disk / "file").open("rb") as file:
 
         def is_cached() -> bool:
             try:
@@ -120,6 +120,6 @@ def test_what_was_forgotten_is_read_from_the_device(tmp_path: Path) -> None:
         except OSError:
             pytest.skip("this file system cannot say what is cached (RWF_NOWAIT)")
         forget_cached(file.fileno())
-        if os.statvfs(tmp_path).f_fsid == 0:
+        if os.statvfs(on_disk).f_fsid == 0:
             pytest.skip("a file system in memory has nothing to forget")
         assert not is_cached()

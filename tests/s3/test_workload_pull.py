@@ -16,6 +16,7 @@ from profiler.pull.resume import Resumed
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.workers import WorkerPool
+from tests.s3.conftest import forked
 
 
 def parse(*words: str) -> argparse.Namespace:
@@ -38,7 +39,7 @@ def test_a_workload_is_served_with_its_shape_and_arrives(workload: str, destinat
     arguments = parse("--workload", workload, str(destination))
     with pull.source_of(arguments) as (access, location, workers):
         plan = list_plan(access, location)
-        with WorkerPool(access, TransferSettings(), workers) as pool:
+        with forked(), WorkerPool(access, TransferSettings(), workers) as pool:
             assert len(pool.pids) == 1
             measured = measure_pull(pool, plan, Destination(destination), None, keep=False)
     assert measured.failures == ()

@@ -86,7 +86,7 @@ def test_everything_is_applied_and_comes_back(system):
 
 def test_an_apply_that_dies_at_any_step_is_taken_back_or_complete(tmp_path, monkeypatch):
     outcomes = []
-    for step in range(200):
+    for step in range(1000):  # a deeper directory takes more of them
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
         system = FilesHost(tmp_path / str(step))
         before = system.state()
@@ -108,7 +108,7 @@ def test_an_apply_that_dies_at_any_step_is_taken_back_or_complete(tmp_path, monk
 
 @pytest.mark.parametrize("boots", [False, True])
 def test_a_rollback_that_dies_at_any_step_is_ended_by_the_next(tmp_path, monkeypatch, boots):
-    for step in range(200):
+    for step in range(1000):  # a deeper directory takes more of them
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
         system = FilesHost(tmp_path / str(step))
         before = system.state()
@@ -138,7 +138,7 @@ def test_what_a_killed_apply_left_is_told_before_it_is_taken_for_the_present(sys
 
 def test_a_second_apply_that_dies_leaves_the_first(tmp_path, monkeypatch):
     second, outcomes = change_in(advise(Study().tried(ratio(80), 3.6).results)), []
-    for step in range(200):
+    for step in range(1000):  # a deeper directory takes more of them
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
         system = FilesHost(tmp_path / str(step))
         before = system.state()

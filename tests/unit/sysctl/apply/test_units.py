@@ -78,7 +78,7 @@ def test_without_the_timer_nothing_is_applied(system):
 
 
 def test_a_trial_that_dies_at_any_step_leaves_no_value_without_its_timer(tmp_path, monkeypatch):
-    for step in range(200):
+    for step in range(1000):  # a deeper directory takes more of them
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
         system = FilesHost(tmp_path / str(step)).with_systemd()
         before = system.state()
@@ -164,7 +164,7 @@ def test_without_systemd_a_trial_is_refused(tmp_path, monkeypatch):
 
 
 def test_an_installation_that_dies_at_any_step_leaves_no_half_of_a_unit(tmp_path, monkeypatch):
-    for step in range(200):
+    for step in range(1000):  # a deeper directory takes more of them
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
         system = FilesHost(tmp_path / str(step)).with_systemd()
         with killed_at(step, system) as made, applying("test", system) as host:
