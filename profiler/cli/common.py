@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
+from sysctl.knobs.transfer import TRANSFER_BY_NAME
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -23,8 +25,7 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
         "--transfer",
         metavar="NAME=VALUE,…|FILE",
         default="",
-        help="max_concurrency, multipart_chunksize, io_chunksize, max_io_queue, "
-        "multipart_threshold, use_threads; or a .json file that `transfer tune` wrote",
+        help=f"{', '.join(TRANSFER_BY_NAME)}; or a .json file that `transfer tune` wrote",
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.cli.common import add_access_arguments, measuring_alone, terminable
+from profiler.cli.space_arguments import STRATEGIES
 from sysctl.knobs.transfer import SWEPT_BY_DEFAULT, TRANSFER_BY_NAME, TRANSFER_CLIENT
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     tune.add_argument(
         "--strategy",
-        choices=("random", "bayes", "syne-tune", "grid"),
+        choices=STRATEGIES[1:],  # edge goes by the host's thresholds
         help="how to search: bayes where it is installed, else random",
     )
     tune.add_argument("--seed", metavar="N", type=types.seed, default=0, help="of the search")

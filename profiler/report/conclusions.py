@@ -280,10 +280,9 @@ def _doubted(gain: DoubtedGain) -> str:
 
 def _doubt(why: Doubted) -> str:
     if isinstance(why, TookNoPart):
-        return (
-            "nothing that it changes took part: writers slept in dirty throttling for "
-            f"{why.stall_share:.1%} of their time"
-        )
+        what = "nothing that it changes took" if why.is_all else "its thresholds took no"
+        slept = f"writers slept in dirty throttling for {why.stall_share:.1%} of their time"
+        return f"{what} part: {slept}"
     return uncredited_text(why)
 
 

@@ -27,7 +27,7 @@ from profiler.pull.measured import OnPhase, PullMeasurement, Verify, measure_pul
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
 from profiler.study.hypervisor import Hypervisor
-from profiler.study.in_force import InForce, read_in_force
+from profiler.study.in_force import InForce, read_in_force, unchanged
 from profiler.study.settle import settle_dirty_limit
 from profiler.watch.causes import WhyInputs, split
 from profiler.watch.timeline import Timeline
@@ -130,7 +130,9 @@ class PullBench:
             self.say("settling")
             os.sync()  # of the whole host: what others left dirty counts against the same limits
             self.host.drop_clean_caches()
-            in_force = stack.enter_context(self.unchanged())
+            in_force = stack.enter_context(
+                unchanged(self.host.system, self.mount_target, self.disk)
+            )
             settled = settle_dirty_limit(self.host, self.limits, in_force.sysctls)
             thresholds = read_thresholds(self.host.system)
             dirtyable = dirtyable_bytes(self.host.system)
@@ -220,16 +222,6 @@ class PullBench:
         self._is_verified |= durable and not measured.failures
         measured.require_all()
         return measured
-
-    @contextmanager
-    def unchanged(self) -> Iterator[InForce]:
-        """What is in force now. Raises HostError at the end of the block where it is not then."""
-        before = read_in_force(self.host.system, self.mount_target, self.disk)
-        yield before
-        after = read_in_force(self.host.system, self.mount_target, self.disk)
-        changed = before.changes(after)
-        if changed:
-            raise HostError(f"another program changed {', '.join(changed)} during the trial")
 
     def _read_bytes(self, why: WhyInputs | None) -> int | None:
         """What was read from the destination's disks meanwhile; None where it has none."""

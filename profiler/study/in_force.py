@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sysctl.host.devices import Disk, is_there, kept_values
@@ -51,6 +52,16 @@ def read_in_force(system: System, mount_target: str, disk: Disk | None) -> InFor
         mount=(mount.source, mount.fstype, *mount.all_options) if mount else None,
         knobs=kept_values(system, disk) if disk else {},
     )
+
+
+@contextmanager
+def unchanged(system: System, mount_target: str, disk: Disk | None) -> Iterator[InForce]:
+    """What is in force now. Raises HostError at the end of the block where it is not then."""
+    before = read_in_force(system, mount_target, disk)
+    yield before
+    changed = before.changes(read_in_force(system, mount_target, disk))
+    if changed:
+        raise HostError(f"another program changed {', '.join(changed)} during the trial")
 
 
 def _mount_changes(before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> list[str]:

@@ -162,7 +162,7 @@ def _check_output(request: StudyRequest) -> None:
     if request.output.exists() and not request.resume:
         raise UsageError(
             f"{request.output} exists already",
-            "go on with it by --resume, or name another file by --output",
+            "go on with it by --resume, or name another place by --output",
         )
     if request.resume and not request.output.exists():
         raise UsageError(f"there is no {request.output} to resume", "leave out --resume")
@@ -224,11 +224,11 @@ def resumed_results(path: Path, space: Mapping[str, Any], circumstances: Circums
         differing.append("values to try")
     if differing:
         searched_by = results.space.get("strategy")
-        hint = "repeat the command that wrote it, or name another file by --output"
+        hint = "repeat the command that wrote it, or name another place by --output"
         if searched_by not in NAMES:
             hint = (
                 f"its search, {searched_by}, is gone: advise from it as it is, or sweep to another "
-                "file by --output"
+                "place by --output"
             )
         raise UsageError(
             f"{path} is of another sweep, its trials cannot be compared: "
@@ -346,7 +346,15 @@ def _bench(
     workers: TrialWorkers,
 ) -> Iterator[Bench]:
     if host is None:
-        yield TransferBench(study.plan, destination, workers.fresh, view.doing, view.phase)
+        yield TransferBench(
+            plan=study.plan,
+            destination=destination,
+            mount_target=study.mount.target,
+            disk=study.disk,
+            fresh_pool=workers.fresh,
+            say=view.doing,
+            on_phase=view.phase,
+        )
         return
     present = lab.at(destination)
     if present is not None:  # its cap holds for the members of a group, and their children

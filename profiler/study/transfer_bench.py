@@ -1,7 +1,7 @@
 """The bench of a sweep of transfer settings alone: nothing on the host is changed, no probe loaded.
 
-It takes no root. Whether writers waited in dirty throttling is therefore not known, clean caches
-stay, and the dirty limit is left to the kernel: `sweep --space transfer` as root has all that.
+It takes no root. Whether writers waited, for the device or a CPU, is therefore not known, clean
+caches stay, and the dirty limit is left to the kernel: `sweep --space transfer` as root has that.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
 from profiler.study.bench import held_up_by, whole_pages_bytes
 from profiler.study.hypervisor import Hypervisor
+from profiler.study.in_force import unchanged
 from profiler.watch.timeline import TimelineRecorder
 from sysctl.evidence.results import Observation
+from sysctl.host.devices import Disk
 from sysctl.host.sysctls import dirtyable_bytes, read_dirtied_bytes, read_thresholds
 from sysctl.host.system import System
 from sysctl.knobs.setting import Setting
@@ -37,6 +39,8 @@ class TransferBench:
 
     plan: PullPlan
     destination: Path
+    mount_target: str
+    disk: Disk | None
     fresh_pool: Callable[[Setting], WorkerPool]
     say: Callable[[str], None]
     on_phase: OnPhase
@@ -59,7 +63,8 @@ class TransferBench:
         dirtied_before, hypervisor = read_dirtied_bytes(self.system), Hypervisor(self.system)
         recorder = TimelineRecorder()
         self.say("pulling")
-        measured = self._pull(durable or observe_price, stop_after_s, recorder)
+        with unchanged(self.system, self.mount_target, self.disk):
+            measured = self._pull(durable or observe_price, stop_after_s, recorder)
         stolen_share, ballooned_bytes = hypervisor.since()
         dirtied = read_dirtied_bytes(self.system) - dirtied_before
         return Observation(

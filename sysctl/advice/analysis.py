@@ -27,7 +27,7 @@ from sysctl.evidence.comparison import (
     Side,
     Verdict,
     compare,
-    error_of_each,
+    error_of_looks,
     is_gain,
     noise_of_pairs,
     pairs_of,
@@ -72,9 +72,13 @@ class Excluded:
 
 @dataclass(frozen=True)
 class TookNoPart:
-    """A doubt about thresholds: at most that part of their time writers slept in throttling."""
+    """A doubt about thresholds: at most that part of their time writers slept in throttling.
+
+    `is_all`: the setting changes nothing else.
+    """
 
     stall_share: float
+    is_all: bool = True
 
 
 #: Why a gain is not the setting's doing.
@@ -152,7 +156,7 @@ def analyse(runs: Runs, limits: Limits) -> Analysis:
     measured = dict.fromkeys([runs.baseline.setting, *runs.valid_by_setting])
     prices = {setting: price_of(runs, setting, model) for setting in measured}
     compared = [setting for setting in runs.rechecked if pairs_of(runs, setting)]
-    error = error_of_each(len(compared))
+    error = error_of_looks(runs)
     comparisons = {setting: compare(runs, setting, error=error) for setting in compared}
     gains = [
         Faster(setting, found, found.interval, prices[setting])
@@ -190,8 +194,8 @@ def _doubt(extras: ExtraPairs, setting: Setting) -> Doubted | None:
     """Why a gain is not the setting's doing; None if it is."""
     runs = extras.runs
     share = runs.present_stall_share
-    if share < NEGLIGIBLE_SHARE and not runs.baseline.changed_besides_thresholds(setting):
-        return TookNoPart(share)
+    if share < NEGLIGIBLE_SHARE and runs.baseline.changed_thresholds(setting):
+        return TookNoPart(share, not runs.baseline.changed_besides_thresholds(setting))
     return extras.uncredited(setting)
 
 

@@ -54,7 +54,10 @@ class Baseline:
             *self.changed_transfer(setting),
         ]
 
+    def changed_thresholds(self, setting: Setting) -> list[str]:
+        """Return the thresholds that it changes."""
+        return [name for name in self.changed_sysctls(setting) if name in THRESHOLDS]
+
     def change_count(self, setting: Setting) -> int:
         """Return how many values a person would have to change for it."""
-        thresholds = [name for name in self.changed_sysctls(setting) if name in THRESHOLDS]
-        return len(thresholds) + len(self.changed_besides_thresholds(setting))
+        return len(self.changed_thresholds(setting)) + len(self.changed_besides_thresholds(setting))

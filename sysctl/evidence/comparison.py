@@ -188,6 +188,15 @@ def error_of_each(count: int) -> float:
     return LOOK_ERROR / max(1, count)
 
 
+def error_of_looks(runs: Runs, finalists: Iterable[Setting] = ()) -> float:
+    """Return the error of a look at one of all that have pairs, or are to have some.
+
+    The recheck and the advice use the same, so that what the one has decided the other says.
+    """
+    compared = {setting for setting in runs.rechecked if pairs_of(runs, setting)}
+    return error_of_each(len({*compared, *finalists}))
+
+
 def is_gain(ratio: float) -> bool:
     """Return whether a ratio of times is a gain that is worth a change."""
     return ratio * (1 + MIN_GAIN) <= 1

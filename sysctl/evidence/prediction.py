@@ -110,7 +110,7 @@ class Model:
         source, device = self.source_bytes_per_s, self.device_bytes_per_s
         begins_s = _write_back_begins_s(at, complete, size, source)
         unthrottled_s = size / source
-        return_s = _return_s(size, at, begins_s, source, device)
+        return_s = time_to_return_s(size, at, begins_s, source, device)
         unthrottled_peak = max(begins_s * source, size - (unthrottled_s - begins_s) * device)
         peak_bytes = round(min(unthrottled_peak, _throttled_peak_bytes(at)))
         beyond = list(self._beyond(size, memory, peak_bytes))
@@ -157,7 +157,7 @@ class Model:
         size, source = self.burst_bytes, self.source_bytes_per_s
         memory = round(memory_bytes)
         best_s = min(
-            _return_s(
+            time_to_return_s(
                 size,
                 at,
                 _write_back_begins_s(at, self.present, size, source),
@@ -246,7 +246,8 @@ def _plausible(bytes_per_s: float, what: str) -> float:
 def _unthrottled_runs(runs: Runs, present: Setting) -> list[Observation]:
     """Return the valid runs in which writers hardly waited, if they pulled as the present ones."""
     alike = (t.valid for t in runs.trials if t.setting.transfer == present.transfer)
-    return [run for run in alike if run and run.throttled_share < NEGLIGIBLE_SHARE]
+    seen = [run for run in alike if run and run.stall_share is not None]
+    return [run for run in seen if run.throttled_share < NEGLIGIBLE_SHARE]
 
 
 def _source_bytes_per_s(runs: Sequence[Observation], unthrottled: Sequence[Observation]) -> float:
@@ -310,7 +311,7 @@ def _write_back_begins_s(
     return min(by_size_s, flush_age_s(values))
 
 
-def _return_s(
+def time_to_return_s(
     size_bytes: int,
     at: Thresholds,
     begins_s: float,
@@ -340,6 +341,17 @@ def _return_s(
     return max(unthrottled_s, slowed_s + constants * room_bytes / device_bytes_per_s)
 
 
+def waiting_bytes(size_bytes: int, at: Thresholds) -> float:
+    """Return what the device writes while writers are slowed, to which their wait is in proportion.
+
+    Of a source that is much faster than the device.
+    """
+    room_bytes, left_bytes = at.setpoint_bytes - at.freerun_bytes, size_bytes - at.freerun_bytes
+    if left_bytes <= 0 or room_bytes < PAGE_BYTES:
+        return max(0.0, left_bytes)
+    return _solved(left_bytes / room_bytes, 1.0) * room_bytes
+
+
 def _solved(arrived: float, faster: float) -> float:
     """Return the t with t + faster · (1 - exp(-t)) = arrived, by Newton's method.
 
@@ -347,8 +359,8 @@ def _solved(arrived: float, faster: float) -> float:
     """
     t = arrived
     for _ in range(_NEWTON_STEPS):
-        decay = faster * math.exp(-t)
-        t -= (t + faster - decay - arrived) / (1 + decay)
+        rise = -math.expm1(-t)
+        t -= (t + faster * rise - arrived) / (1 + faster * (1 - rise))
     return t
 
 

@@ -1,40 +1,42 @@
-"""Transfer settings as a section of `~/.aws/config`, which the AWS CLI reads and boto3 does not.
+"""Transfer settings as commands that write the `s3` section of `~/.aws/config`.
 
-Its keys have other names (AWS CLI's s3 configuration): max_concurrent_requests is max_concurrency;
-multipart_threshold, multipart_chunksize and io_chunksize are the same. max_queue_size is
-s3transfer's request queue, so max_io_queue has no key, as use_threads has none.
+The AWS CLI reads that section, boto3 does not. Its keys have other names (AWS CLI's s3
+configuration): max_concurrent_requests is max_concurrency; multipart_threshold,
+multipart_chunksize and io_chunksize are the same. max_queue_size is s3transfer's request queue, so
+max_io_queue has no key, as use_threads has none. `aws configure set` keeps what else the file has;
+a second section of one name would make the file invalid.
 """
 
 from __future__ import annotations
 
 from sysctl.change.recommendation import RecommendedChange
+from sysctl.knobs.transfer import TRANSFER_KNOBS
 from sysctl.render.comments import comment
 from sysctl.render.snippet import STEM, Format, Snippet
 from sysctl.render.transfer import all_settings, opening
 
-NAME = f"{STEM}.aws_config"
-_KEYS = (
-    ("max_concurrent_requests", "max_concurrency"),
-    ("multipart_threshold", "multipart_threshold"),
-    ("multipart_chunksize", "multipart_chunksize"),
-    ("io_chunksize", "io_chunksize"),
-)
-_WITHOUT_KEY = ("max_io_queue", "use_threads")
+NAME = f"{STEM}.aws_config.sh"
+_KEYS = {
+    "max_concurrency": "max_concurrent_requests",
+    "multipart_threshold": "multipart_threshold",
+    "multipart_chunksize": "multipart_chunksize",
+    "io_chunksize": "io_chunksize",
+}
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The section; nothing without transfer settings."""
+    """The commands; nothing without transfer settings."""
     if not change.transfer:
         return ()
     settings = all_settings(change.transfer)
-    unmapped = ", ".join(f"{name} ({settings[name]})" for name in _WITHOUT_KEY)
+    without = [knob for knob in TRANSFER_KNOBS if knob.name not in _KEYS]
+    unmapped = ", ".join(f"{knob.name}={knob.text(settings[knob.name])}" for knob in without)
     about = [
-        *opening(change, f"append {NAME} to ~/.aws/config, for the AWS CLI alone"),
-        f"Without a key there: {unmapped}",
+        *opening(change, f"sh {NAME}, as the user whose AWS CLI is to have them"),
+        f"The AWS CLI has no key for {unmapped}.",
     ]
-    lines = [f"  {theirs} = {settings[ours]}" for theirs, ours in _KEYS]
-    section = "\n".join(("[default]", "s3 =", *lines, ""))
-    return (Snippet(NAME, f"{comment(about)}\n{section}"),)
+    lines = [f"aws configure set default.s3.{key} {settings[n]}\n" for n, key in _KEYS.items()]
+    return (Snippet(NAME, f"{comment(about)}\n{''.join(lines)}"),)
 
 
 FORMAT = Format("aws-config", render, (NAME,))

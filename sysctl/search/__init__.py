@@ -20,7 +20,7 @@ class Strategy(Protocol):
         """Return the next candidate, or None when there is nothing more to try.
 
         `pending` are those whose trials are under way, on other hosts: none of them is proposed
-        again, and None may also mean that what comes next depends on what they show.
+        again. None while `remaining` is not 0: what comes next depends on what they show.
         """
 
     def remaining(self, runs: Runs) -> int:

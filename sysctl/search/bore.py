@@ -18,8 +18,8 @@ _METRIC = "return_s"
 def propose(sizes: Mapping[str, int], known: Sequence[Known], seed: int) -> Iterator[Ranks]:
     """See `sysctl.search.bayes.Propose`. A stopped trial took what it had at least.
 
-    Its model has no place for what is under way. Raises RequirementError where the installed Syne
-    Tune is not the one that this was written for.
+    What is under way counts as the slowest known, to be kept away from. Raises RequirementError
+    where the installed Syne Tune is not the one that this was written for.
     """
     import numpy
 
@@ -36,10 +36,10 @@ def propose(sizes: Mapping[str, int], known: Sequence[Known], seed: int) -> Iter
     numpy.random.seed(seed)  # BORE draws from its state, too
     space = {name: randint(0, size - 1) for name, size in sizes.items()}
     scheduler = AskTellScheduler(BORE(space, metric=_METRIC, random_seed=seed))
+    times_s = [time_s for each in known for time_s in (each.return_s, each.stopped_s) if time_s]
+    slowest_s = max(times_s, default=0.0)
     for number, each in enumerate(known):
-        took_s = each.return_s if each.return_s is not None else each.stopped_s
-        if took_s is not None:
-            trial = Trial(number, dict(each.ranks), datetime.now())
-            scheduler.tell(trial, {_METRIC: took_s})
+        took_s = each.return_s or each.stopped_s or slowest_s
+        scheduler.tell(Trial(number, dict(each.ranks), datetime.now()), {_METRIC: took_s})
     while True:
         yield {name: int(rank) for name, rank in scheduler.ask().config.items()}

@@ -1,6 +1,6 @@
 """Edge search: the smallest change with which writers no longer wait.
 
-What is sought is told by the stall share, the part of their time in which writers slept in dirty
+The search uses the stall share, the part of their time in which writers slept in dirty
 throttling: it is none or it is much, and far less noisy than a time. Writers wait from freerun on,
 half way between the two thresholds. So there are two ladders of round values, each with a higher
 freerun at every rung:
@@ -11,7 +11,7 @@ freerun at every rung:
    suffice.
 
 The highest rung of a ladder runs first. Where writers wait there, too, the next ladder is tried.
-Else the most that was dirty in that run says which rung would do; that one and the rung below it
+Else the peak of dirty bytes in that run shows which rung would do; that one and the rung below it
 are tried, until a rung at which writers do not wait has one below it at which they do.
 
 Where writers wait at the top of both ladders, the pull takes as long as the device needs for what
@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sysctl.evidence.comparison import MIN_PAIRS, NEGLIGIBLE_SHARE, is_gain
+from sysctl.evidence.prediction import waiting_bytes
 from sysctl.evidence.price import Limits
 from sysctl.evidence.protocol import concluded
 from sysctl.evidence.results import CANDIDATE, Observation, Trial
@@ -221,11 +222,8 @@ def _best_of_the_stalled(
 
 
 def _waiting_bytes(runs: Runs, setting: Setting) -> float:
-    """What of the pull waits for the device, to which the time is in proportion (see the module).
-
-    All that the dirty pages do not hold when they have settled at the set point.
-    """
-    return max(1.0, runs.burst_bytes - runs.thresholds_of(setting).setpoint_bytes)
+    """What of the pull waits for the device, as predicted; at least 1, to divide by."""
+    return max(1.0, waiting_bytes(runs.burst_bytes, runs.thresholds_of(setting)))
 
 
 def ladders_of(

@@ -36,7 +36,7 @@ def _bayes_by(name: str, module: str, package: str, library: str) -> _Make:
             raise RequirementError(
                 f"the strategy {name} needs {library}, which is not installed",
                 f"install it with `{how_to_add(name)}`; "
-                "the strategies edge, grid and random need nothing more",
+                "the strategies grid and random need nothing more",
             )
         propose = importlib.import_module(module).propose
         return BayesSearch(candidates, propose, seed, _most(candidates))

@@ -16,7 +16,7 @@ from sysctl.evidence.comparison import (
     Comparison,
     Verdict,
     compare,
-    error_of_each,
+    error_of_looks,
     pairs_of,
 )
 from sysctl.evidence.results import PRESENT
@@ -26,7 +26,7 @@ from sysctl.knobs.setting import Setting
 
 def members(runs: Runs, present: Setting, finalists: Sequence[Setting]) -> list[Setting]:
     """Return the settings of the next block, the present ones first; none when all is decided."""
-    error = error_of_each(len(finalists))
+    error = error_of_looks(runs, finalists)
     found = {each: compare(runs, each, error=error) for each in finalists}
     is_one_faster = any(each.verdict is Verdict.FASTER for each in found.values())
     open_ones = []

@@ -22,7 +22,7 @@ from typing import Protocol
 
 from contracts.shared.errors import WritewiseError
 from sysctl.advice.analysis import analyse
-from sysctl.evidence.comparison import MIN_PAIRS
+from sysctl.evidence.comparison import MIN_PAIRS, NEGLIGIBLE_SHARE
 from sysctl.evidence.price import Limits, limits_of
 from sysctl.evidence.protocol import (
     ATTEMPTS,
@@ -179,8 +179,10 @@ def _members(known: Runs, plan: SweepPlan) -> list[Setting]:
 
 
 def _base(known: Runs, plan: SweepPlan) -> Setting:
-    """The setting beside which the extras are tried."""
-    return next(iter(plan.strategy.finalists(known)), plan.present)
+    """The setting beside which the extras are tried: the one found, if its thresholds count."""
+    found = next(iter(plan.strategy.finalists(known)), plan.present)
+    is_credible = known.present_stall_share >= NEGLIGIBLE_SHARE
+    return found if is_credible or not known.baseline.changed_thresholds(found) else plan.present
 
 
 def _role(member: Setting, plan: SweepPlan) -> str:

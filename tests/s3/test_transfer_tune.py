@@ -23,6 +23,8 @@ from profiler.study.joint import TrialWorkers
 from profiler.study.transfer_bench import TransferBench
 from sysctl.evidence.results import PRICE, RECHECK, load
 from sysctl.host.host import WRITER, Host
+from sysctl.host.mount_table import mount_of
+from sysctl.host.system import System
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.transfer import TRANSFER_CLIENT
 from sysctl.sweep.steps import StoppedEarly
@@ -57,7 +59,13 @@ def bench(endpoint: str, destination: Path) -> Iterator[TransferBench]:
     client = by_name(TRANSFER_CLIENT)
     with TrialWorkers(access, TransferSettings(), 1, client) as workers:
         yield TransferBench(
-            plan, destination, workers.fresh, lambda what: None, lambda phase, progress: None
+            plan=plan,
+            destination=destination,
+            mount_target=mount_of(System().mounts(), str(destination)).target,
+            disk=None,
+            fresh_pool=workers.fresh,
+            say=lambda what: None,
+            on_phase=lambda phase, progress: None,
         )
 
 
@@ -128,7 +136,7 @@ def test_the_command_from_end_to_end(
         "recommendation.json",
         "90-writewise.transfer.json",
         "90-writewise.transfer_config.py",
-        "90-writewise.aws_config",
+        "90-writewise.aws_config.sh",
     }
     found = parse_settings(str(tmp_path / "out" / "90-writewise.transfer.json"))
     assert found == TransferSettings()

@@ -42,7 +42,7 @@ EXPECTED = {
     "nothing to gain, 10 %": Expected(0.9, NO_CHANGE),
     "nothing to gain, slow starts, carry-over": Expected(0.9, NO_CHANGE),
     "an extra that saves 10 %, 2.5 %": Expected(0.8, extras=(0.85, 1.0), mean_loss=0.02),
-    "an extra that saves 10 %, 3.5 %": Expected(0.5, extras=(0.6, 1.0), mean_loss=0.04),
+    "an extra that saves 10 %, 3.5 %": Expected(0.4, extras=(0.6, 1.0), mean_loss=0.04),
     "an inert extra, 2.5 %": Expected(0.95, extras=NO_CHANGE),
     "an inert extra, 10 %": Expected(0.8, extras=NO_CHANGE),
     "an inert extra, slow starts, carry-over": Expected(0.9, extras=NO_CHANGE),

@@ -6,7 +6,7 @@ import pytest
 
 from profiler.bpf.probes.block import DeviceTotals
 from profiler.study.bench import PullBench, check_memory, trace_of
-from profiler.study.in_force import read_in_force
+from profiler.study.in_force import read_in_force, unchanged
 from profiler.watch.timeline import Sample, Timeline
 from sysctl.evidence.results import PRESENT, Results
 from sysctl.host.devices import Disk
@@ -111,7 +111,7 @@ class Disturbed(MadeUpBench):
         self.disturb = lambda: system.put(path, text)
 
     def measure(self, *, durable, stop_after_s=None, observe_price=False):
-        with self.checked.unchanged():
+        with unchanged(self.checked.host.system, "/data", DISK):
             self.disturb()
             return super().measure(durable=durable, stop_after_s=stop_after_s)
 

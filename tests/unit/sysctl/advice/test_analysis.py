@@ -283,10 +283,13 @@ def test_one_present_run_whose_writers_waited_is_enough_for_a_cause():
     assert advise(study.tried(CHEAP, 18.0).results).best.setting == CHEAP
 
 
-def test_another_knob_beside_thresholds_that_took_no_part_may_be_the_cause():
+def test_a_knob_that_helps_does_not_credit_thresholds_that_took_no_part():
     setting = replace(CHEAP, mount_options="noatime")
     study = Study(stall_share=0.0).credited(setting, 16.0)
-    assert advise(study.results).best.setting == setting
+    assert advise(study.results).best is None
+    assert "but its thresholds took no part" in said_of(setting, study)
+    alone = Study(stall_share=0.0).credited(Setting((), "noatime"), 16.0)
+    assert advise(alone.results).best.setting == Setting((), "noatime")
 
 
 @pytest.mark.parametrize(

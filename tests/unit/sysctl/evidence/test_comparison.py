@@ -15,6 +15,7 @@ from sysctl.evidence.comparison import (
     Verdict,
     compare,
     error_of_each,
+    error_of_looks,
     is_gain,
     noise_of,
     noise_of_pairs,
@@ -256,3 +257,10 @@ def test_looks_at_two_to_six_pairs_err_in_one_of_twenty_together():
             is_error |= count >= MIN_PAIRS and abs(total) > reach * math.sqrt(count)
         errors += is_error
     assert 0.035 < errors / repeats <= 0.05
+
+
+def test_the_recheck_looks_with_the_error_of_the_advice():
+    """A rung that was given up for the next one has pairs, too: both count it."""
+    study = Study().tried(CHEAP, 10.0).tried(DEAR, 9.0)
+    assert error_of_looks(study.runs, [DEAR]) == error_of_looks(study.runs) == error_of_each(2)
+    assert error_of_looks(Study().runs, [DEAR]) == error_of_each(1)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from contracts.shared.errors import UsageError
 from profiler.cli.main import main
 from profiler.report.prediction import extrapolated_text
-from sysctl.evidence.prediction import IN_TIME, Model
+from sysctl.evidence.prediction import IN_TIME, Model, waiting_bytes
 from sysctl.evidence.results import CANDIDATE, PRESENT, Results, TracePoint, Trial
+from sysctl.knobs.writeback import effective_thresholds
 from tests.unit.predictions import (
     BURST,
     DEVICE,
@@ -455,3 +456,16 @@ def test_the_command_says_what_it_cannot_predict(tmp_path, capsys):
     of_trials((setting(20, 10), "", seen)).save(tmp_path / "r.json")
     assert main(["predict", str(tmp_path / "r.json")]) == 2
     assert "do not show how fast the source is" in capsys.readouterr().err
+
+
+def test_a_higher_background_threshold_shortens_the_wait_of_a_burst_below_the_set_point():
+    """All of it fits below both set points, and far more of it waits where freerun is lower."""
+    burst, memory = round(2.83 * GIB), 4 * GIB
+    raised, plain = (
+        waiting_bytes(burst, effective_thresholds(setting(90, background).values, memory))
+        for background in (45, 10)
+    )
+    assert 0 < raised < 0.5 * plain
+    assert waiting_bytes(GIB, effective_thresholds(setting(90, 45).values, memory)) == 0
+    far = effective_thresholds(setting(20, 10).values, memory)
+    assert waiting_bytes(40 * GIB, far) == pytest.approx(40 * GIB - far.setpoint_bytes)
