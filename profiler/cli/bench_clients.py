@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from profiler.bpf.session import ProfileSession
-    from profiler.client_bench.results import ClientComparison
+    from profiler.client_bench.client_comparison import ClientComparison
     from profiler.client_bench.run import Source
     from profiler.client_bench.sources import Conditions
     from profiler.pull.clients.interface import Client

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from profiler.bpf.session import ProfileSession
-from profiler.client_bench.results import ClientRun, ServerShape
+from profiler.client_bench.client_comparison import ClientRun, ServerShape
 from profiler.pull.access import S3Access
 from profiler.pull.clients.interface import Client
 from profiler.pull.cpu_time import CpuClock

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from contracts.shared.errors import WritewiseError
 from contracts.shared.text import printable
-from profiler.client_bench.results import (
+from profiler.client_bench.client_comparison import (
     Cell,
     ClientComparison,
     ClientRun,

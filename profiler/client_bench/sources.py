@@ -12,8 +12,8 @@ from pathlib import Path
 from contracts.shared.text import printable
 from contracts.shared.units import format_size
 from profiler.bpf.session import ProfileSession
+from profiler.client_bench.client_comparison import ServerShape
 from profiler.client_bench.pulling import ClientBench
-from profiler.client_bench.results import ServerShape
 from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, explain_local

@@ -14,7 +14,7 @@ from multiprocessing.connection import wait
 
 from profiler.pull.doubt import Doubts
 from profiler.pull.errors import Explanation, PullStoppedError
-from profiler.pull.results import OnProgress, Progress
+from profiler.pull.result import OnProgress, Progress
 from profiler.pull.worker import COUNTERS, STOP, DownloadJob, Job, Outcome, PrefixJob
 from profiler.pull.worker_processes import Worker, WorkerProcesses
 

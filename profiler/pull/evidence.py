@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from contracts.shared.units import counted, format_size
 from profiler.pull.object_sizes import SMALL_BYTES, SizeBucket, histogram, small_request_share
-from profiler.pull.results import PullResult, RequestTimes
+from profiler.pull.result import PullResult, RequestTimes
 
 #: Shares from which on one of these is said to be what holds a pull up. A worker is one
 #: interpreter, so a core is all it can use.

@@ -14,7 +14,7 @@ from profiler.bpf.session import ProfileSession, ProfileSnapshot
 from profiler.pull.destination import Destination
 from profiler.pull.durability import sync_file_system
 from profiler.pull.errors import PullError, explain_local
-from profiler.pull.results import Failure, Progress, PullResult, Verification
+from profiler.pull.result import Failure, Progress, PullResult, Verification
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
 from profiler.watch.causes import WhyInputs

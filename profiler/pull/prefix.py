@@ -15,7 +15,7 @@ from contracts.shared.beneath import directory_beneath, open_file_beneath
 from contracts.shared.text import printable
 from profiler.pull.destination import Staging
 from profiler.pull.program_directory import FILES
-from profiler.pull.results import Failure, PullResult
+from profiler.pull.result import Failure, PullResult
 from profiler.pull.source import RemoteObject
 from profiler.pull.worker import Outcome, PrefixJob
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from contracts.shared.beneath import directory_beneath
 from profiler.pull.destination import Destination, Staging
-from profiler.pull.results import OnProgress
+from profiler.pull.result import OnProgress
 from profiler.pull.source import PullPlan, RemoteObject
 from profiler.pull.workers import WorkerPool
 

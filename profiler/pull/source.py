@@ -14,7 +14,7 @@ from contracts.shared.errors import UsageError
 from contracts.shared.text import printable, quoted
 from profiler.pull.access import S3Access
 from profiler.pull.errors import NOT_S3, PullError, explain
-from profiler.pull.results import Failure
+from profiler.pull.result import Failure
 
 _SCHEME = "s3://"
 _NAME_MAX_BYTES = 255  # include/uapi/linux/limits.h

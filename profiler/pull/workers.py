@@ -23,7 +23,7 @@ from profiler.pull.distribution import Distributed, Distribution
 from profiler.pull.doubt import Doubts
 from profiler.pull.errors import Explanation, PullError
 from profiler.pull.prefix import collect, one_job_of
-from profiler.pull.results import Failure, OnProgress, PullResult, RequestTimes, Verification
+from profiler.pull.result import Failure, OnProgress, PullResult, RequestTimes, Verification
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject, UnsafeKeysError
 from profiler.pull.verification import SIZE_ONLY

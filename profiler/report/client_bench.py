@@ -13,8 +13,14 @@ from rich.text import Text
 
 from contracts.shared.text import printable
 from contracts.shared.units import counted, exact_size, format_duration, format_seconds, format_size
+from profiler.client_bench.client_comparison import (
+    Cell,
+    ClientComparison,
+    ClientRun,
+    Row,
+    ServerShape,
+)
 from profiler.client_bench.context import IN_MEMORY
-from profiler.client_bench.results import Cell, ClientComparison, ClientRun, Row, ServerShape
 from profiler.pull.clients.catalogue import DEFAULT
 from sysctl.evidence.comparison import MIN_GAIN
 from sysctl.evidence.statistics import CONFIDENCE, Interval

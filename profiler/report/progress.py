@@ -19,7 +19,7 @@ from rich.progress import (
 
 from contracts.shared.units import format_rate, format_seconds, format_size
 from profiler.pull.measured import OnPhase, Phase
-from profiler.pull.results import Progress as PullProgress
+from profiler.pull.result import Progress as PullProgress
 
 _LINE_INTERVAL_S = 5.0
 

@@ -14,7 +14,7 @@ from contracts.shared.units import format_count, format_rate, format_seconds, fo
 from profiler.pull.evidence import PullEvidence, advise, gather
 from profiler.pull.measured import PullMeasurement
 from profiler.pull.object_sizes import SizeBucket
-from profiler.pull.results import Verification
+from profiler.pull.result import Verification
 from profiler.pull.resume import Resumed
 from profiler.pull.verification import SIZE_ONLY
 from profiler.report.findings import print_findings

@@ -25,7 +25,7 @@ from contracts.shared.units import (
     format_size,
 )
 from profiler.pull.measured import Phase
-from profiler.pull.results import Progress as PullProgress
+from profiler.pull.result import Progress as PullProgress
 from profiler.report.progress import MovingLine
 from sysctl.evidence.results import (
     PRESENT,

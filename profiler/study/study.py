@@ -23,7 +23,7 @@ from profiler.pull.clients.catalogue import DEFAULT
 from profiler.pull.clients.interface import Client
 from profiler.pull.destination import Destination
 from profiler.pull.measured import Phase
-from profiler.pull.results import Progress
+from profiler.pull.result import Progress
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.study.bench import Instruments, PullBench

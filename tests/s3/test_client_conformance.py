@@ -23,7 +23,7 @@ from profiler.pull.clients.catalogue import NAMES, by_name
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, PullStoppedError
 from profiler.pull.measured import PullMeasurement, measure_pull
-from profiler.pull.results import Progress
+from profiler.pull.result import Progress
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, RemoteObject, list_plan
 from profiler.pull.workers import WorkerPool

@@ -19,7 +19,7 @@ from profiler.pull.access import S3Access
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError, PullStoppedError
 from profiler.pull.measured import measure_pull
-from profiler.pull.results import Progress
+from profiler.pull.result import Progress
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.worker_processes import WorkerDiedError

@@ -11,7 +11,7 @@ from contracts.shared.errors import UsageError
 from profiler.cli import pull
 from profiler.pull.destination import Destination
 from profiler.pull.measured import PullMeasurement, measure_pull
-from profiler.pull.results import Failure, PullResult, Verification
+from profiler.pull.result import Failure, PullResult, Verification
 from profiler.pull.resume import Resumed
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, list_plan

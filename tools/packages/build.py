@@ -18,7 +18,7 @@ from importlib.metadata import Distribution
 from pathlib import Path
 
 from tools.packages import bundle, deb, files, rpm
-from tools.packages.bundle import DEB, HERE, LIBRARY, ROOT, RPM, BuildError, Target
+from tools.packages.bundle import DEB, HERE, LIBRARY, ROOT, RPM, BuildError, BundleTarget
 
 _TOOLS = ("git", "dpkg-deb", "rpmbuild", "strip")
 
@@ -65,7 +65,7 @@ def _commit_time() -> str:
     return done.stdout.strip()
 
 
-def make_tree(wheel: Path, target: Target, tree: Path) -> Distribution:
+def make_tree(wheel: Path, target: BundleTarget, tree: Path) -> Distribution:
     """What a package installs, below `tree`; returns Writewise's metadata."""
     own = bundle.install(wheel, target, tree / LIBRARY)
     files.strip(tree)

@@ -43,7 +43,7 @@ class BuildError(Exception):
 
 
 @dataclass(frozen=True)
-class Target:
+class BundleTarget:
     """One package's Python: the oldest it runs on, and the ABIs that its wheels may have."""
 
     name: str
@@ -67,9 +67,9 @@ class Target:
 
 
 #: Debian 12 has Python 3.11 and 13 has 3.13: wheels with the stable ABI serve both.
-DEB = Target("deb", 2, "3.11", ("abi3",))
+DEB = BundleTarget("deb", 2, "3.11", ("abi3",))
 #: Amazon Linux 2023 has Python 3.9, and PyYAML and psutil that are too old.
-RPM = Target("rpm", 3, "3.9", ("cp39", "abi3"))
+RPM = BundleTarget("rpm", 3, "3.9", ("cp39", "abi3"))
 
 
 def table_rows() -> list[list[str]]:
@@ -78,13 +78,13 @@ def table_rows() -> list[list[str]]:
     return [line.split("\t") for line in lines if not line.startswith("#")]
 
 
-def from_distribution(target: Target) -> dict[str, str]:
+def from_distribution(target: BundleTarget) -> dict[str, str]:
     """Dependencies of setup.py that the target's distribution has → its package."""
     rows = [row for row in table_rows() if row[1] == "package" and row[target.column] != "-"]
     return {row[0].removeprefix("pip:"): row[target.column] for row in rows}
 
 
-def modules_and_programs(target: Target) -> tuple[list[str], list[str]]:
+def modules_and_programs(target: BundleTarget) -> tuple[list[str], list[str]]:
     """The distribution's packages that always are needed: of modules, and of programs."""
     rows = [row for row in table_rows() if row[1] == "run"]
     modules = {row[target.column] for row in rows if row[0].startswith("module:")}
@@ -109,7 +109,7 @@ def wanted(distribution: Distribution) -> list[str]:
     return [line for line in distribution.requires or [] if "extra ==" not in line]
 
 
-def check_lock(requirements: Sequence[str], target: Target) -> None:
+def check_lock(requirements: Sequence[str], target: BundleTarget) -> None:
     """Raise BuildError for a requirement that neither the lock nor the distribution has."""
     locked = {name_of(line) for line in target.lock.read_text(encoding="utf-8").splitlines()}
     there = locked | set(from_distribution(target))
@@ -145,7 +145,7 @@ def own_wheel(folder: Path) -> Path:
     return next(folder.glob("writewise-*.whl"))
 
 
-def renew_lock(wheel: Path, target: Target) -> None:
+def renew_lock(wheel: Path, target: BundleTarget) -> None:
     """Write the newest versions that fit, with their hashes, into the target's lock."""
     own = next(iter(distributions(path=[str(wheel)])))
     there = from_distribution(target)
@@ -158,7 +158,7 @@ def renew_lock(wheel: Path, target: Target) -> None:
     target.lock.write_text("".join(sorted(lines)), encoding="utf-8")
 
 
-def resolved(requirements: Sequence[str], target: Target) -> list[dict[str, Any]]:
+def resolved(requirements: Sequence[str], target: BundleTarget) -> list[dict[str, Any]]:
     """What pip would install for the target, as in its report.
 
     pip reads environment markers for the Python that runs it; what the target's Python asks for
@@ -184,7 +184,7 @@ def unmet(chosen: Sequence[Mapping[str, Any]], python: str) -> list[str]:
     ]
 
 
-def install(wheel: Path, target: Target, library: Path) -> Distribution:
+def install(wheel: Path, target: BundleTarget, library: Path) -> Distribution:
     """Install the bundle into `library`; returns Writewise's own metadata."""
     check_lock(wanted(next(iter(distributions(path=[str(wheel)])))), target)
     options = ["--no-deps", "--no-compile", "--target", str(library), *target.pip_options]

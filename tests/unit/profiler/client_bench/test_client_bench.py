@@ -21,9 +21,7 @@ from profiler.cli import bench_clients
 from profiler.cli.common import measuring_alone
 from profiler.cli.main import build_parser, main
 from profiler.client_bench import pulling
-from profiler.client_bench.context import context_of
-from profiler.client_bench.pulling import ClientBench
-from profiler.client_bench.results import (
+from profiler.client_bench.client_comparison import (
     Cell,
     ClientComparison,
     ClientRun,
@@ -31,13 +29,15 @@ from profiler.client_bench.results import (
     ServerShape,
     order_of,
 )
+from profiler.client_bench.context import context_of
+from profiler.client_bench.pulling import ClientBench
 from profiler.client_bench.run import DEFAULT_PULLS, compare
 from profiler.client_bench.sources import check_space
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import DEFAULT, by_name
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
-from profiler.pull.results import PullResult, Verification
+from profiler.pull.result import PullResult, Verification
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan
 from profiler.report import client_bench as report

@@ -15,7 +15,7 @@ from profiler.pull import measured as measured_pull
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
 from profiler.pull.measured import measure_pull
-from profiler.pull.results import PullResult, Verification
+from profiler.pull.result import PullResult, Verification
 from profiler.pull.source import Location, PullPlan, RemoteObject
 from profiler.pull.workers import WorkerPool
 from profiler.study import bench as pull_bench

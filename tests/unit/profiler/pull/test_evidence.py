@@ -4,7 +4,7 @@ import pytest
 
 from profiler.pull.evidence import Limit, PullEvidence, advise, gather
 from profiler.pull.object_sizes import histogram, small_request_share
-from profiler.pull.results import PullResult, RequestTimes
+from profiler.pull.result import PullResult, RequestTimes
 
 KIB, MIB = 2**10, 2**20
 

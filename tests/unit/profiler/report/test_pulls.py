@@ -14,7 +14,7 @@ from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
 from profiler.bpf.session import ProfileSnapshot
 from profiler.pull.measured import Phase, PullMeasurement
-from profiler.pull.results import Failure, Progress, PullResult, RequestTimes, Verification
+from profiler.pull.result import Failure, Progress, PullResult, RequestTimes, Verification
 from profiler.report.progress import shown_progress
 from profiler.report.pulls import print_pull, pull_document
 

@@ -13,7 +13,7 @@ from rich.console import Console
 import profiler.study.study
 from profiler.cli import sweep as sweep_command
 from profiler.pull.measured import Phase
-from profiler.pull.results import Progress
+from profiler.pull.result import Progress
 from profiler.report.advice import print_advice
 from profiler.report.sweep_view import SweepView, sweep_bar
 from sysctl.advice.advise import advise
