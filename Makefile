@@ -1,6 +1,6 @@
 # Every command of the project; `make` alone lists them. Set-up is done where a command needs it.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-guest test-guests check bench packages test-packages
+.PHONY: help setup demo test test-fast test-guest test-guests check bench packages test-packages
 
 BIN := .venv/bin
 BPF_SOURCES = $(shell find profiler/bpf -name '*.bpf.[ch]')
@@ -14,10 +14,24 @@ setup: ## install what is missing and leave the command at .venv/bin/writewise
 demo: setup ## run the main job, start to end, on an emulated volume (root, at most 5 minutes)
 	@$(BIN)/writewise demo
 
+# Two tests a CPU, as one often waits; what they write is in memory, where the host has room for it
+# there. Python keeps what it compiles, whatever the caller's environment says: many tests start it.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+PROCESSES = --numprocesses $$((2 * $$(nproc) < 16 ? 2 * $$(nproc) : 16))
+MEMORY = $(shell df --output=avail -BG /dev/shm 2>&1 | awk 'END { print $$1 + 0 < 2 ? "/tmp" : "/dev/shm" }')
+SIDE_BY_SIDE = files=$$(mktemp -d -p $(MEMORY) writewise-tests-XXXXXX) && trap 'rm -rf "$$files"' EXIT; \
+	chmod 755 "$$files"; \
+	TMPDIR=$$files $(PYTEST) $(PROCESSES) --dist loadscope
+
 test: ## run every test, those that need root included
 	@tools/setup test
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile tests/unit tests/s3; \
-		others=$$?; $(BIN)/python -m pytest tests/root && exit $$others
+	@$(SIDE_BY_SIDE) tests/unit tests/s3 tests/install; first=$$?; \
+		$(PYTEST) $(PROCESSES) --dist loadfile -m "not alone" tests/root; second=$$?; \
+		$(PYTEST) -m alone tests/root && exit $$((first | second))
+
+test-fast: ## run the unit and S3 tests, with fewer examples of each property
+	@tools/setup test
+	@$(SIDE_BY_SIDE) --hypothesis-profile fast tests/unit tests/s3
 
 test-guest: ## run TESTS on one other kernel, e.g. KERNEL=6.1 TESTS=tests/root/test_block.py
 	@tools/setup test guests

@@ -5,6 +5,11 @@ what only another host could run (`hosts.cannot_run_here`).
 
 A test that leaves something on the host fails, by the name of what it left. What a session leaves
 that was killed is taken back by its guard (`guard.py`).
+
+They run one after the other, since they change the host or compare it with what it was before. A
+file of the mark `side_by_side` does neither: it counts calls of its own, and what it mounts is in a
+mount namespace of its process. `make test` runs these files side by side, but for tests that are
+marked `alone`.
 """
 
 from __future__ import annotations
@@ -12,15 +17,20 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contracts.shared.errors import RequirementError
+from profiler.bpf.compiler import system_call
 from profiler.requirements import require
 from tests.root.guard import Session
 from tests.root.hosts import CANNOT_RUN_HERE
+
+CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,6 +39,23 @@ def root_host() -> None:
         require("root", "bcc", "btf", "bpf")
     except RequirementError as error:
         pytest.skip(f"{error.message}; {error.hint}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what must run alone: all that is not marked otherwise."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("side_by_side") is None:
+            item.add_marker("alone")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_mounts(root_host: None) -> None:
+    """A mount namespace for each process that runs tests beside others (xdist)."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    system_call("unshare", CLONE_NEWNS)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -42,7 +69,7 @@ def signals_end_programs() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def root_session(
-    root_host: None,
+    own_mounts: None,
     signals_end_programs: None,
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

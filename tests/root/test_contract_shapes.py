@@ -16,6 +16,8 @@ from contracts.model import MAX_SLOTS, CallType, Contract, Measurement, Rule, Si
 from profiler.bpf.filter import ScopeFilter
 from profiler.bpf.session import ProfileSession
 
+pytestmark = pytest.mark.side_by_side
+
 DATA = (CallType.READ, CallType.WRITE)
 #: The default contract's, data both ways, all together, and each of the others alone.
 KINDS = {

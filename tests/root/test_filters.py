@@ -22,6 +22,8 @@ from profiler.bpf.session import ProfileSession
 from tests.root import groups
 from tests.root.profiling import contract, mounted, run
 
+pytestmark = pytest.mark.side_by_side
+
 #: No process has it (include/linux/threads.h, PID_MAX_LIMIT is 4194304), and no other test asks.
 ASKED_PID = 0x7E57_F117
 PR_SET_NAME = 15  # include/uapi/linux/prctl.h

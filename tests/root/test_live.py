@@ -20,6 +20,8 @@ import pytest
 from tests.places import REPOSITORY
 from tests.root.test_profile import WRITEWISE
 
+pytestmark = pytest.mark.side_by_side
+
 COLUMNS, LINES = 80, 24
 VIEW = "Ctrl-C ends"
 SHELL = 'echo before; "$@"; echo "after $?"'

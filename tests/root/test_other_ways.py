@@ -16,6 +16,8 @@ from tests.root import load
 from tests.root.hosts import cannot_run_here
 from tests.root.profiling import run
 
+pytestmark = pytest.mark.side_by_side
+
 REQUESTS, SIZE_BYTES = 50, 1000
 COPIES = """
 import os, sys

@@ -22,6 +22,8 @@ from tests.root import load
 from tests.root.hosts import SLOWNESS
 from tests.root.profiling import mounted
 
+pytestmark = pytest.mark.side_by_side
+
 AT_FDCWD = -100
 TYPES = tuple(SYSTEM_CALLS)
 

@@ -26,6 +26,8 @@ from tests.root import writer as calls
 from tests.root.hosts import cannot_run_here
 from tests.root.profiling import contract, mounted, run, write, writer
 
+pytestmark = pytest.mark.side_by_side
+
 KINDS = len(calls.NUMBERS)
 
 
@@ -303,9 +305,9 @@ def test_losses_are_counted_when_the_table_is_full(tmp_path: Path) -> None:
 
 def test_losses_are_counted_when_the_table_is_full_host_wide(tmp_path: Path) -> None:
     with ProfileSession(contract(tmp_path), host_wide=True, max_threads=1) as session:
-        run(session, *writer("hammer", tmp_path, 5, 10))
+        run(session, *writer("hammer", tmp_path, 50, 10))
         snapshot = session.snapshot()
-        expected = 32 * 5 * KINDS
+        expected = 32 * 50 * KINDS
         assert snapshot.losses.calls_not_recorded > 0
         assert snapshot.stats[0].count + snapshot.losses.calls_not_recorded == expected
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.places import REPOSITORY
 
+pytestmark = pytest.mark.side_by_side
+
 WRITEWISE = [sys.executable, "-m", "profiler.cli.main", "profile"]
 
 

@@ -22,6 +22,8 @@ from tests.places import REPOSITORY
 from tests.root.profiling import contract, mounted
 from tests.root.test_profile import WRITEWISE, profile, start, wait_until_attached
 
+pytestmark = pytest.mark.side_by_side
+
 FIFO_BYTES = 64 << 10
 
 

@@ -28,6 +28,8 @@ from tests.root.mount_namespaces import (
     apart,
 )
 
+pytestmark = pytest.mark.side_by_side
+
 WRITEWISE = [sys.executable, "-m", "profiler.cli.main", "profile"]
 #: bpf and perf_event_open: syscall_64.tbl of arch/x86, include/uapi/asm-generic/unistd.h.
 NUMBERS = {
@@ -168,6 +170,7 @@ def test_a_limit_of_address_space(tmp_path: Path, limit_mib: int) -> None:
     assert "ulimit -v" in said
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("limit_mib", [48, 64])
 def test_a_control_group_without_memory_for_the_compiler(tmp_path: Path, limit_mib: int) -> None:
     """The kernel kills the compiler, and Writewise lives to tell it."""

@@ -27,6 +27,8 @@ from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.workers import WorkerPool
 from tests.root.profiling import mounted
 
+pytestmark = pytest.mark.side_by_side
+
 MIB = 2**20
 OBJECTS, SIZE_BYTES = 4, 12 * MIB + 5
 #: Writes of 256 KiB: the first range of 8 MiB is 32 of them, the rest 16 and one of 5 bytes.

@@ -21,6 +21,8 @@ from profiler.recording import privileges
 from profiler.recording.identity import chosen
 from tests.places import REPOSITORY
 
+pytestmark = pytest.mark.side_by_side
+
 WRITEWISE = [sys.executable, "-m", "profiler.cli.main", "profile"]
 NOBODY = pwd.getpwnam("nobody")
 #: A user with supplementary groups is not on every host; sudo's numbers may name any group.
@@ -140,7 +142,7 @@ def test_the_environment_is_the_users() -> None:
 def test_every_write_is_counted_as_before(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     for folder in tmp_path.parents:
-        if folder.name.startswith("pytest-"):
+        if folder.name.startswith(("pytest-", "popen-")):
             folder.chmod(0o755)
     (tmp_path / "data").mkdir()
     (tmp_path / "data").chmod(0o777)

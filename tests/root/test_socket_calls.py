@@ -14,6 +14,8 @@ import pytest
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from profiler.bpf.session import ProfileSession
 
+pytestmark = pytest.mark.side_by_side
+
 
 @pytest.fixture
 def session() -> Iterator[ProfileSession]:

@@ -149,7 +149,7 @@ def test_without_values_the_smallest_threshold_is_found_with_which_writers_do_no
 def test_a_hopeless_candidate_is_stopped_and_leaves_nothing_on_the_volume(state, tmp_path):
     """The present settings let the pull return at once, under the other ones writers wait."""
     needs_real_cpus("a pull there is as slow as the device")
-    slow = replace(SMALL, rate_bytes_per_s=8 * MIB, object_bytes=8 * MIB)
+    slow = replace(SMALL, rate_bytes_per_s=8 * MIB)
     output = tmp_path / "results.json"
     with lab.running(slow) as made:
         values = ("--dirty-bytes", 8 * MIB, "--dirty-background-bytes", 4 * MIB)

@@ -20,6 +20,8 @@ from tests.root.profiling import mounted
 from tests.root.test_profile import profile, start, wait_until_attached
 from tests.unit.profiler.report.test_log import unescaped
 
+pytestmark = pytest.mark.side_by_side
+
 BURSTS = Path(__file__).with_name("bursts.py")
 SCHEMA = json.loads((REPOSITORY / "docs/profile.schema.json").read_text())
 FRAME = "200ms"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.unit import wheels
+from tests.install import wheels
 
 
 def test_an_installed_wheel_profiles(tmp_path: Path) -> None:

@@ -51,8 +51,12 @@ def own_names(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            found |= {node.attr} if ast.unparse(node.value) == "self" else set()
+            found |= {node.attr} if is_self(node.value) else set()
     return found
+
+
+def is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def used_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -60,12 +64,17 @@ def used_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield from ((node.module or "", alias.name) for alias in node.names)
-        elif isinstance(node, ast.Attribute):
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
             yield ast.unparse(node.value), node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _IN_TEXT.findall(node.value)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(_BY_TEXT):
+        elif isinstance(node, ast.Call) and name_of(node.func) in _BY_TEXT:
             yield from (("", ast.literal_eval(n)) for n in node.args[1:2] if is_text(n))
+
+
+def name_of(function: ast.expr) -> str:
+    """The last part of what is called."""
+    return getattr(function, "attr", "") or getattr(function, "id", "")
 
 
 def is_text(node: ast.expr) -> bool:

@@ -11,8 +11,8 @@ from zipfile import ZipFile
 import pytest
 
 from profiler.cli.main import build_parser
+from tests.install import wheels
 from tests.places import REPOSITORY
-from tests.unit import wheels
 
 
 @pytest.fixture(scope="module")
