@@ -80,12 +80,12 @@ def test_a_device_faster_than_the_source_leaves_nothing_to_gain(tmp_path):
 
 def test_a_burst_far_larger_than_memory_names_the_volume_it_needs(tmp_path):
     output = tmp_path / "results.json"
-    smaller = replace(SMALL_NODE, memory_bytes=768 * MIB, object_count=64)
+    smaller = replace(SMALL_NODE, memory_bytes=1280 * MIB, object_count=128)
     with lab.running(replace(smaller, rate_bytes_per_s=200 * MIB)) as made:
         swept(made, output, "--dirty-ratio", 21)
     said, document = advised(output, tmp_path)
     assert document["case"] == "burst beyond memory"
-    assert "No change recommended: the burst of 1.00 GiB is beyond this host's memory" in said
+    assert "No change recommended: the burst of 2.00 GiB is beyond this host's memory" in said
     rate = r"([\d.]+) ([MG]iB)/s"
     needed = re.search(rf"What would help: a volume that writes {rate}, ([\d.]+) times", said)
     device = re.search(rf"the device writes {rate}", said)
