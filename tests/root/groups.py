@@ -44,10 +44,15 @@ def group(controller: str) -> Iterator[tuple[Path, int]]:
         yield made, 2
 
 
+def prefix(pid: int) -> str:
+    """What the names of the groups begin with that the tests of a process make."""
+    return f"writewise-test-{pid}-"
+
+
 @contextlib.contextmanager
 def new(parent: Path) -> Iterator[Path]:
     """A group in which no process may be left at the end."""
-    made = parent / f"writewise-test-{uuid.uuid4().hex[:8]}"
+    made = parent / f"{prefix(os.getpid())}{uuid.uuid4().hex[:8]}"
     made.mkdir()
     try:
         yield made

@@ -1,6 +1,6 @@
 """A process that outlives a session of the root tests, and cleans up after it if it was killed.
 
-    python -m tests.root.guard FOLDER PID NAMESPACE
+    python -m tests.root.guard FOLDER NAMESPACE PID
 
 Fixtures take back what a test made, also after a failure and Ctrl-C. After SIGKILL or SIGTERM no
 code of pytest runs any more: then this does it, which waits for the end of its parent by a pidfd. A
@@ -16,11 +16,13 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 
 from tests.places import REPOSITORY
 from tests.root.labs import wait_until
 from tests.root.leftovers import (
+    Owner,
     Record,
     namespace_of,
     processes_in,
@@ -40,14 +42,13 @@ class Session:
     """A session of pytest: its folder, its own UTS namespace, and the guard that watches it."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
         _enter_new_namespace()
-        self._namespace = namespace = namespace_of()
+        self._own = Owner(folder, namespace_of(), os.getpid())
         #: After which test a process was first there.
         self._first_seen: dict[int, str] = {}
-        self._before = record_of(folder)
+        self._before = self.record()
         self._guard = subprocess.Popen(
-            [sys.executable, "-m", "tests.root.guard", str(folder), str(os.getpid()), namespace],
+            [sys.executable, "-m", "tests.root.guard", *map(str, astuple(self._own))],
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -58,7 +59,7 @@ class Session:
 
     def record(self) -> Record:
         """The host as it is now."""
-        return record_of(self._folder)
+        return record_of(self._own)
 
     def left_by(self, test: str, before: Record) -> list[str]:
         """What a test that has ended left, in words, as soon as the kernel is through with it.
@@ -66,7 +67,7 @@ class Session:
         Processes may take longer, as one does that detaches probes: `end` waits for these.
         Sysctls are written back, so that the next test finds its own.
         """
-        for pid in processes_in(self._namespace):
+        for pid in processes_in(self._own.namespace):
             self._first_seen.setdefault(pid, test)
         if wait_until(lambda: not self.record().left_since(before), KERNEL_S):
             return []
@@ -85,7 +86,7 @@ class Session:
     def _left(self) -> list[str]:
         processes = [
             f"process {pid} ({words}), first seen after {self._first_seen.get(pid, 'all tests')}"
-            for pid, words in processes_in(self._namespace).items()
+            for pid, words in processes_in(self._own.namespace).items()
             if _OF_MULTIPROCESSING not in words
         ]
         return [*self.record().left_since(self._before), *processes]
@@ -121,14 +122,14 @@ def _wait_for_end_of_parent(pid: int) -> None:
 
 def main() -> None:
     """Watch the parent process; when it ends, take back what it left below FOLDER and elsewhere."""
-    folder, parent = Path(sys.argv[1]), int(sys.argv[2])
+    owner = Owner(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
     with _namespace_kept() as namespace:
-        if namespace != sys.argv[3]:
+        if namespace != owner.namespace:
             sys.exit("no session has started this, so what is in this namespace is not its own")
-        before = record_of(folder)
+        before = record_of(owner)
         print("watching", flush=True)
-        _wait_for_end_of_parent(parent)
-        problems = take_back(folder, namespace, before)
+        _wait_for_end_of_parent(owner.pid)
+        problems = take_back(owner, before)
     with contextlib.suppress(OSError):  # nobody may read it any more
         for problem in problems:
             print(f"left by the root tests: {problem}", file=sys.stderr, flush=True)

@@ -36,8 +36,6 @@ _TRIGGERS = ("compact_memory", "drop_caches", "stat_refresh")
 _HUGE_PAGES = "vm.nr_hugepages"
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _LOOP_MAJOR = "7:"
-#: What `groups.new` begins its names with; the lab's group is in its journal.
-_GROUP_PREFIX = "writewise-test-"
 _FILES = (
     *("/etc/sysctl.d/*writewise*", "/etc/sysctl.d/.*writewise*"),
     "/etc/systemd/system/*writewise*",
@@ -46,6 +44,15 @@ _FILES = (
 _TEMPORARY = ("writewise-objects-*", "writewise-s3-*")
 _END_S = 30 * SLOWNESS
 _POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What is a session's own: below its folder, in its namespace, or a group with its pid."""
+
+    folder: Path
+    namespace: str
+    pid: int
 
 
 @dataclass(frozen=True)
@@ -65,14 +72,15 @@ class Record:
         ]
 
 
-def record_of(folder: Path) -> Record:
-    """What a session whose folder this is could change, as it is now."""
+def record_of(owner: Owner) -> Record:
+    """What the session could change, as it is now."""
+    folder = owner.folder
     traces = {
         **{f"vm.{file.name}": text for file, text in _sysctls()},
         **{f"mount {target}": how for target, how in _mounted(folder).items()},
         **{f"loop device {name}": f"of {file}" for name, file in loop_devices_below(folder)},
         **{f"cap {line}": "set" for line in caps()},
-        **{f"control group {path}": "there" for path in _groups()},
+        **{f"control group {path}": "there" for path in _groups(owner)},
         **{f"controllers of {path}": " ".join(names) for path, names in _controllers()},
         **{f"file {path}": "there" for path in (*_files(), *_temporary_folders())},
     }
@@ -118,15 +126,16 @@ def restore_sysctls(before: Record) -> None:
         SYSTEM.write(sysctl_path(_HUGE_PAGES), str(before.huge_pages))
 
 
-def take_back(folder: Path, namespace: str, before: Record) -> list[str]:
+def take_back(owner: Owner, before: Record) -> list[str]:
     """End a session's processes and undo all that it made; what could not be undone, in words."""
+    folder, namespace = owner.folder, owner.namespace
     problems: list[str] = []
     steps: tuple[Callable[[], None], ...] = (
         lambda: _clear_caps(folder, before),  # nobody waits for a slow device
         lambda: _end_processes(namespace),
         lambda: _restore_journals(folder, problems),
         lambda: _unmount_and_detach(folder),
-        lambda: _remove_groups(before),
+        lambda: _remove_groups(owner, before),
         lambda: restore_sysctls(before),
         lambda: _remove_temporary_folders(before),
         lambda: _remove_folder(folder),
@@ -137,7 +146,7 @@ def take_back(folder: Path, namespace: str, before: Record) -> list[str]:
         except (OSError, WritewiseError) as error:
             problems.append(str(error))
     processes = [f"process {pid}: {words}" for pid, words in processes_in(namespace).items()]
-    return [*problems, *record_of(folder).left_since(before), *processes]
+    return [*problems, *record_of(owner).left_since(before), *processes]
 
 
 # --- what there is --------------------------------------------------------------------------
@@ -159,11 +168,11 @@ def _mounted(folder: Path) -> dict[str, str]:
     return found
 
 
-def _groups() -> list[Path]:
-    """Control groups by whose name they are of Writewise or its tests, the innermost first."""
-    found = {path for top in set(groups.tops().values()) for path in top.glob("writewise*")}
-    inner = {path for made in found for path in made.rglob("*") if path.is_dir()}
-    return sorted(found | inner, key=lambda path: (-len(path.parts), path))
+def _groups(owner: Owner) -> list[Path]:
+    """The session's control groups, the innermost first; a lab's is in its journal."""
+    tops = set(groups.tops().values())
+    found = {path for top in tops for path in top.rglob(f"{groups.prefix(owner.pid)}*")}
+    return sorted(found, key=lambda path: (-len(path.parts), path))
 
 
 def _controllers() -> Iterator[tuple[Path, list[str]]]:
@@ -273,11 +282,9 @@ def _try(*words: str) -> None:
     subprocess.run(words, capture_output=True, timeout=_END_S, check=False)
 
 
-def _remove_groups(before: Record) -> None:
-    for path in _groups():
-        is_new = f"control group {path}" not in before.traces
-        if is_new and path.name.startswith(_GROUP_PREFIX):
-            path.rmdir()
+def _remove_groups(owner: Owner, before: Record) -> None:
+    for path in _groups(owner):
+        path.rmdir()
     for file, names in list(_controllers()):
         for name in set(names) - set(before.traces.get(f"controllers of {file}", "").split()):
             file.write_text(f"-{name}")

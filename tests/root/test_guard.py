@@ -49,7 +49,7 @@ def test_holds_everything(tmp_path, monkeypatch):
         signal.pause()
 """
 LEAVES_SOMETHING = """
-import subprocess
+import os, subprocess
 from pathlib import Path
 from tests.root import guard, groups
 
@@ -63,7 +63,7 @@ def test_leaves_a_sysctl():
     subprocess.run(["sysctl", "-qw", "vm.dirty_expire_centisecs=2999"], check=True)
 
 def test_leaves_a_group_and_fails():
-    (next(iter(groups.tops().values())) / "writewise-test-left").mkdir()
+    (next(iter(groups.tops().values())) / f"{groups.prefix(os.getpid())}left").mkdir()
     raise AssertionError("on purpose")
 
 def test_leaves_a_process():
@@ -142,7 +142,7 @@ def test_a_test_that_leaves_something_is_named_and_all_of_it_goes(tmp_path: Path
     ]
     assert re.search(r"this test left:\nmount \S+/left: tmpfs rw,", said)
     assert "this test left:\nvm.dirty_expire_centisecs: 2999, before " in said
-    assert re.search(r"this test left:\ncontrol group \S+/writewise-test-left: there", said)
+    assert re.search(r"this test left:\ncontrol group \S+/writewise-test-\d+-left: there", said)
     left = said.partition("the root tests left:\n")[2]
     assert re.search(r"process \d+ \(sleep 6789\), first seen after \S+::test_leaves_a_proc", left)
 
