@@ -5,10 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from sysctl.host.signals import signals_held_back
+
+
+@pytest.fixture(autouse=True)
+def _sigint_is_heard() -> Iterator[None]:
+    """A shell starts what runs behind `&` with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_a_signal_waits_for_the_end_of_the_block() -> None:
