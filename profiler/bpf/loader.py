@@ -167,8 +167,8 @@ class Module:
 class Compiler:
     """`compiler.py` at work; a context manager, which ends it, and may be left twice.
 
-    To start takes it 0.1 s, in which who needs it can do other things; compiling takes longer, and
-    `meanwhile` is for then. `start` gets its end of the socket and the file for what it prints.
+    It starts in 0.1 s, in the background. Compiling takes longer: `meanwhile` runs at that time.
+    `start` gets its end of the socket and the file for what it prints.
     Raises WritewiseError when it cannot start.
     """
 

@@ -90,7 +90,7 @@ def _take_back(arguments: argparse.Namespace) -> _Taken | None:
     from sysctl.host.applied_host import AppliedHost
     from sysctl.host.host import WRITER, Host, state_directory
 
-    with Host.lasting(WRITER, NAME) as host:  # nobody begins or ends a trial meanwhile
+    with Host.lasting(WRITER, NAME) as host:  # until it is released nobody begins or ends a trial
         applied = AppliedHost(state_directory())
         if arguments.trial and not applied.has_trial():
             return None
