@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
 from contracts.shared.errors import RequirementError, UsageError
-from profiler.cli.common import add_access_arguments, measuring_alone, terminable
+from profiler.cli.common import access_from, add_access_arguments, measuring_alone, terminable
 from profiler.cli.needs import PROFILE
 
 if TYPE_CHECKING:
@@ -166,12 +166,11 @@ def _sources(arguments: argparse.Namespace) -> Callable[[Conditions], list[Sourc
     from profiler.client_bench.sources import BucketSource, WorkloadSource, check_space
 
     if arguments.source is not None:
-        from profiler.pull.access import S3Access
         from profiler.pull.source import parse_location
 
         if arguments.workload:
             raise UsageError("a bucket and --workload do not go together", "give one of them")
-        access = S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request)
+        access = access_from(arguments)
         location = parse_location(arguments.source)
         return lambda given: [BucketSource(access, location, given)]
     if arguments.endpoint_url is not None:

@@ -9,8 +9,12 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from sysctl.knobs.transfer import TRANSFER_BY_NAME
+
+if TYPE_CHECKING:
+    from profiler.pull.access import S3Access
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -27,6 +31,13 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help=f"{', '.join(TRANSFER_BY_NAME)}; or a .json file that `transfer tune` wrote",
     )
+
+
+def access_from(arguments: argparse.Namespace) -> S3Access:
+    """How S3 is reached, as `add_access_arguments` has it."""
+    from profiler.pull.access import S3Access
+
+    return S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request)
 
 
 def add_recovery_argument(parser: argparse.ArgumentParser) -> None:

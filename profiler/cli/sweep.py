@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 from contracts.shared.errors import UsageError
 from contracts.shared.text import quoted
 from profiler.cli.advise import group_lines_here
-from profiler.cli.common import add_access_arguments, add_recovery_argument, terminable
+from profiler.cli.common import (
+    access_from,
+    add_access_arguments,
+    add_recovery_argument,
+    terminable,
+)
 from profiler.cli.limit_arguments import add_limit_arguments, limits_from
 from profiler.cli.needs import PULL
 from profiler.cli.space_arguments import TRANSFER, add_space_arguments, space_of
@@ -96,7 +101,6 @@ def _install_recovery() -> None:
 
 def request_of(arguments: argparse.Namespace, contract: Contract) -> StudyRequest:
     """Return what the command line asks for. Raises UsageError."""
-    from profiler.pull.access import S3Access
     from profiler.pull.settings import settings_for
     from profiler.pull.source import parse_location
     from profiler.study.study import StudyRequest
@@ -107,7 +111,7 @@ def request_of(arguments: argparse.Namespace, contract: Contract) -> StudyReques
     return StudyRequest(
         location=parse_location(arguments.source),
         destination=arguments.destination,
-        access=S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request),
+        access=access_from(arguments),
         transfer=transfer,
         contract=contract,
         output=arguments.output,

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.cli.common import add_access_arguments, measuring_alone, terminable
+from profiler.cli.common import access_from, add_access_arguments, measuring_alone, terminable
 from profiler.cli.space_arguments import STRATEGIES
 from sysctl.knobs.transfer import SWEPT_BY_DEFAULT, TRANSFER_BY_NAME, TRANSFER_CLIENT
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     tune.add_argument(
         "--strategy",
-        choices=STRATEGIES[1:],  # edge goes by the host's thresholds
+        choices=[name for name in STRATEGIES if name != "edge"],  # which goes by the thresholds
         help="how to search: bayes where it is installed, else random",
     )
     tune.add_argument("--seed", metavar="N", type=types.seed, default=0, help="of the search")
@@ -96,7 +96,6 @@ def _tune(arguments: argparse.Namespace) -> int:
 
 def _request(arguments: argparse.Namespace) -> StudyRequest:
     from contracts.loading import load_contract
-    from profiler.pull.access import S3Access
     from profiler.pull.clients.catalogue import usable
     from profiler.pull.settings import settings_for
     from profiler.pull.source import parse_location
@@ -107,7 +106,7 @@ def _request(arguments: argparse.Namespace) -> StudyRequest:
     return StudyRequest(
         location=parse_location(arguments.source),
         destination=arguments.destination,
-        access=S3Access(arguments.endpoint_url, sign_requests=not arguments.no_sign_request),
+        access=access_from(arguments),
         transfer=transfer,
         contract=load_contract(None),
         output=arguments.output / RESULTS_NAME,
