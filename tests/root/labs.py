@@ -68,11 +68,15 @@ def caps() -> list[str]:
 
 def processes() -> list[str]:
     """Processes started under the present state directory: programs, their workers and servers."""
-    ours = f"WRITEWISE_STATE_DIRECTORY={os.environ['WRITEWISE_STATE_DIRECTORY']}".encode()
+    return processes_with(f"WRITEWISE_STATE_DIRECTORY={os.environ['WRITEWISE_STATE_DIRECTORY']}")
+
+
+def processes_with(variable: str) -> list[str]:
+    """Processes with that variable in their environment, as in `NAME=value`."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if ours in (process / "environ").read_bytes().split(b"\0"):
+            if variable.encode() in (process / "environ").read_bytes().split(b"\0"):
                 found.append(f"{process.name} {(process / 'cmdline').read_bytes()!r}")
     return found
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 from tests.root import groups
-from tests.root.labs import SYSTEM, caps
+from tests.root.labs import SYSTEM, caps, processes_with
 
 #: They start something when they are read or written, and hold nothing.
 _NO_SETTINGS = ("vm.drop_caches ", "vm.stat_refresh ")
@@ -26,17 +25,8 @@ def whole_host(mark: str) -> dict[str, list[str]]:
         "control groups": sorted(str(path) for top in tops for path in top.rglob("writewise*")),
         "files": sorted(str(path) for name in _LISTED for path in Path("/").glob(name)),
         "state": sorted(str(path) for path in Path("/var/lib/writewise").glob("*")),
-        "processes": _processes_with(mark.encode()),
+        "processes": sorted(processes_with(mark)),
     }
-
-
-def _processes_with(mark: bytes) -> list[str]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended
-            if mark in (process / "environ").read_bytes().split(b"\0"):
-                found.append(f"{process.name} {(process / 'cmdline').read_bytes()!r}")
-    return sorted(found)
 
 
 def changes(before: dict[str, list[str]], now: dict[str, list[str]]) -> list[str]:
