@@ -26,7 +26,7 @@ from profiler.pull.evidence import gather
 from profiler.pull.measured import OnPhase, PullMeasurement, Verify, measure_pull
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
-from profiler.study.hypervisor import Hypervisor
+from profiler.study.host_at_start import HostAtStart
 from profiler.study.in_force import InForce, read_in_force, unchanged
 from profiler.study.settle import settle_dirty_limit
 from profiler.watch.causes import WhyInputs, split
@@ -37,11 +37,6 @@ from sysctl.host.devices import Disk
 from sysctl.host.host import Host
 from sysctl.host.mount_table import mount_at, mount_of
 from sysctl.host.mounts import words_of
-from sysctl.host.sysctls import (
-    dirtyable_bytes,
-    read_dirtied_bytes,
-    read_thresholds,
-)
 from sysctl.host.system import HostError
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import PAGE_BYTES
@@ -134,34 +129,26 @@ class PullBench:
                 unchanged(self.host.system, self.mount_target, self.disk)
             )
             settled = settle_dirty_limit(self.host, self.limits, in_force.sysctls)
-            thresholds = read_thresholds(self.host.system)
-            dirtyable = dirtyable_bytes(self.host.system)
-            dirtied_before = read_dirtied_bytes(self.host.system)
-            hypervisor = Hypervisor(self.host.system)
+            at_start = HostAtStart(self.host.system)
             _require_cap(self.cap_problem())
             self.say("pulling")
             measured = self._pull(folder, durable, stop_after_s, observer)
-            dirtied = read_dirtied_bytes(self.host.system) - dirtied_before
-            stolen_share, ballooned_bytes = hypervisor.since()
+            neighbours_bytes = observer.dirtied_bytes if observer else 0
+            of_host = at_start.observed(whole_pages_bytes(self.plan) + neighbours_bytes)
         why = measured.why
         check_memory(why.timeline if why else None)
-        known_bytes = whole_pages_bytes(self.plan) + (observer.dirtied_bytes if observer else 0)
         return Observation(
             return_s=measured.return_s,
             durable_s=measured.durable_s,
             stall_share=measured.stalled_share,
             peak_dirty_bytes=why.timeline.peak_added_bytes if why and why.timeline else 0,
-            thresholds=thresholds,
             limit_bytes=settled.limit_bytes,
             bytes=measured.result.bytes,
             objects=measured.result.objects,
             writers=measured.writing_threads or 0,
-            dirtyable_bytes=dirtyable,
-            others_dirtied_bytes=max(0, dirtied - known_bytes),
             device_read_bytes=self._read_bytes(why),
-            stolen_share=stolen_share,
-            ballooned_bytes=ballooned_bytes,
             held_up_by=held_up_by(measured),
+            **of_host,
             **_of_writes(why),
             trace=trace_of(why.timeline if why else None, self._disk_names()),
             findings=self._findings(measured),

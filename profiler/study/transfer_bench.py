@@ -18,12 +18,11 @@ from profiler.pull.measured import OnPhase, PullMeasurement, Verify, measure_pul
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
 from profiler.study.bench import held_up_by, whole_pages_bytes
-from profiler.study.hypervisor import Hypervisor
+from profiler.study.host_at_start import HostAtStart
 from profiler.study.in_force import unchanged
 from profiler.watch.timeline import TimelineRecorder
 from sysctl.evidence.results import Observation
 from sysctl.host.devices import Disk
-from sysctl.host.sysctls import dirtyable_bytes, read_dirtied_bytes, read_thresholds
 from sysctl.host.system import System
 from sysctl.knobs.setting import Setting
 from sysctl.sweep.steps import StoppedEarly
@@ -33,7 +32,7 @@ from sysctl.sweep.steps import StoppedEarly
 class TransferBench:
     """Implements `sysctl.sweep.steps.Bench`. `fresh_pool` makes each trial's workers.
 
-    `say` tells what a trial is doing. Checksums are compared in the first pull of each setting,
+    `say` shows what a trial is doing. Checksums are compared in the first pull of each setting,
     sizes in the others.
     """
 
@@ -59,28 +58,21 @@ class TransferBench:
         """See `Bench`. What other programs notice is not observed."""
         self.say("settling")
         os.sync()  # of the whole host: what others left dirty counts against the same limits
-        thresholds, dirtyable = read_thresholds(self.system), dirtyable_bytes(self.system)
-        dirtied_before, hypervisor = read_dirtied_bytes(self.system), Hypervisor(self.system)
-        recorder = TimelineRecorder()
+        at_start, recorder = HostAtStart(self.system), TimelineRecorder()
         self.say("pulling")
         with unchanged(self.system, self.mount_target, self.disk):
             measured = self._pull(durable or observe_price, stop_after_s, recorder)
-        stolen_share, ballooned_bytes = hypervisor.since()
-        dirtied = read_dirtied_bytes(self.system) - dirtied_before
+        of_host = at_start.observed(whole_pages_bytes(self.plan))
         return Observation(
             return_s=measured.return_s,
             durable_s=measured.durable_s,
             stall_share=None,
             peak_dirty_bytes=recorder.timeline().peak_added_bytes,
-            thresholds=thresholds,
-            limit_bytes=thresholds.dirty_bytes,
+            limit_bytes=at_start.thresholds.dirty_bytes,
             bytes=measured.result.bytes,
             objects=measured.result.objects,
-            dirtyable_bytes=dirtyable,
-            others_dirtied_bytes=max(0, dirtied - whole_pages_bytes(self.plan)),
-            stolen_share=stolen_share,
-            ballooned_bytes=ballooned_bytes,
             held_up_by=held_up_by(measured),
+            **of_host,
         )
 
     def require_destination(self) -> None:
