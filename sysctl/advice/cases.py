@@ -72,12 +72,14 @@ def why_none(analysis: Analysis, *, has_left_out: bool) -> Conclusion:
 def writers_do_not_wait(analysis: Analysis) -> Conclusion | None:
     """Return that there is nothing to gain, or that writers wait for something else.
 
-    Settings of the pull itself gain also where no writer waits.
+    None where no probe saw whether they wait. Settings of the pull itself gain also where no
+    writer does.
     """
     runs, present = analysis.runs, analysis.present
     candidates = runs.of_role(CANDIDATE)
     varies_transfer = any(runs.baseline.changed_transfer(each.setting) for each in candidates)
-    if present.observation.throttled_share >= NEGLIGIBLE_SHARE or varies_transfer:
+    stall_share = present.observation.stall_share
+    if stall_share is None or stall_share >= NEGLIGIBLE_SHARE or varies_transfer:
         return None
     return other_wait(analysis) or WritersDoNotWait(present)
 

@@ -39,6 +39,12 @@ def test_a_device_that_is_faster_than_the_source_leaves_nothing_to_gain():
     )
 
 
+def test_without_probes_nothing_is_said_of_waits_that_nobody_saw():
+    study = Study(stall_share=None, peak_dirty_bytes=200 * MIB)
+    verdict = verdict_text(advise(study.results))
+    assert "never waited" not in verdict and "dirty throttling" not in verdict
+
+
 def test_the_little_that_throttling_took_bounds_the_gain():
     study = Study(stall_share=0.012, peak_dirty_bytes=GIB, durable_s=31.0)
     verdict = verdict_text(advise(study.results))
