@@ -1,8 +1,8 @@
 """From results to a recommendation: what to change, why, what it gains and what it risks.
 
 The rule by which settings are judged and chosen is in `sysctl.advice.analysis`, the reasons for no
-change in `sysctl.advice.cases`; `docs/advice.md` tells both. All of it is data: `profiler.report`
-words it.
+change in `sysctl.advice.cases`; `docs/advice.md` describes both. All of it is data:
+`profiler.report` words it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sysctl.advice.conclusions import (
 from sysctl.advice.reasons import Reason, reasons_for
 from sysctl.advice.tradeoff import TradeOff, trade_off
 from sysctl.change.forms import Form, forms_of
-from sysctl.evidence.comparison import NEGLIGIBLE_SHARE, Comparison, Side, Verdict, paired_sides
+from sysctl.evidence.comparison import Comparison, Side, Verdict, paired_sides
 from sysctl.evidence.price import Limits, Price, limits_of
 from sysctl.evidence.results import PRICE, LeftOut, Results
 from sysctl.evidence.runs import Runs
@@ -147,7 +147,7 @@ def _notes(analysis: Analysis, near: Sequence[Faster], best: Side) -> Iterator[N
     if cost:
         yield cost
     rest = beyond_memory(analysis, best.observation)
-    if rest and best.observation.throttled_share >= NEGLIGIBLE_SHARE:
+    if rest:
         yield rest
 
 

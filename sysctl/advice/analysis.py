@@ -27,10 +27,10 @@ from sysctl.evidence.comparison import (
     Side,
     Verdict,
     compare,
+    compared_settings,
     error_of_looks,
     is_gain,
     noise_of_pairs,
-    pairs_of,
     present_side,
 )
 from sysctl.evidence.prediction import Model, fit
@@ -155,9 +155,8 @@ def analyse(runs: Runs, limits: Limits) -> Analysis:
     model, unpredictable = _fitted(runs)
     measured = dict.fromkeys([runs.baseline.setting, *runs.valid_by_setting])
     prices = {setting: price_of(runs, setting, model) for setting in measured}
-    compared = [setting for setting in runs.rechecked if pairs_of(runs, setting)]
     error = error_of_looks(runs)
-    comparisons = {setting: compare(runs, setting, error=error) for setting in compared}
+    comparisons = {each: compare(runs, each, error=error) for each in compared_settings(runs)}
     gains = [
         Faster(setting, found, found.interval, prices[setting])
         for setting, found in comparisons.items()

@@ -38,7 +38,7 @@ class WholeSetting:
 
 @dataclass(frozen=True)
 class MeasuredWith:
-    """The value was measured together with another one's change."""
+    """The value was measured together with the change of `name`."""
 
     name: str
 

@@ -36,8 +36,8 @@ class Point:
 
     `names` are what it is known by, none for an ordinary candidate. `runs` is how many valid
     trials the time is the median of, 0 where it is predicted: of the present and the recommended
-    settings those of the comparison, of others measured again those of the recheck alone. `note` is
-    what a prediction says of itself.
+    settings those of the comparison, of others measured again those of the recheck alone.
+    `extrapolates` says why a prediction is less certain than others.
     """
 
     setting: Setting

@@ -77,7 +77,7 @@ def present_side(runs: Runs) -> Side | None:
 
 
 def paired_sides(runs: Runs, setting: Setting) -> tuple[Side, Side]:
-    """Return the present settings and another one, both by the runs of the other's pairs alone.
+    """Return the present settings and `setting`, both by the runs of its pairs alone.
 
     No other time enters what is said of the two, as none enters their ratios. Raises ValueError
     without a valid pair.
@@ -188,13 +188,17 @@ def error_of_each(count: int) -> float:
     return LOOK_ERROR / max(1, count)
 
 
+def compared_settings(runs: Runs) -> list[Setting]:
+    """Return the settings that have pairs with the present ones."""
+    return [setting for setting in runs.rechecked if pairs_of(runs, setting)]
+
+
 def error_of_looks(runs: Runs, finalists: Iterable[Setting] = ()) -> float:
     """Return the error of a look at one of all that have pairs, or are to have some.
 
     The recheck and the advice use the same, so that what the one has decided the other says.
     """
-    compared = {setting for setting in runs.rechecked if pairs_of(runs, setting)}
-    return error_of_each(len({*compared, *finalists}))
+    return error_of_each(len({*compared_settings(runs), *finalists}))
 
 
 def is_gain(ratio: float) -> bool:

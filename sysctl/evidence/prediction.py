@@ -246,8 +246,8 @@ def _plausible(bytes_per_s: float, what: str) -> float:
 def _unthrottled_runs(runs: Runs, present: Setting) -> list[Observation]:
     """Return the valid runs in which writers hardly waited, if they pulled as the present ones."""
     alike = (t.valid for t in runs.trials if t.setting.transfer == present.transfer)
-    seen = [run for run in alike if run and run.stall_share is not None]
-    return [run for run in seen if run.throttled_share < NEGLIGIBLE_SHARE]
+    seen = ((run, run.stall_share) for run in alike if run)
+    return [run for run, share in seen if share is not None and share < NEGLIGIBLE_SHARE]
 
 
 def _source_bytes_per_s(runs: Sequence[Observation], unthrottled: Sequence[Observation]) -> float:
@@ -330,8 +330,8 @@ def time_to_return_s(
     held_bytes = at.setpoint_bytes - room_bytes * faster  # when writers are slowed
     slowed_s = held_bytes / source_bytes_per_s
     if slowed_s > begins_s:
-        written_s = begins_s * device_bytes_per_s
-        slowed_s = (held_bytes - written_s) / (source_bytes_per_s - device_bytes_per_s)
+        not_written_bytes = begins_s * device_bytes_per_s  # before the device began
+        slowed_s = (held_bytes - not_written_bytes) / (source_bytes_per_s - device_bytes_per_s)
     left_bytes = size_bytes - slowed_s * source_bytes_per_s
     if left_bytes <= 0:
         return unthrottled_s
