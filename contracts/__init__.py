@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """What to measure and what is allowed: contracts, their statistics and their evaluation."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings of a contract as plain data, for JSON."""
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ def findings_document(findings: Sequence[Finding]) -> list[dict[str, object]]:
     """The findings as plain data, one entry per rule in the contract's order.
 
     `value` and `threshold` are in `unit` (bytes, calls or ns). `count`, `bytes` and the
-    percentiles are of all calls that the rule covers, `failed` of those that failed; value and
-    percentiles are None when no call gave them. All of these are None for a rule that is not of
-    calls, and `bytes` for one of calls without a size.
+    percentiles cover all calls that match the rule, `failed` those of them that failed. Latencies
+    are None if there were no calls, `bytes` is None for calls without a size. A rule on memory or
+    CPU time has None for `count`, `bytes`, `failed` and the percentiles.
     """
     return [_finding_document(finding) for finding in findings]
 

@@ -1,7 +1,8 @@
-"""What a contract says of measured calls: each rule's value, and whether it is violated.
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluation of a contract against measured calls: each rule's value, and whether it is violated.
 
-A value covers what the statistics given cover: one timeframe, or the whole run. A timeframe longer
-than the run (the case study's 1000 s) makes the two the same.
+A value covers the same time as the statistics given: one timeframe or the whole run. If the
+timeframe is longer than the run (the case study's 1000 s), the two are the same.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ _NO_USAGE = ResourceUsage()
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule, the calls it covers, the value measured of them and what follows.
+    """A rule, the calls that match it, the measured value and the outcome.
 
     `value` is in the measurement's base unit: bytes, calls or ns (a float for the mean). It is
-    None for a latency of no calls, which violates nothing. `violated` is value > threshold.
-    `superseded` marks a violated rule beside which another one, alike but for label and
-    threshold, is violated with a larger threshold: Mistral logs only that one.
+    None for a latency without calls, which violates nothing. `violated` is value > threshold.
+    `superseded` marks a violated rule if a rule that differs only in its label and a larger
+    threshold is violated too: Mistral logs only that one.
     """
 
     rule: Rule
@@ -34,17 +35,17 @@ class Finding:
 
     @property
     def value_text(self) -> str:
-        """The value for reading: `3.21 ms`, or `no calls`."""
+        """The value as text: `3.21 ms`, or `no calls`."""
         return "no calls" if self.value is None else format_figure(self.value, self.rule)
 
     @property
     def threshold_text(self) -> str:
-        """The threshold for reading."""
+        """The threshold as text."""
         return format_figure(self.rule.threshold, self.rule)
 
 
 def format_figure(value: float, rule: Rule) -> str:
-    """A value or threshold of a rule, for reading, with its unit (a count has none)."""
+    """Return a value or threshold of a rule as text, with its unit (a count has none)."""
     quantity = rule.measurement.quantity
     if quantity is Quantity.SIZE:
         return format_size(value)
@@ -54,10 +55,10 @@ def format_figure(value: float, rule: Rule) -> str:
 def evaluate(
     contract: Contract, stats: Sequence[CallStats], usage: ResourceUsage = _NO_USAGE
 ) -> tuple[Finding, ...]:
-    """One finding per rule, in the contract's order; `stats[i]` belongs to `contract.rules[i]`.
+    """Return one finding per rule, in the contract's order; `stats[i]` is for `contract.rules[i]`.
 
-    A rule that is not of calls is measured on `usage`; its entry in `stats` is an empty CallStats.
-    Raises ValueError if there are more or fewer statistics than rules.
+    A rule on memory or CPU time is evaluated on `usage`; its entry in `stats` is an empty
+    CallStats. Raises ValueError if there are more or fewer statistics than rules.
     """
     if len(stats) != len(contract.rules):
         raise ValueError(f"{len(stats)} statistics for {len(contract.rules)} rules")
@@ -74,7 +75,7 @@ def evaluate(
 def measured_value(
     measurement: Measurement, calls: CallStats, usage: ResourceUsage = _NO_USAGE
 ) -> float | None:
-    """The value of a measurement in its base unit; None for a latency of no calls."""
+    """The value of a measurement in its base unit; None for a latency without calls."""
     if not measurement.is_of_calls:
         return _usage_value(measurement, usage)
     if measurement in (Measurement.BANDWIDTH, Measurement.SEEK_DISTANCE):
@@ -115,7 +116,7 @@ def _finding(rule: Rule, calls: CallStats, usage: ResourceUsage) -> Finding:
 
 
 def _leaders(findings: Iterable[Finding]) -> dict[Hashable, Finding]:
-    """Of violated rules alike, the one with the largest threshold; the first of equal ones."""
+    """The violated rule with the largest threshold (the first of equal ones) per `_alike` key."""
     leading: dict[Hashable, Finding] = {}
     for finding in findings:
         if finding.violated:
@@ -126,5 +127,5 @@ def _leaders(findings: Iterable[Finding]) -> dict[Hashable, Finding]:
 
 
 def _alike(rule: Rule) -> Hashable:
-    """What rules share that differ in label and threshold only."""
+    """The fields that are equal in rules that differ only in label and threshold."""
     return rule.path, rule.call_types, rule.size_range, rule.measurement

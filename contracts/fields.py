@@ -1,14 +1,15 @@
-"""Every field of a contract, parsed and checked: the one place both syntaxes go through.
+# SPDX-License-Identifier: Apache-2.0
+"""Parsing and validation of every field of a contract, for both syntaxes.
 
-A syntax module splits its file into `Written` values and hands them to `build_contract`, so what
-a contract may say cannot differ between the syntaxes. Everything wrong is collected before
-anything is raised.
+A syntax module splits its file into `Written` values and passes them to `build_contract`, so both
+syntaxes accept the same contracts. All errors are collected before one is raised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from contracts.model import (
@@ -26,28 +27,15 @@ from contracts.model import (
 )
 from contracts.shared.errors import InvalidFileError
 from contracts.shared.text import is_unprintable, printable, quoted
-from contracts.shared.units import (
-    exact_count,
-    exact_latency,
-    exact_size,
-    parse_count,
-    parse_latency_ns,
-    parse_size_bytes,
-    parse_timeframe_ns,
-)
+from contracts.shared.units import Grammar, exact_count, exact_latency, exact_size
 from contracts.vocabulary import NO_CALLS, call_types_text, parse_call_types, parse_measurement
 
 MAX_LABEL_CHARACTERS = 128
 #: PATH_MAX and NAME_MAX of include/uapi/linux/limits.h; PATH_MAX counts the ending NUL.
 MAX_PATH_BYTES, MAX_NAME_BYTES = 4095, 255
-#: A file that is no contract at all has an error in every line; nobody reads more than these.
+#: A file that is not a contract has an error in every line; nobody reads more than these.
 MAX_PROBLEMS = 100
 
-_THRESHOLD_PARSERS = {
-    Quantity.SIZE: parse_size_bytes,
-    Quantity.LATENCY: parse_latency_ns,
-    Quantity.COUNT: parse_count,
-}
 _THRESHOLD_PRINTERS = {
     Quantity.SIZE: exact_size,
     Quantity.LATENCY: exact_latency,
@@ -58,9 +46,9 @@ _Value = TypeVar("_Value")
 
 
 class Problems:
-    """The errors of one file, in the order found, each with where it stands.
+    """The errors of one file in the order found, each with its position.
 
-    At `MAX_PROBLEMS` of them `add` raises the InvalidFileError itself.
+    `add` raises the InvalidFileError itself when there are `MAX_PROBLEMS` of them.
     """
 
     def __init__(self, source: str) -> None:
@@ -68,23 +56,23 @@ class Problems:
         self._found: list[str] = []
 
     def add(self, where: str, what: str) -> None:
-        """Note one error; `where` is `line 3` or `rules[1].threshold`."""
+        """Add one error; `where` is `line 3` or `rules[1].threshold`."""
         self._found.append(f"{where}: {what}")
         if len(self._found) == MAX_PROBLEMS:
-            self._found[-1] += "\n  that is enough; the rest of the file was not read"
+            self._found[-1] += "\n  too many errors; the rest of the file was not read"
             raise self.error()
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
     def error(self) -> InvalidFileError:
-        """All errors as one to raise."""
+        """Return all errors as one exception to raise."""
         return InvalidFileError(printable(self._source), self._found)
 
 
 @dataclass(frozen=True)
 class Written:
-    """A value as the file has it, and where it stands there."""
+    """A value as written in the file, and its position there."""
 
     text: str
     where: str
@@ -92,7 +80,7 @@ class Written:
 
 @dataclass(frozen=True)
 class WrittenRule:
-    """The six fields of a rule; a field that is None was missing and is reported already."""
+    """The six fields of a rule; None is a missing field that is already reported."""
 
     where: str
     label: Written | None
@@ -104,24 +92,28 @@ class WrittenRule:
 
 
 def build_contract(
-    timeframe: Written | None, rules: Iterable[WrittenRule], source: str, problems: Problems
+    timeframe: Written | None,
+    rules: Iterable[WrittenRule],
+    source: str,
+    problems: Problems,
+    figures: Grammar,
 ) -> Contract:
-    """The contract that the written values say.
+    """Return the contract made of the written values; `figures` is the grammar of its syntax.
 
-    `rules` may be lazy and note its own problems while it is read, so that all stand in the
-    file's order. Raises InvalidFileError with everything in `problems`.
+    `rules` may be an iterator that adds its own problems while it is read, so that all problems
+    are in the file's order. Raises InvalidFileError with everything in `problems`.
     """
-    timeframe_ns = _parsed(timeframe, parse_timeframe_ns, problems)
-    built = _build_rules(rules, problems)
+    timeframe_ns = _parsed(timeframe, figures.timeframe_ns, problems)
+    built = _build_rules(rules, problems, figures)
     if not built and not problems:
-        problems.add("rules", "there are none; a contract has one or more")
+        problems.add("rules", "is empty; a contract needs at least one rule")
     if problems or timeframe_ns is None:
         raise problems.error()
     return Contract(timeframe_ns, tuple(built), source)
 
 
-def _build_rules(rules: Iterable[WrittenRule], problems: Problems) -> list[Rule]:
-    """The rules that are right; what is wrong with the others is noted."""
+def _build_rules(rules: Iterable[WrittenRule], problems: Problems, figures: Grammar) -> list[Rule]:
+    """Return the valid rules; add the problems of the others."""
     built: list[Rule] = []
     places_of_labels: dict[str, str] = {}
     slots: set[Slot] = set()
@@ -130,7 +122,7 @@ def _build_rules(rules: Iterable[WrittenRule], problems: Problems) -> list[Rule]
             problems.add(written.where, f"a contract has at most {MAX_RULES} rules")
             break
         _check_label_is_new(written, places_of_labels, problems)
-        rule = _build_rule(written, problems)
+        rule = _build_rule(written, problems, figures)
         if rule is not None:
             built.append(rule)
             _check_slot(rule, written.where, slots, problems)
@@ -140,7 +132,7 @@ def _build_rules(rules: Iterable[WrittenRule], problems: Problems) -> list[Rule]
 def _parsed(
     written: Written | None, parse: Callable[[str], _Value], problems: Problems
 ) -> _Value | None:
-    """The parsed value, or None after noting why there is none."""
+    """Return the parsed value; add a problem and return None if it is invalid."""
     if written is None:
         return None
     try:
@@ -150,15 +142,15 @@ def _parsed(
         return None
 
 
-def _build_rule(written: WrittenRule, problems: Problems) -> Rule | None:
+def _build_rule(written: WrittenRule, problems: Problems, figures: Grammar) -> Rule | None:
     label = _parsed(written.label, parse_label, problems)
     path = _parsed(written.path, parse_path, problems)
     call_types = _parsed(written.call_types, parse_call_types, problems)
-    size_range = _parsed(written.size_range, parse_size_range, problems)
+    size_range = _parsed(written.size_range, partial(parse_size_range, figures=figures), problems)
     measurement = _parsed(written.measurement, parse_measurement, problems)
     if measurement is None:
-        return None  # which units a threshold takes is not known then
-    threshold = _parsed(written.threshold, threshold_parser(measurement), problems)
+        return None  # the measurement decides which units the threshold takes
+    threshold = _parsed(written.threshold, threshold_parser(measurement, figures), problems)
     if path is None or call_types is None or size_range is None:
         return None
     mismatches = _mismatches_of_calls if measurement.is_of_calls else _mismatches_of_resources
@@ -172,43 +164,43 @@ def _build_rule(written: WrittenRule, problems: Problems) -> Rule | None:
 def _mismatches_of_calls(
     written: WrittenRule, slot: Slot, measurement: Measurement
 ) -> Iterator[tuple[Written | None, str]]:
-    """What does not go together in a rule of calls: the field at fault and a sentence."""
+    """Yield each field of a rule on calls that does not fit the others, and why."""
     word, calls = measurement.value, call_types_text(slot.call_types)
     if not slot.call_types:
-        yield written.call_types, f"{word} is of calls; name them instead of {NO_CALLS}"
+        yield written.call_types, f"{word} measures calls; name their types instead of {NO_CALLS}"
         return
     if measurement is Measurement.SEEK_DISTANCE and slot.call_types != (CallType.SEEK,):
-        yield written.measurement, f"{word} is of seek calls alone, not of {calls}"
+        yield written.measurement, f"{word} applies only to seek calls, not to {calls}"
     if measurement is Measurement.BANDWIDTH and not slot.moves_bytes:
-        yield written.measurement, f"{word} is of {_MOVERS} calls, not of {calls}"
+        yield written.measurement, f"{word} applies only to {_MOVERS} calls, not to {calls}"
     if not slot.size_range.is_all and not slot.moves_bytes:
         yield written.size_range, f"only {_MOVERS} calls have a size, not {calls}; use all"
     if slot.path != "/" and set(OF_SOCKETS).intersection(slot.call_types):
-        yield written.path, f"sockets are below no path; for {calls} use '/'"
+        yield written.path, f"sockets have no path; use '/' for {calls}"
 
 
 def _mismatches_of_resources(
     written: WrittenRule, slot: Slot, measurement: Measurement
 ) -> Iterator[tuple[Written | None, str]]:
-    """The same for a rule of memory or CPU time."""
+    """Yield the same for a rule on memory or CPU time."""
     word = measurement.value
     if slot.call_types:
-        what = f"{word} is of processes or the host, not of calls; use {NO_CALLS}"
+        what = f"{word} measures processes or the host, not calls; use {NO_CALLS}"
         yield written.call_types, what
     if not slot.size_range.is_all:
-        yield written.size_range, f"{word} has no sizes; use all"
+        yield written.size_range, f"{word} does not depend on the size of calls; use all"
     if slot.path != "/":
-        yield written.path, f"{word} is below no path; use '/'"
+        yield written.path, f"{word} does not depend on a path; use '/'"
 
 
 def _check_label_is_new(written: WrittenRule, places: dict[str, str], problems: Problems) -> None:
-    """A label is how a finding is told from another, so it is used once."""
+    """Add a problem if another rule has this label: labels identify findings."""
     if written.label is None:
         return
     text, where = written.label.text, written.label.where
     first = places.setdefault(text, where)
     if first != where:
-        problems.add(where, f"the label {quoted(text)} is taken already, at {first}")
+        problems.add(where, f"the label {quoted(text)} is already used at {first}")
 
 
 def _check_slot(rule: Rule, where: str, slots: set[Slot], problems: Problems) -> None:
@@ -216,27 +208,28 @@ def _check_slot(rule: Rule, where: str, slots: set[Slot], problems: Problems) ->
     if slot is None or slot in slots:
         return
     slots.add(slot)
-    if len(slots) == MAX_SLOTS + 1:  # said once, not for every rule that follows
+    if len(slots) == MAX_SLOTS + 1:  # reported once, not for every rule that follows
         problems.add(
             where, f"more than {MAX_SLOTS} distinct combinations of path, call types and size range"
         )
 
 
 def _check_text(text: str, noun: str) -> None:
-    """What holds for labels and paths alike."""
+    """Raise ValueError for text that neither a label nor a path may be."""
     if not text:
         raise ValueError(f"the {noun} is empty")
     if any(map(is_unprintable, text)):
         raise ValueError(f"the {noun} {quoted(text)} has a control character")
     if text != text.strip(" "):
-        raise ValueError(f"the {noun} {quoted(text)} begins or ends with a blank")
+        raise ValueError(f"the {noun} {quoted(text)} begins or ends with a space")
 
 
 def parse_label(text: str) -> str:
     """A label: any printable text of at most 128 characters. Raises ValueError."""
     _check_text(text, "label")
     if len(text) > MAX_LABEL_CHARACTERS:
-        raise ValueError(f"the label {quoted(text)} is longer than {MAX_LABEL_CHARACTERS}")
+        limit = f"{MAX_LABEL_CHARACTERS} characters"
+        raise ValueError(f"the label {quoted(text)} is longer than {limit}")
     if text.startswith("#"):
         raise ValueError(f"the label {quoted(text)} begins with '#', as Mistral's comments do")
     return text
@@ -249,31 +242,31 @@ def parse_path(text: str) -> str:
         raise ValueError(f"the path {quoted(text)} is not absolute; begin it with '/'")
     names = [name for name in text.split("/") if name not in ("", ".")]
     if ".." in names:
-        raise ValueError(f"the path {quoted(text)} has a '..'; name the directory itself")
+        raise ValueError(f"the path {quoted(text)} contains '..'; name the directory itself")
     path = "/" + "/".join(names)
     longest = max((len(name.encode()) for name in names), default=0)
     if longest > MAX_NAME_BYTES or len(path.encode()) > MAX_PATH_BYTES:
-        raise ValueError(f"the path {quoted(text)} is longer than the kernel takes")
+        raise ValueError(f"the path {quoted(text)} is longer than the kernel accepts")
     return path
 
 
-def parse_size_range(text: str) -> SizeRange:
+def parse_size_range(text: str, figures: Grammar) -> SizeRange:
     """`all`, `1KiB-1MiB`, `-1MiB` or `1KiB-`: both ends included. Raises ValueError."""
     if text == "all":
         return SizeRange()
     low, dash, high = (part.strip(" \t") for part in text.partition("-"))
     if not dash:
-        raise ValueError(f"{quoted(text)} is no size range; use all or a range such as 1KiB-1MiB")
+        raise ValueError(f"invalid size range {quoted(text)}; use all or a range such as 1KiB-1MiB")
     size_range = SizeRange(
-        parse_size_bytes(low) if low else 0, parse_size_bytes(high) if high else None
+        figures.size_bytes(low) if low else 0, figures.size_bytes(high) if high else None
     )
     if size_range.max_bytes is not None and size_range.min_bytes > size_range.max_bytes:
-        raise ValueError(f"the size range {quoted(text)} begins above its end")
+        raise ValueError(f"invalid size range {quoted(text)}: it begins above its end")
     return size_range
 
 
 def size_range_text(size_range: SizeRange) -> str:
-    """The text that `parse_size_range` reads back to the same range."""
+    """The text that `parse_size_range` parses to the same range."""
     if size_range.is_all:
         return "all"
     low = exact_size(size_range.min_bytes) if size_range.min_bytes else ""
@@ -281,11 +274,16 @@ def size_range_text(size_range: SizeRange) -> str:
     return f"{low}-{high}"
 
 
-def threshold_parser(measurement: Measurement) -> Callable[[str], int]:
-    """The parser of the thresholds that a measurement takes."""
-    return _THRESHOLD_PARSERS[measurement.quantity]
+def threshold_parser(measurement: Measurement, figures: Grammar) -> Callable[[str], int]:
+    """The parser of a measurement's thresholds."""
+    parsers = {
+        Quantity.SIZE: figures.size_bytes,
+        Quantity.LATENCY: figures.latency_ns,
+        Quantity.COUNT: figures.count,
+    }
+    return parsers[measurement.quantity]
 
 
 def threshold_text(rule: Rule) -> str:
-    """The text that the rule's threshold is read back from."""
+    """The text that is parsed to the rule's threshold."""
     return _THRESHOLD_PRINTERS[rule.measurement.quantity](rule.threshold)

@@ -1,11 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Mistral's contract syntax: a header line, then one rule a line.
 
     2,monitortimeframe,1000s
     mean_lat_write, /, write, all, mean-latency, 1us
 
-Blanks around a field, blank lines and lines that begin with `#` mean nothing. A version 1 rule
-has no size range. A comma or backslash inside a field is written `\,` and `\\`, as in Mistral's
-log; that its contracts do the same is inferred, as is version 1's rule (`docs/contracts.md`).
+Spaces around a field, blank lines and lines that begin with `#` are ignored. A version 1 rule has
+no size range. A comma or backslash inside a field is written `\,` and `\\`, as in Mistral's log;
+that Mistral's contracts do the same is inferred, as is version 1's rule
+(`docs/reference/contracts.md`).
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from contracts.fields import (
 )
 from contracts.model import Contract, Rule
 from contracts.shared.text import quoted
-from contracts.shared.units import exact_latency
+from contracts.shared.units import MISTRAL, exact_latency
 from contracts.vocabulary import MONITOR, YAML_ONLY, call_types_text, check_timeframe_type
 
-#: Longer than any line whose fields are within their limits, every character escaped.
+#: More than any line whose fields are within their limits, even with every character escaped.
 _MAX_LINE_CHARACTERS = 16_384
 _HEADER_FIELDS = ("VERSION", "TYPE", "TIMEFRAME")
 _RULE_FIELDS = {
@@ -41,23 +43,24 @@ _Line = tuple[str, list[str]]
 
 
 def parse(text: str, source: str) -> Contract:
-    """The contract that `text` says; raises InvalidFileError with every error and its line."""
+    """Return the contract in `text`. Raises InvalidFileError with every error and its line."""
     problems = Problems(source)
     lines = _lines(text, problems)
     first = next(lines, ("line 1", []))
     if len(first[1]) == len(_RULE_FIELDS[_NEWEST]):  # a rule: only the header is missing
-        problems.add(first[0], f"a header such as {_NEWEST},{MONITOR},1000s comes first")
+        problems.add(first[0], f"missing header; begin with one such as {_NEWEST},{MONITOR},1000s")
         version, timeframe = _NEWEST, None
         lines = itertools.chain([first], lines)
     else:
         version, timeframe = _header(first, problems)
-    return build_contract(timeframe, _rules(lines, version, problems), source, problems)
+    return build_contract(timeframe, _rules(lines, version, problems), source, problems, MISTRAL)
 
 
 def render(contract: Contract) -> str:
-    """The text that `parse` reads back to the same contract, in version 2.
+    """Return the text, in version 2, that `parse` parses to the same contract.
 
-    Raises ValueError for what the syntax cannot write: words of ours, a part of a microsecond.
+    Raises ValueError for what the syntax cannot express: words that only YAML has, fractions of a
+    microsecond.
     """
     words = [word for rule in contract.rules for word in _words_of_yaml(rule)]
     if words:
@@ -84,7 +87,7 @@ def _rule_text(rule: Rule) -> str:
 
 
 def _lines(text: str, problems: Problems) -> Iterator[_Line]:
-    """Where each line with content stands, and its fields; LF and CRLF both end a line."""
+    """Yield the position and the fields of each line with content; LF and CRLF end a line."""
     for number, line in enumerate(text.split("\n"), start=1):
         where, content = f"line {number}", line.strip(" \t\r")
         if not content or content.startswith("#"):
@@ -96,7 +99,7 @@ def _lines(text: str, problems: Problems) -> Iterator[_Line]:
 
 
 def _fields(line: str) -> list[str]:
-    """The line split at its commas, escapes undone. Raises ValueError."""
+    """Return the line split at its commas and unescaped. Raises ValueError."""
     if len(line) > _MAX_LINE_CHARACTERS:
         raise ValueError(f"longer than {_MAX_LINE_CHARACTERS} characters")
     fields = [""]
@@ -106,21 +109,24 @@ def _fields(line: str) -> list[str]:
         elif piece in ("\\,", "\\\\"):
             fields[-1] += piece[1]
         elif piece.startswith("\\"):
-            raise ValueError(f"{quoted(piece)} is no escape; a backslash goes before ',' or '\\'")
+            raise ValueError(
+                f"invalid escape {quoted(piece)}; a backslash may precede only ',' or '\\'"
+            )
         else:
             fields[-1] += piece
     return [field.strip(" \t") for field in fields]
 
 
 def _header(line: _Line, problems: Problems) -> tuple[str, Written | None]:
-    """The version and the timeframe; a version that is not known is read as the newest."""
+    """Return the version and the timeframe; an unknown version is read as the newest."""
     where, fields = line
     if len(fields) != len(_HEADER_FIELDS):
-        problems.add(where, f"the header is {','.join(_HEADER_FIELDS)}: {_NEWEST},{MONITOR},1000s")
+        form = ",".join(_HEADER_FIELDS)
+        problems.add(where, f"invalid header; use {form}, such as {_NEWEST},{MONITOR},1000s")
         return _NEWEST, None
     version, timeframe_type, timeframe = fields
     if version not in _RULE_FIELDS:
-        problems.add(where, f"the version {quoted(version)} is not known; use {_NEWEST} or 1")
+        problems.add(where, f"unknown version {quoted(version)}; use {_NEWEST} or 1")
         version = _NEWEST
     try:
         check_timeframe_type(timeframe_type)
@@ -149,10 +155,10 @@ def _rules(lines: Iterator[_Line], version: str, problems: Problems) -> Iterator
 
 
 def _words_of_mistral(written: Written, problems: Problems) -> Written | None:
-    """The field, or None after noting a word of it that only YAML has."""
+    """Return the field; add a problem and return None if it has a word that only YAML has."""
     for word in written.text.split("+"):
         if word in YAML_ONLY:
-            what = f"{quoted(word)} is no word of Mistral's; write the contract as YAML"
+            what = f"{quoted(word)} does not exist in Mistral; write the contract as YAML"
             problems.add(written.where, what)
             return None
     return written

@@ -1,6 +1,7 @@
-"""The contract model that both syntaxes (Mistral's and YAML) become.
+# SPDX-License-Identifier: Apache-2.0
+"""The contract model: what both syntaxes (Mistral's and YAML) are parsed to.
 
-Source of the language: `docs/contracts.md`.
+Source of the language: `docs/reference/contracts.md`.
 """
 
 from __future__ import annotations
@@ -8,16 +9,16 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-#: What one contract can hold; the kernel side's maps are sized for it.
+#: Rules of one contract at most; the BPF maps have this size.
 MAX_RULES = 64
-#: Distinct slots: the kernel side counts each once, however many rules read it.
+#: Distinct slots at most: BPF counts each slot once, however many rules use it.
 MAX_SLOTS = 32
 
 
 class CallType(enum.Enum):
-    """Kinds of calls a rule can count; the value is the word in both syntaxes.
+    """Types of calls that a rule can measure; the value is the word in both syntaxes.
 
-    The order is that in which joined types are written (`read+write`).
+    Joined types are written in this order (`read+write`).
     """
 
     OPEN = "open"
@@ -37,7 +38,7 @@ class CallType(enum.Enum):
 
 #: Calls that have a size: the bytes read, written or mapped.
 MOVES_BYTES = (CallType.READ, CallType.WRITE, CallType.MMAP)
-#: Calls on sockets, which are below no path.
+#: Calls on sockets, which have no path.
 OF_SOCKETS = (CallType.CONNECT, CallType.ACCEPT)
 
 
@@ -52,7 +53,7 @@ class Quantity(enum.Enum):
 class Measurement(enum.Enum):
     """What a rule measures; the value is the word in both syntaxes.
 
-    Most are of calls; those of `RESOURCES` are of processes or of the host.
+    Most are measured on calls; those in `RESOURCES` on processes or on the host.
     """
 
     BANDWIDTH = "bandwidth"
@@ -78,25 +79,25 @@ class Measurement(enum.Enum):
 
     @property
     def quantity(self) -> Quantity:
-        """The kind of figure, and so the units its threshold takes."""
+        """The kind of figure, which decides the units of its threshold."""
         if self in _SIZES:
             return Quantity.SIZE
         return Quantity.COUNT if self is Measurement.COUNT else Quantity.LATENCY
 
     @property
     def is_of_calls(self) -> bool:
-        """Whether it is measured of the calls of a slot, not of processes or the host."""
+        """Whether it is measured on calls rather than on processes or the host."""
         return self not in RESOURCES
 
 
-#: Percentiles of the latency, and the per cent that each is of.
+#: The latency percentiles and their percentages.
 PERCENTILES = {
     Measurement.P50: 50.0,
     Measurement.P90: 90.0,
     Measurement.P99: 99.0,
     Measurement.P99_9: 99.9,
 }
-#: What is not of calls: memory and CPU time, of the processes profiled or of the host.
+#: Memory and CPU time, of the processes profiled or of the host.
 RESOURCES = (
     *(Measurement.MEMORY, Measurement.MEMORY_RSS, Measurement.MEMORY_VSIZE),
     *(Measurement.USER_TIME, Measurement.SYSTEM_TIME, Measurement.CPU_TIME),
@@ -112,7 +113,7 @@ _SIZES = (
 
 @dataclass(frozen=True)
 class SizeRange:
-    """Calls that moved `min_bytes` to `max_bytes` bytes, both included; None is unbounded."""
+    """Calls that moved `min_bytes` to `max_bytes` bytes, both included; None is no limit."""
 
     min_bytes: int = 0
     max_bytes: int | None = None
@@ -125,7 +126,7 @@ class SizeRange:
 
 @dataclass(frozen=True)
 class Slot:
-    """Calls that are counted together: of these types, below this path, of a size in range."""
+    """Calls that are counted together: these types, below this path, a size in this range."""
 
     path: str
     call_types: tuple[CallType, ...]
@@ -133,7 +134,7 @@ class Slot:
 
     @property
     def moves_bytes(self) -> bool:
-        """Whether every call of it has a size in bytes."""
+        """Whether all its calls have a size in bytes."""
         return set(self.call_types) <= set(MOVES_BYTES)
 
 
@@ -141,9 +142,9 @@ class Slot:
 class Rule:
     """One rule: calls of `call_types` below `path` whose size is in range, and a limit on them.
 
-    `call_types` are in the order of `CallType` and distinct; there are none (Mistral's `none`)
-    where the measurement is not of calls. `threshold` is in the base unit of the measurement:
-    bytes, nanoseconds or a count. A rule is violated when the measured value is greater.
+    `call_types` are distinct and in the order of `CallType`; empty (Mistral's `none`) for a
+    measurement in `RESOURCES`. `threshold` is in the base unit of the measurement: bytes,
+    nanoseconds or a count. A rule is violated when the measured value is greater.
     """
 
     label: str
@@ -155,7 +156,7 @@ class Rule:
 
     @property
     def slot(self) -> Slot | None:
-        """What its calls are counted in; None where the measurement is not of calls."""
+        """The slot that counts its calls; None for a measurement in `RESOURCES`."""
         if not self.measurement.is_of_calls:
             return None
         return Slot(self.path, self.call_types, self.size_range)
@@ -163,10 +164,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class Contract:
-    """Rules and the timeframe in ns after which a value is reported (0 < timeframe_ns).
+    """Rules and the timeframe in ns after which values are reported (0 < timeframe_ns).
 
-    `source` is the file it was read from, for messages; it is no part of what the contract says,
-    so two contracts that differ in it alone are equal.
+    `source` is the file it was read from, for messages. Contracts that differ only in `source` are
+    equal.
     """
 
     timeframe_ns: int

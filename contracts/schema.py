@@ -1,8 +1,9 @@
-"""The JSON Schema of the YAML syntax, for editors; `schema.json` beside this file is its text.
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON Schema of the YAML syntax, for editors; `schema.json` in this folder is its text.
 
-It is made from the model, so it has the same words, units and limits. What a schema cannot say
-(a figure above 2^64 - 1, a path longer than the kernel takes, a label used twice) is left to
-`yaml_file.parse`: what the schema refuses, it refuses too, except an unusual spelling of `/`.
+It is generated from the model, so it has the same words, units and limits. `yaml_file.parse` also
+checks what a schema cannot express (a figure above 2^64 - 1, a path longer than the kernel accepts,
+a label used twice). It refuses whatever the schema refuses, except unusual spellings of `/`.
 """
 
 from __future__ import annotations
@@ -31,18 +32,20 @@ def _any_of(words: Iterable[str]) -> str:
     return f"({'|'.join(words)})"
 
 
-_SIZE_UNIT = _any_of(units.BYTES_PER_UNIT)
-_SIZE = f"[0-9]{{1,20}}{_SIZE_UNIT}"
-_TIME = f"[0-9]{{1,20}}{_any_of(units.NS_PER_UNIT)}"
+_SIZE_UNIT = _any_of((*units.BYTES_PER_UNIT, *units.BYTES_PER_SHORT_UNIT))
+_NUMBER, _ZERO = r"[0-9]{1,20}(\.[0-9]{1,9})?", r"0+(\.0+)?"
+_SIZE = f"{_NUMBER}{_SIZE_UNIT}"
+_LATENCY = f"{_NUMBER}{_any_of(units.NS_PER_UNIT)}"
+_TIMEFRAME = f"{_NUMBER}{_any_of((*units.NS_PER_UNIT, *units.NS_PER_LONG_UNIT))}"
 _COUNT = f"[0-9]{{1,20}}{_any_of(units.COUNT_PER_UNIT)}"
 _SIZES = rf"^(all|({_SIZE})?[ \t]*-[ \t]*({_SIZE})?)$"
-_ALL_SIZES = rf"^(all|(0+{_SIZE_UNIT})?[ \t]*-)$"
+_ALL_SIZES = rf"^(all|({_ZERO}{_SIZE_UNIT})?[ \t]*-)$"
 _NOT_CONTROL, _NOT_CONTROL_OR_BLANK = r"[^\x00-\x1f\x7f]", r"[^ \x00-\x1f\x7f]"
 _LABEL = f"^(?!#){_NOT_CONTROL_OR_BLANK}({_NOT_CONTROL}*{_NOT_CONTROL_OR_BLANK})?$"
 _PATH = rf"^/(?!(.*/)?\.\.(/|$))({_NOT_CONTROL}*{_NOT_CONTROL_OR_BLANK})?$"
 _TYPE = _any_of(call_type.value for call_type in CallType)
 _MOVER = _any_of(call_type.value for call_type in MOVES_BYTES)
-#: Two or more types, none of them twice.
+#: Two or more types, none of them repeated.
 _JOINED = rf"^(?!(.*\+)?(\w+)(\+.*)?\+\2(\+|$)){_TYPE}(\+{_TYPE})+$"
 _MOVING = rf"^{_MOVER}(\+{_MOVER})*$"
 _WITH_SOCKETS = rf"(^|\+){_any_of(call_type.value for call_type in OF_SOCKETS)}(\+|$)"
@@ -59,12 +62,12 @@ def contract_schema() -> _Schema:
         "additionalProperties": False,
         "properties": {
             "timeframe": {
-                "description": "How long the calls are counted for one value, such as 10s.",
+                "description": "The time that one value covers, such as 10s.",
                 "type": "string",
-                "pattern": f"^(?!0+[a-z]){_TIME}$",
+                "pattern": f"^(?!{_ZERO}[a-z]){_TIMEFRAME}$",
             },
             "rules": {
-                "description": "Each rule is one value and its limit.",
+                "description": "Each rule limits one value.",
                 "type": "array",
                 "minItems": 1,
                 "maxItems": MAX_RULES,
@@ -75,7 +78,7 @@ def contract_schema() -> _Schema:
 
 
 def schema_text() -> str:
-    """The schema as JSON text: what `schema.json` holds and `writewise contract schema` prints."""
+    """The schema as JSON text: the content of `schema.json`, printed by `contract schema`."""
     return json.dumps(contract_schema(), indent=2) + "\n"
 
 
@@ -99,7 +102,7 @@ def _rule() -> _Schema:
 
 def _label() -> _Schema:
     return {
-        "description": "Tells one finding from another; different in every rule.",
+        "description": "The name of the rule in reports; different in every rule.",
         "type": ["string", "number", "boolean"],
         "maxLength": MAX_LABEL_CHARACTERS,
         "pattern": _LABEL,
@@ -108,7 +111,7 @@ def _label() -> _Schema:
 
 def _path() -> _Schema:
     return {
-        "description": "The directory or file whose calls count; / is every mounted file system.",
+        "description": "The directory or file to measure; / is every mounted file system.",
         "type": "string",
         "maxLength": MAX_PATH_BYTES,
         "pattern": _PATH,
@@ -119,7 +122,7 @@ def _calls() -> _Schema:
     return {
         "description": (
             "A type of calls or several joined with +, such as read+write; "
-            f"{NO_CALLS} where memory or CPU time is measured."
+            f"{NO_CALLS} if the rule measures memory or CPU time."
         ),
         "anyOf": [
             {"enum": [*(call_type.value for call_type in CallType), NO_CALLS]},
@@ -130,7 +133,7 @@ def _calls() -> _Schema:
 
 def _sizes() -> _Schema:
     return {
-        "description": "all, or MIN-MAX in bytes moved by a call, both included: 1KiB-1MiB, -4KiB.",
+        "description": "all, or the bytes moved by a call, both ends included: 1KiB-1MiB, -4KiB.",
         "type": "string",
         "default": "all",
         "pattern": _SIZES,
@@ -147,7 +150,7 @@ def _measure() -> _Schema:
 def _threshold() -> _Schema:
     return {
         "description": (
-            "The largest value that is within the rule, a whole number with a unit: "
+            "The largest value that does not violate the rule, a whole number with a unit: "
             "a size such as 10MiB, a time such as 30ms, a count such as 10k."
         ),
         "type": ["string", "integer"],
@@ -155,10 +158,10 @@ def _threshold() -> _Schema:
 
 
 def _units_of_thresholds() -> list[_Schema]:
-    """Which unit a threshold has follows from the measurement."""
+    """The unit of the threshold for each kind of measurement."""
     thresholds: dict[Quantity, _Schema] = {
         Quantity.SIZE: {"type": "string", "pattern": f"^{_SIZE}$"},
-        Quantity.LATENCY: {"type": "string", "pattern": f"^{_TIME}$"},
+        Quantity.LATENCY: {"type": "string", "pattern": f"^{_LATENCY}$"},
         Quantity.COUNT: {"pattern": f"^{_COUNT}$", "minimum": 0, "maximum": units.MAX_VALUE},
     }
     return [
@@ -168,7 +171,7 @@ def _units_of_thresholds() -> list[_Schema]:
 
 
 def _matches() -> list[_Schema]:
-    """What goes with what, as `fields` checks it."""
+    """Which fields may be combined, as `fields` checks it."""
     moving = {"calls": {"pattern": _MOVING}}
     some_sizes = {"sizes": {"not": {"pattern": _ALL_SIZES}}}
     nothing = {
@@ -188,7 +191,7 @@ def _matches() -> list[_Schema]:
 
 
 def _if(condition: _Schema, consequence: _Schema) -> _Schema:
-    """If the properties of a rule are there and such, then others are such."""
+    """Require `consequence` of a rule whose properties are present and match `condition`."""
     return {
         "if": {"required": list(condition), "properties": condition},
         "then": {"properties": consequence},

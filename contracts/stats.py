@@ -1,9 +1,10 @@
-"""Statistics of calls, as the probes count them, and usage of resources: mergeable, bounded.
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics of calls, as the probes count them, and resource usage; both can be merged.
 
 The histogram is log-linear: values below 16 have a bucket each, and each power of two above is
-cut into 16 buckets, so a bucket is at most 1/16 of its lower bound wide. The kernel side
-(`profiler/bpf/probes/histogram.bpf.h`) and `bucket_bounds_ns` describe the same buckets; a unit
-test and a root test hold them together.
+divided into 16 buckets, so a bucket is at most 1/16 of its lower bound wide. `bucket_bounds_ns` and
+`profiler/bpf/probes/histogram.bpf.h` define the same buckets; a unit test and a root test check
+that.
 """
 
 from __future__ import annotations
@@ -17,18 +18,8 @@ SUB_BUCKETS = 1 << SUB_BUCKETS_LOG2
 BUCKET_COUNT = (42 - SUB_BUCKETS_LOG2 + 1) * SUB_BUCKETS
 
 
-def bucket_index(latency_ns: int) -> int:
-    """Index of the bucket that `latency_ns` (≥ 0) falls in."""
-    if latency_ns < SUB_BUCKETS:
-        return latency_ns
-    exponent = latency_ns.bit_length() - 1
-    sub_bucket = (latency_ns >> (exponent - SUB_BUCKETS_LOG2)) - SUB_BUCKETS
-    index = (exponent - SUB_BUCKETS_LOG2 + 1) * SUB_BUCKETS + sub_bucket
-    return min(index, BUCKET_COUNT - 1)
-
-
 def bucket_bounds_ns(index: int) -> tuple[int, int]:
-    """Lower bound (included) and upper bound (excluded) in ns of bucket `index`."""
+    """Return the lower (included) and the upper bound (excluded) in ns of bucket `index`."""
     if index < SUB_BUCKETS:
         return index, index + 1
     shift, sub_bucket = index // SUB_BUCKETS - 1, index % SUB_BUCKETS
@@ -39,15 +30,15 @@ def bucket_bounds_ns(index: int) -> tuple[int, int]:
 class CallStats:
     """Count, bytes and latency of a set of calls that succeeded; `failed` counts the others.
 
-    Latencies are in ns; `latency_min_ns` and `latency_max_ns` are 0 when `count` is 0.
-    `buckets` has `BUCKET_COUNT` counts, and none when `count` is 0. For `seek` calls `bytes` is
-    the distance; for calls that move nothing it is 0.
+    Latencies are in ns; `latency_min_ns` and `latency_max_ns` are 0 if `count` is 0. `buckets` has
+    `BUCKET_COUNT` counts, or none if `count` is 0. `bytes` is the distance for `seek` calls and 0
+    for calls that move nothing.
 
-    The total latency is split by cause: `throttled_ns` asleep for dirty throttling,
-    `device_wait_ns` waiting for block I/O, `sleeping_ns` asleep for another reason (inode or
-    journal locks, memory), `queued_ns` ready and waiting for a CPU, `asynchronous_ns` in the hands
-    of io_uring while the thread did other things, `on_cpu_ns` the rest. `unbacked_bytes` of the
-    bytes are of files on no disk: tmpfs, and devices such as /dev/null.
+    The total latency is split by cause: `throttled_ns` in dirty throttling, `device_wait_ns`
+    waiting for block I/O, `sleeping_ns` asleep for another reason (inode or journal locks, memory),
+    `queued_ns` runnable and waiting for a CPU, `asynchronous_ns` in io_uring while the thread did
+    other things, `on_cpu_ns` the rest. `unbacked_bytes` counts the bytes of files that are not on
+    a disk: tmpfs, and devices such as /dev/null.
     """
 
     count: int = 0
@@ -66,22 +57,22 @@ class CallStats:
 
     @property
     def backed_bytes(self) -> int:
-        """The bytes of files on a disk."""
+        """The bytes of files that are on a disk."""
         return self.bytes - self.unbacked_bytes
 
     @property
     def on_cpu_ns(self) -> int:
-        """The rest of the total latency: the time that the calls ran, mostly copying."""
+        """The time in ns that the calls ran, mostly copying: the rest of the total latency."""
         waited_ns = self.throttled_ns + self.device_wait_ns + self.sleeping_ns
         return self.latency_total_ns - waited_ns - self.queued_ns - self.asynchronous_ns
 
     @property
     def latency_mean_ns(self) -> float:
-        """Mean latency in ns, 0 without calls."""
+        """The mean latency in ns; 0 without calls."""
         return self.latency_total_ns / self.count if self.count else 0.0
 
     def percentile_ns(self, percent: float) -> float:
-        """The latency in ns that `percent` of the calls do not exceed, within 1/32 of its value."""
+        """The latency in ns that `percent` % of the calls do not exceed, accurate to 1/32."""
         if not self.count:
             return 0.0
         wanted = max(1.0, self.count * percent / 100)
@@ -96,7 +87,7 @@ class CallStats:
 
 
 def merge(parts: Sequence[CallStats]) -> CallStats:
-    """The statistics of all calls of `parts` together."""
+    """Return the statistics of all calls in `parts`."""
     counted = [part for part in parts if part.count]
     return CallStats(
         count=sum(part.count for part in parts),
@@ -117,12 +108,12 @@ def merge(parts: Sequence[CallStats]) -> CallStats:
 
 @dataclass(frozen=True)
 class ResourceUsage:
-    """Memory and CPU time, the figures of rules that are not of calls.
+    """Memory and CPU time, for the measurements in `RESOURCES`.
 
-    Memory is that of the processes followed, all of them together at one moment, the largest sum
-    seen: `memory_bytes` is resident plus swapped out, `rss_bytes` resident, `vsize_bytes` mapped.
-    `user_ns` and `system_ns` are the CPU time of these processes, `host_*` that of all CPUs of
-    the host (`iowait`: idle while a task waits for block I/O).
+    Memory is the peak of the sum over all profiled processes: `memory_bytes` is resident plus
+    swapped out, `rss_bytes` resident, `vsize_bytes` mapped. `user_ns` and `system_ns` are the CPU
+    time of these processes, `host_*` that of all CPUs of the host (`iowait`: idle while a task
+    waits for block I/O).
     """
 
     memory_bytes: int = 0
@@ -136,7 +127,7 @@ class ResourceUsage:
 
 
 def merge_usage(parts: Sequence[ResourceUsage]) -> ResourceUsage:
-    """The usage of spans of time together: the most memory of any, the sum of the times."""
+    """Return the usage over several spans of time: peak memory, sums of the times."""
     return ResourceUsage(
         memory_bytes=max((part.memory_bytes for part in parts), default=0),
         rss_bytes=max((part.rss_bytes for part in parts), default=0),

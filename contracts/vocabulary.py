@@ -1,8 +1,9 @@
-"""The words of Mistral's contract language, and what Writewise makes of each.
+# SPDX-License-Identifier: Apache-2.0
+"""The words of Mistral's contract language, and those that Writewise adds.
 
-A word is in `model`, Mistral's but nothing that Writewise does, or unknown. The last two are
-refused, each with its own sentence: a contract must never be read as less than it says. Some of
-ours are no words of Mistral's, so only YAML has them. Source of the words: `docs/contracts.md`.
+Words in `model` are supported. Mistral's other words and unknown words are refused with different
+messages: no part of a contract is ever ignored. Words that Mistral does not have are accepted only
+in YAML. Source of the words: `docs/reference/contracts.md`.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from collections.abc import Iterable
 from contracts.model import PERCENTILES, CallType, Measurement
 from contracts.shared.text import quoted, suggestion
 
-#: Mistral sees these by wrapping the MPI library; the kernel has no such call.
+#: Mistral measures these by wrapping the MPI library; they are not system calls.
 CALL_TYPES_OF_MPI = (
     *("mpi_access", "mpi_create", "mpi_delete", "mpi_fschange", "mpi_open"),
     *("mpi_read", "mpi_seek", "mpi_sync", "mpi_write"),
 )
-#: The call type of a rule that is not about calls.
+#: The call type of a rule on memory or CPU time.
 NO_CALLS = "none"
-#: Words of ours that Mistral's syntax does not have.
+#: Words that Mistral does not have.
 YAML_ONLY = tuple(word.value for word in (CallType.FSYNC, *PERCENTILES))
-#: The header word of a contract that measures, and that of one that slows I/O down.
+#: The header word of a contract that measures I/O, and of one that limits it.
 MONITOR, THROTTLE = "monitortimeframe", "throttletimeframe"
 
 _CALL_TYPES = {call_type.value: call_type for call_type in CallType}
@@ -31,13 +32,13 @@ _MEASUREMENTS = {measurement.value: measurement for measurement in Measurement}
 def parse_call_types(text: str) -> tuple[CallType, ...]:
     """`write` or `read+write` → the types in the enumeration's order; `none` → no type.
 
-    Raises ValueError naming the first word that is unknown or that comes twice.
+    Raises ValueError for the first word that is unknown or repeated.
     """
     if text == NO_CALLS:
         return ()
     words = text.split("+")
     if NO_CALLS in words:
-        raise ValueError(f"{quoted(text)} joins {NO_CALLS} with calls")
+        raise ValueError(f"{quoted(text)} combines {NO_CALLS} with types of calls")
     for number, word in enumerate(words):
         if word not in _CALL_TYPES:
             raise ValueError(_refused_call_type(word))
@@ -47,15 +48,15 @@ def parse_call_types(text: str) -> tuple[CallType, ...]:
 
 
 def call_types_text(call_types: Iterable[CallType]) -> str:
-    """The text that `parse_call_types` reads back."""
+    """The text that `parse_call_types` parses to the same types."""
     return "+".join(call_type.value for call_type in call_types) or NO_CALLS
 
 
 def _refused_call_type(word: str) -> str:
     if word in CALL_TYPES_OF_MPI:
         return (
-            f"{quoted(word)} is Mistral's and cannot be measured here: "
-            "MPI calls are made in a library, not in the kernel"
+            f"Writewise cannot measure Mistral's {quoted(word)}: "
+            "MPI calls are library calls, not system calls"
         )
     return _unknown(word, "call type", (*_CALL_TYPES, NO_CALLS))
 
@@ -68,20 +69,20 @@ def parse_measurement(text: str) -> Measurement:
 
 
 def check_timeframe_type(text: str) -> None:
-    """Raise ValueError unless the contract is one that monitors."""
+    """Raise ValueError unless the contract's type is `monitortimeframe`."""
     if text == THROTTLE:
         raise ValueError(
-            f"{THROTTLE!r} is Mistral's and refused: Writewise measures, it does not throttle; "
-            f"use {MONITOR}"
+            f"Mistral's {THROTTLE!r} is not supported: Writewise measures I/O and does not "
+            f"throttle it; use {MONITOR}"
         )
     if text != MONITOR:
         raise ValueError(_unknown(text, "contract type", (MONITOR,)))
 
 
 def _unknown(word: str, noun: str, known: Iterable[str]) -> str:
-    """The sentence that refuses `word`, with the closest known word or all of them."""
+    """The message for an unknown word, with the closest known word or all of them."""
     remedy = suggestion(word, known) or f"use {_choice(known)}"
-    return f"{quoted(word)} is no {noun}; {remedy}"
+    return f"unknown {noun} {quoted(word)}; {remedy}"
 
 
 def _choice(words: Iterable[str]) -> str:

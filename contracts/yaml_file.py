@@ -1,4 +1,5 @@
-"""The YAML syntax of contracts, for people who would rather not count commas.
+# SPDX-License-Identifier: Apache-2.0
+"""The YAML syntax of contracts.
 
     timeframe: 1000s
     rules:
@@ -9,8 +10,8 @@
       measure: mean-latency
       threshold: 1us
 
-A value is taken as it is written (`010` is ten, `yes` is a label), so YAML's guesses at types
-never matter and no object is ever constructed. `sizes` may be left out and is `all` then.
+Values are read as text (`010` is ten, `yes` is a label): YAML's implicit types do not apply and no
+object is constructed. `sizes` is optional; the default is `all`.
 """
 
 from __future__ import annotations
@@ -30,32 +31,32 @@ from contracts.fields import (
 )
 from contracts.model import Contract, Rule
 from contracts.shared.text import printable, quoted, suggestion
-from contracts.shared.units import exact_latency
+from contracts.shared.units import YAML, exact_latency
 from contracts.vocabulary import call_types_text
 
 _TOP_KEYS = ("timeframe", "rules")
 _RULE_KEYS = ("label", "path", "calls", "sizes", "measure", "threshold")
 _OPTIONAL_KEYS = {"sizes": "all"}
-#: Four times what the largest contract has, so that it is told its number of rules, not this.
+#: Four times the largest contract's: a contract with too many rules must get that message instead.
 _MAX_EVENTS = 4096
-#: A contract is a mapping of a list of mappings; the composer's recursion stays as shallow.
+#: A contract has three levels; this limits the recursion of PyYAML's composer.
 _MAX_DEPTH = 8
 
 
 def parse(text: str, source: str) -> Contract:
-    """The contract that `text` says; raises InvalidFileError with every error and its path."""
+    """Return the contract in `text`. Raises InvalidFileError with every error and its path."""
     problems = Problems(source)
     top = _mapping(_compose(text, problems), "", _TOP_KEYS, problems)
     if top is None:
         raise problems.error()
     timeframe = _text(top, "timeframe", "", problems)
-    return build_contract(timeframe, _rules(top, problems), source, problems)
+    return build_contract(timeframe, _rules(top, problems), source, problems, YAML)
 
 
 def render(contract: Contract) -> str:
-    """The text that `parse` reads back to the same contract.
+    """Return the text that `parse` parses to the same contract.
 
-    Raises ValueError for a figure that the language cannot write (a part of a microsecond).
+    Raises ValueError for a figure that the language cannot express (a fraction of a microsecond).
     """
     document = {
         "timeframe": exact_latency(contract.timeframe_ns),
@@ -72,16 +73,16 @@ def _rule_document(rule: Rule) -> dict[str, object]:
         "calls": call_types_text(rule.call_types),
         "sizes": size_range_text(rule.size_range),
         "measure": rule.measurement.value,
-        # as a number it is written without quotes
+        # a number is written without quotes
         "threshold": int(threshold) if threshold.isdigit() else threshold,
     }
 
 
 def _compose(text: str, problems: Problems) -> yaml.Node | None:
-    """The document's nodes, or None if it is empty. Raises InvalidFileError.
+    """Return the document's root node, None if it is empty. Raises InvalidFileError.
 
-    The events are looked at first: what could make the composer recurse or expand without
-    bound is refused there.
+    The events are checked first, to refuse what could make the composer recurse or expand without
+    limit.
     """
     try:
         for where, what in _refused_events(text):
@@ -90,39 +91,39 @@ def _compose(text: str, problems: Problems) -> yaml.Node | None:
             return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         what = ", ".join(filter(None, (error.context, error.problem)))
-        problems.add(_line(error.problem_mark), f"is not YAML: {printable(what)}")
+        problems.add(_line(error.problem_mark), f"invalid YAML: {printable(what)}")
     except yaml.reader.ReaderError as error:
         where = f"line {text.count(chr(10), 0, error.position) + 1}"
-        problems.add(where, f"has a control character, number {error.character}")
-    except (ValueError, OverflowError):  # PyYAML leaves them to us: chr() of "\UFFFFFFFF"
-        problems.add("the file", "is not YAML: an escape or a version number is out of range")
+        problems.add(where, f"invalid character, code {error.character}")
+    except (ValueError, OverflowError):  # PyYAML does not catch them: chr() of "\UFFFFFFFF"
+        problems.add("the file", "invalid YAML: an escape or a version number is out of range")
     raise problems.error()
 
 
 def _refused_events(text: str) -> Iterator[tuple[str, str]]:
-    """Where something stands that no contract needs, and what it is; stops at a bound."""
+    """Yield the position of everything that no contract needs, and a message; stop at a limit."""
     depth = 0
     for number, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
         where = _line(event.start_mark)
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > _MAX_DEPTH:
-            yield where, "nested more deeply than any contract is"
+            yield where, "nested too deeply for a contract"
             return
         if number == _MAX_EVENTS:
-            yield where, "more entries than any contract has"
+            yield where, "too many entries for a contract"
             return
         if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-            yield where, f"{quoted(event.anchor)}: contracts have no anchors and aliases"
+            yield where, f"{quoted(event.anchor)}: anchors and aliases are not supported"
         tag = getattr(event, "tag", None)
         if tag is not None:
-            yield where, f"{quoted(tag)}: contracts have no tags"
+            yield where, f"{quoted(tag)}: tags are not supported"
 
 
 def _mapping(
     node: yaml.Node | None, where: str, known: tuple[str, ...], problems: Problems
 ) -> dict[str, yaml.Node] | None:
-    """The entries of a mapping that has known keys; None, with the error noted, if it is none."""
+    """Return the entries of a mapping; add a problem and return None for another kind of node."""
     place = where or "the file"
     if not isinstance(node, yaml.MappingNode):
         problems.add(place, f"must be a mapping of {', '.join(known)}, not {_kind(node)}")
@@ -133,10 +134,10 @@ def _mapping(
         if key is None:
             problems.add(place, f"a key must be text, not {_kind(key_node)}")
         elif key not in known:
-            remedy = suggestion(key, known) or f"known are {', '.join(known)}"
-            problems.add(place, f"the key {quoted(key)} is unknown; {remedy}")
+            remedy = suggestion(key, known) or f"use {', '.join(known)}"
+            problems.add(place, f"unknown key {quoted(key)}; {remedy}")
         elif key in entries:
-            problems.add(_join(where, key), "is given twice")
+            problems.add(_join(where, key), "appears twice")
         else:
             entries[key] = value
     return entries
@@ -174,7 +175,7 @@ def _written_rule(entries: dict[str, yaml.Node], where: str, problems: Problems)
 def _text(
     entries: dict[str, yaml.Node], key: str, where: str, problems: Problems
 ) -> Written | None:
-    """The text under a key, as written; None, with the error noted, if there is none."""
+    """Return the text of a key as written; add a problem and return None if there is none."""
     place = _join(where, key)
     node = entries.get(key)
     if node is None and key in _OPTIONAL_KEYS:
@@ -189,7 +190,7 @@ def _text(
 
 
 def _line(mark: Any) -> str:
-    """Where a mark (PyYAML's own or libyaml's) stands."""
+    """The line of a mark (PyYAML's own or libyaml's)."""
     return "the file" if mark is None else f"line {mark.line + 1}"
 
 
@@ -198,7 +199,7 @@ def _join(where: str, key: str) -> str:
 
 
 def _kind(node: yaml.Node | None) -> str:
-    """What a node is, in words."""
+    """The kind of a node, in words."""
     if isinstance(node, yaml.MappingNode):
         return "a mapping"
     if isinstance(node, yaml.SequenceNode):

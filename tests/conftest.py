@@ -1,6 +1,7 @@
-"""For all tests: Hypothesis sets no deadline, as times on a busy machine mean little.
+# SPDX-License-Identifier: Apache-2.0
+"""Configure Hypothesis for all tests: no deadline, because times on a busy machine mean little.
 
-`make test-fast` takes the profile `fast`, with fewer examples of each property than `make test`.
+`make test-fast` uses the profile `fast`, with fewer examples per property than `make test`.
 """
 
 from __future__ import annotations

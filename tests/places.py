@@ -1,4 +1,5 @@
-"""Where the tests find the repository and their data."""
+# SPDX-License-Identifier: Apache-2.0
+"""Paths of the repository and of the test data."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""What the three packages rest on: units, text, errors, files and programs that can be trusted."""
+# SPDX-License-Identifier: Apache-2.0
+"""What all three packages use: units, text, errors, trusted files and programs."""

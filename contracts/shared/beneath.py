@@ -1,7 +1,8 @@
-"""Opening what lies below a directory without ever following a symlink.
+# SPDX-License-Identifier: Apache-2.0
+"""Opening files and directories below a directory without following symlinks.
 
-Every step is an `openat` with O_NOFOLLOW from the directory before it, so nobody who may write in
-one of the directories can lead the walk elsewhere, however the names change under it.
+Every step is an `openat` with O_NOFOLLOW from the previous directory, so users who can write to
+one of the directories cannot redirect the walk, even if they rename entries at the time.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextlib.contextmanager
 def directory_beneath(root_fd: int, names: Sequence[str]) -> Iterator[int]:
-    """The directory `names` below `root_fd`, as a descriptor for as long as the context lasts.
+    """Open the directory `names` below `root_fd`; its descriptor is valid inside the context.
 
-    Raises OSError, with the name of the step that failed as its `filename`: ELOOP or ENOTDIR for
-    a symlink or a file on the way.
+    Raises OSError with the failed component as its `filename`: ELOOP or ENOTDIR for a symlink or a
+    file on the way.
     """
     current = os.dup(root_fd)
     try:
@@ -40,15 +41,15 @@ def _step(directory_fd: int, name: str) -> int:
 
 
 def open_file_beneath(root_fd: int, names: Sequence[str]) -> int:
-    """A descriptor to read the regular file `names` below `root_fd`.
+    """Return a descriptor to read the regular file `names` below `root_fd`.
 
-    Raises OSError, EINVAL for what is no regular file. O_NONBLOCK keeps the open of a FIFO from
-    waiting for a writer; it means nothing to a file.
+    Raises OSError: EINVAL unless it is a regular file. O_NONBLOCK keeps the open of a FIFO from
+    waiting for a writer; it has no effect on a regular file.
     """
     with directory_beneath(root_fd, names[:-1]) as directory_fd:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(names[-1], flags, dir_fd=directory_fd)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "no regular file", names[-1])
+        raise OSError(errno.EINVAL, "not a regular file", names[-1])
     return descriptor

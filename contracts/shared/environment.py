@@ -1,8 +1,9 @@
-"""The environment of programs that Writewise starts: what they need alone, with a PATH of root's.
+# SPDX-License-Identifier: Apache-2.0
+"""The environment of programs that Writewise starts: only what they need, and a trusted PATH.
 
-An environment is readable in /proc/PID/environ by the same user, and inherited by all that a
-program starts; which variables hold credentials nobody can tell by their names. A PATH with a
-directory of somebody else would let them choose what root runs.
+The same user can read an environment in /proc/PID/environ, and every child process inherits it. Not
+every variable with a credential can be recognised by its name, so only known variables are kept.
+If others could write to a directory in PATH, they could choose what root runs.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from collections.abc import Iterator, Mapping
 from contracts.shared.errors import UsageError
 from contracts.shared.trust import path_of, walk
 
-#: Who and where one is, how text is to be, where BCC finds the kernel's headers (bcc's
-#: src/cc/frontends/clang/kbuild_helper.cc), where the loader finds an interpreter's own libraries;
-#: of ours, and of the time zone. No PYTHON*: our interpreters are isolated.
+#: User, locale, terminal, time zone, the interpreter's libraries, the kernel headers for BCC (bcc's
+#: src/cc/frontends/clang/kbuild_helper.cc) and Writewise's own. No PYTHON*: our interpreters are
+#: isolated.
 _NEEDED = re.compile(
     r"HOME|USER|LOGNAME|LANG|LANGUAGE|LC_[A-Z]+|TERM|TMPDIR|TZ|LD_LIBRARY_PATH"
     r"|BCC_(KERNEL|LINUX)_\w+|WRITEWISE_\w+"
 )
 _SECRET = re.compile(r"^AWS_|SECRET|TOKEN|PASSW|CREDENTIAL|_KEY$|_PROXY$", re.IGNORECASE)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-#: As sudo's `secure_path`.
+#: The same as sudo's `secure_path`.
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def for_programs(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables that a program may need, none of them a credential; its PATH `safe_path`."""
+    """Return the variables that a program may need, without credentials; PATH is `safe_path`."""
     kept = {
         name: value
         for name, value in environment.items()
@@ -40,21 +41,21 @@ def for_programs(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def safe_path(path: str) -> str:
-    """The absolute directories of a PATH that none but `trusted_owners` can change or replace.
+    """Return the absolute directories of a PATH that only `trusted_owners` can change or replace.
 
-    Each without symlinks: what leads there may be changed later. Those of a distribution where
-    there is none.
+    Symlinks are resolved, because they may be changed later. If no directory is left, the PATH is a
+    distribution's default.
     """
     directories = (_trusted(directory) for directory in path.split(":"))
     return ":".join(dict.fromkeys(filter(None, directories))) or _DEFAULT_PATH
 
 
 def _trusted(directory: str) -> str | None:
-    """The directory without symlinks; None if others can change it or what leads there."""
+    """Return the directory with symlinks resolved; None if others can change it or its parents."""
     if not directory.startswith("/"):
         return None
     try:
-        place = walk(directory, believe_all=False)
+        place = walk(directory, trust_all=False)
     except (OSError, ValueError, UsageError):
         return None
     try:
@@ -67,7 +68,7 @@ def _trusted(directory: str) -> str | None:
 
 @contextlib.contextmanager
 def secrets_hidden() -> Iterator[None]:
-    """For processes that a library starts with our own environment: without credentials."""
+    """Remove credentials from our environment while a library starts processes with it."""
     hidden = {name: value for name, value in os.environ.items() if _SECRET.search(name)}
     for name in hidden:
         del os.environ[name]

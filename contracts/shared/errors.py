@@ -1,4 +1,5 @@
-"""The errors a user can meet: what is wrong, what to do next, and the exit code.
+# SPDX-License-Identifier: Apache-2.0
+"""The errors that a user sees: what is wrong, what to do next, and the exit code.
 
 Only `profiler.cli.main` prints them.
 """
@@ -7,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from contracts.shared import exit_codes
+
 
 class WritewiseError(Exception):
-    """Something a user can act on.
+    """An error that the user can act on.
 
-    `message` says what is wrong in one sentence, `hint` what to do next (may be empty).
+    `message` says what is wrong in one sentence; `hint` says what to do next and may be empty.
     """
 
-    exit_code = 1
+    exit_code = exit_codes.FAILURE
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -23,19 +26,19 @@ class WritewiseError(Exception):
 
 
 class UsageError(WritewiseError):
-    """The command's arguments, or a file that they name, are wrong."""
+    """The command's arguments, or a file that they name, are invalid."""
 
-    exit_code = 2
+    exit_code = exit_codes.USAGE
 
 
 class RequirementError(WritewiseError):
-    """The host lacks something that the command needs: root, BPF, BTF, bcc, a tool."""
+    """The host lacks something that the command needs: root, BPF, BTF, BCC, a tool."""
 
-    exit_code = 3
+    exit_code = exit_codes.REQUIREMENT
 
 
 class InvalidFileError(UsageError):
-    """A file with errors, every one of which is in `problems` (`line 3: …`, `rules[1].path: …`)."""
+    """A file has errors; `problems` lists all of them (`line 3: …`, `rules[1].path: …`)."""
 
     def __init__(self, path: str, problems: Sequence[str]) -> None:
         count = len(problems)

@@ -1,7 +1,9 @@
-"""Reads a text file that a person named, whatever it turns out to be.
+# SPDX-License-Identifier: Apache-2.0
+"""Safe reading of a text file that a user named.
 
-The file is looked at before it is opened (a FIFO would block, a watchdog device would be armed)
-and never read beyond a limit. One that decides what is changed on the host must be `trusted`.
+The file's type is checked before it is opened (a FIFO would block, a watchdog device would be
+armed), and it is never read beyond a limit. A file that decides what is changed on the host must be
+`trusted`.
 """
 
 from __future__ import annotations
@@ -26,26 +28,28 @@ _KINDS = (
 
 @dataclass(frozen=True)
 class FileKind:
-    """What a file should be (`contract`, for messages), how large at most, and what else to do."""
+    """What a file should be (`contract`, for messages), its maximum size, and a hint."""
 
     noun: str
     max_bytes: int
     hint: str
 
     def read_text(self, path: str, *, trusted: bool = False) -> str:
-        """The file's text, without a byte order mark. Raises UsageError with what the file is.
+        """Return the file's text without a byte order mark. Raises UsageError.
 
-        With `trusted` also UntrustedError, for one that others could have written or replaced.
+        With `trusted`, also raises UntrustedError if others could have written or replaced it.
         """
         content = self._read_bytes(path, trusted)
         name = printable(path)
         if len(content) > self.max_bytes:
             limit = f"{self.max_bytes >> 20} MiB"
-            raise UsageError(f"{name} is larger than {limit}, so it is no {self.noun}", self.hint)
+            raise UsageError(
+                f"{name} is larger than {limit}, the limit for a {self.noun} file", self.hint
+            )
         if not content.strip():
             raise UsageError(f"{name} is empty", self.hint)
         if b"\0" in content:
-            raise UsageError(f"{name} is binary, not a {self.noun}'s text", self.hint)
+            raise UsageError(f"{name} is a binary file, not a {self.noun} file", self.hint)
         try:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -53,12 +57,12 @@ class FileKind:
             raise UsageError(f"{name} is not UTF-8 text: {problem}", self.hint) from None
 
     def _read_bytes(self, path: str, trusted: bool) -> bytes:
-        """At most one byte more than the file may have. Raises UsageError."""
+        """Read at most one byte more than the maximum size. Raises UsageError."""
         try:
-            place = walk(path, believe_all=False) if trusted else os.open(path, _LOOK)
+            place = walk(path, trust_all=False) if trusted else os.open(path, _LOOK)
             try:
                 self._require_regular(os.fstat(place), printable(path))
-                # the very file that was looked at, whatever its name leads to by now
+                # the same file that was checked, even if its name now leads to another
                 with open(f"/proc/self/fd/{place}", "rb") as file:  # noqa: PTH123
                     return file.read(self.max_bytes + 1)
             finally:

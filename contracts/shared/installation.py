@@ -1,7 +1,9 @@
-"""How this Writewise was installed, so that a hint names a command that works for it."""
+# SPDX-License-Identifier: Apache-2.0
+"""How this Writewise was installed, so that hints name commands that work in every directory."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,28 +11,38 @@ from pathlib import Path
 CLONE = Path(__file__).parents[2]
 
 
+#: `secure_path` of sudoers, as Debian, Ubuntu, Fedora and Amazon Linux ship it.
+_SUDO_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
 def is_clone() -> bool:
-    """Return whether the program runs from a clone, which has the set-up beside it."""
+    """Return whether the program runs from a clone, which has `tools/setup`."""
     return (CLONE / "tools/setup").is_file()
 
 
-def command() -> str:
-    """Return the command's path, or its name where it is on PATH."""
-    if is_clone():
-        return ".venv/bin/writewise"
+def program() -> str:
+    """Return what calls Writewise from every directory, and with `sudo` before it.
+
+    The name alone where the directories that sudo searches have it, else the absolute path.
+    """
     script = Path(sys.executable).with_name("writewise")
-    return str(script) if script.is_file() else "writewise"
+    if shutil.which("writewise", path=_SUDO_PATH) or not script.is_file():
+        return "writewise"
+    return str(script)
 
 
 def how_to_set_up() -> str:
-    """Return what installs all that is needed."""
-    return "tools/setup" if is_clone() else "install Writewise again (docs/install.md)"
+    """Return the command that installs everything needed."""
+    if is_clone():
+        return f"{CLONE}/tools/setup"
+    return "install Writewise again (docs/how-to/install.md)"
 
 
 def how_to_add(extra: str) -> str:
-    """Return what installs an extra of setup.py; never from an index, where the name has nobody."""
+    """Return how to install an extra of setup.py, never from an index (nobody owns the name)."""
     if is_clone():
-        return f"tools/setup {extra}"
+        return f"{CLONE}/tools/setup {extra}"
     return (
-        f"pip install '.[{extra}]' in a clone (docs/install.md; the .deb and .rpm have no extras)"
+        f"pip install '.[{extra}]' in a clone "
+        "(docs/how-to/install.md; the .deb and .rpm have no extras)"
     )

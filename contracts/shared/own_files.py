@@ -1,4 +1,5 @@
-"""Files of an output folder that a later run may replace: those that an earlier one wrote."""
+# SPDX-License-Identifier: Apache-2.0
+"""Files of an output folder that may be replaced: only those that an earlier run wrote."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
 from contracts.shared.writing import directory_of
 
-#: By so much of a file it is known as ours; few are as large.
+#: How much of a file is read to recognise it as ours; few of ours are larger.
 _MAX_BYTES = 2**20
 
 
 def require_replaceable(path: Path, is_ours: Callable[[bytes], bool], option: str) -> None:
-    """Nothing is at `path`, or a regular file whose content `is_ours`. Raises UsageError.
+    """Raise UsageError unless `path` is free or a regular file whose content `is_ours`.
 
-    `option` is the one that names the folder, for the hint.
+    `option` is the option that names the folder, for the hint.
     """
     shown = printable(str(path))
     try:
@@ -30,7 +31,7 @@ def require_replaceable(path: Path, is_ours: Callable[[bytes], bool], option: st
         raise UsageError(message, f"name another folder with {option}") from None
     if not is_free:
         raise UsageError(
-            f"{shown} was not written by Writewise; nothing was written",
+            f"{shown} was not written by Writewise, so it is not replaced",
             f"move it away, or name another folder with {option}",
         )
 
@@ -44,8 +45,8 @@ def _exists(directory: int, name: str) -> bool:
 
 
 def content_of(directory: int, name: str) -> bytes:
-    """The beginning of a regular file; nothing of a link, or of what cannot be read."""
-    try:  # looked at before it is opened: that alone would start some devices
+    """Return the beginning of a regular file; b"" for a symlink or an unreadable file."""
+    try:  # the type is checked before the open, which alone would start some devices
         if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             return b""
         with os.fdopen(open_file_beneath(directory, [name]), "rb") as file:

@@ -1,4 +1,5 @@
-"""How a module of ours is started as a program, wherever Writewise is installed."""
+# SPDX-License-Identifier: Apache-2.0
+"""How to run one of our modules as a program, wherever Writewise is installed."""
 
 from __future__ import annotations
 
@@ -13,9 +14,10 @@ _START = (
 
 
 def own_module(name: str) -> tuple[str, ...]:
-    """Python's arguments that run the module `name` isolated; the module's own follow them.
+    """Return Python's arguments that run the module `name` isolated; append the module's own.
 
-    Python takes no module from the current directory (`-I`), which others may write. `-I -m` would
-    not do: it misses the directory of a .deb or .rpm, which only the launcher adds to the path.
+    With `-I` Python does not import from the current directory, which others may write to. `-I -m`
+    is not enough: it misses the directory of a .deb or .rpm, which only the launcher adds to the
+    path.
     """
     return ("-I", "-c", _START, str(_ROOT), name)

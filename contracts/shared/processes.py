@@ -1,4 +1,5 @@
-"""Processes that leave nothing: they end with the one that started them."""
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that end with the process that started them."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 
 
 def die_with_parent(parent_pid: int, signal_number: int = signal.SIGKILL) -> None:
-    """Have the kernel send this process `signal_number` when the thread that started it ends.
+    """Make the kernel send `signal_number` to this process when the thread that started it ends.
 
-    `parent_pid` is the parent's own idea of its pid: a parent that ended before this call would
-    never be noticed, so the process then ends itself. Raises OSError.
+    `parent_pid` is the parent's pid. If the parent ended before this call, the kernel sends
+    nothing, so the process sends the signal to itself. Raises OSError.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0) != 0:

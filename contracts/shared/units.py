@@ -1,12 +1,19 @@
-"""The only parser and printer of bytes, times and counts.
+# SPDX-License-Identifier: Apache-2.0
+"""The only parser and printer of sizes, durations, counts and budgets.
 
-Parsing follows Mistral (`docs/contracts.md`): an unsigned integer and an exact suffix, no
-fractions. Each parser raises ValueError with a sentence that names the units it takes.
+The command line has decimals, short units (`K`, `M`, `G`, … are powers of 1024; `m`, `min`, `h`,
+`d`) and bare numbers, which are bytes or seconds. Contracts in YAML have the same and need a unit
+(`YAML`). Contracts in Mistral's syntax (`MISTRAL`, `docs/reference/contracts.md`) have an unsigned
+integer and an exact unit. What one grammar accepts means the same in the wider ones. Each parser
+raises ValueError with a sentence that says what is wrong and gives an example.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from contracts.shared.text import quoted
 
@@ -28,48 +35,170 @@ BYTES_PER_UNIT = {
 }
 NS_PER_UNIT = {"us": 10**3, "ms": 10**6, "s": 10**9}
 COUNT_PER_UNIT = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6}
+#: Not of Mistral's: `1G` is `1GiB`.
+BYTES_PER_SHORT_UNIT = {unit: 2 ** (10 * power) for power, unit in enumerate("KMGTPE", start=1)}
+NS_PER_LONG_UNIT = {
+    "m": 60 * 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+}
 #: The largest figure the kernel side can hold.
 MAX_VALUE = 2**64 - 1
+#: Of a budget: more than a search could ever run.
+MAX_TRIALS = 999_999
 
-_NUMBER = re.compile(r"([0-9]{1,20})([A-Za-z]{0,3})")
+#: How a long time is printed: from so many seconds on, in which two units.
+_LONG_UNITS = (
+    (2 * 86400, ("d", 86400), ("h", 3600)),
+    (3600, ("h", 3600), ("min", 60)),
+    (60, ("min", 60), ("s", 1)),
+)
+
+_WHOLE = r"([0-9]{1,20})()"
+_DECIMAL = r"([0-9]{1,20})(?:\.([0-9]{1,9}))?"
+_UNIT = r"([A-Za-z]{0,3})"
 
 
-def _parse(text: str, units: dict[str, int], noun: str, use: str) -> int:
-    match = _NUMBER.fullmatch(text)
-    if not match or match[2] not in units:
-        raise ValueError(f"{quoted(text)} is no {noun}; use {use}")
-    value = int(match[1]) * units[match[2]]
-    if value > MAX_VALUE:
-        raise ValueError(f"{text!r} is too large: at most 2^64 - 1")
-    return value
+class TooLargeError(ValueError):
+    """A figure that is well formed, but larger than the kernel side can hold."""
+
+
+class _Figure(NamedTuple):
+    """How one kind of figure is written: a number and a unit, `use` for the message."""
+
+    noun: str
+    units: Mapping[str, int]
+    use: str
+    most: str
+    number: str = _DECIMAL
+
+    def parse(self, text: str) -> int:
+        """Return the figure in its smallest unit. Raises ValueError."""
+        match = re.fullmatch(self.number + _UNIT, text)
+        if not match or match[3] not in self.units:
+            raise ValueError(f"invalid {self.noun} {quoted(text)}; {self._what_to_do(text)}")
+        digits, factor = match[2] or "", self.units[match[3]]
+        value = int(match[1] + digits) * factor
+        scale: int = 10 ** len(digits)
+        rounded = (value + scale // 2) // scale
+        if rounded > MAX_VALUE:
+            raise TooLargeError(f"{self.noun} {quoted(text)} is too large; use at most {self.most}")
+        if value and not rounded:
+            raise ValueError(f"{self.noun} {quoted(text)} is too small; {self.use}")
+        return rounded
+
+    def _what_to_do(self, text: str) -> str:
+        """What to write instead: the unit in its right case, if only that is wrong."""
+        if text.startswith("-") and self.number == _DECIMAL:
+            return "it must not be negative"
+        number = text.rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+        unit = text[len(number) :].lower()
+        meant = [each for each in self.units if each.lower() == unit and unit]
+        if self.number == _DECIMAL and meant and re.fullmatch(_DECIMAL, number):
+            return f"did you mean {number}{meant[-1]}?"
+        return self.use
+
+
+_USE_SIZE = "use a number with a unit, such as 500MiB, 1.5GiB or 1GB"
+_USE_DURATION = "use a number with a unit, such as 90s, 1500ms, 20m or 1h"
+_USE_EXACT = "use a whole number with us, ms or s"
+_USE_EXACT_SIZE = "use a whole number with B, kB, MB, GB, KiB, MiB, …"
+#: `MAX_VALUE` bytes, nanoseconds and calls, rounded down.
+_MOST_BYTES, _MOST_TIME, _MOST_S, _MOST_CALLS = "15EiB", "213503d", "18446744073s", str(MAX_VALUE)
+_YAML_SIZE = _Figure("size", {**BYTES_PER_UNIT, **BYTES_PER_SHORT_UNIT}, _USE_SIZE, _MOST_BYTES)
+_YAML_TIMEFRAME = _Figure(
+    "timeframe", {**NS_PER_UNIT, **NS_PER_LONG_UNIT}, _USE_DURATION, _MOST_TIME
+)
+_SIZE = _Figure("size", {**_YAML_SIZE.units, "": 1}, _USE_SIZE, _MOST_BYTES)
+_DURATION = _Figure("duration", {**_YAML_TIMEFRAME.units, "": 10**9}, _USE_DURATION, _MOST_TIME)
+_LATENCY = _Figure("latency", NS_PER_UNIT, "use a number with us, ms or s, such as 30ms", _MOST_S)
+_COUNT = _Figure(
+    "count", COUNT_PER_UNIT, "use a whole number, such as 500 or 10k", _MOST_CALLS, _WHOLE
+)
+_MISTRAL_SIZE = _Figure("size", BYTES_PER_UNIT, _USE_EXACT_SIZE, _MOST_BYTES, _WHOLE)
+_MISTRAL_LATENCY = _Figure("latency", NS_PER_UNIT, _USE_EXACT, _MOST_S, _WHOLE)
+_MISTRAL_TIMEFRAME = _Figure("timeframe", NS_PER_UNIT, _USE_EXACT, _MOST_S, _WHOLE)
 
 
 def parse_size_bytes(text: str) -> int:
-    """`48MiB` → 50331648. Raises ValueError."""
-    return _parse(text, BYTES_PER_UNIT, "size", "a whole number with B, kB, MB, GB, KiB, MiB, …")
-
-
-def parse_latency_ns(text: str) -> int:
-    """`30ms` → 30000000. Raises ValueError."""
-    return _parse(text, NS_PER_UNIT, "latency", "us, ms or s")
+    """`500`, `1G`, `1GB`, `1.5GiB` → bytes. Raises ValueError."""
+    return _SIZE.parse(text)
 
 
 def parse_duration_ns(text: str) -> int:
-    """`10s` → 10000000000. Raises ValueError."""
-    return _parse(text, NS_PER_UNIT, "time", "us, ms or s, as in 10s")
+    """`90`, `90s`, `1500ms`, `20m`, `20min`, `1h` → nanoseconds. Raises ValueError."""
+    return _DURATION.parse(text)
 
 
-def parse_timeframe_ns(text: str) -> int:
-    """`1000s` → 1000000000000; a timeframe of 0 is none. Raises ValueError."""
-    timeframe_ns = _parse(text, NS_PER_UNIT, "timeframe", "us, ms or s")
-    if timeframe_ns == 0:
-        raise ValueError(f"{text!r} is no timeframe; it must be longer than 0")
-    return timeframe_ns
+def parse_latency_ns(text: str) -> int:
+    """`30ms`, `1.5ms` → nanoseconds; a unit is needed. Raises ValueError."""
+    return _LATENCY.parse(text)
 
 
 def parse_count(text: str) -> int:
     """`10k` → 10000. Raises ValueError."""
-    return _parse(text, COUNT_PER_UNIT, "count", "a whole number, or one with k, K or M")
+    return _COUNT.parse(text)
+
+
+def parse_budget(text: str) -> tuple[int | None, int | None]:
+    """`12`, `20m` or `12,20m` → trials and nanoseconds; None is no limit. Raises ValueError."""
+    trials, duration_ns = None, None
+    for word in text.split(","):
+        if word.isascii() and word.isdigit() and trials is None:
+            trials = _trials(text, word)
+        elif _is_time(word) and duration_ns is None:
+            duration_ns = _DURATION.parse(word)
+        else:
+            raise ValueError(
+                f"invalid budget {quoted(text)}; use trials (12), time (20m) or both (12,20m)"
+            )
+    if trials == 0 or duration_ns == 0:
+        raise ValueError("a budget must be more than 0; use 12, 20m or 12,20m")
+    return trials, duration_ns
+
+
+def _trials(text: str, word: str) -> int:
+    if len(word) > len(str(MAX_TRIALS)) or int(word) > MAX_TRIALS:
+        raise ValueError(f"budget {quoted(text)} is too large; use at most {MAX_TRIALS} trials")
+    return int(word)
+
+
+def _is_time(word: str) -> bool:
+    """Whether it has a unit: a bare number of a budget is trials."""
+    return re.fullmatch(_DECIMAL + r"([a-z]{1,3})", word) is not None and word.endswith(
+        tuple(filter(None, _DURATION.units))
+    )
+
+
+def _longer_than_0(figure: _Figure, text: str) -> int:
+    value_ns = figure.parse(text)
+    if value_ns == 0:
+        raise ValueError(f"invalid {figure.noun} {quoted(text)}; it must be longer than 0")
+    return value_ns
+
+
+class Grammar(NamedTuple):
+    """How the figures of a contract are read: a parser for each kind. They raise ValueError."""
+
+    size_bytes: Callable[[str], int]
+    latency_ns: Callable[[str], int]
+    timeframe_ns: Callable[[str], int]
+    count: Callable[[str], int]
+
+
+YAML = Grammar(
+    _YAML_SIZE.parse,
+    parse_latency_ns,
+    lambda text: _longer_than_0(_YAML_TIMEFRAME, text),
+    parse_count,
+)
+MISTRAL = Grammar(
+    _MISTRAL_SIZE.parse,
+    _MISTRAL_LATENCY.parse,
+    lambda text: _longer_than_0(_MISTRAL_TIMEFRAME, text),
+    parse_count,
+)
 
 
 def _exact(value: int, units: dict[str, int], smallest: str) -> str:
@@ -78,7 +207,7 @@ def _exact(value: int, units: dict[str, int], smallest: str) -> str:
         return f"0{smallest}"
     fitting = [(factor, unit) for unit, factor in units.items() if value % factor == 0]
     if not fitting:
-        raise ValueError(f"{value} is no whole number of {smallest}, the smallest unit")
+        raise ValueError(f"{value} is not a whole number of {smallest}, the smallest unit")
     factor, unit = max(fitting)
     return f"{value // factor}{unit}"
 
@@ -126,16 +255,26 @@ def format_duration(duration_ns: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """For reading, from seconds: 18.62 → `18.6 s`."""
-    return format_duration(seconds * 10**9)
+    """For reading, from seconds: 18.62 → `18.6 s`; from an hour on as `format_minutes`."""
+    return format_duration(seconds * 10**9) if seconds < 3600 else format_minutes(seconds)
 
 
 def format_minutes(seconds: float) -> str:
-    """For reading, from seconds: 130 → `2 min 10 s`; less than a minute as `format_seconds`."""
+    """For reading, from seconds: `2 min 10 s`, `5 min`, `1 h 20 min`, `24 h`, `17 d 17 h`.
+
+    Less than a minute is as `format_seconds`.
+    """
     if seconds < 60:
         return format_seconds(seconds)
-    minutes, rest_s = divmod(round(seconds), 60)
-    return f"{minutes} min {rest_s} s"
+    if not math.isfinite(seconds):
+        return f"{seconds} s"
+    whole_s = round(seconds)
+    for least_s, (large, unit_s), (small, part_s) in _LONG_UNITS:
+        if whole_s >= least_s:
+            parts = round(whole_s / part_s)
+            count, rest = divmod(parts, unit_s // part_s)
+            return f"{format_count(count)} {large}" + (f" {rest} {small}" if rest else "")
+    raise AssertionError("unreachable")
 
 
 def format_count(count: int) -> str:

@@ -1,7 +1,8 @@
-"""Files that are written as root where others may write: never through a symlink of theirs.
+# SPDX-License-Identifier: Apache-2.0
+"""Writing files as root where others can write too, without following their symlinks.
 
-The directory is opened once (`trust.walk`), and all that follows is relative to it: nobody can
-put another in its place between a check and its use.
+The directory is opened once (`trust.walk`), and every later step is relative to it: nobody can
+replace it between a check and its use.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _READABLE_BY_ALL = 0o644
 
 @contextlib.contextmanager
 def directory_of(path: str | Path) -> Iterator[tuple[int, str]]:
-    """The directory that `path` is in, as a descriptor, and the last part of its name.
+    """Open the directory of `path`; the context has its descriptor and the file's name.
 
-    Raises UntrustedError for a symlink on the way that others could have made, and OSError.
+    Raises OSError, and UntrustedError for a symlink on the way that others could have made.
     """
     name = os.fspath(path).rpartition("/")[2]
     if name in ("", ".", ".."):
@@ -39,12 +40,12 @@ def directory_of(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def create(directory: int, name: str) -> int:
-    """A new file (0644) to write to, in an open directory. Raises OSError, FileExistsError too."""
+    """Create a file (mode 0644) in an open directory; return its descriptor. Raises OSError."""
     return os.open(name, _NEW, _READABLE_BY_ALL, dir_fd=directory)
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` by a file with `text`, synced, mode 0644; a symlink is replaced itself.
+    """Replace `path` with a synced file (mode 0644) that has `text`; a symlink itself is replaced.
 
     Raises UsageError.
     """
@@ -71,17 +72,34 @@ def _replace(directory: int, name: str, text: str) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or symlink, if it is there. Raises UntrustedError and OSError."""
+    """Remove a file or symlink, if it exists. Raises UntrustedError and OSError."""
     with contextlib.suppress(FileNotFoundError), directory_of(path) as (directory, name):
         os.unlink(name, dir_fd=directory)
 
 
 def make_directories(path: Path) -> None:
-    """Make a directory and those above it, where they are missing. Raises UsageError."""
+    """Create a directory and its missing parents. Raises UsageError."""
     try:
         _make_missing(path)
     except OSError as error:
-        raise UsageError(f"cannot use {printable(str(path))}: {error.strerror}") from None
+        raise _unusable(path, error) from None
+
+
+def check_directory(path: Path) -> None:
+    """Raise UsageError if `path`, or the nearest parent that exists, is not a directory."""
+    place = path
+    while not os.path.lexists(place) and place.parent != place:
+        place = place.parent
+    try:
+        if not stat.S_ISDIR(place.stat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def _unusable(path: Path, error: OSError) -> UsageError:
+    message = f"cannot use the directory {printable(str(path))}: {error.strerror}"
+    return UsageError(message, "name another directory")
 
 
 def _make_missing(path: Path) -> None:

@@ -1,1 +1,2 @@
-"""The kernel side: BPF programs, how they are loaded and what they count."""
+# SPDX-License-Identifier: Apache-2.0
+"""BPF programs: how they are loaded, and what they count."""

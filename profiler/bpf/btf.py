@@ -1,9 +1,10 @@
-"""Where members lie in the running kernel's structures, read from its own BTF.
+# SPDX-License-Identifier: Apache-2.0
+"""Offsets of members in the running kernel's structures, read from its BTF.
 
-The kernel describes its types at `/sys/kernel/btf/vmlinux` (CONFIG_DEBUG_INFO_BTF), so no header
-package is needed and none can fail to match. The format is that of
-`Documentation/bpf/btf.rst`: a header, a section of types in the order of their ids (the first is
-1), each of three words and what its kind adds, and a section of NUL-terminated names.
+The kernel describes its types in `/sys/kernel/btf/vmlinux` (CONFIG_DEBUG_INFO_BTF), so no header
+package is needed that might not match. The format is that of `Documentation/bpf/btf.rst`: a header,
+a section of types ordered by id (from 1), each of three words plus those of its kind, and a section
+of NUL-terminated names.
 """
 
 from __future__ import annotations
@@ -25,35 +26,35 @@ _STRUCT, _UNION, _ENUM, _TYPEDEF, _VOLATILE, _CONST = 4, 5, 6, 8, 9, 10
 _NOUNS = {_STRUCT: "structure", _ENUM: "enumeration"}
 _QUALIFIERS = (_TYPEDEF, _VOLATILE, _CONST)
 _TYPE_WORDS = 3
-#: Words after the first three, by kind: fixed ones, and as many for each of the type's members.
+#: Words after the first three, by kind: a fixed number, and a number per member of the type.
 _FIXED_WORDS = {1: 1, 3: 3, 14: 1, 17: 1}
 _MEMBER_WORDS = {_STRUCT: 3, _UNION: 3, _ENUM: 2, 13: 2, 15: 3, 19: 3}
 _KINDS = 32
-_HINT = "Writewise needs a kernel built with CONFIG_DEBUG_INFO_BTF, as every current one of EC2 is"
-#: The oldest kernel on which the probes were seen to work. What a kernel lacks is found in its BTF;
-#: the version decides on the hint alone.
+_HINT = "use a kernel with CONFIG_DEBUG_INFO_BTF, such as any current kernel on EC2"
+#: The oldest kernel on which the probes were tested. It only selects the hint: what a kernel lacks
+#: is found in its BTF.
 OLDEST_KERNEL = "Linux 6.1"
 
 
 def kernel_hint(release: str = "") -> str:
-    """What to do where the kernel (`release`; else the running one) lacks what the probes need."""
+    """Return what to do if the kernel `release` (by default the running one) lacks something."""
     release = release or platform.release()
     if not _is_too_old(release):
         return (
-            f"Linux {release} is not older than {OLDEST_KERNEL}, so something was renamed in it: "
-            "install the newest Writewise, or boot a kernel of docs/kernels.md"
+            f"Linux {release} is newer than {OLDEST_KERNEL}, so it may have renamed something: "
+            "install the newest Writewise, or boot a kernel of docs/development/kernels.md"
         )
-    return f"Writewise's probes need {OLDEST_KERNEL} or later: boot such a kernel"
+    return f"boot {OLDEST_KERNEL} or later, which Writewise's probes need"
 
 
 def _is_too_old(release: str) -> bool:
-    """Whether a release such as `5.10.0-46-amd64` comes before `OLDEST_KERNEL`."""
+    """Return whether a release such as `5.10.0-46-amd64` is older than `OLDEST_KERNEL`."""
     oldest, found = (re.search(r"(\d+)\.(\d+)", text) for text in (OLDEST_KERNEL, release))
     return bool(oldest and found and (*map(int, found.groups()),) < (*map(int, oldest.groups()),))
 
 
 class Btf:
-    """The structures and enumerations of a BTF image. Raises RequirementError when it is none."""
+    """The structures and enumerations of a BTF image. Raises RequirementError if it is invalid."""
 
     def __init__(self, image: bytes) -> None:
         try:
@@ -61,13 +62,13 @@ class Btf:
                 _HEADER.unpack_from(image)
             )
         except struct.error:
-            raise RequirementError("the kernel's BTF is cut short", _HINT) from None
+            raise RequirementError("the kernel's BTF is truncated", _HINT) from None
         if magic != _MAGIC:
-            raise RequirementError("the kernel's BTF has a byte order or format not known", _HINT)
+            raise RequirementError("the kernel's BTF has an unknown byte order or format", _HINT)
         types = image[header_bytes + type_start :][:type_bytes]
         names = image[header_bytes + name_start :][:name_bytes]
         if len(types) < type_bytes or len(names) < name_bytes:
-            raise RequirementError("the kernel's BTF is cut short", _HINT)
+            raise RequirementError("the kernel's BTF is truncated", _HINT)
         self._words = memoryview(types).cast("I")
         self._names = names
         self._positions = _type_positions(self._words)
@@ -75,7 +76,7 @@ class Btf:
 
     @classmethod
     def of_kernel(cls, path: Path = VMLINUX) -> Btf:
-        """The running kernel's. Raises RequirementError when it has none that we may read."""
+        """Return the running kernel's BTF. Raises RequirementError if it cannot be read."""
         try:
             return cls(path.read_bytes())
         except OSError as error:
@@ -83,16 +84,16 @@ class Btf:
             raise RequirementError(message, _HINT) from None
 
     def offset_bytes(self, structure: str, *members: str) -> int:
-        """Where a member lies in a structure: `("file", "f_path", "dentry")` → bytes.
+        """Return the offset in bytes of a member, such as `("file", "f_path", "dentry")`.
 
-        A member of an anonymous structure or union counts as the outer one's, as in C; a bit-field
-        lies in the byte of its first bit. Raises RequirementError when there is no such structure
-        or member.
+        As in C, a member of an anonymous structure or union belongs to the outer one. The offset of
+        a bit-field is that of its first bit's byte. Raises RequirementError for an unknown
+        structure or member.
         """
         return self.offset_bits(structure, *members) // 8
 
     def offset_bits(self, structure: str, *members: str) -> int:
-        """The same in bits, which tells where a bit-field begins."""
+        """Return the offset in bits, as needed for bit-fields."""
         position = self._definition(_STRUCT, structure)
         total_bits = 0
         for depth, member in enumerate(members):
@@ -106,9 +107,9 @@ class Btf:
         return total_bits
 
     def enumerators(self, enumeration: str) -> dict[str, int]:
-        """Name → value of each constant of `enum enumeration`, values being 32 bits unsigned.
+        """Return the constants of `enum enumeration` with their values, unsigned 32 bits.
 
-        Raises RequirementError when there is no such enumeration.
+        Raises RequirementError for an unknown enumeration.
         """
         position = self._definition(_ENUM, enumeration)
         start = position + _TYPE_WORDS
@@ -116,7 +117,7 @@ class Btf:
         return {self._name(self._words[at]): self._words[at + 1] for at in range(start, end, 2)}
 
     def has_structure(self, name: str) -> bool:
-        """Whether the kernel has `struct name`."""
+        """Return whether the kernel has `struct name`."""
         try:
             self._definition(_STRUCT, name)
         except RequirementError:
@@ -124,7 +125,7 @@ class Btf:
         return True
 
     def _definition(self, kind: int, name: str) -> int:
-        """Position of the definition of `struct name` or `enum name`, the one with members."""
+        """Return the position of the definition of `struct name` or `enum name`."""
         if (kind, name) not in self._found:
             self._found[kind, name] = self._sought(kind, name)
         return self._found[kind, name]
@@ -139,7 +140,7 @@ class Btf:
         raise RequirementError(f"this kernel's BTF has no {_NOUNS[kind]} {name}", kernel_hint())
 
     def _member(self, position: int, name: str) -> tuple[int, int] | None:
-        """Bit offset and type id of a member, looked for in anonymous members too."""
+        """Return the bit offset and type id of a member, also of one in an anonymous member."""
         for member_name, bits, type_id in self._members(position):
             if member_name == name:
                 return bits, type_id
@@ -150,18 +151,18 @@ class Btf:
         return None
 
     def _members(self, position: int) -> Iterator[tuple[str, int, int]]:
-        """Name, bit offset and type id of each member; none of what is no structure or union."""
+        """Yield name, bit offset and type id of each member of a structure or union."""
         info = self._words[position + 1]
         if info >> 24 & 31 not in (_STRUCT, _UNION):
             return
-        offset_mask = 0xFFFFFF if info >> 31 else 0xFFFFFFFF  # kind_flag: bit-field size on top
+        offset_mask = 0xFFFFFF if info >> 31 else 0xFFFFFFFF  # kind_flag: top byte is a size
         start = position + _TYPE_WORDS
         for at in range(start, start + 3 * (info & 0xFFFF), 3):
             name_offset, type_id, offset = self._words[at : at + 3]
             yield self._name(name_offset), offset & offset_mask, type_id
 
     def _resolved(self, type_id: int) -> int:
-        """Position of a type behind its typedefs and qualifiers."""
+        """Return the position of a type without its typedefs and qualifiers."""
         position = self._positions[type_id]
         while self._words[position + 1] >> 24 & 31 in _QUALIFIERS:
             position = self._positions[self._words[position + 2]]
@@ -173,12 +174,12 @@ class Btf:
 
 @functools.lru_cache(maxsize=1)
 def parsed_btf(path: Path) -> Btf:
-    """`Btf.of_kernel`, parsed once until `parsed_btf.cache_clear()`: it takes 10 MiB."""
+    """Return `Btf.of_kernel`, cached until `parsed_btf.cache_clear()`; it takes 10 MiB."""
     return Btf.of_kernel(path)
 
 
 def _type_positions(words: memoryview[int]) -> list[int]:
-    """The word at which each type starts, by id; id 0 is `void` and points past the end."""
+    """Return the first word of each type by id; id 0 is `void`, which has no words."""
     fixed = [_TYPE_WORDS + _FIXED_WORDS.get(kind, 0) for kind in range(_KINDS)]
     per_member = [_MEMBER_WORDS.get(kind, 0) for kind in range(_KINDS)]
     positions = [0]

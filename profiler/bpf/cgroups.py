@@ -1,7 +1,8 @@
-"""What a cgroup's directory is to the kernel's filter: an id, and where its hierarchy holds it.
+# SPDX-License-Identifier: Apache-2.0
+"""A cgroup as the kernel's filter identifies it: by an id, and its place in a hierarchy.
 
 The id of a group is the inode number of its directory (fs/kernfs/dir.c since Linux 5.5, on 64 bits;
-`cgroup_id()`). Every hierarchy numbers its groups by itself, so an id alone names no group.
+`cgroup_id()`). Each hierarchy has its own ids, so an id alone does not identify a group.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from contracts.shared.text import printable, quoted
 from profiler.bpf.btf import Btf
 from sysctl.host.mount_table import Mount, is_below, parse_mountinfo
 
-#: Of version 1: how many groups are looked at, from a task's own one upwards.
+#: Version 1: how many groups are checked, from a task's own group upwards.
 LEVELS_MAX = 16
 _INITIAL_NAMESPACE = "cgroup:[4026531835]"  # include/linux/proc_ns.h, PROC_CGROUP_INIT_INO
 _SUBSYSTEM_SUFFIX = "_cgrp_id"  # include/linux/cgroup-defs.h, enum cgroup_subsys_id
-#: Controllers whose name of version 1 is not that of their subsystem (block/blk-cgroup.c).
+#: Controllers whose name in version 1 differs from that of their subsystem (block/blk-cgroup.c).
 _LEGACY_NAMES = {"blkio": "io"}
 _MEMBERS = {
     "OFFSET_TASK_CGROUPS": ("task_struct", "cgroups"),
@@ -33,45 +34,45 @@ _MEMBERS = {
     "OFFSET_NODE_ID": ("kernfs_node", "id"),
 }
 _WHERE = (
-    "give the absolute path of a group's directory, such as /sys/fs/cgroup/memory/NAME; "
-    "/proc/PID/cgroup tells the groups of a process"
+    "pass the absolute path of a group's directory, such as /sys/fs/cgroup/memory/NAME; "
+    "/proc/PID/cgroup lists the groups of a process"
 )
 
 
 @dataclass(frozen=True)
 class CgroupV2:
-    """A group of the unified hierarchy; `level` is its depth, 0 that of the root."""
+    """A group of the unified hierarchy; `level` is its depth, 0 for the root."""
 
     cgroup_id: int
     level: int
 
     @property
     def macros(self) -> dict[str, int]:
-        """What `filter.bpf.h` asks for."""
+        """The macros for `filter.bpf.h`."""
         return {"FILTER_CGROUP_V2": 1, "CGROUP_ID": self.cgroup_id, "CGROUP_LEVEL": self.level}
 
     @property
     def members(self) -> Mapping[str, tuple[str, ...]]:
-        """The structure members that it reads: none."""
+        """The structure members that the filter reads: none."""
         return {}
 
 
 @dataclass(frozen=True)
 class CgroupV1:
-    """A group of version 1; `subsystem` is the kernel's number of a controller of its hierarchy."""
+    """A group of version 1; `subsystem` is the number of a controller of its hierarchy."""
 
     cgroup_id: int
     subsystem: int
 
     @property
     def macros(self) -> dict[str, int]:
-        """What `filter.bpf.h` asks for."""
+        """The macros for `filter.bpf.h`."""
         levels = {"CGROUP_SUBSYSTEM": self.subsystem, "CGROUP_LEVELS_MAX": LEVELS_MAX}
         return {"FILTER_CGROUP_V1": 1, "CGROUP_ID": self.cgroup_id, **levels}
 
     @property
     def members(self) -> Mapping[str, tuple[str, ...]]:
-        """The structure members that it reads, as `Probe.members`."""
+        """The structure members that the filter reads, as in `Probe.members`."""
         return _MEMBERS
 
 
@@ -79,10 +80,11 @@ Cgroup = Union[CgroupV1, CgroupV2]
 
 
 def resolve(path: str, proc: Path = Path("/proc/self")) -> Cgroup:
-    """The group whose directory `path` (absolute, a symlink at its end not followed) is now.
+    """Return the group whose directory is `path` (absolute; a final symlink is not followed).
 
-    `proc` has this process's mount table and namespaces. Raises UsageError when it is no group or
-    not one to filter by, RequirementError when the kernel does not describe its controllers.
+    `proc` contains this process's mount table and namespaces. Raises UsageError if it is not a
+    group that can be used as a filter, RequirementError if the kernel does not describe its
+    controllers.
     """
     descriptor = _open_directory(path)
     try:
@@ -92,23 +94,23 @@ def resolve(path: str, proc: Path = Path("/proc/self")) -> Cgroup:
         os.close(descriptor)
     mount = _mount_of(place, status.st_dev, proc)
     if mount is None:
-        raise UsageError(f"{printable(path)} is on no cgroup file system", _WHERE)
+        raise UsageError(f"{printable(path)} is not on a cgroup file system", _WHERE)
     if mount.fstype == "cgroup2":
         return CgroupV2(status.st_ino, _level(path, place, mount, proc))
     return CgroupV1(status.st_ino, _subsystem(path, mount))
 
 
 def _open_directory(path: str) -> int:
-    """A descriptor of the directory. Raises UsageError when it is none."""
+    """Return a descriptor of the directory. Raises UsageError if it is not one."""
     if not path.startswith("/"):
         raise UsageError(f"the cgroup's path {quoted(path)} is not absolute", _WHERE)
     try:
-        # A slash at the end would have the symlink before it followed.
+        # With a slash at the end, the symlink before it would be followed.
         flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path.rstrip("/") or "/", flags)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        message = f"the cgroup {printable(path)} cannot be filtered by: {reason}"
+        message = f"the cgroup {printable(path)} cannot be used as a filter: {reason}"
         raise UsageError(message, _WHERE) from None
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode):
@@ -116,12 +118,12 @@ def _open_directory(path: str) -> int:
     os.close(descriptor)
     if stat.S_ISLNK(mode):
         message = f"the cgroup {printable(path)} is a symbolic link, which is not followed"
-        raise UsageError(message, "give the directory that it leads to")
+        raise UsageError(message, "pass the directory that it points to")
     raise UsageError(f"the cgroup {printable(path)} is not a directory", _WHERE)
 
 
 def _mount_of(place: str, device: int, proc: Path) -> Mount | None:
-    """The cgroup mount that holds the directory, if it is on one."""
+    """Return the cgroup mount that contains the directory; None without one."""
     mounts = parse_mountinfo(os.fsdecode((proc / "mountinfo").read_bytes()))
     number = f"{os.major(device)}:{os.minor(device)}"
     holding = [
@@ -135,16 +137,16 @@ def _mount_of(place: str, device: int, proc: Path) -> Mount | None:
 
 
 def _level(path: str, place: str, mount: Mount, proc: Path) -> int:
-    """Depth of the group below the root of the unified hierarchy, which a namespace hides."""
+    """Return the group's depth below the root of the unified hierarchy. Raises UsageError."""
     if str((proc / "ns/cgroup").readlink()) != _INITIAL_NAMESPACE:
-        message = f"the depth of the cgroup {printable(path)} is hidden by a cgroup namespace"
+        message = f"a cgroup namespace hides the depth of the cgroup {printable(path)}"
         raise UsageError(message, "run Writewise on the host, or in the host's cgroup namespace")
     inside = place[len(mount.target.rstrip("/")) :]
     return len([name for name in f"{mount.root}{inside}".split("/") if name])
 
 
 def _subsystem(path: str, mount: Mount) -> int:
-    """The number of a controller of the hierarchy, all of which have the same groups."""
+    """Return the number of any controller of the hierarchy: all have the same groups."""
     numbers = Btf.of_kernel().enumerators("cgroup_subsys_id")
     for option in mount.super_options:
         number = numbers.get(_LEGACY_NAMES.get(option, option) + _SUBSYSTEM_SUFFIX)
@@ -154,11 +156,11 @@ def _subsystem(path: str, mount: Mount) -> int:
 
 
 def _without_controller(path: str, options: Sequence[str]) -> UsageError:
-    """For a hierarchy that only groups processes, as systemd's, or whose controller is unknown."""
+    """Return the error for a hierarchy with no controller, such as systemd's, or an unknown one."""
     name = next((option[5:] for option in options if option.startswith("name=")), None)
     if name is None:
-        lacks = f"a controller that this kernel's BTF does not name: {printable(','.join(options))}"
+        where = f"a controller that this kernel's BTF lacks: {printable(','.join(options))}"
     else:
-        lacks = f"the hierarchy {quoted(name)}, which has no controller"
-    hint = "give the group's directory in a controller's hierarchy, such as memory's or pids'"
-    return UsageError(f"the cgroup {printable(path)} is of {lacks}", hint)
+        where = f"the hierarchy {quoted(name)}, which has no controller"
+    hint = "pass the group's directory in a controller's hierarchy, such as memory or pids"
+    return UsageError(f"the cgroup {printable(path)} belongs to {where}", hint)

@@ -1,18 +1,19 @@
-"""Compiles probes, loads and attaches them, and hands their descriptors to who asked.
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles, loads and attaches probes, and passes their descriptors to the caller.
 
-A program of its own, which `loader.py` runs: the only importer of bcc, whose compiler takes 110 MB
-that its process never gives back, and which a host without enough memory may kill. It needs the
-standard library and bcc, and is run isolated (`python -I compiler.py DESCRIPTOR`), so that it
-imports nothing of the user's.
+`loader.py` runs it as a program. It is the only importer of bcc, whose compiler takes 110 MB that
+its process never returns, and which a host with too little memory may kill. It needs the standard
+library and bcc, and runs isolated (`python -I compiler.py DESCRIPTOR`), so that it imports no
+modules of the user's.
 
-The descriptor is a socket that keeps messages apart, each a JSON object. One comes: what to
-compile. Several go: descriptors by name (`give`), and at the end `done`, or `failed`, in which case
-everything is detached again. What the compiler and the kernel's verifier say goes to stderr.
+The descriptor is a message socket (SOCK_SEQPACKET) for JSON objects. It receives one request, and
+sends descriptors by name (`give`) and then `done`, or `failed`, which detaches everything. Output
+of the compiler and of the kernel's verifier goes to stderr.
 
-It mounts in a mount namespace that ends with this process: tracefs where that is not mounted, and
-a short list of symbols. Nobody else ever sees these mounts, and none is left behind however the
-process dies. The copies of others' mounts in that namespace are unmounted at once: a volume that
-somebody unmounts meanwhile would stay busy until this process ends.
+It mounts tracefs, unless it is mounted, and a short list of symbols, in a mount namespace that ends
+with this process. So no other process sees these mounts, and none is left, however the process
+ends. It unmounts the namespace's copies of other mounts at once: otherwise a volume that another
+process unmounts would stay busy until this process ends.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ from typing import Any
 
 HEADERS_FOLDER = Path(__file__).parent / "headers"
 TRACEFS = Path("/sys/kernel/tracing")
-#: The first one that is there is what BCC looks into (bcc 0.26, src/cc/common.cc, tracefs_path).
+#: BCC uses the first of these that exists (bcc 0.26, src/cc/common.cc, tracefs_path).
 TRACEFS_OF_BCC = (Path("/sys/kernel/debug/tracing"), TRACEFS)
 
 REQUEST_BYTES = 1 << 16
-#: The kernel takes 253 at a time (include/net/scm.h, SCM_MAX_FD).
+#: The kernel accepts 253 at a time (include/net/scm.h, SCM_MAX_FD).
 DESCRIPTORS_PER_MESSAGE = 200
 
 _CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8  # include/uapi/linux/mount.h
 _MS_BIND, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8  # include/linux/fs.h
-#: Mounts at and below these stay in a namespace of ours, and hold no volumes.
+#: Mounts at and below these stay in a new namespace; volumes are not mounted there.
 _SYSTEM_TREES = ("/dev", "/etc", "/proc", "/sys")
 
 
 class FailureError(Exception):
-    """What went wrong: a kind that `loader.py` has a sentence for, and what it is about."""
+    """A failure: a kind that `loader.py` has a message for, and what it concerns."""
 
     def __init__(self, kind: str, about: str) -> None:
         super().__init__(kind, about)
@@ -56,7 +57,7 @@ class FailureError(Exception):
 
 
 def bcc_class() -> Any:
-    """BCC's class of modules, which takes our few headers for the kernel's."""
+    """Return BCC's class of modules, set up to use our headers in place of the kernel's."""
     os.environ["BCC_KERNEL_SOURCE"] = str(HEADERS_FOLDER)
     try:
         from bcc import BPF
@@ -66,13 +67,13 @@ def bcc_class() -> Any:
 
 
 def warm_up(bcc: Any, connection: socket.socket) -> None:
-    """Compile something while there is nothing to do: the first time takes 30 ms longer."""
+    """Compile a trivial program while idle, because the first compilation takes 30 ms longer."""
     if not select.select([connection], [], [], 0)[0]:
         bcc(text=b"int unused(void *context) { return 0; }", cflags=["-w"])
 
 
 def compile_and_attach(bcc: Any, request: Mapping[str, Any]) -> Any:
-    """A BCC module with a program on each tracepoint that was asked for, and on no other."""
+    """Return a BCC module that is attached to exactly the requested tracepoints."""
     functions = functions_here(request)
     text = "\n".join(Path(file).read_text(encoding="utf-8") for file in request["files"])
     try:
@@ -80,7 +81,7 @@ def compile_and_attach(bcc: Any, request: Mapping[str, Any]) -> Any:
         for function, names in functions.items():
             for name in names:
                 bpf.attach_tracepoint(tp=name.encode(), fn_name=function.encode())
-    except Exception as error:  # BCC raises nothing more precise
+    except Exception as error:  # BCC has no more precise class
         raise FailureError("load", str(error)) from None
     wanted = {*request["tracepoints"], *request["raw_tracepoints"]}
     wanted.update(name for names in functions.values() for name in names)
@@ -91,20 +92,20 @@ def compile_and_attach(bcc: Any, request: Mapping[str, Any]) -> Any:
 
 
 def keep_mounts_to_itself(needed: Iterable[str]) -> None:
-    """Give this process a mount namespace of its own, which ends with it and with its children.
+    """Move this process to a new mount namespace, which ends with it and its children.
 
-    Only the mounts that `needed` paths lie on stay in it, and those of `_SYSTEM_TREES`. Raises
-    OSError: EPERM in a container that forbids it, EINVAL where the root is no mount point (chroot).
+    It keeps only the mounts of the `needed` paths and of `_SYSTEM_TREES`. Raises OSError: EPERM in
+    a container that forbids it, EINVAL if the root is not a mount point (chroot).
     """
     paths = {os.path.realpath(path) for path in needed}
     system_call("unshare", _CLONE_NEWNS)
     system_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
     while sum(_is_detached(target) for target in reversed(_not_needed(paths))):
-        pass  # what these had covered comes to light
+        pass  # again, for the mounts that these covered
 
 
 def _not_needed(paths: Iterable[str]) -> list[str]:
-    """Mount points on the way to none of the paths, in the order of the mount table."""
+    """Return the mount points that no path needs, in the order of the mount table."""
     table = Path("/proc/self/mountinfo").read_bytes()
     escaped = (line.split()[4] for line in table.splitlines())
     targets = [os.fsdecode(re.sub(rb"\\([0-7]{3})", _unescaped, each)) for each in escaped]
@@ -125,7 +126,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _is_detached(target: str) -> bool:
-    """Unmount it from the namespace; False where another mount covers it."""
+    """Unmount it from the namespace, and return False if another mount covers it."""
     try:
         system_call("umount2", os.fsencode(target), _MNT_DETACH | _UMOUNT_NOFOLLOW)
     except OSError:
@@ -134,7 +135,7 @@ def _is_detached(target: str) -> bool:
 
 
 def part_from_mounts_of_others() -> FailureError | None:
-    """See to it that what is mounted from here on nobody else sees; returns why not."""
+    """Hide later mounts from other processes; return why that failed, or None."""
     needed = (sys.prefix, sys.base_prefix, *sys.path, str(HEADERS_FOLDER), tempfile.gettempdir())
     try:
         keep_mounts_to_itself(needed)
@@ -144,10 +145,10 @@ def part_from_mounts_of_others() -> FailureError | None:
 
 
 def shorten_kallsyms() -> None:
-    """Cover the kernel's symbols, all of which BCC would read to look up two (0.1 s of its 0.4 s).
+    """Mount a short list over /proc/kallsyms, in which BCC looks up two symbols (0.1 s of 0.4 s).
 
-    The two are in every kernel since 5.5 (bcc 0.26, src/cc/frontends/clang/b_frontend_action.cc,
-    check_bpf_probe_read_kernel). Uncovered, it only takes longer.
+    Every kernel since 5.5 has the two (bcc 0.26, src/cc/frontends/clang/b_frontend_action.cc,
+    check_bpf_probe_read_kernel). If the mount fails, it only takes longer.
     """
     short = os.fsencode(HEADERS_FOLDER / "kallsyms")
     with contextlib.suppress(OSError):
@@ -155,9 +156,9 @@ def shorten_kallsyms() -> None:
 
 
 def see_tracefs(failure: FailureError | None) -> None:
-    """Mount tracefs if need be; `failure` is why others would see that.
+    """Mount tracefs unless it is mounted; `failure` is why other processes would see the mount.
 
-    We look for it here, where nobody sees: to look into debugfs has the kernel mount tracefs.
+    Even the check must be hidden: looking into debugfs makes the kernel mount tracefs there.
     """
     if any((path / "events").is_dir() for path in TRACEFS_OF_BCC):
         return
@@ -171,20 +172,20 @@ def see_tracefs(failure: FailureError | None) -> None:
 
 
 def system_call(name: str, *arguments: object) -> None:
-    """Call the C library's function of that name, which returns 0 or sets errno.
+    """Call the C library's function `name`, which returns 0 or sets errno.
 
     Raises OSError, whose text names the function.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
         error = ctypes.get_errno()
-        raise OSError(error, f"{name}() says {os.strerror(error)}")
+        raise OSError(error, f"{name}(): {os.strerror(error)}")
 
 
 def functions_here(request: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The tracepoints of each program that serves several, as far as this kernel has them.
+    """Return the tracepoints that this kernel has, for each program that serves several.
 
-    Each of those that a program of its own serves must be there.
+    Raises FailureError for a missing tracepoint that is not optional.
     """
     events = next(path / "events" for path in TRACEFS_OF_BCC if (path / "events").is_dir())
 
@@ -204,7 +205,7 @@ def functions_here(request: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def maps_of(bpf: Any) -> dict[str, int]:
-    """Descriptors of all maps by name; BCC's Python binding has names only for what it looks up."""
+    """Return the descriptors of all maps by name; BCC's Python binding has no function for it."""
     from bcc import libbcc
 
     count, name_of, descriptor_of = (
@@ -219,7 +220,7 @@ def maps_of(bpf: Any) -> dict[str, int]:
 
 
 def give(connection: socket.socket, kind: str, descriptors: Mapping[str, int]) -> None:
-    """Send descriptors with their names, in as many messages as they take."""
+    """Send descriptors with their names, in as many messages as needed."""
     names = list(descriptors)
     for start in range(0, len(names), DESCRIPTORS_PER_MESSAGE):
         part = names[start : start + DESCRIPTORS_PER_MESSAGE]
@@ -228,21 +229,21 @@ def give(connection: socket.socket, kind: str, descriptors: Mapping[str, int]) -
 
 
 def by_text(descriptors: Mapping[bytes, Any]) -> dict[str, Any]:
-    """BCC's names are bytes."""
+    """Return the descriptors with their names as text; BCC's are bytes."""
     return {name.decode(): descriptor for name, descriptor in descriptors.items()}
 
 
 def serve(connection: socket.socket) -> Any:
-    """The BCC module that was asked for."""
+    """Receive the request and return its BCC module."""
     try:
-        bcc = bcc_class()  # while the request is still being made
+        bcc = bcc_class()  # while the caller prepares the request
         failure = part_from_mounts_of_others()
         see_tracefs(failure)
         if failure is None:
             shorten_kallsyms()
         warm_up(bcc, connection)
     finally:
-        request = connection.recv(REQUEST_BYTES)  # unread, it would undo the answer (ECONNRESET)
+        request = connection.recv(REQUEST_BYTES)  # unread, it would reset the connection
     return compile_and_attach(bcc, json.loads(request))
 
 
@@ -260,7 +261,7 @@ def main() -> None:
     give(connection, "event", by_text(bpf.tracepoint_fds))
     give(connection, "event", by_text(bpf.raw_tracepoint_fds))
     connection.send(b'{"kind": "done"}')
-    os._exit(0)  # not through BCC's clean-up, which nobody needs
+    os._exit(0)  # without BCC's clean-up, which is not needed
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""File descriptors: to have none left, to close them, and to close those that take their time."""
+# SPDX-License-Identifier: Apache-2.0
+"""File descriptors: the error when none are left, and how to close slow ones."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from contracts.shared.errors import WritewiseError
 
 
 def too_many_open_files() -> WritewiseError:
-    """What to tell when this process has no file descriptors left."""
-    hint = "raise the limit of this shell: ulimit -n 1024"
-    return WritewiseError("too many files are open to load the probes", hint)
+    """Return the error for a process that has no file descriptors left."""
+    hint = "raise this shell's limit: ulimit -n 1024"
+    return WritewiseError("too many open files to load the probes", hint)
 
 
 @contextlib.contextmanager
 def descriptors_left() -> Iterator[None]:
-    """Turn the error of having none left into that sentence. Raises WritewiseError."""
+    """Raise `too_many_open_files` for an EMFILE in the block."""
     try:
         yield
     except OSError as error:
@@ -34,10 +35,10 @@ def close(descriptors: Iterable[int]) -> None:
 
 
 def close_attachments(descriptors: Collection[int]) -> None:
-    """Close them, without waiting until the kernel has detached what they attach.
+    """Close attachments without waiting until the kernel has detached them.
 
-    To detach from one tracepoint takes 75 ms, in which the kernel waits for all CPUs and holds a
-    lock, so that closing them side by side is no faster (kernel/trace/trace_event_perf.c,
+    Detaching from one tracepoint takes 75 ms, in which the kernel waits for all CPUs and holds a
+    lock, so closing in parallel is no faster (kernel/trace/trace_event_perf.c,
     perf_trace_event_unreg, Linux 6.18). So a process that has nothing else open closes them last.
     """
     try:
@@ -45,7 +46,7 @@ def close_attachments(descriptors: Collection[int]) -> None:
     except OSError:
         close(descriptors)
         return
-    with contextlib.suppress(OSError):  # no other process to be had: then we wait
+    with contextlib.suppress(OSError):  # without another process, this one waits
         _start_closer(gate, {gate, *descriptors})
     os.close(gate)
     close(descriptors)
@@ -53,20 +54,20 @@ def close_attachments(descriptors: Collection[int]) -> None:
 
 
 def _start_closer(gate: int, kept: Collection[int]) -> None:
-    """A process that keeps these open until nobody else holds the gate's other end."""
+    """Start a process that keeps these open until no other holds the pipe's other end."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
         return
     try:
-        if os.fork() == 0:  # it has no parent that would have to wait for it
+        if os.fork() == 0:  # a grandchild, so that this process need not wait for it
             os.setsid()
-            os.chdir("/")  # it must not keep a volume from being unmounted
+            os.chdir("/")  # so that it does not keep a volume busy
             for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
                 if int(name) not in kept:
-                    with contextlib.suppress(OSError):  # the one that listed them
+                    with contextlib.suppress(OSError):  # the descriptor that listed them
                         os.close(int(name))
             os.read(gate, 1)
-            close(kept)  # here rather than by ending: /proc shows what is left to do
+            close(kept)  # explicitly, so that /proc shows the remaining ones
     finally:
         os._exit(0)

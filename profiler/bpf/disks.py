@@ -1,10 +1,11 @@
-"""Which disks the files below a path lie on, as far as the mount table and sysfs tell.
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the disks of the files below a path, from the mount table and sysfs.
 
-A disk here is what the block layer sends requests to (it has `mq` in sysfs). A partition stands
-for its disk, a device made of others (device mapper, md) for the disks that it is made of. An
-overlay lies where its upper directory does, btrfs on the one device that the mount table names.
-tmpfs, network file systems and disks without requests (zram) have none; the paths of NVMe
-multipath are hidden from sysfs's view of a file system, so such a volume has none either.
+A disk here is a device to which the block layer sends requests (it has `mq` in sysfs). A partition
+stands for its disk, a device made of others (device mapper, md) for those disks. An overlay is on
+the disks of its upper directory, btrfs on the one device that the mount table names. tmpfs, network
+file systems and disks without requests (zram) have none. Nor has a volume with NVMe multipath,
+whose paths sysfs does not show for the file system.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from sysctl.host.mount_table import Mount, is_below, mount_of, parse_mountinfo
 _SYSFS = Path("/sys")
 _MOUNT_TABLE = Path("/proc/self/mountinfo")
 _MINOR_BITS = 20  # include/linux/kdev_t.h
-_NO_DEVICE = "0"  # major number of file systems that are on no single device
+_NO_DEVICE = "0"  # major number of file systems that are not on a single device
 
 
 @dataclass(frozen=True)
 class BlockDevice:
     """A disk: its name in /dev and the kernel's number, MAJOR << 20 | MINOR.
 
-    `beneath` are the numbers of the disks that a loop device's backing file lies on: what is
-    written to it is written to them as well.
+    `beneath` are the numbers of the disks of a loop device's backing file, which receive the same
+    writes.
     """
 
     name: str
@@ -39,14 +40,14 @@ class BlockDevice:
 
 
 def read_mounts(path: Path = _MOUNT_TABLE) -> tuple[Mount, ...]:
-    """The mount table of this process."""
+    """Return this process's mount table."""
     return parse_mountinfo(path.read_bytes().decode(errors="surrogateescape"))
 
 
 def devices_of(
     paths: Iterable[str], mounts: Sequence[Mount] | None = None, sysfs: Path = _SYSFS
 ) -> tuple[BlockDevice, ...]:
-    """The disks of the files below absolute `paths`, mounts below them included, each once."""
+    """Return the disks of the files below absolute `paths`, including mounts, each once."""
     table = read_mounts() if mounts is None else mounts
     found: dict[int, BlockDevice] = {}
     for path in paths:
@@ -56,13 +57,13 @@ def devices_of(
 
 
 def bottom_devices(devices: Sequence[BlockDevice]) -> tuple[BlockDevice, ...]:
-    """Those without the ones that store on another of them: what they wrote is counted once."""
+    """Return the devices without those that store on another of them, to count writes once."""
     numbers = {device.number for device in devices}
     return tuple(device for device in devices if not numbers.intersection(device.beneath))
 
 
 def _devices_below(path: str, mounts: Sequence[Mount], sysfs: Path) -> Iterator[BlockDevice]:
-    with contextlib.suppress(UsageError):  # a chroot: what its root is on is not known
+    with contextlib.suppress(UsageError):  # in a chroot the mount of the root is unknown
         yield from _devices_of_mount(mount_of(mounts, path), mounts, sysfs)
     for mount in mounts:
         if is_below(mount.target, path):
@@ -73,7 +74,7 @@ def _devices_of_mount(mount: Mount, mounts: Sequence[Mount], sysfs: Path) -> Ite
     upper = _upper_directory(mount)
     if upper:
         holder = mount_of(mounts, upper)
-        if holder != mount:  # another mount namespace's path can mean the overlay itself here
+        if holder != mount:  # a path of another mount namespace can mean the overlay itself here
             yield from _devices_of_mount(holder, mounts, sysfs)
     elif not mount.device.startswith(f"{_NO_DEVICE}:"):
         yield from _disks(sysfs / "dev/block" / mount.device, mounts, sysfs)
@@ -81,8 +82,16 @@ def _devices_of_mount(mount: Mount, mounts: Sequence[Mount], sysfs: Path) -> Ite
         yield from _disks(sysfs / "dev/block" / _number_text(mount.source), mounts, sysfs)
 
 
+def disk_number(device: str, sysfs: Path = _SYSFS) -> str:
+    """Return `MAJOR:MINOR` of a partition's disk; the same for a whole disk."""
+    folder = (sysfs / "dev/block" / device).resolve()
+    if not (folder / "partition").exists():
+        return device
+    return (folder.parent / "dev").read_text(encoding="ascii").strip()
+
+
 def _upper_directory(mount: Mount) -> str:
-    """An overlay's upper directory, by the name it had when it was mounted; or nothing."""
+    """Return an overlay's upper directory, as named when it was mounted; "" for others."""
     if mount.fstype != "overlay":
         return ""
     prefix = "upperdir=/"
@@ -91,7 +100,7 @@ def _upper_directory(mount: Mount) -> str:
 
 
 def _number_text(node: str) -> str:
-    """`MAJOR:MINOR` of a device node, `0:0` (which no disk has) when it is none."""
+    """Return `MAJOR:MINOR` of a device node; `0:0`, which no disk has, for other files."""
     try:
         status = os.stat(node)  # noqa: PTH116
     except OSError:
@@ -101,7 +110,7 @@ def _number_text(node: str) -> str:
 
 
 def _disks(link: Path, mounts: Sequence[Mount], sysfs: Path) -> Iterator[BlockDevice]:
-    """From a link in sysfs to a device: itself, its disk, or those that it is made of."""
+    """Yield the disks of a device in sysfs: itself, its disk, or those that it is made of."""
     folder = link.resolve()
     if (folder / "partition").exists():
         folder = folder.parent

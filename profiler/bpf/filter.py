@@ -1,7 +1,8 @@
-"""Which tasks count, beside those that are followed: by command name and by cgroup.
+# SPDX-License-Identifier: Apache-2.0
+"""Filters for the tasks that count: by command name and by cgroup.
 
-The kernel asks the current task each time (`filter.bpf.h`), so a thread that is renamed or moved to
-another group passes, or does not, from its next call on.
+The kernel checks the current task at each call (`filter.bpf.h`), so a thread that is renamed or
+moved to another group is judged anew from its next call on.
 """
 
 from __future__ import annotations
@@ -17,25 +18,24 @@ from contracts.shared.text import is_unprintable, printable, quoted
 from profiler.bpf import cgroups
 
 SOURCE = "filter.bpf.h"
-#: include/linux/sched.h, TASK_COMM_LEN: with the NUL at its end.
+#: include/linux/sched.h, TASK_COMM_LEN, which includes the final NUL.
 _COMM_BYTES = 16
-_COMM_HINT = "`ps -L -o comm PID` shows the names of a process's threads"
+_COMM_HINT = "show the names of a process's threads with `ps -L -o comm PID`"
 
 
 @dataclass(frozen=True)
 class ScopeFilter:
-    """Tasks that pass have the name and are in the group; None lets every task pass.
+    """A command name and a cgroup that tasks must have; None lets every task pass.
 
-    `comm` is the exact name of a *thread*: what /proc/PID/task/TID/comm shows, at most 15 bytes.
-    A thread takes over the name of the one that started it, an exec sets it to the file's name, cut
-    to 15 bytes (a script's own, not its interpreter's), and programs name threads of a pool as they
-    like: such threads of a process with the name do not pass. Raises UsageError when no thread can
-    have it.
+    `comm` is the exact name of a *thread*, as in /proc/PID/task/TID/comm, at most 15 bytes. A
+    thread inherits the name of the thread that started it. exec sets it to the file's name (of a
+    script, not of its interpreter), cut to 15 bytes. Programs may rename their threads, which then
+    do not pass. Raises UsageError for a name that no thread can have.
 
-    `cgroup` is the absolute path of a group's directory on a mounted cgroup file system, under any
-    controller of version 1 or of version 2. Groups below it count as inside; of version 1 those
-    down to 15 levels below (`cgroups.LEVELS_MAX`). It means the group that is there when the filter
-    is first asked for its macros or members: one made later in its place is another.
+    `cgroup` is the absolute path of a group's directory on a mounted cgroup file system, of version
+    1 or 2. Groups below it belong to it; with version 1, down to 15 levels (`cgroups.LEVELS_MAX`).
+    The path is resolved when the macros or members are first requested, so a group made there later
+    is not meant.
     """
 
     comm: str | None = None
@@ -46,7 +46,7 @@ class ScopeFilter:
             _comm_words(self.comm)
 
     def macros(self) -> dict[str, int]:
-        """The numbers by which the C is compiled for this filter; none without one.
+        """Return the macros that compile this filter into the C; none for an empty filter.
 
         Raises UsageError and RequirementError as `cgroups.resolve`.
         """
@@ -58,7 +58,7 @@ class ScopeFilter:
 
     @property
     def members(self) -> Mapping[str, tuple[str, ...]]:
-        """The structure members whose offsets it needs, as `Probe.members`. Raises as `macros`."""
+        """The structure members that it needs, as in `Probe.members`. Raises as `macros`."""
         return self._group.members if self._group else {}
 
     @cached_property
@@ -67,17 +67,17 @@ class ScopeFilter:
 
 
 def _comm_words(comm: str) -> tuple[int, int]:
-    """The name as the kernel keeps it, NULs to its end, in two words of 64 bits."""
+    """Return the name as the kernel stores it, padded with NULs, in two words of 64 bits."""
     if not comm:
         raise UsageError("the command name is empty", _COMM_HINT)
     if any(is_unprintable(character) for character in comm):
-        message = f"the command name {printable(comm)} has a character that cannot be printed"
+        message = f"the command name {printable(comm)} contains an unprintable character"
         raise UsageError(message, _COMM_HINT)
     name = os.fsencode(comm)
     if len(name) >= _COMM_BYTES:
         kept = name[: _COMM_BYTES - 1].decode(errors="ignore")
-        message = f"the command name {quoted(comm)} is longer than the 15 bytes that Linux keeps"
-        raise UsageError(message, f"give what it keeps: {kept!r}")
+        message = f"the command name {quoted(comm)} is longer than Linux's limit of 15 bytes"
+        raise UsageError(message, f"pass the truncated name: {kept!r}")
     padded = name.ljust(_COMM_BYTES, b"\0")
     first, second = padded[:8], padded[8:]
     return int.from_bytes(first, sys.byteorder), int.from_bytes(second, sys.byteorder)

@@ -1,4 +1,5 @@
-"""What the probes need of the kernel's structures: found in its BTF, never by its version."""
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel structures that the probes need, found in BTF and not by the kernel's version."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from profiler.bpf.probe import Probe
 
 
 def is_supported(probe: Probe, btf: Btf | None) -> bool:
-    """Whether the kernel has what the probe is about; without that it is left out."""
+    """Return whether the kernel has what the probe measures; otherwise the probe is left out."""
     return not probe.structure or (btf is not None and btf.has_structure(probe.structure))
 
 
 def offsets(probes: Sequence[Probe], btf: Btf | None) -> dict[str, int]:
-    """The number of each macro of the probes' members. Raises RequirementError for one missing."""
+    """Return the value of each macro for the probes' members. Raises RequirementError."""
     members = {macro: path for probe in probes for macro, path in probe.members.items()}
     return {macro: _offset(btf, macro, path) for macro, path in members.items()} if btf else {}
 
@@ -25,9 +26,9 @@ def _offset(btf: Btf, macro: str, path: tuple[str, ...]) -> int:
 
 
 def missing_members(probes: Sequence[Probe], btf: Btf) -> list[str]:
-    """Members that the probes read and this kernel does not have, as `request_queue.disk`.
+    """Return the members that the probes read and this kernel lacks, such as `request_queue.disk`.
 
-    Those of a probe that would be left out on this kernel do not count.
+    Probes that are left out on this kernel do not count.
     """
     needed = (p for probe in probes if is_supported(probe, btf) for p in probe.members.values())
     return [".".join(path) for path in dict.fromkeys(needed) if not _has_member(btf, path)]

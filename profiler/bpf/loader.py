@@ -1,8 +1,9 @@
-"""Has probes compiled, loaded and attached, reads and writes their maps, detaches them.
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles, loads and attaches probes, gives access to their maps, and detaches them.
 
-The compiler runs in a process of its own (`compiler.py`), which hands over the descriptors of maps,
-programs and attachments. They are all that this process keeps: when it ends, however it does, the
-kernel detaches and frees everything.
+The compiler is a separate process (`compiler.py`) that hands over the descriptors of maps, programs
+and attachments. This process holds nothing else, so when it ends, in whatever way, the kernel
+detaches and frees everything.
 """
 
 from __future__ import annotations
@@ -36,26 +37,26 @@ from profiler.bpf.layouts import is_supported, offsets
 from profiler.bpf.probe import PROBES_FOLDER, Probe
 from sysctl.host.signals import signals_held_back
 
-#: Nobody debugs the programs: without that, compiling takes a tenth less.
+#: Without debug information compiling takes 10 % less time.
 _COMPILER_FLAGS = ("-w", "-g0")
-#: BCC optimises what clang has optimised already. Once yields the same code for simple programs and
-#: takes a quarter less; of others the verifier would have to follow eight times as many paths.
+#: BCC optimises again what clang has optimised. For simple programs, once gives the same code in
+#: 25 % less time; for others the verifier would have to follow eight times as many paths.
 _OPTIMISED_ONCE = ("-Xclang", "-disable-llvm-passes")
 _ANSWER_BYTES = 1 << 16
 _CHATTER_CHARACTERS = 400
 _DOCTOR = "run `writewise doctor` to see what this host lacks"
-_PRIVILEGES = "run as root with CAP_SYS_ADMIN, outside a container that holds it back"
-_TRACEPOINTS = "Writewise needs a kernel with CONFIG_FTRACE_SYSCALLS and event tracing"
-_MEMORY = "the compiler needs about 200 MiB; raise the limit of memory (cgroup, ulimit -v)"
+_PRIVILEGES = "run as root with CAP_SYS_ADMIN, outside a container that drops it"
+_TRACEPOINTS = "use a kernel with CONFIG_FTRACE_SYSCALLS and event tracing"
+_MEMORY = "raise the memory limit (cgroup, ulimit -v): the compiler needs about 200 MiB"
 
-#: What `compiler.py` fails of → the sentence, and what to do.
+#: Kinds of failures of `compiler.py` → message and hint.
 _FAILURES = {
-    "tracefs": ("tracefs cannot be reached: {}", _PRIVILEGES),
+    "tracefs": ("tracefs cannot be accessed: {}", _PRIVILEGES),
     "tracepoint": ("this kernel has no tracepoint {}", _TRACEPOINTS),
-    "bcc": ("BCC's Python binding is not usable: {}", _DOCTOR),
-    "attach": ("the probes did not attach as they should: {}", _DOCTOR),
+    "bcc": ("BCC's Python binding cannot be used: {}", _DOCTOR),
+    "attach": ("some probes could not be attached: {}", _DOCTOR),
 }
-#: As the kernel, C++, LLVM, Python and the dynamic linker say it.
+#: How the kernel, C++, LLVM, Python and the dynamic linker report a lack of memory.
 _NO_MEMORY = (
     *(os.strerror(errno.ENOMEM), "bad_alloc", "out of memory", "MemoryError"),
     "failed to map segment",
@@ -71,20 +72,19 @@ def load(
 ) -> Module:
     """Compile the probes into one module, load it and attach it to all their tracepoints.
 
-    `numbers` become the C's macros of that name, beside the offsets that the probes ask for. A
-    `compiler` serves once. `simple` ones, with few branches for each turn of their loops, compile
-    faster. Raises RequirementError when the host lacks BTF, bcc, a tracepoint, memory or the right
-    to load.
+    `numbers` define macros, in addition to the offsets that the probes need. A `compiler` serves
+    once. `simple` probes, with few branches in their loops, compile faster. Raises RequirementError
+    if the host lacks BTF, bcc, a tracepoint, memory or the privilege to load programs.
     """
     with contextlib.ExitStack() as on_failure, descriptors_left(), signals_held_back():
-        with compiler or Compiler() as process:  # it starts while we look up the offsets
+        with compiler or Compiler() as process:  # it starts while this process finds the offsets
             btf = parsed_btf(VMLINUX) if any(probe.members for probe in probes) else None
             parsed_btf.cache_clear()
             here = [probe for probe in probes if is_supported(probe, btf)]
             flags = (*_COMPILER_FLAGS, *(_OPTIMISED_ONCE if simple else ()))
             process.ask(_request(here, {**numbers, **offsets(here, btf)}, flags))
             module = on_failure.enter_context(Module())
-            process.meanwhile()
+            process.while_compiling()
             for kind, names, descriptors in process.answers():
                 module.take(kind, names, descriptors)
         on_failure.pop_all()
@@ -92,14 +92,14 @@ def load(
 
 
 class Module:
-    """Probes at work, until `close`, which may be called twice; a context manager."""
+    """Attached probes, until `close`, which may be called twice; a context manager."""
 
     def __init__(self) -> None:
         self._descriptors: dict[str, dict[str, int]] = {"map": {}, "program": {}, "event": {}}
         self._views: list[tuple[mmap.mmap, memoryview[int]]] = []
 
     def has_map(self, name: str) -> bool:
-        """Whether a probe that brings this map is among those loaded."""
+        """Return whether a loaded probe defines this map."""
         return name in self._descriptors["map"]
 
     def __enter__(self) -> Module:
@@ -109,50 +109,54 @@ class Module:
         self.close()
 
     def take(self, kind: str, names: Sequence[str], descriptors: Sequence[int]) -> None:
-        """Own descriptors of a kind: `map`, `program` or `event`, which is an attachment."""
+        """Take ownership of descriptors of a kind: `map`, `program` or `event` (attachment)."""
         self._descriptors[kind].update(zip(names, descriptors))
 
     def map_words(self, name: str, word_format: Literal["Q", "I"] = "Q") -> memoryview[int]:
-        """A mappable array as words (`Q` 64 bits, `I` 32), the kernel's own memory, to write too.
+        """Return a mappable array as words (`Q` 64 bits, `I` 32), writable kernel memory.
 
         It is valid until `close`.
         """
         descriptor = self._map(name)
-        with descriptors_left():  # mmap keeps a duplicate of the map's
+        with descriptors_left():  # mmap keeps a duplicate of the descriptor
             mapped = mmap.mmap(descriptor, maps.size_bytes(descriptor), mmap.MAP_SHARED)
         words: memoryview[int] = memoryview(mapped).cast(word_format)
         self._views.append((mapped, words))
         return words
 
     def insert(self, name: str, key: bytes, leaf: bytes) -> bool:
-        """Add an entry to a hash; False when it is there already. Raises OSError (E2BIG: full)."""
+        """Add an entry to a hash; return False if it exists. Raises OSError (E2BIG: full)."""
         return maps.insert(self._map(name), key, leaf)
 
     def remove(self, name: str, key: bytes) -> None:
-        """Take an entry out of a hash; nothing happens when it is not there."""
+        """Remove an entry from a hash, if it exists."""
         maps.remove(self._map(name), key)
 
     def size(self, name: str) -> int:
-        """Number of entries of a hash now. It walks the keys, which keeps no probe from running."""
+        """Return the number of entries of a hash, by walking its keys, which stops no probe."""
         return len(maps.keys(self._map(name)))
+
+    def entries(self, name: str) -> dict[bytes, bytes]:
+        """Return the entries of a hash now."""
+        return maps.entries(self._map(name))
 
     def _map(self, name: str) -> int:
         return self._descriptors["map"][name]
 
     def runs_missed(self, but_of: Collection[str] = ()) -> int:
-        """Runs that the kernel left out because a BPF program was active on the CPU.
+        """Return how many runs the kernel skipped because a BPF program was active on the CPU.
 
-        `but_of` are the functions whose runs are no loss. A kernel before about 6.7 does not tell
-        (`scope.Losses`).
+        Runs of the functions `but_of` are not counted, because they lose no data. Kernels before
+        about 6.7 do not report skipped runs (`scope.Losses`).
         """
         programs = self._descriptors["program"].items()
         counted = (descriptor for name, descriptor in programs if name not in but_of)
         return sum(int(maps.information(each).get("recursion_misses", "0")) for each in counted)
 
     def close(self) -> None:
-        """Detach everything and give all descriptors back, to the end even if signals come.
+        """Detach everything and close all descriptors, also when signals arrive.
 
-        The kernel detaches a little later (`close_attachments`): counters that were read are final.
+        The kernel detaches a little later (`close_attachments`); counters already read are final.
         """
         with signals_held_back():
             for mapped, words in self._views:
@@ -165,19 +169,18 @@ class Module:
 
 
 class Compiler:
-    """`compiler.py` at work; a context manager, which ends it, and may be left twice.
+    """A running `compiler.py`; a context manager that ends it, and may be left twice.
 
-    It starts in 0.1 s, in the background. Compiling takes longer: `meanwhile` runs at that time.
-    `start` gets its end of the socket and the file for what it prints.
-    Raises WritewiseError when it cannot start.
+    It starts in 0.1 s, in the background. `while_compiling` runs while it compiles. `start` gets
+    its end of the socket and the file for its output. Raises WritewiseError if it cannot start.
     """
 
     def __init__(
         self,
-        meanwhile: Callable[[], object] = lambda: None,
+        while_compiling: Callable[[], object] = lambda: None,
         start: Callable[[socket.socket, IO[bytes]], subprocess.Popen[bytes]] | None = None,
     ) -> None:
-        self.meanwhile = meanwhile
+        self.while_compiling = while_compiling
         with descriptors_left(), signals_held_back(), contextlib.ExitStack() as resources:
             self._chatter: IO[bytes] = resources.enter_context(tempfile.TemporaryFile())
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -185,29 +188,29 @@ class Compiler:
             self._process = resources.enter_context(
                 (start or _start_compiler)(its_end, self._chatter)
             )
-            its_end.close()  # its end is then seen
+            its_end.close()  # so that this process notices when the compiler ends
             self._resources = resources.pop_all()
 
     @property
     def pid(self) -> int:
-        """The process."""
+        """Its process id."""
         return self._process.pid
 
     def __enter__(self) -> Compiler:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()  # it has said all, or nobody listens
+        self._process.kill()  # all answers have been read, or are no longer needed
         self._connection.close()
         self._resources.close()
 
     def ask(self, request: Mapping[str, object]) -> None:
-        """Say what to compile."""
-        with contextlib.suppress(BrokenPipeError):  # it has died: told by the answers
+        """Send what to compile."""
+        with contextlib.suppress(BrokenPipeError):  # if it has died, `answers` reports it
             self._connection.send(json.dumps(request).encode())
 
     def answers(self) -> Iterator[tuple[str, list[str], list[int]]]:
-        """Kind, names and descriptors, until it is done. Raises RequirementError."""
+        """Yield kind, names and descriptors until it is done. Raises RequirementError."""
         while True:
             answer, descriptors = self._receive()
             if not answer or answer["kind"] == "failed":
@@ -222,12 +225,12 @@ class Compiler:
             message, extra, flags, _ = self._connection.recvmsg(
                 _ANSWER_BYTES, socket.CMSG_SPACE(size), socket.MSG_CMSG_CLOEXEC
             )
-        except ConnectionResetError:  # it died before it had read the request
+        except ConnectionResetError:  # it died before it read the request
             return {}, []
         descriptors = array.array("i")
         for _level, _type, content in extra:
             descriptors.frombytes(content)
-        if flags & socket.MSG_CTRUNC:  # the kernel hands over those that there is room for
+        if flags & socket.MSG_CTRUNC:  # the kernel passed only as many as this process can open
             close(descriptors)
             raise too_many_open_files()
         return json.loads(message) if message else {}, list(descriptors)
@@ -243,7 +246,7 @@ class Compiler:
 
 
 def _start_compiler(its_end: socket.socket, chatter: IO[bytes]) -> subprocess.Popen[bytes]:
-    """In a session of its own, so that Ctrl-C does not tear what is held back from it here."""
+    """Start the compiler in its own session, because Ctrl-C must not interrupt loading."""
     command = [sys.executable, "-I", compiler.__file__, str(its_end.fileno())]
     return subprocess.Popen(
         command,
@@ -259,7 +262,7 @@ def _start_compiler(its_end: socket.socket, chatter: IO[bytes]) -> subprocess.Po
 def _request(
     probes: Sequence[Probe], macros: Mapping[str, int], flags: Sequence[str]
 ) -> dict[str, object]:
-    functions: dict[str, list[str]] = {}  # of different probes together
+    functions: dict[str, list[str]] = {}  # probes may share one
     for probe in probes:
         for function, names in probe.functions.items():
             functions.setdefault(function, []).extend(names)
@@ -276,17 +279,17 @@ def _request(
 
 
 def load_error(reason: str, chatter: str, exit_code: int = 0) -> WritewiseError:
-    """Return what BCC said in one sentence, with the end of what the compiler or verifier said.
+    """Return BCC's error as one sentence, with the end of the compiler's or verifier's output.
 
-    `exit_code` is the compiler's if it ended without a reason, negative for a signal.
+    `exit_code` is that of a compiler that ended without an answer, negative for a signal.
     """
     everything = f"{reason} {chatter}"
     if os.strerror(errno.EMFILE) in everything:
         return too_many_open_files()
     if any(words in everything for words in _NO_MEMORY) or exit_code == -signal.SIGKILL:
-        return RequirementError("there is not enough memory to load the probes", _MEMORY)
+        return RequirementError("not enough memory to load the probes", _MEMORY)
     if "Operation not permitted" in everything or "super-user" in everything:
-        message = "the kernel does not let this process load BPF programs"
+        message = "the kernel does not allow this process to load BPF programs"
         return RequirementError(message, _PRIVILEGES)
     said = " ".join(chatter.split())[-_CHATTER_CHARACTERS:]
     if exit_code:

@@ -1,4 +1,5 @@
-"""What a rule's path is to the kernel: an inode number on a super block's device."""
+# SPDX-License-Identifier: Apache-2.0
+"""A rule's path as the kernel identifies it: by an inode number and a super block's device."""
 
 from __future__ import annotations
 
@@ -10,42 +11,42 @@ from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
 from sysctl.host.mount_table import parse_mountinfo
 
-#: Inode numbers repeat from one subvolume to the next, on one super block.
+#: Subvolumes on one super block repeat inode numbers.
 REPEATING_INODES = ("btrfs", "bcachefs")
 _MINOR_BITS = 20  # include/linux/kdev_t.h
 
 
 @dataclass(frozen=True)
 class Inode:
-    """A directory or file: `device` is MAJOR << 20 | MINOR of its super block."""
+    """A directory or file; `device` is MAJOR << 20 | MINOR of its super block."""
 
     device: int
     inode_number: int
 
 
 def resolve(path: str) -> Inode:
-    """The place that `path` (absolute, symlinks followed) names now. Raises UsageError."""
+    """Return the inode that `path` (absolute, symlinks followed) names now. Raises UsageError."""
     place, fstype = locate(path)
     if fstype in REPEATING_INODES:
         message = (
-            f"the contract's path {printable(path)} is on {fstype}, where only `/` can be profiled"
+            f"the contract's path {printable(path)} is on {fstype}, whose inodes are ambiguous"
         )
         raise UsageError(message, "use `/`, or a directory on xfs, ext4 or another file system")
     return place
 
 
 def locate(path: str) -> tuple[Inode, str]:
-    """The place that `path` names now, and the type of its file system.
+    """Return the inode that `path` names now, and the type of its file system.
 
-    The place's figures are the kernel's own, which stat(2) does not always tell: overlay and btrfs
-    report a st_dev that no super block has, overlay also another st_ino. Raises UsageError.
+    The numbers are the kernel's own. stat(2) may return others: on overlay and btrfs a st_dev that
+    no super block has, on overlay also another st_ino. Raises UsageError.
     """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"the contract's path {printable(path)} cannot be profiled: {reason}"
-        raise UsageError(message, "make it, or correct the rule's path") from None
+        raise UsageError(message, "create it, or correct the path in the contract") from None
     try:
         fields = _fields_of(descriptor)
         device, fstype = _mount(fields["mnt_id"])
@@ -57,16 +58,16 @@ def locate(path: str) -> tuple[Inode, str]:
 
 
 def _fields_of(descriptor: int) -> dict[str, str]:
-    """The fields of /proc/self/fdinfo/N (proc(5))."""
+    """Return the fields of /proc/self/fdinfo/N (proc(5))."""
     text = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii")
     return {name: value.strip() for name, _, value in (s.partition(":") for s in text.splitlines())}
 
 
 def _mount(mount_id: str) -> tuple[int, str]:
-    """Device and file system type of a mount, from /proc/self/mountinfo (proc(5))."""
+    """Return the device and file system type of a mount, from /proc/self/mountinfo (proc(5))."""
     table = Path("/proc/self/mountinfo").read_bytes().decode(errors="replace")
     for mount in parse_mountinfo(table):
         if mount.mount_id == mount_id:
             major, minor = map(int, mount.device.split(":"))
             return major << _MINOR_BITS | minor, mount.fstype
-    raise UsageError(f"mount {mount_id} is not in this process's mount table", "try again")
+    raise UsageError(f"mount {mount_id} is missing in this process's mount table", "try again")

@@ -1,4 +1,5 @@
-"""What a probe is: C sources, the tracepoints they attach to, the structure members they read."""
+# SPDX-License-Identifier: Apache-2.0
+"""A probe as data: C sources, the tracepoints they attach to, the structure members they read."""
 
 from __future__ import annotations
 
@@ -11,14 +12,13 @@ PROBES_FOLDER = Path(__file__).parent / "probes"
 
 @dataclass(frozen=True)
 class Probe:
-    """One probe. Its sources are files of `probes/`, in the order in which they are compiled.
+    """One probe. Its sources are files of `probes/`, in the order of compilation.
 
-    `tracepoints` (`category:name`) have a program of their own in the C (TRACEPOINT_PROBE), as have
-    `raw_tracepoints` (`name`; RAW_TRACEPOINT_PROBE); `functions` names each program that serves
-    several tracepoints, and these. Those in `optional` are left out on a kernel without them.
-    `members` names the number that the C knows an offset by and the member that it is of:
-    OFFSET_FILE_INODE → file, f_inode; a name that begins with BIT_ is that of a bit within the byte
-    at the offset. On a kernel without `structure` the whole probe is left out.
+    Each of `tracepoints` (`category:name`) has its own program in the C (TRACEPOINT_PROBE), and so
+    has each of `raw_tracepoints` (`name`; RAW_TRACEPOINT_PROBE). `functions` maps each program that
+    serves several tracepoints to their names. Tracepoints in `optional` may be missing. `members`
+    maps macros to members: OFFSET_FILE_INODE → file, f_inode; a macro BIT_… is the number of a bit
+    within its byte. On a kernel without `structure` the probe is left out.
     """
 
     name: str
@@ -32,6 +32,6 @@ class Probe:
 
     @property
     def all_tracepoints(self) -> tuple[str, ...]:
-        """Everything that it attaches to, optional ones included."""
+        """All tracepoints that it attaches to, including optional ones."""
         shared = (name for names in self.functions.values() for name in names)
         return (*self.tracepoints, *self.raw_tracepoints, *shared)

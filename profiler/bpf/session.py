@@ -1,7 +1,8 @@
-"""A profile session: probes attached, processes followed, counters read, probes detached.
+# SPDX-License-Identifier: Apache-2.0
+"""A profile session: attaches probes, follows processes, reads counters, detaches probes.
 
-One attached session serves any number of runs, `reset` between them, so that a sweep compiles
-once. Which calls count is decided in the kernel, by process tree (or all of the host) and path.
+One session serves any number of runs with a `reset` between them, so a sweep compiles once. The
+kernel decides which calls count, by process tree (or for the whole host) and by path.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
 
 MAX_THREADS = 65536
-#: So many make no path of the programs long (`loader.load`, simple).
+#: With at most this many slots the programs are simple (`loader.load`).
 _FEW_SLOTS = 4
 _HARMLESS = (*waits.HARMLESS, *block.HARMLESS)
 _MOVE_DATA = {CallType.READ, CallType.WRITE}
 SYSTEM_CALLS = {**calls.SYSTEM_CALLS, **path_calls.SYSTEM_CALLS, **socket_calls.SYSTEM_CALLS}
-#: Directories between a file and the root, mounts included, that a rule's path is looked for in.
+#: How many directories from a file upwards, including mounts, are compared with the rules' paths.
 WALK_LIMIT = 64
 
 
@@ -41,9 +42,9 @@ WALK_LIMIT = 64
 class ProfileSnapshot:
     """What was counted since the session began or was reset.
 
-    `stats` has one entry for each of the contract's rules; `in_flight` calls have not returned
-    yet and are in none of them. `stall` is of the processes followed, whatever the path. `writers`
-    are the threads that ended a write of a rule.
+    `stats` has an entry for each rule of the contract. `in_flight` calls have not returned and are
+    in none of them. `stall` covers all followed processes, whatever the path. `writers` is the
+    number of threads that ended a rule's write.
     """
 
     stats: tuple[CallStats, ...]
@@ -57,12 +58,12 @@ class ProfileSnapshot:
 class ProfileSession:
     """Counts a contract's calls; a context manager.
 
-    The rules' paths are resolved once, on entry: a file that is renamed over one later is another.
-    Follows the processes given to `track` and all they start, or with `host_wide` every process;
-    of these the threads that pass `scope_filter` count.
-    `max_threads` is how many threads can be followed at a time; those beyond it are counted as
-    losses. A `compiler` that was started early saves its time to start. On entry raises UsageError
-    for a path that cannot be profiled, RequirementError for what the host lacks.
+    The rules' paths are resolved once, on entry; a file renamed over one later is not meant. It
+    follows the processes given to `track` and their descendants, or with `host_wide` every process;
+    their threads that pass `scope_filter` count. At most `max_threads` threads are followed at a
+    time, others are counted as losses. A `compiler` that was started earlier saves time. Entry
+    raises UsageError for a path that cannot be profiled, RequirementError if the host lacks
+    something.
     """
 
     def __init__(
@@ -83,12 +84,12 @@ class ProfileSession:
         self._clock_ns = clock_ns
         self._slots = _slots_of(contract)
         self._cpus = possible_cpus()
-        #: The disks below the paths of the contract's reads and writes; known from the entry on.
+        #: The disks below the paths of the contract's reads and writes; set on entry.
         self.devices: tuple[BlockDevice, ...] = ()
 
     def __enter__(self) -> ProfileSession:
         root_slots, places = self._resolve()
-        ways = self._ways()
+        routes = self._routes()
         moving = (slot.path for slot in self._slots if {*slot.call_types} & _MOVE_DATA)
         self.devices = devices_of(tuple(dict.fromkeys(moving)))
         numbers = {
@@ -97,8 +98,8 @@ class ProfileSession:
             "MAX_THREADS": self._max_threads,
             "SLOT_COUNT": max(1, len(self._slots)),
             "WALK_LIMIT": WALK_LIMIT if places else 0,  # 64 steps take the verifier 0.2 s
-            "START_COUNT": max(1, len({way.start for way in ways})),
-            "WAY_COUNT": max(1, len(ways)),
+            "START_COUNT": max(1, len({route.start for route in routes})),
+            "ROUTE_COUNT": max(1, len(routes)),
             **block.numbers(len(self.devices)),
             **self._filter.macros(),
         }
@@ -107,12 +108,12 @@ class ProfileSession:
             module = loader.load(self.probes(), numbers, self._compiler, simple=simple)
             self._module = on_failure.enter_context(module)
             self._begin(root_slots, places)
-            self._insert_ways(ways)
+            self._insert_routes(routes)
             on_failure.pop_all()
         return self
 
     def probes(self) -> tuple[Probe, ...]:
-        """Return the probes that the contract takes; those of disks once `devices` are known."""
+        """Return the probes that the contract needs; that of disks once `devices` are known."""
         call_types = {kind for slot in self._slots for kind in slot.call_types}
         filtered = replace(scope.PROBE, members=self._filter.members)
         uring_here = (uring.PROBE,) if call_types & set(uring.CALL_TYPES) else ()
@@ -135,32 +136,32 @@ class ProfileSession:
 
     @property
     def sees_uring(self) -> bool:
-        """Whether requests to io_uring count, as far as the contract has calls of their types."""
+        """Whether requests to io_uring are counted, if the contract has calls of their types."""
         wanted = {kind for slot in self._slots for kind in slot.call_types} & set(uring.CALL_TYPES)
         return not wanted or self._module.has_map(uring.MAP)
 
     def device_counters(self) -> DeviceCounters | None:
-        """What `devices` do, whoever asked for it; not to be read after the session's end."""
+        """Return the counters of `devices` for all processes, valid until the session ends."""
         if not self.devices:
             return None
         numbers = [device.number for device in self.devices]
         return DeviceCounters(self._module, numbers, self._cpus)
 
     def track(self, pid: int) -> None:
-        """Follow a process: its threads, its descendants and all that they start from now on.
+        """Follow a process: its threads, its descendants and everything they start.
 
-        A descendant whose parent ended before this call is not found. Raises UsageError when
-        there is no such process, WritewiseError when the table of threads is full.
+        A descendant whose parent has already ended is not found. Raises UsageError if there is no
+        such process, WritewiseError if the table of threads is full.
         """
         if not Path(f"/proc/{pid}/task").is_dir():
-            raise UsageError(f"there is no process {pid}", "give the id of a running process")
+            raise UsageError(f"there is no process {pid}", "pass the id of a running process")
         found = True
-        while found:  # a thread not followed yet may have started another behind our back
+        while found:  # until none was added: a thread not yet followed may have started another
             found = sum(self._follow(tid) for tid in _threads_below(pid)) > 0
 
     @contextlib.contextmanager
     def tracking_new(self) -> Iterator[None]:
-        """Follow what this thread starts while the context lasts, from its first instruction."""
+        """Follow what this thread starts in the block, from the first instruction on."""
         key = struct.pack("=I", _thread_id())
         inserted = self._module.insert("threads", key, scope.IDLE_THREAD)
         try:
@@ -170,17 +171,24 @@ class ProfileSession:
                 self._module.remove("threads", key)
 
     def threads_followed(self) -> int:
-        """How many threads are followed and have not ended; not host-wide, where none are."""
+        """Return the number of followed threads that have not ended; 0 host-wide."""
         return 0 if self._host_wide else self._module.size("threads")
 
+    def stalled_writers(self) -> dict[tuple[str, str], int]:
+        """Command and device → sleeps for dirty throttling that were planned for them, in ns.
+
+        Of all threads in scope since the session began; a reset does not clear them.
+        """
+        return waits.decode_stalled(self._module.entries(waits.STALLED_MAP))
+
     def snapshot(self) -> ProfileSnapshot:
-        """The counters now; exact for calls that have ended."""
+        """Return the counters now; they are exact for calls that have ended."""
         return self._read(self._bank, self._module.runs_missed(_HARMLESS), self._clock_ns())
 
     def reset(self) -> ProfileSnapshot:
-        """Set all counters to zero at one moment, and return what they were.
+        """Set all counters to zero at one moment, and return their values.
 
-        Every call is in exactly one of the snapshots that resets return: the one of its end.
+        Every call is in exactly one of the snapshots that resets return: that in which it ended.
         """
         before, runs_missed = self._bank, self._module.runs_missed(_HARMLESS)
         self._clear(1 - before)
@@ -216,7 +224,7 @@ class ProfileSession:
         )
 
     def _clear(self, bank: int) -> None:
-        """Empty a bank that no program writes to."""
+        """Set a bank to zero that no program writes to."""
         _zero(self._calls, bank * len(self._calls) // 2, len(self._calls) // 2)
         _zero(self._stalls, bank * len(self._stalls) // 2, len(self._stalls) // 2)
         for start in range(0, len(self._tallies), scope.TALLY_WORDS):
@@ -224,7 +232,7 @@ class ProfileSession:
             self._tallies[start + scope.TALLY_WRITERS + bank] = 0
 
     def _resolve(self) -> tuple[int, dict[paths.Inode, int]]:
-        """Slots of the path `/`, and of each other place, as bits."""
+        """Return the slots of the path `/`, and those of each other path, as bits."""
         root_slots = 0
         places: dict[paths.Inode, int] = {}
         for slot, path in enumerate(slot.path for slot in self._slots):
@@ -235,22 +243,22 @@ class ProfileSession:
                 places[place] = places.get(place, 0) | 1 << slot
         return root_slots, places
 
-    def _ways(self) -> dict[starts.Way, int]:
-        """Slots of the ways to the rules' paths, as bits, if calls that name a path are counted."""
+    def _routes(self) -> dict[starts.Route, int]:
+        """Return the routes to the rules' paths with their slots, for calls that name a path."""
         slots_of_path: dict[str, int] = {}
         for number, slot in enumerate(self._slots):
             if not path_calls.SYSTEM_CALLS.keys().isdisjoint(slot.call_types):
                 slots_of_path[slot.path] = slots_of_path.get(slot.path, 0) | 1 << number
-        return starts.ways_of(slots_of_path)
+        return starts.routes_of(slots_of_path)
 
-    def _insert_ways(self, ways: dict[starts.Way, int]) -> None:
-        numbers = {start: at for at, start in enumerate({way.start: None for way in ways})}
+    def _insert_routes(self, routes: dict[starts.Route, int]) -> None:
+        numbers = {start: at for at, start in enumerate({route.start: None for route in routes})}
         for start, number in numbers.items():
             key = calls.encode_place(start.device, start.inode_number)
             self._module.insert("starts", key, struct.pack("=I", number))
-        for way, slots in ways.items():
-            key = path_calls.encode_way(numbers[way.start], way.names)
-            self._module.insert("ways", key, struct.pack("=I", slots))
+        for route, slots in routes.items():
+            key = path_calls.encode_route(numbers[route.start], route.names)
+            self._module.insert("routes", key, struct.pack("=I", slots))
 
     def _configure(self, root_slots: int, places: dict[paths.Inode, int]) -> None:
         ranges = self._module.map_words("size_ranges")
@@ -271,42 +279,42 @@ class ProfileSession:
         self._settings[scope.CONFIG_HOST_WIDE] = self._host_wide
 
     def _follow(self, tid: int) -> bool:
-        """Whether the thread was not followed before and is now."""
+        """Follow a thread, and return whether it is new. Raises WritewiseError."""
         key = struct.pack("=I", tid)
         try:
             inserted = self._module.insert("threads", key, scope.IDLE_THREAD)
         except OSError as error:
             if error.errno != errno.E2BIG:
                 raise
-            message = f"more than {self._max_threads} threads would have to be followed"
-            raise WritewiseError(message, "profile one process, or the host as a whole") from None
+            message = f"there are more than {self._max_threads} threads to follow"
+            raise WritewiseError(message, "profile one process, or the whole host") from None
         if inserted and not _is_alive(tid):
-            self._module.remove("threads", key)  # it ended; its id may go to another's thread
+            self._module.remove("threads", key)  # another process's thread may get its id
             return False
         return inserted
 
 
 def _slots_of(contract: Contract) -> tuple[Slot, ...]:
-    """What the rules' calls are counted in, each once. Raises UsageError."""
+    """Return the slots of all rules, each once. Raises UsageError."""
     for rule in contract.rules:
         for call_type in rule.call_types:
             if call_type not in SYSTEM_CALLS:
-                raise UsageError(f"rule {rule.label}: {call_type.value} calls are not profiled")
+                raise UsageError(f"rule {rule.label}: cannot profile {call_type.value} calls")
     slots = contract.slots
     if len(slots) > calls.SLOTS_MAX:
         message = f"the contract has {len(slots)} combinations of path, call types and size range"
-        raise UsageError(message, f"{calls.SLOTS_MAX} can be profiled together")
+        raise UsageError(message, f"split it: at most {calls.SLOTS_MAX} can be profiled together")
     return slots
 
 
 def possible_cpus() -> int:
-    """One more than the highest CPU number that the kernel may ever use."""
+    """Return one more than the highest CPU number that the kernel may use."""
     text = Path("/sys/devices/system/cpu/possible").read_text(encoding="ascii")
     return int(text.strip().replace("-", ",").split(",")[-1]) + 1
 
 
 def _threads_below(pid: int) -> list[int]:
-    """Ids of the threads of a process and of its descendants, as far as /proc shows them now."""
+    """Return the ids of the threads of a process and its descendants that /proc shows now."""
     import psutil
 
     processes = [pid]
@@ -320,7 +328,7 @@ def _threads_below(pid: int) -> list[int]:
 
 
 def _is_alive(tid: int) -> bool:
-    """Whether a thread may still do something: one that is only waited for has ended."""
+    """Return whether a thread may still run; a zombie may not."""
     try:
         status = Path(f"/proc/{tid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

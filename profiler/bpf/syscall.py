@@ -1,4 +1,5 @@
-"""The system call bpf(2), where no library makes it: its number, and a program as a trial."""
+# SPDX-License-Identifier: Apache-2.0
+"""The system call bpf(2) without a library: its number, and a test program."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ BPF_PROG_LOAD = 5
 BPF_PROG_TYPE_TRACEPOINT = 5
 
 #: (opcode, registers, immediate) of `bpf_probe_read_kernel(r10 - 8, 8, 0); return 0`. It reads
-#: kernel memory, as the probes do: lockdown=confidentiality refuses just that (EINVAL from the
-#: verifier: bpf_tracing_func_proto in kernel/trace/bpf_trace.c, Linux 6.1).
+#: kernel memory, as the probes do, because lockdown=confidentiality refuses exactly that (EINVAL
+#: from the verifier: bpf_tracing_func_proto in kernel/trace/bpf_trace.c, Linux 6.1).
 _READING_PROGRAM = (
     (0xBF, 0xA1, 0),  # r1 = r10
     (0x07, 0x01, -8),  # r1 += -8
@@ -27,11 +28,11 @@ _READING_PROGRAM = (
 
 
 def load_bpf_program() -> int:
-    """Load a tiny tracepoint program, attached to nothing, and drop it; 0 or the errno."""
+    """Load and drop a tiny tracepoint program without attaching it; return 0 or the errno."""
     number = BPF_SYSCALL_NUMBERS.get(platform.machine())
     if number is None:
         return errno.ENOSYS
-    import ctypes  # later than at the start of every command that checks its requirements
+    import ctypes  # late, because every command that checks its requirements imports this module
 
     code = b"".join(struct.pack("=BBhi", op, regs, 0, imm) for op, regs, imm in _READING_PROGRAM)
     instructions, gpl = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")

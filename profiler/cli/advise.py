@@ -1,7 +1,9 @@
-"""Recommend settings from a sweep's results, with reasons, and write them down as files.
+# SPDX-License-Identifier: Apache-2.0
+"""Recommend settings from a sweep's results, with reasons, and write them to files.
 
-The cheapest setting is recommended among those that cannot be told from the fastest, and none where
-the evidence does not carry it: docs/advice.md. Limits that are not given are those of the sweep.
+Among the settings that are statistically tied with the fastest, the least risky is recommended, and
+none if the evidence is too weak: docs/explanation/advice.md. Limits that are not given are those of
+the sweep.
 """
 
 from __future__ import annotations
@@ -9,38 +11,35 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from contracts.shared.text import printable
-from profiler.cli.limit_arguments import add_limit_arguments, limits_from
+from profiler.cli import options
+from profiler.cli.json_documents import emit
+from profiler.cli.limit_arguments import limits_from
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from sysctl.advice.advise import Recommendation
     from sysctl.render.snippet import Format
 
 NAME = "advise"
-HELP = "recommend settings from a sweep's results and write them down as files"
+HELP = "recommend settings from a sweep, and write them to files"
 NEEDS: tuple[str, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The results, what may be paid, and where the files go."""
-    parser.add_argument("results", metavar="RESULTS.json", type=Path)
-    add_limit_arguments(parser)
-    parser.add_argument(
-        "--output-directory", metavar="DIR", type=Path, default=Path(), help="default: here"
-    )
-    parser.add_argument(
-        "--format",
-        metavar="NAME[,NAME…]|all",
-        type=_formats,
-        action=_FormatAction,
-    )
-    parser.add_argument("--json", action="store_true", help="print a JSON document")
+    """Add the results, the limits, and where the files go."""
+    options.add_results(parser)
+    options.add_limits(parser)
+    options.add_output_dir(parser, "the files", Path())
+    parser.add_argument("--format", metavar="NAME,…", type=_formats, action=_FormatAction)
+    options.add_details(parser)
+    options.add_json(parser)
 
 
 class _FormatAction(argparse.Action):
-    """Names the formats in its help, and imports them only where that is shown."""
+    """Names the formats in its help, and imports them only when the help is shown."""
 
     @property
     def help(self) -> str:
@@ -48,11 +47,11 @@ class _FormatAction(argparse.Action):
 
         defaults = [each.name for each in DEFAULT]
         others = [name for name in NAMES if name not in defaults]
-        return f"by default {', '.join(defaults)}; or {', '.join(others)}"
+        return f"formats to write: all, {', '.join(others)} (default: {','.join(defaults)})"
 
     @help.setter
     def help(self, _: object) -> None:
-        """What argparse sets at first."""
+        """The text that argparse sets at first."""
 
     def __call__(
         self, _: object, namespace: argparse.Namespace, values: object, *__: object
@@ -70,12 +69,12 @@ def _formats(text: str) -> tuple[Format, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the recommendation; when a change is recommended also write its files."""
-    import json
+    """Print the recommendation; if it is a change, also write its files."""
 
-    from rich.console import Console
-
+    from contracts.shared.writing import check_directory
     from profiler.report.advice import advice_document, print_advice
+    from profiler.report.console import plain_console
+    from profiler.report.next_steps import next_steps, print_next
     from sysctl.advice.advise import advise
     from sysctl.evidence.price import limits_of
     from sysctl.evidence.results import load
@@ -83,27 +82,39 @@ def run(arguments: argparse.Namespace) -> int:
     results = load(arguments.results)
     recommendation = advise(results, limits_from(arguments, limits_of(results.circumstances)))
     lines = group_lines_here(recommendation)
+    folder, formats = arguments.output_dir, arguments.format
     if arguments.json:
-        print(json.dumps(advice_document(recommendation, lines), indent=2))
-    else:
-        print_advice(recommendation, Console(), lines)
-    write_and_tell(
-        recommendation, arguments.output_directory, arguments.format, is_silent=arguments.json
-    )
+        files = write_files(recommendation, folder, formats)
+        emit(NAME, {**advice_document(recommendation, lines), **files.to_json()})
+        return 0
+    check_directory(folder)  # before the report, which would hide the error
+    console = plain_console()
+    print_advice(recommendation, console, lines, details=arguments.details)
+    written = write_and_report(recommendation, folder, console, formats)
+    if not options.is_quiet(arguments):
+        steps = next_steps(
+            recommendation, arguments.results, written, has_details=arguments.details
+        )
+        print_next(steps, console)
     return 0
 
 
-def write_and_tell(
-    recommendation: Recommendation,
-    folder: Path,
-    formats: Sequence[Format] | None = None,
-    *,
-    is_silent: bool = False,
-) -> None:
-    """Write the files, remove an earlier advice's, and say so, and what no file could say.
+class WrittenFiles(NamedTuple):
+    """What was written, which formats could not express the change, and what was removed."""
 
-    In `formats`, or by default in those that every host has.
-    """
+    written: Sequence[Path]
+    left_out: Sequence[str]
+    removed: Sequence[Path]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the paths for a JSON document."""
+        return {"written": list(map(str, self.written)), "removed": list(map(str, self.removed))}
+
+
+def write_files(
+    recommendation: Recommendation, folder: Path, formats: Sequence[Format] | None
+) -> WrittenFiles:
+    """Write the files in `formats` (default: those for every host); remove older ones."""
     from profiler.report.advised_change import change_of
     from profiler.study.snippet_files import remove_earlier, write_snippets
     from sysctl.render.formats import DEFAULT, render_all
@@ -112,21 +123,28 @@ def write_and_tell(
     rendered = render_all(change, formats or DEFAULT) if change else None
     written = write_snippets(rendered.snippets, folder) if rendered else []
     removed = remove_earlier(folder, change)
-    if is_silent:
-        return
-    left_out: tuple[str, ...] = ()
+    left_out: Sequence[str] = ()
     if rendered:
         left_out = rendered.left_out if formats else rendered.inexpressible
-    for verb, told in (("wrote", written), ("not written:", left_out), ("removed", removed)):
-        print("".join(f"{verb} {printable(str(each))}\n" for each in told), end="")
-    if removed:
-        print("What was removed was written for an earlier advice, and this one differs.")
-    if written:
-        print("The first lines of each snippet say how to use it and how to undo it.")
+    return WrittenFiles(written, left_out, removed)
+
+
+def write_and_report(
+    recommendation: Recommendation,
+    folder: Path,
+    console: Console,
+    formats: Sequence[Format] | None = None,
+) -> Sequence[Path]:
+    """Write the files and print them; return those written."""
+    from profiler.report.written import print_written
+
+    files = write_files(recommendation, folder, formats)
+    print_written(files.written, files.left_out, files.removed, console)
+    return files.written
 
 
 def group_lines_here(recommendation: Recommendation) -> list[str]:
-    """What the memory limit of this process's control group means; no lines without one."""
+    """Return what the memory limit of this process's control group means; empty without one."""
     from profiler.report.groups import group_lines
     from sysctl.advice.group_advice import group_advice
     from sysctl.host.memory_group import memory_group

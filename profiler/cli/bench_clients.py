@@ -1,16 +1,19 @@
-"""Compare pull clients: the same objects by each in turns, from workloads or from a bucket."""
+# SPDX-License-Identifier: Apache-2.0
+"""Compare pull clients: pull the same objects with each in turn, of workloads or of a bucket."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
 from contracts.shared.errors import RequirementError, UsageError
-from profiler.cli.common import access_from, add_access_arguments, measuring_alone, terminable
+from profiler.cli import argument_types as types
+from profiler.cli import options
+from profiler.cli.common import access_from, measuring_alone, terminable
+from profiler.cli.json_documents import emit
 from profiler.cli.needs import PROFILE
 
 if TYPE_CHECKING:
@@ -24,98 +27,101 @@ if TYPE_CHECKING:
     from profiler.workloads.catalogue import Workload
 
 NAME = "bench-clients"
-HELP = "compare pull clients by measured pulls, and say which is fastest"
+HELP = "compare pull clients by measured pulls"
 NEEDS = ("boto3",)
-_FORMS = ("json", "markdown")
 _DEFAULT_ROWS = "synapse-"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Source, destination, which clients, and where the tables go."""
-    from profiler.cli import argument_types as types
-
-    parser.add_argument(
-        "source",
-        metavar="s3://BUCKET/PREFIX",
-        nargs="?",
-        help="what to pull; default: workloads, from a server on this host (made in TMPDIR)",
+    """Add source, destination, clients, and where the tables go."""
+    options.add_source(
+        parser,
+        is_optional=True,
+        help="what to pull (default: workloads, from a server on this host)",
     )
-    parser.add_argument("destination", metavar="DEST", type=types.directory, help="on the volume")
-    add_access_arguments(parser)
+    options.add_destination(parser)
     parser.add_argument(
         "--workload",
         metavar="NAME,…",
         type=types.words,
-        help="workloads, or YAML files of one; default: the seven rows synapse-*",
+        help="workloads, or YAML files with one (default: the seven synapse-*)",
     )
     parser.add_argument(
         "--clients",
         metavar="NAME,…",
         type=types.words,
-        help="default: all that `clients` finds on this host",
+        help="clients to compare (default: all that are installed)",
     )
     parser.add_argument(
         "--pulls",
         metavar="N",
         type=types.count,
         default=4,
-        help="of each row by each client, after one that does not count; default 4; an even number "
-        "meets all clients alike",
+        help="counted pulls by each client; use an even number, so that order has no effect "
+        "(default: 4)",
     )
-    parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
-    for form in _FORMS:
-        parser.add_argument(f"--{form}", metavar="FILE", help="write it to a new file; - prints it")
+    options.add_workers(parser)
+    options.add_json(parser)
+    options.add_output(parser, "report")
+    parser.add_argument(
+        "--markdown", metavar="FILE", help="also write Markdown tables to FILE; - prints them"
+    )
+    options.add_access(parser)
+    options.add_transfer(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare and print; 0, or 1 when a row, or a client in one, could not be measured."""
-    from rich.console import Console
-
+    """Compare and print; return 0, or 1 if a row, or a client in one, could not be measured."""
     from profiler.requirements import require
 
     require(*NEEDS)
-    if arguments.json == arguments.markdown == "-":
-        raise UsageError("--json and --markdown cannot both be printed", "name a file for one")
+    if arguments.markdown == "-" and arguments.output is None:
+        if arguments.json:
+            message = "--json and --markdown - cannot both print to standard output"
+            raise UsageError(
+                message, "write one of them to a file, with --output or --markdown FILE"
+            )
+        report = None  # the tables alone
+    else:
+        report = "json" if arguments.json else "table"
     with terminable(), _outputs(arguments) as outputs:
-        comparison = compare_clients(arguments, Console(stderr=True))
-        _write(comparison, outputs)
+        comparison = compare_clients(arguments, options.progress_console(arguments))
+        _write(comparison, report, *outputs)
     if comparison.ended_by is not None:
         raise comparison.ended_by
     return 1 if comparison.problems else 0
 
 
 @contextlib.contextmanager
-def _outputs(arguments: argparse.Namespace) -> Iterator[dict[str, IO[str]]]:
-    """Form → stream; files are made before anything is measured. A table where none is printed."""
+def _outputs(arguments: argparse.Namespace) -> Iterator[tuple[IO[str], IO[str] | None]]:
+    """Yield where the report and the Markdown go; files are created before any measurement."""
     from profiler.report.destination import new_file
 
-    paths = {form: getattr(arguments, form) for form in _FORMS}
     with contextlib.ExitStack() as stack:
-        streams: dict[str, IO[str]] = {
-            form: sys.stdout if path == "-" else stack.enter_context(new_file(path))
-            for form, path in paths.items()
-            if path is not None
-        }
-        if "-" not in paths.values():
-            streams["table"] = sys.stdout
-        yield streams
+
+        def opened(path: str) -> IO[str]:
+            return sys.stdout if path == "-" else stack.enter_context(new_file(path))
+
+        report = opened(str(arguments.output or "-"))
+        yield report, None if arguments.markdown is None else opened(arguments.markdown)
 
 
-def _write(comparison: ClientComparison, outputs: dict[str, IO[str]]) -> None:
+def _write(
+    comparison: ClientComparison, form: str | None, output: IO[str], markdown: IO[str] | None
+) -> None:
     from profiler.report import client_bench as report
     from profiler.report.console import plain_console
 
-    if "table" in outputs:
-        report.print_comparison(comparison, plain_console())
-    if "markdown" in outputs:
-        outputs["markdown"].write(report.markdown(comparison))
-    if "json" in outputs:
-        json.dump(report.comparison_document(comparison), outputs["json"], indent=2)
-        outputs["json"].write("\n")
+    if form == "table":
+        report.print_comparison(comparison, plain_console(output))
+    if markdown is not None:
+        markdown.write(report.markdown(comparison))
+    if form == "json":
+        emit(NAME, report.comparison_document(comparison), output)
 
 
 def compare_clients(arguments: argparse.Namespace, progress: Console) -> ClientComparison:
-    """Pull what was asked for by each client in turns; `progress` shows each pull."""
+    """Pull the objects with each client in turn; `progress` shows each pull."""
     from dataclasses import replace
 
     from profiler.client_bench.context import context_of
@@ -126,8 +132,7 @@ def compare_clients(arguments: argparse.Namespace, progress: Console) -> ClientC
     from profiler.report.client_bench import print_plan, print_pull
 
     settings, destination = parse_settings(arguments.transfer), Destination(arguments.destination)
-    with destination.open():
-        pass  # what is wrong with it is said before anything is asked of S3, or made
+    destination.check()  # report its errors before any request to S3 or change on disk
     make_sources = _sources(arguments)
     clients, versions = clients_asked_for(arguments.clients)
     with contextlib.ExitStack() as stack:
@@ -147,7 +152,7 @@ def compare_clients(arguments: argparse.Namespace, progress: Console) -> ClientC
 
 
 def clients_asked_for(names: Sequence[str] | None) -> tuple[list[Client], dict[str, str]]:
-    """Return those asked for, else all that can be used here; and their versions, as resolved."""
+    """Return the clients asked for, else all usable ones, and their resolved versions."""
     from profiler.pull.clients.catalogue import by_name, usable
     from profiler.pull.clients.survey import survey
 
@@ -162,26 +167,28 @@ def clients_asked_for(names: Sequence[str] | None) -> tuple[list[Client], dict[s
 
 
 def _sources(arguments: argparse.Namespace) -> Callable[[Conditions], list[Source]]:
-    """What makes the rows, once the conditions are known; mistakes are told at once."""
+    """Return what makes the rows once the conditions are known; raise errors at once."""
     from profiler.client_bench.sources import BucketSource, WorkloadSource, check_space
 
     if arguments.source is not None:
         from profiler.pull.source import parse_location
 
         if arguments.workload:
-            raise UsageError("a bucket and --workload do not go together", "give one of them")
+            raise UsageError(
+                "a bucket and --workload cannot be used together", "pass only one of them"
+            )
         access = access_from(arguments)
         location = parse_location(arguments.source)
         return lambda given: [BucketSource(access, location, given)]
     if arguments.endpoint_url is not None:
-        raise UsageError("workloads have a server of their own", "leave --endpoint-url out")
+        raise UsageError("workloads have their own server", "omit --endpoint-url")
     workloads = workloads_asked_for(arguments.workload)
     check_space(workloads, arguments.destination)
     return lambda given: [WorkloadSource(workload, given) for workload in workloads]
 
 
 def workloads_asked_for(names: Sequence[str] | None) -> list[Workload]:
-    """Return the workloads of these names, each once; without names the default rows."""
+    """Return the workloads with these names, each once; without names the default rows."""
     from profiler.workloads.catalogue import find_workload, shipped_workloads
 
     if names:
@@ -190,7 +197,7 @@ def workloads_asked_for(names: Sequence[str] | None) -> list[Workload]:
 
 
 def _session(stack: contextlib.ExitStack) -> tuple[ProfileSession | None, str | None]:
-    """A session that sees stalls; without root or BPF None, and why."""
+    """Return a session that sees stalls; without root or BPF None, and why."""
     from contracts.loading import load_contract_of_calls
     from profiler.bpf.session import ProfileSession
     from profiler.requirements import require

@@ -1,4 +1,5 @@
-"""Where a recommended change comes from: `recommendation.json`, or results that are advised now."""
+# SPDX-License-Identifier: Apache-2.0
+"""Where a recommended change comes from: `recommendation.json`, or results to advise on now."""
 
 from __future__ import annotations
 
@@ -24,15 +25,17 @@ _FILE = FileKind(
 
 
 def read_change(path: Path, *, trusted: bool = False) -> RecommendedChange:
-    """The change that the file holds, or that its results recommend.
+    """Return the change in the file, or the one that its results recommend.
 
-    Raises UsageError; with `trusted`, to change the host, also where others could have written it.
+    Raises UsageError; with `trusted`, to change the host, also if other users can write the file.
     """
     name = printable(str(path))
     try:
         document = json.loads(_FILE.read_text(str(path), trusted=trusted))
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no JSON, or cut short: {error}", _FILE.hint) from None
+        raise UsageError(
+            f"{name} is not valid JSON, or is truncated: {error}", _FILE.hint
+        ) from None
     is_results = isinstance(document, dict) and document.get("format") == results.FORMAT
     change = _advised(path, trusted) if is_results else from_json(document, name)
     if change.is_of_pull_alone:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The explicit tuple of commands, in the order in which `writewise --help` lists them."""
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from profiler.cli import (
     demo,
     doctor,
     lab,
+    plan,
     predict,
     profile,
     pull,
@@ -24,6 +26,6 @@ from profiler.cli import (
 )
 
 ALL: tuple[ModuleType, ...] = (
-    *(doctor, demo, profile, pull, sweep, advise, predict, apply, verify, status, rollback),
+    *(doctor, demo, profile, pull, sweep, advise, predict, plan, apply, verify, status, rollback),
     *(transfer, clients, bench_clients, contract, lab),
 )

@@ -1,4 +1,5 @@
-"""Check contract files, convert one to the other syntax, or print the schema of the YAML."""
+# SPDX-License-Identifier: Apache-2.0
+"""Check contract files, convert one to the other syntax, or print the YAML syntax's JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,12 +9,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from contracts.shared.errors import UsageError, WritewiseError
+from profiler.cli import options
+from profiler.cli.json_documents import emit
 
 if TYPE_CHECKING:
     from contracts.model import Contract
 
 NAME = "contract"
-HELP = "check contract files, convert one between Mistral's syntax and YAML, or print the schema"
+HELP = "check or convert contract files, or print their schema"
 NEEDS: tuple[str, ...] = ()
 
 _SYNTAXES = ("mistral", "yaml")
@@ -22,50 +25,74 @@ _SYNTAXES = ("mistral", "yaml")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The three actions and their arguments."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    check = actions.add_parser("check", help="say OK or every error of each file")
+    check = actions.add_parser(
+        "check",
+        help="print OK or every error of each file",
+        description="Print OK or every error of each contract.",
+    )
     check.add_argument("files", metavar="FILE", nargs="+", help="a contract in either syntax")
+    options.add_json(check)
     check.set_defaults(action=_check)
     convert = actions.add_parser(
-        "convert", help="write a contract in the other syntax; comments are left behind"
+        "convert",
+        help="write a contract in the other syntax",
+        description="Write a contract in the other syntax. Comments are lost.",
     )
     convert.add_argument("file", metavar="FILE", help="a contract in either syntax")
     convert.add_argument(
-        "--to", choices=_SYNTAXES, help="the syntax to write (default: the one FILE is not in)"
+        "--to",
+        choices=_SYNTAXES,
+        metavar="SYNTAX",
+        help="mistral or yaml (default: the one that FILE is not in)",
     )
-    convert.add_argument(
-        "-o", "--output", metavar="OUT", help="a new file to write (default: standard output)"
-    )
+    options.add_output(convert, "contract")
     convert.set_defaults(action=_convert)
     schema = actions.add_parser(
-        "schema", help="print the JSON Schema of contracts in YAML, which editors can use"
+        "schema",
+        help="print the JSON Schema of contracts in YAML, for editors",
+        description="Print the JSON Schema of contracts in YAML, for editors.",
     )
     schema.set_defaults(action=_schema)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the action; 0 when all is well. Raises WritewiseError."""
+    """Run the action; return 0 on success. Raises WritewiseError."""
     return int(arguments.action(arguments))
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Go on after a bad file; the errors of all bad files are raised together at the end."""
+    """Go on after a bad file; raise the errors of all bad files together at the end."""
     errors: list[UsageError] = []
+    files: list[dict[str, object]] = []
     for path in arguments.files:
         try:
-            print(_verdict(path), flush=True)
+            rules = _count_rules(path)
         except UsageError as error:
             errors.append(error)
+            problems = getattr(error, "problems", None) or [error.message]
+            files.append({"path": path, "rules": None, "problems": list(problems)})
+            continue
+        files.append({"path": path, "rules": rules, "problems": []})
+        if not arguments.json:
+            print(_verdict(path, rules), flush=True)
+    if arguments.json:
+        emit("contract check", {"valid": not errors, "files": files})
     if errors:
         hints = tuple(dict.fromkeys(error.hint for error in errors if error.hint))
         raise UsageError("\n".join(error.message for error in errors), "; ".join(hints))
     return 0
 
 
-def _verdict(path: str) -> str:
-    from contracts.loading import load_contract
+def _count_rules(path: str) -> int:
+    from contracts.loading import SYNTAXES, read_text, syntax_of
+
+    text = read_text(path)
+    return len(SYNTAXES[syntax_of(path, text)].parse(text, path).rules)
+
+
+def _verdict(path: str, count: int) -> str:
     from contracts.shared.text import printable
 
-    count = len(load_contract(path).rules)
     return f"{printable(path)}: OK, {count} {'rule' if count == 1 else 'rules'}"
 
 
@@ -80,7 +107,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         sys.stdout.buffer.write(converted.encode())  # contracts are UTF-8, whatever the locale
     else:
-        _write_new_file(arguments.output, converted)
+        _write_new_file(str(arguments.output), converted)
     return 0
 
 
@@ -92,7 +119,7 @@ def _schema(_: argparse.Namespace) -> int:
 
 
 def _rendered(contract: Contract, target: str) -> str:
-    """The contract in the target syntax, read back to make sure that nothing was lost."""
+    """Return the contract in the target syntax, read back to check that nothing was lost."""
     from contracts.loading import SYNTAXES
     from contracts.shared.text import printable
 
@@ -108,7 +135,7 @@ def _rendered(contract: Contract, target: str) -> str:
 
 
 def _write_new_file(path: str, text: str) -> None:
-    """Write a file that must not exist, not even as a symlink (O_EXCL); raises UsageError."""
+    """Write a file that must not exist, even as a symlink (O_EXCL). Raises UsageError."""
     from contracts.shared.text import printable
     from contracts.shared.writing import directory_of
 

@@ -1,8 +1,9 @@
-"""The whole promise on one host: a slow pull, a sweep, a recommendation, and the host as before.
+# SPDX-License-Identifier: Apache-2.0
+"""Run the whole workflow on this host: a slow pull, a sweep, a recommendation, then clean up.
 
-A lab is set up (an emulated EBS volume, a small instance's memory, an S3 endpoint), the present
-settings are measured under the case study's contract, the default space is swept, and the
-recommendation is written to ./writewise-demo/. The lab goes down again, also after Ctrl-C.
+It sets up a lab (an emulated EBS volume, a small instance's memory, an S3 endpoint), measures the
+current settings under the case study's contract, sweeps the default space, and writes the
+recommendation to ./writewise-demo/. It takes the lab down at the end, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profiler.cli import options
 from profiler.cli.common import terminable
 from profiler.cli.needs import LAB, PULL
 
@@ -18,56 +20,79 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from profiler.lab.lab import Lab
+    from profiler.report.next_steps import NextStep
     from sysctl.advice.advise import Recommendation
     from sysctl.evidence.results import Results
 
 NAME = "demo"
-HELP = "the whole promise on an emulated volume, in less than five minutes"
+HELP = "run the whole workflow on an emulated volume (5 minutes)"
 NEEDS = (*PULL, *LAB[1:], "memory")
 
 FOLDER = Path("writewise-demo")
-#: Enough for a sweep on a quiet host; on a busy one it leaves time for what comes after it.
+#: Enough for a sweep on a quiet host; on a busy host it leaves time for the steps after it.
 SWEEP_S = 210
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the results and the snippet go."""
-    parser.add_argument(
-        "--output-directory", metavar="DIR", type=Path, default=FOLDER, help=f"./{FOLDER}/"
-    )
+    """Add where the results and the snippet go."""
+    options.add_output_dir(parser, "the results and the recommendation", FOLDER)
+    options.add_details(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the demo; 0 when it ran to its end and the host is as before."""
+    """Run the demo; return 0 if it ran to its end and the host is as before."""
     from profiler.requirements import require
 
     require(*NEEDS)
-    from rich.console import Console
-
     from profiler.lab import lab
     from profiler.report.advice import print_advice
+    from profiler.report.console import plain_console
+    from profiler.report.next_steps import print_next
+    from profiler.report.written import print_written
     from sysctl.advice.advise import advise
 
-    console, folder = Console(), arguments.output_directory
+    console, folder = plain_console(), arguments.output_dir
+    steps = plain_console()
+    steps.quiet = options.is_quiet(arguments)
     before = _host_state()
     with terminable():
-        _heading(console, "1  A slow pull: the lab goes up")
-        with lab.running(lab.LabSpec(), say=lambda text: console.print(f"   {text}")) as present:
-            _heading(
-                console, "2  The sweep: the present settings, a search, its best again in pairs"
-            )
-            results = _sweep(present, console, folder)
-    _heading(console, "3  The recommendation")
+        _heading(steps, "1  A slow pull: the lab goes up")
+        with lab.running(lab.LabSpec(), say=lambda text: steps.print(f"   {text}")) as present:
+            _heading(steps, "2  The sweep: the current settings, a search, its best again in pairs")
+            results = _sweep(present, steps, folder)
+    _heading(steps, "3  The recommendation")
     recommendation = advise(results)
-    print_advice(recommendation, console)
-    _heading(console, "4  Written down")
-    for path in _write(recommendation, folder):
-        console.print(f"   {path}", markup=False)
-    return _check_host(before, _host_state(), console)
+    print_advice(recommendation, console, details=arguments.details)
+    written = _write(recommendation, folder)
+    print_written(written, (), (), console)
+    exit_code = _check_host(before, _host_state(), console)
+    if not options.is_quiet(arguments):
+        print_next(_next_steps(written), console)
+    return exit_code
+
+
+def _next_steps(written: list[Path]) -> list[NextStep]:
+    """Return a dry run here, since the demo's volume is emulated, and a look at a real node."""
+    from profiler.report.next_steps import NextStep, command
+    from sysctl.change.recommendation import FILE_NAME
+
+    shown = [path for path in written if path.name == FILE_NAME]
+    steps = [
+        NextStep(
+            command("apply", "--dry-run", str(path.absolute()), as_root=True),
+            "It shows what applying this would change here, and changes nothing.",
+        )
+        for path in shown
+    ]
+    look = NextStep(
+        command("profile", as_root=True),
+        "On a node of your own, while its job runs: is it write-back?",
+    )
+    return [*steps, look]
 
 
 def _heading(console: Console, text: str) -> None:
-    console.print(f"\n[bold]{text}[/bold]")
+    console.print(f"\n{text}", style="bold")
 
 
 def _sweep(present: Lab, console: Console, folder: Path) -> Results:
@@ -97,7 +122,7 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
 
 
 def _write(recommendation: Recommendation, folder: Path) -> list[Path]:
-    """The snippets that every host has, without those of an earlier demo."""
+    """Write the snippets for every host; remove those of an earlier demo."""
     from profiler.report.advised_change import change_of
     from profiler.study.snippet_files import remove_earlier, write_snippets
     from sysctl.render.formats import DEFAULT, render_all
@@ -108,7 +133,7 @@ def _write(recommendation: Recommendation, folder: Path) -> list[Path]:
 
 
 def _host_state() -> dict[str, object]:
-    """What the demo changes and must put back: sysctls, huge pages and mounts."""
+    """Return what the demo changes and must restore: sysctls, huge pages and mounts."""
     from sysctl.host.sysctls import read_sysctl, read_writeback
     from sysctl.host.system import System
 
@@ -123,7 +148,11 @@ def _host_state() -> dict[str, object]:
 def _check_host(before: dict[str, object], after: dict[str, object], console: Console) -> int:
     changed = [name for name, value in before.items() if after[name] != value]
     if changed:
-        console.print(f"[red]not as before: {', '.join(changed)}; run `writewise rollback`[/red]")
+        from profiler.report.next_steps import command
+
+        undo = command("rollback", as_root=True)
+        text = f"not as before: {', '.join(changed)}; run `{undo}`"
+        console.print(text, style="red")
         return 1
     console.print("\nThe lab is down; sysctls, huge pages and mounts are as before.")
     return 0

@@ -1,70 +1,78 @@
-"""Check what each command needs of this host; says what is missing and the exact remedy."""
+# SPDX-License-Identifier: Apache-2.0
+"""Check what each command needs on this host, and print what is missing and the exact remedy."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from contracts.shared import exit_codes
+from profiler.cli import options
+from profiler.cli.json_documents import emit
 
+if TYPE_CHECKING:
     from profiler.requirements import CheckResult
 
 NAME = "doctor"
-HELP = "check this host: what is there, what is missing, and the remedy"
+HELP = "check this host: what is missing, and the remedy"
 NEEDS: tuple[str, ...] = ()
-
-EXIT_READY, EXIT_MISSING = 0, 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `writewise doctor`."""
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    """Add the arguments of `writewise doctor`."""
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check everything, print it, and return 0, or 3 when something is missing or needs root."""
+    """Check everything and print it; return 0, or 3 if something is missing or needs root."""
     from profiler import requirements
 
     host = requirements.CheckedHost()
     findings = {requirement.name: requirement.found_on(host) for requirement in requirements.ALL}
     missing = _missing_by_command(findings, arguments.commands)
     if arguments.json:
-        print(json.dumps(_as_json(findings, missing), indent=2))
+        emit(NAME, _as_json(findings, missing))
     else:
         from profiler.report.console import plain_console
+        from profiler.report.listings import print_requirements
 
-        _print(findings, missing, plain_console())
-    return EXIT_READY if all(finding.ok for finding in findings.values()) else EXIT_MISSING
+        print_requirements(findings, missing, plain_console())
+    return exit_codes.SUCCESS if _is_ready(findings) else exit_codes.REQUIREMENT
+
+
+def _is_ready(findings: dict[str, CheckResult]) -> bool:
+    return all(finding.ok for finding in findings.values())
 
 
 def _missing_by_command(
     findings: dict[str, CheckResult], commands: Sequence[ModuleType]
 ) -> dict[str, list[str]]:
-    """For each command, in the order of `writewise --help`: the requirements that it lacks.
+    """Return the missing requirements of each command, in the order of `writewise --help`.
 
-    What only root can check is not among them: a command that needs it lacks root too.
+    An option with requirements of its own has its own entry: `verify --applied`.
+    Requirements that only root can check are left out: a command that has one also lacks root.
     """
+    needs: dict[str, Sequence[str]] = {}
+    for command in commands:
+        needs[command.NAME] = command.NEEDS
+        for option, more in getattr(command, "NEEDS_OF_OPTIONS", {}).items():
+            needs[f"{command.NAME} {option}"] = (*command.NEEDS, *more)
     return {
-        command.NAME: [
-            name
-            for name in command.NEEDS
-            if not findings[name].ok and not findings[name].needs_root
-        ]
-        for command in commands
+        call: [name for name in names if not findings[name].ok and not findings[name].needs_root]
+        for call, names in needs.items()
     }
 
 
 def _as_json(findings: dict[str, CheckResult], missing: dict[str, list[str]]) -> dict[str, object]:
+    from dataclasses import asdict
+
     from profiler.requirements import ALL
 
     purpose = {requirement.name: requirement.purpose for requirement in ALL}
     return {
+        "ready": _is_ready(findings),
         "requirements": [
             {"name": name, "purpose": purpose[name], "ok": finding.ok, **asdict(finding)}
             for name, finding in findings.items()
@@ -74,46 +82,3 @@ def _as_json(findings: dict[str, CheckResult], missing: dict[str, list[str]]) ->
             for name, lacking in missing.items()
         ],
     }
-
-
-def _print(
-    findings: dict[str, CheckResult], missing: dict[str, list[str]], console: Console
-) -> None:
-    console.print(_requirements_table(findings))
-    for problem, remedy in _problems(findings):
-        # unwrapped, below the table: a remedy is there to be copied
-        console.print(f"\n{problem}\n  → {remedy}", soft_wrap=True)
-    console.print()
-    console.print(_commands_table(missing))
-
-
-def _problems(findings: dict[str, CheckResult]) -> list[tuple[str, str]]:
-    """Sentence and remedy of what is missing; what only root can check is named in one sentence."""
-    here = [finding for finding in findings.values() if not finding.needs_root]
-    found = [(each.problem, each.remedy or "") for each in here if each.problem]
-    hidden = [name for name, finding in findings.items() if finding.needs_root]
-    if hidden:
-        remedy = next(each.remedy or "" for each in findings.values() if each.needs_root)
-        found.append((f"only root can check: {', '.join(hidden)}", remedy))
-    return found
-
-
-def _requirements_table(findings: dict[str, CheckResult]) -> Table:
-    from rich.table import Table
-
-    table = Table("requirement", "status", box=None, pad_edge=False)
-    table.add_column("found", overflow="fold")
-    for name, finding in findings.items():
-        status = "ok" if finding.ok else "needs root" if finding.needs_root else "missing"
-        style = None if finding.ok else "bold red"
-        table.add_row(name, status, finding.found, style=style)
-    return table
-
-
-def _commands_table(missing: dict[str, list[str]]) -> Table:
-    from rich.table import Table
-
-    table = Table("command", "", box=None, pad_edge=False)
-    for name, lacking in missing.items():
-        table.add_row(name, f"missing: {', '.join(lacking)}" if lacking else "ready")
-    return table

@@ -1,10 +1,14 @@
-"""An emulated EBS volume, a small instance's memory and an S3 endpoint on this host."""
+# SPDX-License-Identifier: Apache-2.0
+"""Emulate an EBS volume, a small instance's memory and an S3 endpoint on this host."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from profiler.cli import argument_types as types
+from profiler.cli import options, volume_arguments
 from profiler.cli.common import terminable
 from profiler.cli.needs import LAB
 
@@ -12,76 +16,134 @@ if TYPE_CHECKING:
     from profiler.lab.lab import Lab
 
 NAME = "lab"
-HELP = "an emulated EBS volume, memory and S3 endpoint: up, down, status"
+HELP = "set up an emulated volume, memory and S3 endpoint"
 NEEDS = LAB
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`lab up|down|status`, and what `up` emulates."""
-    from profiler.cli import argument_types as types
-
-    parser.add_argument("action", choices=("up", "down", "status"))
-    parser.add_argument("--memory", type=types.size, metavar="SIZE", help="available memory, 4GiB")
-    parser.add_argument("--volume", type=types.size, metavar="SIZE", help="volume size, 16GiB")
-    parser.add_argument("--fstype", choices=("xfs", "ext4"), help="file system, xfs")
-    parser.add_argument("--rate", type=types.size, metavar="SIZE", help="per second, 62.5 MiB")
-    parser.add_argument("--iops", type=types.count, metavar="N", help="volume's operations/s, 3000")
-    parser.add_argument("--objects", type=types.count, metavar="N", help="number of objects, 40")
-    parser.add_argument("--object-size", type=types.size, metavar="SIZE", help="each, 48MiB")
+    """Add `lab up|down|status`, and what `up` emulates."""
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    up = actions.add_parser("up", help="set the lab up", description="Set the lab up.")
+    up.add_argument(
+        "--memory", type=types.amount, metavar="SIZE", help="available memory (default: 4GiB)"
+    )
+    up.add_argument(
+        "--volume", type=types.amount, metavar="SIZE", help="size of the volume (default: 16GiB)"
+    )
+    up.add_argument(
+        "--fstype", choices=("xfs", "ext4"), metavar="NAME", help="xfs (default) or ext4"
+    )
+    up.add_argument(
+        "--rate",
+        type=volume_arguments.throughput,
+        metavar="RATE",
+        help="throughput of the volume, in MiB/s (default: 62.5)",
+    )
+    up.add_argument(
+        "--iops", type=types.count, metavar="N", help="operations per second (default: 3000)"
+    )
+    up.add_argument(
+        "--objects", type=types.count, metavar="N", help="number of objects (default: 40)"
+    )
+    up.add_argument(
+        "--object-size",
+        type=types.positive_amount,
+        metavar="SIZE",
+        help="size of each object (default: 48MiB)",
+    )
+    down = actions.add_parser("down", help="take the lab down", description="Take the lab down.")
+    status = actions.add_parser(
+        "status",
+        help="print whether the lab is up, and where",
+        description="Print whether the lab is up, and where. The exit code is 1 if it is down.",
+    )
+    for action, call in ((up, _up), (down, _down), (status, _status)):
+        options.add_json(action)
+        action.set_defaults(action=call)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry out one of the three actions."""
-    from profiler.requirements import require
-
-    if arguments.action == "up":
-        require(*NEEDS)
-        return _up(arguments)
-    require("root")
-    return _down() if arguments.action == "down" else _status()
+    """Run one of the three actions."""
+    return int(arguments.action(arguments))
 
 
 def _up(arguments: argparse.Namespace) -> int:
     from profiler.lab import lab
+    from profiler.requirements import require
 
+    require(*NEEDS)
     asked = {
         "memory_bytes": arguments.memory,
         "volume_bytes": arguments.volume,
         "fstype": arguments.fstype,
-        "rate_bytes_per_s": arguments.rate,
+        "rate_bytes_per_s": arguments.rate and round(arguments.rate.mib_per_s * 2**20),
         "iops": arguments.iops,
         "object_count": arguments.objects,
         "object_bytes": arguments.object_size,
     }
     spec = lab.LabSpec(**{name: value for name, value in asked.items() if value is not None})
+    progress = options.progress_console(arguments) if arguments.json else None
+
+    def say(text: str) -> None:
+        if progress is not None:
+            progress.print(f"lab: {text}", markup=False, highlight=False)
+        elif not options.is_quiet(arguments):
+            print(f"lab: {text}", flush=True)
+
     with terminable():
-        made = lab.up(spec, say=lambda text: print(f"lab: {text}", flush=True))
-    _print(made)
+        made = lab.up(spec, say=say)
+    if arguments.json:
+        _emit(made)
+    else:
+        _print(made)
     return 0
 
 
-def _down() -> int:
+def _down(arguments: argparse.Namespace) -> int:
     from profiler.lab import lab
+    from profiler.requirements import require
 
-    undone = lab.down()
+    require("root")
+    undone = [str(change) for change in lab.down()]
+    if arguments.json:
+        _emit(None, restored=undone)
+        return 0
     for change in undone:
         print(f"restored: {change}")
     print("lab: down" if undone else "lab: was not up")
     return 0
 
 
-def _status() -> int:
+def _status(arguments: argparse.Namespace) -> int:
     from profiler.lab import lab
+    from profiler.requirements import require
 
+    require("root")
     present = lab.status()
-    if present is None:
+    problem = lab.cap_problem(present) if present else None
+    if arguments.json:
+        _emit(present, problem)
+    elif present is None:
         print("lab: down")
-        return 1
-    _print(present)
-    problem = lab.cap_problem(present)
-    if problem:
-        print(f"warning: {problem}\n  → writewise lab down, then writewise lab up")
-    return 1 if problem else 0
+    else:
+        _print(present)
+        if problem:
+            print(f"warning: {problem}\n  → writewise lab down, then writewise lab up")
+    return 1 if problem or present is None else 0
+
+
+def _emit(made: Lab | None, problem: str | None = None, restored: Sequence[str] = ()) -> None:
+    from dataclasses import asdict
+
+    from profiler.cli.json_documents import emit
+
+    content = {
+        "up": made is not None,
+        "lab": asdict(made) if made else None,
+        "problem": problem or None,
+        "restored": list(restored),
+    }
+    emit(NAME, content)
 
 
 def _print(made: Lab) -> None:

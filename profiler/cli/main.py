@@ -1,7 +1,8 @@
-"""`writewise`: finds the command, prints errors, chooses the exit code.
+# SPDX-License-Identifier: Apache-2.0
+"""`writewise`: find the command, print errors, choose the exit code.
 
 Commands are modules with `NAME`, `HELP`, `add_arguments(parser)` and `run(arguments) -> int`.
-They import what is heavy inside `run`, so that `writewise --help` stays light.
+They do heavy imports inside `run`, so that `writewise --help` stays light.
 """
 
 from __future__ import annotations
@@ -11,97 +12,133 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 from typing import NoReturn
 
-from contracts.shared.errors import UsageError, WritewiseError
+from contracts.shared import exit_codes
+from contracts.shared.errors import WritewiseError
 from contracts.shared.text import printable
-from profiler.cli import commands
+from profiler.cli import commands, help_command
+from profiler.cli.parser import Parser
 
-INTERRUPTED_EXIT_CODE = 130
 _STDOUT, _STDERR = 1, 2
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands; each command's module adds its own arguments."""
-    parser = _Parser(
+def build_parser(words: Sequence[str] | None = None) -> Parser:
+    """Return the parser of all commands; each command's module adds its own arguments.
+
+    With `words`, the words typed, only the command that they name gets its arguments: those of all
+    commands would take longer than the rest of --help. It has no side effects, so documentation,
+    man pages and completions can be made from it.
+    """
+    is_complete = words is None or help_command.NAME in words
+    parser = Parser(
         prog="writewise",
-        description="Profile S3 pulls, find the write-back settings that make them fast, "
-        "and write down the change with its evidence.",
+        description="Profile S3 pulls, find the write-back settings that make them fast, and "
+        "save the recommended change with its evidence.",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in commands.ALL:
+    parser.add_general_argument(
+        "--version", action=_Version, nargs=0, help="print the versions in use and exit"
+    )
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (*commands.ALL, help_command):
         subparser = subparsers.add_parser(
             command.NAME, help=command.HELP, description=command.__doc__
         )
-        command.add_arguments(subparser)
-        subparser.set_defaults(command=command, commands=commands.ALL)
+        if is_complete or (words and command.NAME in words):
+            command.add_arguments(subparser)
+        subparser.set_defaults(command=command, commands=commands.ALL, parser=parser)
     return parser
 
 
 class _Version(argparse.Action):
-    """Looks the version up when it is asked for, which takes longer than all the rest of --help."""
+    """Looks the versions up only on request, since that takes longer than --help."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib.metadata import version
+        from profiler.cli.version import version_text
 
-        print("writewise", version("writewise"))
+        print(version_text())
         parser.exit()
-
-
-class _Parser(argparse.ArgumentParser):
-    """Errors in one sentence, with what was typed made safe to print."""
-
-    def error(self, message: str) -> NoReturn:
-        name = self.prog.partition(" ")[2] or "--help"
-        help_call = "writewise --help" if name == "--help" else f"writewise {name} --help"
-        raise UsageError(printable(message), f"see `{help_call}`")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors are printed to stderr, never raised.
 
-    With WRITEWISE_TRACEBACK set an error of our own making is raised as it is.
+    With WRITEWISE_TRACEBACK set, a bug's exception is raised unchanged.
     """
     _prepare_streams()
+    words = sys.argv[1:] if argv is None else argv
+    arguments = argparse.Namespace()
     try:
-        parser = build_parser()
-        words = sys.argv[1:] if argv is None else argv
         if not words:
-            parser.print_help(sys.stderr)
-            return UsageError.exit_code
-        arguments = parser.parse_args(words)
-        command: ModuleType = arguments.command
-        exit_code = int(command.run(arguments))
-        sys.stdout.flush()  # here, where a full disk behind it can still be told
+            build_parser(words).print_help(sys.stderr)
+            return exit_codes.USAGE
+        build_parser(words).parse_args(words, arguments)
+        if _is_verbose(arguments):
+            _print_versions()
+        exit_code = int(arguments.command.run(arguments))
+        sys.stdout.flush()  # here a full disk can still be reported
         return exit_code
-    except WritewiseError as error:
-        _tell_what_came_before(error)
-        return _tell(error.message, error.hint, error.exit_code)
-    except KeyboardInterrupt:
-        return _tell("interrupted", "", INTERRUPTED_EXIT_CODE)
-    except OSError as error:
-        _drop_output()  # what could not be written would be tried, and fail, again at the exit
-        if isinstance(error, BrokenPipeError):  # the reader has gone (`| head`)
-            return 1
-        return _tell(_words_of(error))
     except Exception as error:
-        if os.environ.get("WRITEWISE_TRACEBACK"):
-            raise
-        hint = "please report it, with what WRITEWISE_TRACEBACK=1 in the environment prints"
-        return _tell(f"this is a bug: {type(error).__name__}: {error}", hint)
+        exit_code = _report(error)
+        if _is_verbose(arguments):
+            _print_causes(error)
+        return _own_failure(exit_code, words, arguments)
+    except KeyboardInterrupt:
+        return _print_error("interrupted", "", exit_codes.INTERRUPTED)
 
 
-def _tell_what_came_before(error: WritewiseError) -> None:
-    """What failed on the way out (a restore) does not hide why the command ended."""
+def _report(error: Exception) -> int:
+    """Print the error, or raise a bug if that is wanted; return the exit code."""
+    if isinstance(error, WritewiseError):
+        _print_what_came_before(error)
+        return _print_error(error.message, error.hint, error.exit_code)
+    if isinstance(error, OSError):
+        _drop_output()  # else Python would write it again at exit, and fail again
+        if isinstance(error, BrokenPipeError):  # the reader is gone (`| head`)
+            return exit_codes.FAILURE
+        return _print_error(_words_of(error))
+    if os.environ.get("WRITEWISE_TRACEBACK"):
+        raise error
+    hint = "please report it, with what WRITEWISE_TRACEBACK=1 in the environment prints"
+    return _print_error(f"this is a bug: {type(error).__name__}: {error}", hint)
+
+
+def _own_failure(exit_code: int, words: Sequence[str], arguments: argparse.Namespace) -> int:
+    """Return the exit code; for a command that runs a program, one distinct from the program's."""
+    names = [word for word in words if not word.startswith("-")]
+    runs_program = names[:1] == ["profile"] and ("--" in words or getattr(arguments, "argv", None))
+    if not runs_program or exit_code in (exit_codes.NOT_EXECUTABLE, exit_codes.NOT_FOUND):
+        return exit_code
+    return exit_codes.OWN_FAILURE
+
+
+def _is_verbose(arguments: argparse.Namespace) -> bool:
+    return bool(getattr(arguments, "verbose", False))
+
+
+def _print_versions() -> None:
+    from profiler.cli.version import version_text
+
+    print(version_text(), file=sys.stderr)
+
+
+def _print_causes(error: BaseException) -> None:
+    """Print every error that led to this one, with the first cause last."""
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        _print_error(f"caused by {type(cause).__name__}: {cause}")
+        cause = cause.__cause__ or cause.__context__
+
+
+def _print_what_came_before(error: WritewiseError) -> None:
+    """Print the first error, so that a later one (of a restore) does not hide it."""
     first: BaseException = error
     while first.__context__ is not None and not first.__suppress_context__:
         first = first.__context__
     if isinstance(first, WritewiseError) and first.message != error.message:
-        _tell(first.message, first.hint, first.exit_code)
+        _print_error(first.message, first.hint, first.exit_code)
     elif isinstance(first, OSError):
-        _tell(_words_of(first))
+        _print_error(_words_of(first))
 
 
 def _words_of(error: OSError) -> str:
@@ -110,7 +147,7 @@ def _words_of(error: OSError) -> str:
 
 
 def _prepare_streams() -> None:
-    """Stand in for streams that are closed, and print what the terminal cannot show as `?`."""
+    """Replace closed streams, and print characters that the terminal cannot show as `?`."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
@@ -122,20 +159,22 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _tell(message: str, hint: str = "", exit_code: int = 1) -> int:
-    """Print an error to stderr, if there is one; returns the exit code.
+def _print_error(message: str, hint: str = "", exit_code: int = 1) -> int:
+    """Print an error to stderr, if that is open; return the exit code.
 
-    Whatever an error quotes (a path, what a program said) moves no cursor; its lines stay lines.
+    Quoted text (a path, a program's output) cannot move the cursor; its line breaks stay.
+    On a terminal, lines are broken between words.
     """
+    lines = f"writewise: {message}".split("\n")
+    lines += f"  → {hint}".split("\n") if hint else []
     with contextlib.suppress(OSError):
-        print(f"writewise: {_lines(message)}", file=sys.stderr)
-        if hint:
-            print(f"  → {_lines(hint)}", file=sys.stderr)
+        if sys.stderr.isatty():
+            from profiler.report.console import error_console, print_lines
+
+            print_lines(lines, error_console(), hanging=4)
+        else:
+            print("\n".join(map(printable, lines)), file=sys.stderr)
     return exit_code
-
-
-def _lines(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
 
 
 def _drop_output() -> None:

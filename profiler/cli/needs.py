@@ -1,7 +1,8 @@
-"""What several commands need of the host: names of `profiler.requirements.ALL`.
+# SPDX-License-Identifier: Apache-2.0
+"""What several commands need from the host: names of `profiler.requirements.ALL`.
 
-A command says what it needs, beside Python, as its `NEEDS`. Here, since that package's import would
-slow every `--help` down.
+A command's `NEEDS` lists what it needs in addition to Python. The names are here since an import of
+that package would slow down every `--help`.
 """
 
 PROFILE = ("root", "pids", "btf", "bcc", "bpf", "tracefs")

@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predict a pull under other settings, with other memory or of another size, from a sweep.
 
-The runs of the present settings are enough, so a sweep that was stopped after them will do. A run
+The runs of the current settings are enough, so a sweep that was stopped after them will do. A run
 in which writers hardly waited, under any setting, shows the source's rate best. The command says
 where it goes beyond what was measured, and what it cannot predict.
 """
@@ -10,10 +11,11 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, THRESHOLDS
+from profiler.cli import argument_types as types
+from profiler.cli import options
+from profiler.cli.json_documents import emit
 
 if TYPE_CHECKING:
     from profiler.report.prediction import Asked, Line
@@ -22,18 +24,14 @@ if TYPE_CHECKING:
     from sysctl.knobs.setting import Setting
 
 NAME = "predict"
-HELP = "predict a pull under settings, memory or of a size that were not measured"
+HELP = "predict a pull under settings that were not measured"
 NEEDS: tuple[str, ...] = ()
 
-#: Sizes that there are: an x86-64 kernel with four-level page tables addresses at most 64 TiB, and
-#: the largest EBS volume has as much; a burst may go to several.
-_MEMORY_BYTES = (2**20, 2**46)
-_BURST_BYTES = (1, 2**50)
-#: What of its memory a host can dirty: the rest is reserved, and what is free at once counts less.
+#: The part of its memory that a host can dirty: the rest is reserved or not free at once.
 _DIRTYABLE_PARTS = (0.01, 2.0)
-#: A table that can still be read; one prediction takes microseconds.
+#: The largest table that is still readable; one prediction takes microseconds.
 _MOST_SETTINGS = 1000
-#: (dirty_ratio, dirty_background_ratio) shown when no setting is asked for, and what they are.
+#: (dirty_ratio, dirty_background_ratio) shown if no setting is given, and their names.
 _SHOWN = (
     (20, 10, "kernel default"),
     (30, 20, "case study"),
@@ -45,54 +43,61 @@ _SHOWN = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The results, the other pull, and the settings."""
-    from profiler.cli import argument_types as types
+    """Add the results, the other pull, and the settings."""
+    from profiler.cli.space_arguments import help_of
+    from sysctl.knobs.vm import BY_NAME, THRESHOLDS
 
-    parser.add_argument("results", metavar="RESULTS.json", type=Path)
+    options.add_results(parser)
     parser.add_argument(
-        "--memory", metavar="SIZE", type=types.size, help="available when the pull begins, 8GiB"
+        "--memory",
+        metavar="SIZE",
+        type=types.amount,
+        help="memory available when the pull begins (default: as measured)",
     )
-    parser.add_argument("--burst", metavar="SIZE", type=types.size, help="of the pull, 3GiB")
+    parser.add_argument(
+        "--burst",
+        metavar="SIZE",
+        type=types.amount,
+        help="size of the pull (default: as measured)",
+    )
     for name in THRESHOLDS:
+        is_size = BY_NAME[name].unit == "bytes"
         parser.add_argument(
             BY_NAME[name].flag,
-            metavar="N,N…",
-            type=types.integers,
+            metavar="SIZE,…" if is_size else "N,…",
+            type=types.sizes if is_size else types.integers,
             dest=name,
-            help=f"{BY_NAME[name].what}, in {BY_NAME[name].unit}".replace("%", "%%"),
+            help=help_of(BY_NAME[name].what, BY_NAME[name].unit),
         )
-    parser.add_argument("--json", action="store_true", help="print a JSON document")
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Fit, predict, print."""
-    import json
-
-    from rich.console import Console
-
+    from profiler.report.console import plain_console
     from profiler.report.prediction import Asked, predictions_document, print_predictions
-    from sysctl.evidence.prediction import fit
+    from sysctl.evidence.prediction import BURST_BYTES, MEMORY_BYTES, fit
     from sysctl.evidence.results import load
     from sysctl.evidence.runs import Runs
 
     runs = Runs.of(load(arguments.results))
     model = fit(runs)
     asked = Asked(
-        burst_bytes=_within("--burst", arguments.burst, _BURST_BYTES) or model.burst_bytes,
+        burst_bytes=_within("--burst", arguments.burst, BURST_BYTES) or model.burst_bytes,
         dirtyable_bytes=_dirtyable(
-            runs, model, _within("--memory", arguments.memory, _MEMORY_BYTES)
+            runs, model, _within("--memory", arguments.memory, MEMORY_BYTES)
         ),
     )
     lines = _lines(arguments, runs, model, asked)
     if arguments.json:
-        print(json.dumps(predictions_document(lines, model, asked), indent=2))
+        emit(NAME, predictions_document(lines, model, asked))
     else:
-        print_predictions(lines, model, asked, Console())
+        print_predictions(lines, model, asked, plain_console())
     return 0
 
 
 def _within(flag: str, size_bytes: int | None, span: tuple[int, int]) -> int | None:
-    """The size. Raises UsageError for one that no host has."""
+    """Return the size. Raises UsageError for one that no host has."""
     from contracts.shared.errors import UsageError
     from contracts.shared.units import exact_size
 
@@ -106,10 +111,10 @@ def _within(flag: str, size_bytes: int | None, span: tuple[int, int]) -> int | N
 
 
 def _dirtyable(runs: Runs, model: Model, memory_bytes: int | None) -> int:
-    """What of that memory the ratios are a percentage of: the same share as on the host swept.
+    """Return the memory that ratios refer to, with the same share as on the host of the sweep.
 
-    Of the present settings' runs, as the model has it: with the host's own memory `--memory` tells
-    what is told without it.
+    The share is that of the model, from the runs of the current settings. So `--memory` with the
+    host's own memory gives the same result as no `--memory`.
     """
     from contracts.shared.errors import UsageError
 
@@ -120,7 +125,7 @@ def _dirtyable(runs: Runs, model: Model, memory_bytes: int | None) -> int:
     if not least <= share <= most:
         raise UsageError(
             "the results do not show which part of the memory can be dirtied",
-            "leave out --memory, or sweep again",
+            "omit --memory, or sweep again",
         )
     return round(memory_bytes * share)
 
@@ -148,11 +153,13 @@ def _lines(arguments: argparse.Namespace, runs: Runs, model: Model, asked: Asked
 
 
 def _settings(arguments: argparse.Namespace, runs: Runs, asked: Asked) -> dict[Setting, str]:
-    """The settings to show, the present ones first, each with what it is known as."""
+    """Return the settings to show, the current ones first, each with its name."""
     from sysctl.knobs.setting import Setting
 
     present = runs.baseline.setting
-    shown = {present: "present"}
+    shown = {present: "current"}
+    from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR, THRESHOLDS
+
     named = {name: getattr(arguments, name) for name in THRESHOLDS}
     values = {name: tuple(dict.fromkeys(chosen)) for name, chosen in named.items() if chosen}
     if values:
@@ -162,7 +169,7 @@ def _settings(arguments: argparse.Namespace, runs: Runs, asked: Asked) -> dict[S
     for dirty, background, label in _SHOWN:
         pairs = ((DIRTY_PAIR[0], dirty), (BACKGROUND_PAIR[0], background))
         if dict(pairs).items() <= present.values.items():
-            shown[present] = f"present, {label}" if label else "present"
+            shown[present] = f"current, {label}" if label else "current"
         else:
             shown[Setting(pairs)] = label
     return shown
@@ -171,9 +178,9 @@ def _settings(arguments: argparse.Namespace, runs: Runs, asked: Asked) -> dict[S
 def _asked_for(
     values: dict[str, tuple[int, ...]], present: Setting, dirtyable_bytes: int
 ) -> Iterator[Setting]:
-    """All combinations that the kernel takes as they are written. Raises UsageError without any."""
+    """Return all combinations that the kernel accepts unchanged. Raises UsageError if none."""
     from contracts.shared.errors import UsageError
-    from contracts.shared.units import counted
+    from contracts.shared.units import format_count
     from profiler.cli.space_arguments import check_ranges
     from sysctl.search.grid import build_grid
 
@@ -181,20 +188,20 @@ def _asked_for(
     count = math.prod(map(len, values.values()))
     if count > _MOST_SETTINGS:
         raise UsageError(
-            f"these are {counted(count, 'setting')}, at most {_MOST_SETTINGS} are predicted",
-            "name fewer values",
+            f"too many settings: {format_count(count)}, at most {format_count(_MOST_SETTINGS)}",
+            "pass fewer values",
         )
     settings, left_out = build_grid(values, present, dirtyable_bytes)
     if not settings:
         raise UsageError(
-            f"there is no valid setting: {left_out[0].what}: {left_out[0].why}",
-            "name a higher dirty or a lower background threshold",
+            f"no valid setting: {left_out[0].what}: {left_out[0].why}",
+            "raise the dirty threshold or lower the background threshold",
         )
     yield from settings
 
 
 def measured_s(runs: Runs, setting: Setting) -> float | None:
-    """Return the median time of the setting's own runs; None where it was not measured."""
+    """Return the median time of the setting's runs; None if it was not measured."""
     import statistics
 
     times_s = runs.timed_s.get(setting)

@@ -1,11 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
 """Count and time the calls of a command, a process or the whole host under a contract.
 
-Standard output stays usable: beside a command the report goes to standard error. With --json the
-document is all that goes to standard output, and the command's own goes to standard error. With
---output FILE the report goes to that file and the command's output is left alone. --live draws on
-the terminal itself, so a command's output must go elsewhere: to a file or a pipe.
+Without arguments it watches the writes and fsyncs of the whole host for a minute and says whether
+its writers wait for write-back: the first step on a node, while its job runs as it always does. It
+changes nothing.
 
-Under sudo the command runs as the user who called it, not as root; --user says otherwise.
+The report goes to standard output, and next to a command to standard error. With --json the
+document alone goes to standard output, and the command's own output to standard error. With
+--output FILE the report goes to that file, and the command's output is left alone. --live draws on
+the terminal itself, so a command's output must then go to a file or a pipe.
+
+Under sudo the command runs as the user who called it, not as root, unless --user names another.
+
+The exit code is that of the command; 125 if Writewise itself failed, 126 if the command is not
+executable, 127 if it was not found.
 """
 
 from __future__ import annotations
@@ -16,12 +24,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import IO, TYPE_CHECKING
 
 from contracts.shared.errors import UsageError
-from profiler.cli import argument_types
+from profiler.cli import argument_types as types
+from profiler.cli import options
+from profiler.cli.json_documents import emit
 from profiler.cli.needs import PROFILE
 
 if TYPE_CHECKING:
@@ -33,83 +42,91 @@ if TYPE_CHECKING:
     from profiler.report.log import RecordLog
 
 NAME = "profile"
-HELP = "count and time the calls of a command, a process or the host under a contract"
+HELP = "measure the calls of a command, a process or the host"
 NEEDS = PROFILE
 
 _STDOUT, _STDERR = 1, 2
-#: They end the command in order even before anything is counted; Ctrl-C does by itself.
-_ENDS = (signal.SIGTERM, signal.SIGHUP)
+#: How long a first look at the host takes.
+LOOK_NS = 60 * 10**9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to profile, under which contract, and where the report goes."""
-    parser.add_argument("--contract", metavar="FILE", help="default: the case study's")
-    _add_output_arguments(parser)
+    """Add what to profile, under which contract, and where the report goes."""
     parser.add_argument(
         "--pid",
         metavar="N",
-        type=argument_types.process_id,
-        help="profile a process and all it starts",
+        type=types.process_id,
+        help="profile a process and all that it starts",
     )
-    parser.add_argument("--comm", metavar="NAME", help="only threads of this name")
+    parser.add_argument("--comm", metavar="NAME", help="only threads with this name")
     parser.add_argument("--cgroup", metavar="DIR", help="only tasks in this control group")
     parser.add_argument(
         "--duration",
-        metavar="TIME",
-        type=argument_types.duration,
-        help="how long, e.g. 10s; without --pid the whole host is profiled",
+        metavar="DURATION",
+        type=types.positive_duration,
+        help="how long, such as 10s (default for the whole host: 60s)",
     )
     parser.add_argument(
         "--user",
         metavar="NAME",
-        help="whom the command runs as; default: who called sudo, else root",
+        help="user to run the command as (default: the user who called sudo)",
     )
-    parser.add_argument(
-        "argv",
-        metavar="-- COMMAND ARG…",
-        nargs=argparse.REMAINDER,
-        help="run a command; the exit code is its own",
-    )
-
-
-def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="report as a JSON document")
-    parser.add_argument("--output", metavar="FILE", help="write the report to a new file")
+    options.add_contract(parser)
+    options.add_json(parser)
+    options.add_output(parser, "report")
     parser.add_argument(
         "--log",
         metavar="FILE",
         help="append a record for each violated rule and timeframe, in the format of Mistral's log",
     )
     parser.add_argument("--live", action="store_true", help="show the figures while it runs")
+    options.add_details(parser)
+    parser.add_argument(
+        "argv",
+        metavar="-- COMMAND ARG…",
+        nargs=argparse.REMAINDER,
+        help="run a command and return its exit code",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Profile and report; the command's exit code, or 0. Raises WritewiseError."""
+    """Profile and report; return the command's exit code, or 0. Raises WritewiseError."""
     from profiler.bpf.loader import Compiler
     from profiler.cli.common import terminable
 
     argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
     _check(arguments, argv)
-    # The compiler first: all that comes before it is asked takes as long as its start.
+    # Start the compiler first: the steps before its first request take as long as its start.
     with (
         terminable((signal.SIGTERM, signal.SIGHUP)),
-        Compiler(meanwhile=_import_report) as compiler,
+        Compiler(while_compiling=_import_report) as compiler,
     ):
-        from contracts.loading import load_contract
+        from dataclasses import replace
+
+        from contracts.loading import FIRST_LOOK, load_contract
         from profiler.recording.identity import chosen, command_user
         from profiler.recording.timeframes import check_timeframe
         from profiler.requirements import require
 
-        contract = load_contract(arguments.contract)
+        is_look = _is_look(arguments, argv)
+        if is_look and arguments.duration is None:
+            arguments.duration = LOOK_NS
+        contract = load_contract(str(FIRST_LOOK) if is_look else arguments.contract)
         check_timeframe(contract)
         require(*NEEDS)
         identity = chosen(arguments.user) if argv else None
         with _log(arguments, contract, argv) as log, _output(arguments, bool(argv)) as output:
             recording, exit_code = _record(arguments, contract, argv, identity, log, compiler)
             profile = replace(recording.profile, command_user=command_user(argv, identity))
-            _report(profile, output, arguments.json)
+            _report(profile, output, arguments.json, is_look=is_look and not arguments.details)
             recording.check()
     return exit_code
+
+
+def _is_look(arguments: argparse.Namespace, argv: list[str]) -> bool:
+    """Return whether it is a first look at the whole host: no target was named."""
+    named = (arguments.pid, arguments.comm, arguments.cgroup, arguments.contract, arguments.log)
+    return not argv and all(each is None for each in named)
 
 
 def _import_report() -> None:
@@ -119,19 +136,16 @@ def _import_report() -> None:
 def _check(arguments: argparse.Namespace, argv: list[str]) -> None:
     others = arguments.pid is not None or arguments.duration is not None
     if argv and others:
-        raise UsageError("a command is profiled until it ends; leave --pid and --duration out")
+        raise UsageError("--pid and --duration cannot be used with a command", "omit them")
     if arguments.user is not None and not argv:
-        raise UsageError("--user is for a command", "writewise profile --user NAME -- COMMAND")
-    if not (argv or others or arguments.comm or arguments.cgroup):
-        hint = "writewise profile -- COMMAND, or --pid N, or --duration 10s for the whole host"
-        raise UsageError("nothing to profile was named", hint)
+        raise UsageError("--user needs a command", "writewise profile --user NAME -- COMMAND")
     if argv and arguments.live and any(map(os.isatty, _command_outputs(arguments))):
         message = "the live view and the command's output would mix on the terminal"
         raise UsageError(message, "send the output elsewhere: … -- COMMAND >out.txt 2>err.txt")
 
 
 def _command_outputs(arguments: argparse.Namespace) -> set[int]:
-    """The descriptors that a command's output and errors go to."""
+    """Return the descriptors for a command's output and errors."""
     own_stdout = not arguments.json or arguments.output
     return {_STDOUT if own_stdout else _STDERR, _STDERR}
 
@@ -159,13 +173,13 @@ def _log(
 
 @contextlib.contextmanager
 def _output(arguments: argparse.Namespace, beside_command: bool) -> Iterator[IO[str]]:
-    """Where the report goes."""
+    """Yield where the report goes."""
     if arguments.output is None:
         yield sys.stderr if beside_command and not arguments.json else sys.stdout
         return
     from profiler.report.destination import new_file
 
-    with new_file(arguments.output) as file:
+    with new_file(str(arguments.output)) as file:
         yield file
 
 
@@ -177,7 +191,7 @@ def _record(
     log: RecordLog | None,
     compiler: Compiler,
 ) -> tuple[Recording, int]:
-    """Let what is profiled happen; what was recorded, and the exit code."""
+    """Run the profile; return what was recorded, and the exit code."""
     from profiler.bpf.filter import ScopeFilter
     from profiler.bpf.session import ProfileSession
     from profiler.recording import privileges
@@ -191,7 +205,7 @@ def _record(
         needed = privileges.needed_to_profile(
             changes_user=identity is not None, may_remove_output=arguments.output is not None
         )
-        privileges.keep_only(needed)  # before there is a second thread: they are of a thread
+        privileges.keep_only(needed)  # before a second thread starts: privileges are per thread
         recording = Recording(
             session, contract, lambda: _pids(arguments, argv), [log] if log else []
         )
@@ -201,7 +215,7 @@ def _record(
 
 
 def _pids(arguments: argparse.Namespace, argv: list[str]) -> Callable[[], Iterable[int]]:
-    """The processes whose memory and CPU time rules of resources measure."""
+    """Return the processes whose memory and CPU time resource rules measure."""
     from profiler.watch import resources
 
     if argv or arguments.pid:
@@ -215,15 +229,28 @@ def _pids(arguments: argparse.Namespace, argv: list[str]) -> Callable[[], Iterab
 def _live_view(
     arguments: argparse.Namespace, contract: Contract, recording: Recording
 ) -> Iterator[None]:
-    if not arguments.live:
-        yield
-        return
     from profiler.report import live
     from profiler.watch.ticker import Beat
 
+    if _shows_look(arguments):
+        read = recording.timeframes.so_far
+        with live.LookView(arguments.duration, read) as look:
+            recording.add(Beat(live.LOOK_INTERVAL_NS, look.refresh, live.REFRESH_SHARE))
+            yield
+        return
+    if not arguments.live:
+        yield
+        return
     with live.LiveView(live.open_terminal(), contract, recording.timeframes.so_far) as view:
         recording.add(Beat(live.REFRESH_INTERVAL_NS, view.refresh, live.REFRESH_SHARE))
         yield
+
+
+def _shows_look(arguments: argparse.Namespace) -> bool:
+    """Return whether a terminal shows the progress of a look at the whole host."""
+    is_host_wide = not arguments.argv and arguments.pid is None
+    is_timed = arguments.duration is not None
+    return is_host_wide and is_timed and not arguments.live and sys.stderr.isatty()
 
 
 def _wait(
@@ -233,7 +260,7 @@ def _wait(
     identity: Identity | None,
     log: RecordLog | None,
 ) -> int:
-    """Until what is profiled is over; the exit code."""
+    """Wait until the profile ends; return the exit code."""
     if argv:
         from profiler.recording.command import run_command
 
@@ -254,12 +281,16 @@ def _wait(
 
 
 def _say(arguments: argparse.Namespace, what: str) -> None:
-    """That calls are counted from now on; the live view shows it otherwise."""
-    if not arguments.live:
+    """Print that calls are counted from now on; with the live view that is visible."""
+    is_silent = arguments.live or _shows_look(arguments) or options.is_quiet(arguments)
+    if not is_silent:
         print(f"profiling {what}; Ctrl-C ends it and reports", file=sys.stderr, flush=True)
 
 
-def _report(profile: Profile, output: IO[str], as_json: bool) -> None:
-    from profiler.report.profile import print_profile, write_document
+def _report(profile: Profile, output: IO[str], as_json: bool, *, is_look: bool) -> None:
+    from profiler.report.profile import print_profile, profile_document
 
-    (write_document if as_json else print_profile)(profile, output)
+    if as_json:
+        emit(NAME, profile_document(profile), output)
+    else:
+        print_profile(profile, output, is_look=is_look)

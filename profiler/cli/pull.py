@@ -1,16 +1,17 @@
-"""Pull objects from S3 under a contract: how long it took, and what the writes met."""
+# SPDX-License-Identifier: Apache-2.0
+"""Pull objects from S3 under a contract: measure the time, and what the writes waited for."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from contracts.shared.errors import UsageError
-from profiler.cli.common import add_access_arguments, terminable
+from profiler.cli import options
+from profiler.cli.common import access_from, terminable
+from profiler.cli.json_documents import emit
 from profiler.cli.needs import PULL
 
 if TYPE_CHECKING:
@@ -21,49 +22,45 @@ if TYPE_CHECKING:
     from profiler.pull.source import Location
 
 NAME = "pull"
-HELP = "pull objects from S3 under a contract, measured and verified"
+HELP = "pull objects from S3, measured and verified"
 NEEDS = PULL
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Source, destination, and how to pull."""
-    from profiler.cli import argument_types as types
-
-    parser.add_argument(
-        "source",
-        metavar="s3://BUCKET/PREFIX",
-        help="a directory of keys, or one; with --workload its name, or a YAML file",
-    )
-    parser.add_argument(
-        "destination", metavar="DEST", type=types.directory, help="an existing directory"
-    )
-    add_access_arguments(parser)
-    parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
-    parser.add_argument("--client", metavar="NAME", help="one of those that `clients` lists")
+    """Add source, destination, and how to pull."""
+    options.add_source(parser, is_optional=True)
+    options.add_destination(parser)
     parser.add_argument(
         "--workload",
-        action="store_true",
-        help="pull a set of objects made for measuring from a server on this host (in TMPDIR), "
-        "and delete it at the end",
+        metavar="NAME",
+        help="instead of a bucket: pull objects made for measuring from a server on this host, and "
+        "delete them; a shipped workload or a YAML file",
     )
-    parser.add_argument("--contract", metavar="FILE", help="default: the case study's contract")
+    options.add_max_bytes(parser)
+    options.add_client(parser)
+    options.add_workers(parser)
+    options.add_contract(parser)
     parser.add_argument(
         "--verify",
         choices=("checksum", "full", "size"),
+        metavar="HOW",
         default="checksum",
-        help="compare checksums (default), those of what the device gives back, or sizes alone",
+        help="checksum: of what was received (default); full: of what the device returns; size",
     )
     parser.add_argument(
-        "--all", action="store_true", help="pull also what the destination has already"
+        "--all", action="store_true", help="also pull what the destination already has"
     )
-    parser.add_argument("--json", action="store_true", help="print a JSON document")
+    options.add_json(parser)
+    options.add_access(parser)
+    options.add_transfer(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Pull, print, and return 0; 1 when an object did not arrive or is not what S3 has."""
+    """Pull and print; return 0, or 1 if an object is missing or differs from S3's."""
     from contracts.loading import load_contract_of_calls
     from profiler.requirements import require
 
+    _check_source(arguments)
     contract = load_contract_of_calls(arguments.contract)
     require(*NEEDS)
     with terminable():
@@ -75,14 +72,13 @@ def run(arguments: argparse.Namespace) -> int:
 def pull_and_measure(
     arguments: argparse.Namespace, contract: Contract
 ) -> tuple[Resumed, PullMeasurement]:
-    """Pull what the destination lacks; return what that was, and what was measured."""
-    from rich.console import Console
-
+    """Pull the objects that the destination lacks; return these and the measurement."""
     from profiler.bpf.session import ProfileSession
     from profiler.pull.clients.catalogue import usable
     from profiler.pull.destination import Destination
     from profiler.pull.measured import Verify, measure_pull
     from profiler.pull.resume import Resumed, find_missing
+    from profiler.pull.sample import check_sampling, sampled
     from profiler.pull.settings import settings_for
     from profiler.pull.source import list_plan
     from profiler.pull.workers import WorkerPool
@@ -91,23 +87,33 @@ def pull_and_measure(
     settings, client_name = settings_for(arguments.transfer, arguments.client)
     client, destination = usable(client_name), Destination(arguments.destination)
     with contextlib.ExitStack() as stack:
-        with destination.open():
-            pass  # what is wrong with it is said before anything is asked of S3, or made
+        destination.check()  # report its errors before any request to S3 or change on disk
         access, location, workers = stack.enter_context(source_of(arguments))
         pool = WorkerPool(access, settings, workers, client.make)
-        plan = list_plan(access, location, needs_all=False)
+        check_sampling(client, arguments.max_bytes)
+        plan = sampled(list_plan(access, location, needs_all=False), arguments.max_bytes)
         stack.enter_context(pool)
-        pulls_all = arguments.all or arguments.workload
+        pulls_all = arguments.all or arguments.workload is not None
         resumed = Resumed(plan, ()) if pulls_all else find_missing(pool, plan, destination)
         session = stack.enter_context(ProfileSession(contract))
-        show = stack.enter_context(shown_progress(Console(stderr=True)))
+        show = stack.enter_context(shown_progress(options.progress_console(arguments)))
         measured = measure_pull(
             *(pool, resumed.missing, destination, session),
-            keep=not arguments.workload,
+            keep=arguments.workload is None,
             verify=Verify(arguments.verify),
             on_phase=show,
         )
         return resumed, measured
+
+
+def _check_source(arguments: argparse.Namespace) -> None:
+    """Raise UsageError unless there is one source, a bucket or a workload."""
+    if (arguments.workload is None) == (arguments.source is None):
+        raise UsageError(
+            "pull needs either s3://BUCKET/PREFIX or --workload NAME", "see `writewise pull --help`"
+        )
+    if arguments.workload is not None and arguments.endpoint_url is not None:
+        raise UsageError("--workload has its own server", "omit --endpoint-url")
 
 
 @contextlib.contextmanager
@@ -116,18 +122,15 @@ def source_of(arguments: argparse.Namespace) -> Iterator[tuple[S3Access, Locatio
     from profiler.pull.access import S3Access
     from profiler.pull.source import Location, parse_location
 
-    if not arguments.workload:
-        is_signed = not arguments.no_sign_request
-        access = S3Access(arguments.endpoint_url, sign_requests=is_signed)
-        yield access, parse_location(arguments.source), arguments.workers
+    _check_source(arguments)
+    if arguments.source is not None:
+        yield access_from(arguments), parse_location(arguments.source), arguments.workers
         return
     from profiler.client_bench.sources import check_space
     from profiler.workloads.catalogue import find_workload
     from profiler.workloads.serving import BUCKET, served
 
-    if arguments.endpoint_url is not None:
-        raise UsageError("--workload has a server of its own", "leave --endpoint-url out")
-    workload = find_workload(arguments.source)
+    workload = find_workload(arguments.workload)
     check_space([workload], arguments.destination)
     with served(workload) as server:
         access = S3Access(server.endpoint_url, sign_requests=False)
@@ -137,15 +140,13 @@ def source_of(arguments: argparse.Namespace) -> Iterator[tuple[S3Access, Locatio
 def _print(
     resumed: Resumed, measured: PullMeasurement, contract: Contract, *, as_json: bool
 ) -> None:
-    from rich.console import Console
-
     from contracts.evaluate import evaluate
+    from profiler.report.console import plain_console
     from profiler.report.pulls import print_pull, pull_document
 
     stats = measured.snapshot.stats if measured.snapshot else ()
     findings = evaluate(contract, stats)
     if as_json:
-        json.dump(pull_document(measured, findings, resumed), sys.stdout, indent=2)
-        print()
+        emit(NAME, pull_document(measured, findings, resumed))
     else:
-        print_pull(measured, findings, contract.timeframe_ns, Console(), resumed)
+        print_pull(measured, findings, contract.timeframe_ns, plain_console(), resumed)

@@ -1,81 +1,108 @@
-"""Bring the originals back: of what a killed sweep or demo left, and of what was applied.
+# SPDX-License-Identifier: Apache-2.0
+"""Restore what was applied on this host, and what a killed sweep or demo changed.
 
-What somebody else changed since is told and left as it is.
+What somebody else has changed since is printed and left as it is.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from contracts.shared.errors import WritewiseError
+from profiler.cli import options
+from profiler.cli.json_documents import emit
+from profiler.cli.parser import rare
 
 if TYPE_CHECKING:
     from sysctl.host.applied_host import AppliedHost
     from sysctl.host.host import Host
 
 NAME = "rollback"
-HELP = "bring the originals back, of what was applied or left by a killed run"
+HELP = "restore what was applied, or what a killed run changed"
 NEEDS = ("root",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to take back, and whether."""
-    parser.add_argument("--dry-run", action="store_true", help="tell what would be restored")
+    """Add what to restore, and whether to ask."""
+    parser.add_argument("--dry-run", action="store_true", help="print what would be restored")
     parser.add_argument(
         "--interrupted",
         action="store_true",
-        help="only what a killed run left; what was applied stays",
-    )
-    parser.add_argument(
-        "--trial",
-        action="store_true",
-        help="only if a trial period of `apply --for` is not over; its timer runs this",
+        help="restore only what a killed run left; what was applied stays",
     )
     parser.add_argument(
         "--give-up",
         action="store_true",
-        help="forget what cannot be restored (a volume that is gone for good), and say what it was",
+        help="forget what cannot be restored (on a volume that is gone for good) and print it",
     )
+    rare(
+        parser.add_argument(
+            "--trial",
+            action="store_true",
+            help="do nothing unless a trial of `writewise apply --for` is running; its timer "
+            "runs this",
+        )
+    )
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Restore, and say what was; 0 also when there was nothing to do."""
-    from contracts.shared.text import printable
+    """Restore and report it; return 0 also if there was nothing to do."""
     from profiler.requirements import require
 
     require(*NEEDS)
     taken = _take_back(arguments)
-    if taken is None:
-        print("nothing to restore: there is no trial period any more; what was applied stays")
-        return 0
-    said = "would restore" if arguments.dry_run else "restored"
-    for change in taken.changes:
-        print(printable(f"{said}: {change}"))
-    for sentence in taken.left:
-        print(printable(f"left: {sentence}"))
-    if taken.error is not None:
+    if arguments.json:
+        _emit(taken or _Taken(had_journal=False), dry_run=arguments.dry_run)
+    else:
+        _print(taken, dry_run=arguments.dry_run)
+    if taken is not None and taken.error is not None:
         raise taken.error
-    if not taken.changes and not taken.left:
-        why = "all is as it was before" if taken.had_journal else "no change is in the journal"
-        print(f"nothing to restore: {why}")
     return 0
 
 
-@dataclass
-class _Taken:
-    """What is restored, why something is not, and the first failure; the newest first."""
+def _emit(taken: _Taken, *, dry_run: bool) -> None:
+    error = taken.error
+    content = {
+        "dry_run": dry_run,
+        "restored": taken.changes,
+        "left": taken.left,
+        "error": error.message if error else None,
+        "hint": error.hint or None if error else None,
+    }
+    emit(NAME, content)
 
-    had_journal: bool
-    changes: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    error: WritewiseError | None = None
+
+def _print(taken: _Taken | None, *, dry_run: bool) -> None:
+    from contracts.shared.text import printable
+
+    if taken is None:
+        print("nothing to restore: there is no trial period any more; what was applied stays")
+        return
+    verb = "would restore" if dry_run else "restored"
+    for change in taken.changes:
+        print(printable(f"{verb}: {change}"))
+    for sentence in taken.left:
+        print(printable(f"left: {sentence}"))
+    if not taken.changes and not taken.left and taken.error is None:
+        why = "all is as it was before" if taken.had_journal else "no change is in the journal"
+        print(f"nothing to restore: {why}")
+
+
+class _Taken:
+    """What was restored, what was not and why, and the first failure; newest first."""
+
+    def __init__(self, *, had_journal: bool) -> None:
+        self.had_journal = had_journal
+        self.changes: list[str] = []
+        self.left: list[str] = []
+        self.error: WritewiseError | None = None
 
     def take(self, step: Callable[[], list[str]]) -> None:
-        """One journal after the other: what fails in one keeps nothing of another from coming."""
+        """Restore one journal; a failure does not stop the restore of other journals."""
         try:
             self.changes += step()
         except WritewiseError as error:
@@ -85,12 +112,12 @@ class _Taken:
 
 
 def _take_back(arguments: argparse.Namespace) -> _Taken | None:
-    """Restore; None, and nothing is done, if only a trial is to be ended and there is none."""
+    """Restore; return None and do nothing if only a trial is to end and there is none."""
     from profiler.lab.lab import take_back_abandoned
     from sysctl.host.applied_host import AppliedHost
     from sysctl.host.host import WRITER, Host, state_directory
 
-    with Host.lasting(WRITER, NAME) as host:  # until it is released nobody begins or ends a trial
+    with Host.lasting(WRITER, NAME) as host:  # holds off other trials' begin and end
         applied = AppliedHost(state_directory())
         if arguments.trial and not applied.has_trial():
             return None
@@ -99,7 +126,7 @@ def _take_back(arguments: argparse.Namespace) -> _Taken | None:
     taken.take(partial(take_back_abandoned, dry_run=arguments.dry_run))
     is_lab_gone = len(taken.changes) > restored
     if taken.error is not None and is_lab_gone and not arguments.dry_run:
-        # what could not be restored may have been on the lab's volume, as after a power cut
+        # what could not be restored may be on the lab's volume, for example after a power cut
         with Host.lasting(WRITER, NAME) as host:
             again = _restore(host, AppliedHost(state_directory()), arguments)
         taken.changes += again.changes
@@ -108,9 +135,9 @@ def _take_back(arguments: argparse.Namespace) -> _Taken | None:
 
 
 def _restore(host: Host, applied: AppliedHost, arguments: argparse.Namespace) -> _Taken:
-    """What the sweep's journal has, and that of `apply`."""
+    """Restore from the sweep's journal and from that of `apply`."""
     interrupted, give_up = arguments.interrupted, arguments.give_up
-    taken = _Taken(host.has_pending() or applied.has_pending())
+    taken = _Taken(had_journal=host.has_pending() or applied.has_pending())
     if arguments.dry_run:
         taken.take(host.pending)
         taken.take(applied.interrupted if interrupted else applied.pending)

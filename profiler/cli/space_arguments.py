@@ -1,4 +1,5 @@
-"""The flags that say what a sweep tries, made from the knobs' own data."""
+# SPDX-License-Identifier: Apache-2.0
+"""The flags for what a sweep tries, made from the knobs' data."""
 
 from __future__ import annotations
 
@@ -6,71 +7,84 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from contracts.shared.text import quoted
+from contracts.shared.text import quoted, suggestion
+from profiler.cli import argument_types as types
+from profiler.cli import options
+from profiler.cli.parser import rare
 from sysctl.knobs.catalogue import DEVICE_BY_NAME, DEVICE_KNOBS
+from sysctl.knobs.device import DeviceKnob
 from sysctl.knobs.transfer import SWEPT_BY_DEFAULT
 from sysctl.knobs.vm import BY_NAME, KNOBS
 
 if TYPE_CHECKING:
     from profiler.study.space import Space
 
-#: Of `--space`: the default one has the write-back settings and mount options.
-VM, TRANSFER, WIDE = "vm", "transfer", "wide"
-#: As `sysctl.search.strategies.NAMES`, which takes longer to import than the help should.
-STRATEGIES = ("edge", "grid", "random", "bayes", "syne-tune")
+#: A word of `--space`: the default space has the write-back settings and mount options.
+VM, TRANSFER, WIDE = SPACES = ("vm", "transfer", "wide")
+_COMMON = ("vm.dirty_ratio", "vm.dirty_background_ratio")
 
 
 def add_space_arguments(parser: argparse.ArgumentParser) -> None:
-    """A flag for each knob, which of the others to try too, and how to search."""
-    from profiler.cli import argument_types as types
-
+    """Add a flag for each knob, the other spaces to try, and how to search."""
     group = parser.add_argument_group(
-        "what to try", "without any: the smallest change with which writers no longer wait"
+        "what to try (default: the smallest change with which writers no longer wait)"
+    )
+    group.add_argument(
+        "--space",
+        metavar="NAME,…",
+        type=_space,
+        default=(VM,),
+        help="vm: write-back thresholds and mount options (default); wide: also every "
+        "other knob; transfer: settings of the pull",
     )
     for knob in KNOBS:
-        group.add_argument(
+        action = group.add_argument(
             knob.flag,
-            metavar="N,N…",
-            type=types.integers,
+            metavar="SIZE,…" if knob.unit == "bytes" else "N,…",
+            type=types.sizes if knob.unit == "bytes" else types.integers,
             dest=knob.name,
-            help=f"{knob.what}, in {knob.unit}".replace("%", "%%"),
+            help=help_of(knob.what, knob.unit),
         )
+        if knob.name not in _COMMON:
+            rare(action)
     for of_disk in DEVICE_KNOBS:
-        group.add_argument(
-            of_disk.flag,
-            metavar="N,N…" if of_disk.maximum is not None else "NAME,NAME…",
-            type=types.words,
-            dest=of_disk.name,
-            help=f"of DEST's disk: {of_disk.what}; {of_disk.range}".replace("%", "%%"),
+        rare(
+            group.add_argument(
+                of_disk.flag,
+                metavar=_metavar(of_disk),
+                type=types.size_words if _is_size(of_disk) else types.words,
+                dest=of_disk.name,
+                help=f"for DEST's disk: {of_disk.what}; {of_disk.range}".replace("%", "%%"),
+            )
         )
     group.add_argument(
         "--mount-options",
         metavar="OPTIONS",
-        nargs="+",
-        default=(),
-        help="texts such as noatime,logbsize=256k to try on DEST's own volume",
+        type=types.mount_options,
+        action="append",
+        default=[],
+        help="mount options to try, such as noatime,logbsize=256k; repeat it for each alternative",
     )
-    group.add_argument(
-        "--space",
-        metavar="NAME,NAME…",
-        type=_space,
-        default=(VM,),
-        help="vm (default): the thresholds, and mount options of DEST's volume if they could help; "
-        "wide: then also every other knob of the host, one at a time; transfer,vm: settings of the "
-        "pull together with the thresholds; transfer: these alone",
-    )
-    group.add_argument(
-        "--strategy",
-        choices=STRATEGIES,
-        help="how to search: edge, or grid where thresholds are named",
-    )
-    group.add_argument(
-        "--seed", metavar="N", type=types.seed, default=0, help="of random, bayes and syne-tune"
-    )
+    options.add_search(group)
+
+
+def help_of(what: str, unit: str) -> str:
+    """Return what a knob sets and its unit; a size has its own."""
+    return (what if unit == "bytes" else f"{what}, in {unit}").replace("%", "%%")
+
+
+def _metavar(knob: DeviceKnob) -> str:
+    if knob.maximum is None:
+        return "NAME,…"
+    return "SIZE,…" if _is_size(knob) else "N,…"
+
+
+def _is_size(knob: DeviceKnob) -> bool:
+    return knob.unit.startswith("bytes")
 
 
 def space_of(arguments: argparse.Namespace) -> Space:
-    """What the arguments ask for. Raises UsageError for values that no knob has."""
+    """Return the space that the arguments ask for. Raises UsageError for impossible values."""
     from profiler.study.space import Space
 
     values: dict[str, tuple[int, ...]] = _named(arguments, list(BY_NAME))
@@ -80,7 +94,7 @@ def space_of(arguments: argparse.Namespace) -> Space:
     return Space(
         values=values,
         device=device,
-        mount_options=tuple(arguments.mount_options),
+        mount_options=tuple(dict.fromkeys(arguments.mount_options)),
         wide=WIDE in arguments.space,
         vm=arguments.space != (TRANSFER,),
         transfer=SWEPT_BY_DEFAULT if TRANSFER in arguments.space else (),
@@ -90,12 +104,12 @@ def space_of(arguments: argparse.Namespace) -> Space:
 
 
 def _space(text: str) -> tuple[str, ...]:
-    """`transfer,vm` → its words; `default` is `vm`."""
+    """Return the words of `transfer,vm`; `default` means `vm`."""
     words = tuple(dict.fromkeys(VM if word == "default" else word for word in text.split(",")))
     for word in words:
-        if word not in (VM, TRANSFER, WIDE):
-            known = f"{VM}, {TRANSFER} or {WIDE}"
-            raise argparse.ArgumentTypeError(f"{quoted(word)} is no space; use {known}")
+        if word not in SPACES:
+            use = suggestion(word, SPACES) or f"use {VM}, {WIDE} or {TRANSFER}"
+            raise argparse.ArgumentTypeError(f"unknown space {quoted(word)}; {use}")
     return words
 
 
@@ -105,7 +119,7 @@ def _named(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any
 
 
 def check_ranges(values: Mapping[str, Sequence[int]]) -> None:
-    """Raise UsageError for a value out of its sysctl's range, or both members of a pair."""
+    """Raise UsageError for a value outside its sysctl's range, or for both members of a pair."""
     from contracts.shared.errors import UsageError
 
     for name, chosen in values.items():
@@ -113,24 +127,24 @@ def check_ranges(values: Mapping[str, Sequence[int]]) -> None:
         wrong = [value for value in chosen if not knob.minimum <= value <= knob.maximum]
         if wrong:
             span = f"{knob.minimum} to {knob.maximum}"
-            raise UsageError(f"{knob.flag}: {wrong[0]} is out of range, use {span} ({knob.unit})")
+            raise UsageError(f"{knob.flag}: {wrong[0]} is out of range", f"use {span} {knob.unit}")
         if knob.counterpart in values:
             other = BY_NAME[str(knob.counterpart)].flag
             raise UsageError(
-                f"{knob.flag} and {other} set the same threshold: each zeroes the other",
-                "sweep one of them",
+                f"{knob.flag} and {other} set the same threshold; the kernel keeps only one",
+                "pass one of them",
             )
 
 
 def check_device(values: Mapping[str, Sequence[str]]) -> None:
-    """Raise UsageError for a value that a knob of a disk cannot have, or two for one limit."""
+    """Raise UsageError for a value that a disk's knob cannot have, or two for one limit."""
     from contracts.shared.errors import UsageError
 
     for name, chosen in values.items():
         knob = DEVICE_BY_NAME[name]
         refused = next((why for why in map(knob.refusal, chosen) if why), "")
         if refused:
-            raise UsageError(f"{knob.flag}: {refused}")
+            raise UsageError(f"{knob.flag}: {refused}", f"use {knob.range}")
         if knob.counterpart in values:
             other = DEVICE_BY_NAME[knob.counterpart].flag
-            raise UsageError(f"{knob.flag} and {other} set the same limit", "sweep one of them")
+            raise UsageError(f"{knob.flag} and {other} set the same limit", "pass one of them")

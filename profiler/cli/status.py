@@ -1,22 +1,27 @@
-"""What Writewise has changed on this host, since when, what a killed run left, who is at work."""
+# SPDX-License-Identifier: Apache-2.0
+"""Print what Writewise has changed on this host and since when, what a killed run left, and which
+process holds the lock.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
+
+from profiler.cli import options
+from profiler.cli.json_documents import emit
 
 NAME = "status"
-HELP = "what is applied on this host, since when, and who is at work"
+HELP = "print what is applied on this host, and since when"
 NEEDS = ("root",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--json` alone."""
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    """Add `--json`."""
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look and print; nothing is changed."""
+    """Look and print, without any change."""
     from dataclasses import asdict
 
     from profiler.requirements import require
@@ -26,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     state = read_state()
     if arguments.json:
-        print(json.dumps(asdict(state), indent=2))
+        emit(NAME, asdict(state))
     else:
         from profiler.report.applying import print_state
         from profiler.report.console import plain_console

@@ -1,28 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure a pull under other write-back settings and mount options, and recheck the best in pairs.
 
-The present settings are measured first, and again beside each of the best. Every change of the host
-is journaled before it is made and taken back at the end, on an error, on Ctrl-C and on SIGTERM;
-after SIGKILL the next sweep or `writewise rollback` takes it back.
+The current settings are measured first, and again next to each of the best. Every change of the
+host is journaled before it is made and restored at the end, on an error, on Ctrl-C and on SIGTERM;
+after SIGKILL the next sweep or `writewise rollback` restores it.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from contracts.shared.errors import UsageError
 from contracts.shared.text import quoted
+from profiler.cli import options
 from profiler.cli.advise import group_lines_here
-from profiler.cli.common import (
-    access_from,
-    add_access_arguments,
-    add_recovery_argument,
-    terminable,
-)
-from profiler.cli.limit_arguments import add_limit_arguments, limits_from
+from profiler.cli.common import access_from, show_dry_run, terminable
+from profiler.cli.json_documents import emit
+from profiler.cli.limit_arguments import limits_from
 from profiler.cli.needs import PULL
-from profiler.cli.space_arguments import TRANSFER, add_space_arguments, space_of
+from profiler.cli.parser import rare
 
 if TYPE_CHECKING:
     from contracts.model import Contract
@@ -31,76 +30,81 @@ if TYPE_CHECKING:
     from profiler.study.study import StudyRequest
 
 NAME = "sweep"
-HELP = "measure a pull under other write-back settings and recheck the best"
+HELP = "measure a pull under other write-back settings"
 NEEDS = PULL
 
 DEFAULT_OUTPUT = Path("writewise-results.json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Source, destination, how to pull, and a flag for each knob."""
-    from profiler.cli import argument_types as types
+    """Add source, destination, how to pull, and a flag for each knob."""
+    from profiler.cli.space_arguments import add_space_arguments
 
-    parser.add_argument("source", metavar="s3://BUCKET/PREFIX", help="a directory of keys, or one")
-    parser.add_argument(
-        "destination", metavar="DEST", type=types.directory, help="an existing directory"
-    )
+    options.add_source(parser)
+    options.add_destination(parser)
+    options.add_budget(parser)
+    options.add_limits(parser)
+    options.add_max_bytes(parser)
+    options.add_output(parser, "results", DEFAULT_OUTPUT)
+    options.add_resume(parser)
+    options.add_details(parser)
+    options.add_dry_run(parser)
+    options.add_json(parser)
+    options.add_client(parser)
+    options.add_workers(parser)
+    options.add_access(parser)
+    options.add_transfer(parser)
+    rare(options.add_contract(parser))
+    options.add_install_recovery(parser)
     add_space_arguments(parser)
-    parser.add_argument(
-        "--budget",
-        metavar="N|Nmin",
-        type=types.budget,
-        help="at most so many trials or minutes, the recheck included; default: no limit",
-    )
-    add_limit_arguments(parser)
-    add_access_arguments(parser)
-    parser.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
-    parser.add_argument("--client", metavar="NAME", help="one of those that `clients` lists")
-    parser.add_argument("--contract", metavar="FILE", help="default: the case study's contract")
-    parser.add_argument(
-        "--output", metavar="FILE", type=Path, default=DEFAULT_OUTPUT, help=str(DEFAULT_OUTPUT)
-    )
-    parser.add_argument("--resume", action="store_true", help="go on with the output file")
-    add_recovery_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Sweep, keep the results, and print what they say."""
+    """Sweep, keep the results, and print the conclusions."""
     from contracts.loading import load_contract_of_calls
     from profiler.requirements import require
 
-    # once: what was checked is what is used
+    # loaded once, so the checked contract is the one used
     contract = load_contract_of_calls(arguments.contract, trusted=True)
+    request = request_of(arguments, contract)  # first, since its errors need no root
+    if arguments.dry_run:
+        return show_dry_run(request, NAME, as_json=arguments.json)
     require(*NEEDS)
-    from rich.console import Console
-
-    from profiler.report.advice import print_advice
+    from profiler.report.advice import advice_document, print_advice
+    from profiler.report.console import plain_console
+    from profiler.report.next_steps import next_steps, print_next
     from profiler.report.sweep_view import shown_sweep
     from profiler.study.study import run_study
     from sysctl.advice.advise import advise
 
-    request = request_of(arguments, contract)
+    console = plain_console()
     if arguments.install_recovery:
-        _install_recovery()
-    with terminable(), shown_sweep(Console(stderr=True)) as view:
+        _install_recovery(sys.stderr if arguments.json else sys.stdout)
+    with terminable(), shown_sweep(options.progress_console(arguments)) as view:
         results = run_study(request, view)
     recommendation = advise(results)
-    print_advice(recommendation, Console(), group_lines_here(recommendation))
-    if recommendation.best is not None:
-        print(f"\nwrite it down:  writewise advise {request.output}")
+    lines = group_lines_here(recommendation)
+    if arguments.json:
+        emit(NAME, {"results": str(request.output), **advice_document(recommendation, lines)})
+        return 0
+    print_advice(recommendation, console, lines, details=arguments.details)
+    if not options.is_quiet(arguments):
+        steps = next_steps(recommendation, request.output, has_details=arguments.details)
+        print_next(steps, console)
     return 0
 
 
-def _install_recovery() -> None:
+def _install_recovery(output: IO[str]) -> None:
     from sysctl.apply.applying import install_recovery
     from sysctl.host.applied_host import applying
 
     with applying("installation of the recovery at boot") as host:
-        print(install_recovery(host))
+        print(install_recovery(host), file=output)
 
 
 def request_of(arguments: argparse.Namespace, contract: Contract) -> StudyRequest:
     """Return what the command line asks for. Raises UsageError."""
+    from profiler.cli.space_arguments import space_of
     from profiler.pull.settings import settings_for
     from profiler.pull.source import parse_location
     from profiler.study.study import StudyRequest
@@ -121,11 +125,12 @@ def request_of(arguments: argparse.Namespace, contract: Contract) -> StudyReques
         limits=limits_from(arguments),
         workers=arguments.workers,
         resume=arguments.resume,
+        max_bytes=arguments.max_bytes,
     )
 
 
 def _client(name: str | None, space: Space) -> Client:
-    """Which client pulls. Raises UsageError where it does not heed the settings to be varied."""
+    """Return the client. Raises UsageError if it ignores the settings to vary."""
     from profiler.pull.clients.catalogue import usable
     from sysctl.knobs.transfer import TRANSFER_CLIENT
 
@@ -134,6 +139,6 @@ def _client(name: str | None, space: Space) -> Client:
     if name is not None and name != TRANSFER_CLIENT:
         raise UsageError(
             f"--space transfer varies the settings of {TRANSFER_CLIENT}, not of {quoted(name)}",
-            f"give --transfer as NAME=VALUE,…, no --client, or no {TRANSFER} in --space",
+            "pass --transfer as NAME=VALUE,…, no --client, or no transfer in --space",
         )
     return usable(TRANSFER_CLIENT)

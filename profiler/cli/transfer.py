@@ -1,7 +1,8 @@
-"""Tune boto3's transfer settings: a sweep of these alone, which changes nothing on the host.
+# SPDX-License-Identifier: Apache-2.0
+"""Tune boto3's transfer settings for a pull; nothing on the host is changed.
 
-It takes no root and no probes. As root, `sweep --space transfer` measures the same and sees stalls
-in dirty throttling, too; `--space transfer,vm` tries them together with the write-back settings.
+It needs neither root nor probes. As root, `sweep --space transfer` measures the same and also sees
+stalls in dirty throttling; `--space transfer,vm` tries them together with the write-back settings.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.cli.common import access_from, add_access_arguments, measuring_alone, terminable
-from profiler.cli.space_arguments import STRATEGIES
-from sysctl.knobs.transfer import SWEPT_BY_DEFAULT, TRANSFER_BY_NAME, TRANSFER_CLIENT
+from profiler.cli import argument_types as types
+from profiler.cli import options
+from profiler.cli.common import access_from, measuring_alone, show_dry_run, terminable
+from profiler.cli.json_documents import emit
 
 if TYPE_CHECKING:
     from profiler.study.study import StudyRequest
 
 NAME = "transfer"
-HELP = "tune boto3's transfer settings for a pull, by measuring it"
+HELP = "tune boto3's transfer settings for a pull"
 NEEDS = ("syncfs", "boto3")
 
 DEFAULT_OUTPUT = Path("writewise-transfer")
@@ -27,40 +29,38 @@ _FORMATS = "transfer,transfer-config,aws-config"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The action and its arguments."""
-    from profiler.cli import argument_types as types
+    """Add the action and its arguments."""
+    from sysctl.knobs.transfer import SWEPT_BY_DEFAULT, TRANSFER_BY_NAME
 
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    tune = actions.add_parser("tune", help="search, recheck, and write the settings down")
-    tune.add_argument("source", metavar="s3://BUCKET/KEY", help="an object, or a directory of keys")
-    tune.add_argument("destination", metavar="DEST", type=types.directory, help="on the volume")
-    add_access_arguments(tune)
+    tune = actions.add_parser(
+        "tune",
+        help="search, recheck in pairs, and save the settings",
+        description="Search for the transfer settings that make a pull fastest, recheck the best "
+        "in pairs, and save them.",
+    )
+    options.add_source(tune)
+    options.add_destination(tune)
     others = ", ".join(name for name in TRANSFER_BY_NAME if name not in SWEPT_BY_DEFAULT)
     tune.add_argument(
-        "--space",
+        "--vary",
         metavar="NAME,…",
         type=types.words,
         default=SWEPT_BY_DEFAULT,
-        help=f"settings to vary; default: {', '.join(SWEPT_BY_DEFAULT)}; also {others}",
+        help=f"settings to vary (default: {', '.join(SWEPT_BY_DEFAULT)}); also {others}",
     )
-    tune.add_argument(
-        "--strategy",
-        choices=[name for name in STRATEGIES if name != "edge"],  # which goes by the thresholds
-        help="how to search: bayes where it is installed, else random",
-    )
-    tune.add_argument("--seed", metavar="N", type=types.seed, default=0, help="of the search")
-    tune.add_argument(
-        "--budget",
-        metavar="N|Nmin",
-        type=types.budget,
-        default="5min",
-        help="at most so many trials or minutes, the recheck included; default 5min",
-    )
-    tune.add_argument("--workers", metavar="N", type=types.count, help="processes, one per core")
-    tune.add_argument(
-        "--output", metavar="DIR", type=Path, default=DEFAULT_OUTPUT, help=f"./{DEFAULT_OUTPUT}/"
-    )
-    tune.add_argument("--resume", action="store_true", help="go on with the results in DIR")
+    options.add_budget(tune, default="5m")
+    options.add_max_bytes(tune)
+    options.add_output_dir(tune, "the results and the settings", DEFAULT_OUTPUT)
+    options.add_resume(tune)
+    options.add_details(tune)
+    options.add_dry_run(tune)
+    options.add_json(tune)
+    options.add_workers(tune)
+    options.add_access(tune)
+    options.add_transfer(tune)
+    # edge varies the thresholds, which stay unchanged here
+    options.add_search(tune, tuple(name for name in options.STRATEGIES if name != "edge"))
     tune.set_defaults(action=_tune)
 
 
@@ -72,25 +72,38 @@ def run(arguments: argparse.Namespace) -> int:
 def _tune(arguments: argparse.Namespace) -> int:
     from profiler.requirements import require
 
+    if arguments.dry_run:
+        return show_dry_run(_request(arguments), "transfer tune", as_json=arguments.json)
     require(*NEEDS)
-    from rich.console import Console
-
     from contracts.shared.writing import make_directories
-    from profiler.cli.advise import write_and_tell
-    from profiler.report.advice import print_advice
+    from profiler.cli.advise import write_and_report, write_files
+    from profiler.report.advice import advice_document, print_advice
+    from profiler.report.console import plain_console
+    from profiler.report.next_steps import next_steps, print_next
     from profiler.report.sweep_view import shown_sweep
     from profiler.study.study import run_study
     from sysctl.advice.advise import advise
     from sysctl.render.formats import formats_named
 
     request = _request(arguments)
-    make_directories(arguments.output)
+    make_directories(arguments.output_dir)
     purpose = f"transfer tune to {arguments.destination}"
-    with terminable(), measuring_alone(purpose), shown_sweep(Console(stderr=True)) as view:
+    progress = options.progress_console(arguments)
+    with terminable(), measuring_alone(purpose), shown_sweep(progress) as view:
         results = run_study(request, view)
     recommendation = advise(results)
-    print_advice(recommendation, Console())
-    write_and_tell(recommendation, arguments.output, formats_named(_FORMATS))
+    folder, formats = arguments.output_dir, formats_named(_FORMATS)
+    if arguments.json:
+        files = write_files(recommendation, folder, formats)
+        content = {**advice_document(recommendation), **files.to_json()}
+        emit("transfer tune", {"results": str(request.output), **content})
+        return 0
+    console = plain_console()
+    print_advice(recommendation, console, details=arguments.details)
+    written = write_and_report(recommendation, folder, console, formats)
+    if not options.is_quiet(arguments):
+        steps = next_steps(recommendation, request.output, written, has_details=arguments.details)
+        print_next(steps, console)
     return 0
 
 
@@ -101,6 +114,7 @@ def _request(arguments: argparse.Namespace) -> StudyRequest:
     from profiler.pull.source import parse_location
     from profiler.study.space import Space
     from profiler.study.study import StudyRequest
+    from sysctl.knobs.transfer import TRANSFER_CLIENT
 
     transfer, _ = settings_for(arguments.transfer, TRANSFER_CLIENT)
     return StudyRequest(
@@ -109,13 +123,14 @@ def _request(arguments: argparse.Namespace) -> StudyRequest:
         access=access_from(arguments),
         transfer=transfer,
         contract=load_contract(None),
-        output=arguments.output / RESULTS_NAME,
+        output=arguments.output_dir / RESULTS_NAME,
         client=usable(TRANSFER_CLIENT),
         space=Space(
-            vm=False, transfer=arguments.space, strategy=arguments.strategy, seed=arguments.seed
+            vm=False, transfer=arguments.vary, strategy=arguments.strategy, seed=arguments.seed
         ),
         budget=arguments.budget,
         workers=arguments.workers,
         resume=arguments.resume,
+        max_bytes=arguments.max_bytes,
         changes_host=False,
     )

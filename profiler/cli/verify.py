@@ -1,77 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
 """Check that a recommendation, or what was applied, is in force.
 
-The exit code is 0 when all of it is, 1 when something is not, 2 when that could not be checked.
+The exit code is 0 if every setting is in force, 1 if one is not, 4 if it cannot be determined.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contracts.shared.errors import WritewiseError
+from contracts.shared import exit_codes
+from contracts.shared.errors import RequirementError, UsageError, WritewiseError
+from profiler.cli import argument_types as types
+from profiler.cli import options
+from profiler.cli.json_documents import emit
 
 if TYPE_CHECKING:
     from sysctl.apply.compliance import Compliance
 
 NAME = "verify"
-HELP = "check that a recommendation is in force, with the reason where it is not"
+HELP = "check that a recommendation is in force"
 NEEDS: tuple[str, ...] = ()
-
-EXIT_COMPLIANT, EXIT_NOT_COMPLIANT, EXIT_NOT_CHECKED = 0, 1, 2
+#: What an option needs in addition; `doctor` lists it on its own line.
+NEEDS_OF_OPTIONS = {"--applied": ("root",)}
 
 
 class NotCheckedError(WritewiseError):
-    """Whether the host complies could not be found out, which is not that it does not."""
+    """It cannot be determined whether the settings are in force."""
 
-    exit_code = EXIT_NOT_CHECKED
+    exit_code = exit_codes.UNDETERMINED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What should be in force."""
-    wanted = parser.add_mutually_exclusive_group(required=True)
-    wanted.add_argument(
+    """Add what should be in force."""
+    parser.add_argument(
         "recommendation",
         metavar="RECOMMENDATION",
         nargs="?",
-        type=Path,
-        help="of advise, or results of sweep",
+        type=types.file,
+        help="recommendation.json of `writewise advise`, or results of `writewise sweep`",
     )
-    wanted.add_argument("--applied", action="store_true", help="what `writewise apply` applied")
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument(
+        "--applied", action="store_true", help="check what `writewise apply` applied instead"
+    )
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check everything and print it. Raises NotCheckedError."""
+    if arguments.applied and arguments.recommendation is not None:
+        raise UsageError(
+            "RECOMMENDATION and --applied cannot be used together", "pass one of them, not both"
+        )
+    if not arguments.applied and arguments.recommendation is None:
+        raise UsageError(
+            "verify needs either RECOMMENDATION or --applied", "see `writewise verify --help`"
+        )
     try:
         checks, notes = _check(arguments.recommendation)
     except (WritewiseError, OSError) as error:
         raise _not_checked(error, is_json=arguments.json) from None
     is_compliant = all(check.is_compliant for check in checks)
     if arguments.json:
-        print(json.dumps(_document(checks, notes), indent=2))
+        emit(NAME, _document(checks, notes))
     else:
         from profiler.report.applying import print_compliance
         from profiler.report.console import plain_console
 
         print_compliance(checks, plain_console(), notes)
-    return EXIT_COMPLIANT if is_compliant else EXIT_NOT_COMPLIANT
+    return exit_codes.SUCCESS if is_compliant else exit_codes.FAILURE
 
 
-def _not_checked(error: WritewiseError | OSError, *, is_json: bool) -> NotCheckedError:
-    """The error for stderr; with `--json` the document for stdout is printed, too."""
+def _not_checked(error: WritewiseError | OSError, *, is_json: bool) -> WritewiseError:
+    """Return the error for stderr; with `--json` also print the document on stdout.
+
+    Wrong arguments and missing requirements keep their own exit codes.
+    """
     message, hint = str(error), ""
     if isinstance(error, WritewiseError):
         message, hint = error.message, error.hint
     if is_json:
         empty: dict[str, object] = {"compliant": None, "settings": [], "notes": []}
-        print(json.dumps({**empty, "error": message, "hint": hint}, indent=2))
+        emit(NAME, {**empty, "error": message, "hint": hint or None})
+    if isinstance(error, (UsageError, RequirementError)):
+        return error
     return NotCheckedError(message, hint)
 
 
 def _check(path: Path | None) -> tuple[list[Compliance], list[str]]:
-    """Each setting, and what could not be looked at. Raises WritewiseError."""
+    """Check each setting; return these and what could not be read. Raises WritewiseError."""
     from profiler.cli.change_source import read_change
     from sysctl.apply.compliance import check_compliance, wanted_by, wanted_by_applied
     from sysctl.apply.history import read_history
@@ -82,7 +100,7 @@ def _check(path: Path | None) -> tuple[list[Compliance], list[str]]:
         change, history = read_change(path), read_history(system)
         wanted = wanted_by(system, change, history.changes)
         checks = check_compliance(system, wanted, history.changes)
-        untold = f"when it was applied here is not told: {history.problem}"
+        untold = f"cannot determine when it was applied: {history.problem}"
         notes = [*wanted.notes, *history.temporary]
         return checks, [*notes, *([untold] if history.problem else [])]
     from profiler.requirements import require
@@ -103,4 +121,6 @@ def _document(checks: list[Compliance], notes: list[str]) -> dict[str, object]:
         "compliant": all(check.is_compliant for check in checks),
         "settings": [{**vars(check), "compliant": check.is_compliant} for check in checks],
         "notes": notes,
+        "error": None,
+        "hint": None,
     }

@@ -1,1 +1,2 @@
-"""Pull clients against each other: the same objects, in turns, by every client."""
+# SPDX-License-Identifier: Apache-2.0
+"""Compares pull clients: each pulls the same objects, in turns."""

@@ -1,6 +1,7 @@
-"""What a comparison of pull clients measured, and what follows from it.
+# SPDX-License-Identifier: Apache-2.0
+"""The measurements of a comparison of pull clients, and the conclusions.
 
-Times are compared within rounds only: what drifts during a run meets all clients of a round alike.
+Times are compared only within rounds, because drift affects all clients of a round equally.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import TypeVar
 
 from profiler.pull.clients.catalogue import DEFAULT
 from sysctl.evidence.comparison import MIN_GAIN
+from sysctl.evidence.protocol import abba
 from sysctl.evidence.statistics import CONFIDENCE, Interval, confidence_of_each, ratio_interval
 
-#: What times are divided by, where it was measured; else the default client.
+#: Times are given relative to this client if it was measured, else to the default client.
 YARDSTICK = "aws-sync"
 _MIB, _GIB = 2**20, 2**30
 T = TypeVar("T")
@@ -24,12 +26,12 @@ T = TypeVar("T")
 class ClientRun:
     """One pull by one client.
 
-    `time_s` is until the last object had arrived, the listing included; `start_s`, which
-    the worker processes took to start before, is not part of it. CPU time is that of the workers
-    and the programs that they ran, and of this process for the listing and for handing objects
-    out; of the server where it runs on this host. `peak_rss_bytes` is the largest sum seen of the
-    workers and programs, looked at every 100 ms. `stalled_share` is the
-    share of the writing threads' time that they slept for dirty throttling, None without BPF.
+    `time_s` is the time until the last object arrived, including the listing but not `start_s`, the
+    start of the worker processes. `cpu_s` is the CPU time of the workers and their programs, and of
+    this process for the listing and for handing out objects. `server_cpu_s` is that of the server,
+    None if it runs on another host. `peak_rss_bytes` is the largest sum over workers and programs,
+    sampled every 100 ms. `stalled_share` is the share of the writing threads' time in dirty
+    throttling, None without BPF.
     """
 
     round: int
@@ -45,9 +47,9 @@ class ClientRun:
 
 @dataclass(frozen=True)
 class Cell:
-    """The pulls of one row by one client; medians of them, None without any or if one failed.
+    """The pulls of one row by one client, and their medians (None without pulls or if one failed).
 
-    `problem` is why it failed: what is measured of such a client is that of lucky pulls.
+    `problem` is why one failed: the remaining pulls would not be representative.
     """
 
     client: str
@@ -56,7 +58,7 @@ class Cell:
 
     @property
     def is_measured(self) -> bool:
-        """Whether it has pulls, none of which failed."""
+        """Whether there are pulls, and none failed."""
         return bool(self.samples) and not self.problem
 
     def _median(self, of: Callable[[ClientRun], float | None]) -> float | None:
@@ -67,32 +69,32 @@ class Cell:
 
     @property
     def time_s(self) -> float | None:
-        """The time of a pull."""
+        """Time of a pull."""
         return self._median(lambda sample: sample.time_s)
 
     @property
     def mib_per_s(self) -> float | None:
-        """The rate in MiB/s."""
+        """Rate in MiB/s."""
         return self._median(lambda sample: sample.bytes / _MIB / sample.time_s)
 
     @property
     def objects_per_s(self) -> float | None:
-        """Objects in a second."""
+        """Objects per second."""
         return self._median(lambda sample: sample.objects / sample.time_s)
 
     @property
     def cpu_s_per_gib(self) -> float | None:
-        """CPU time of the client for each GiB; None where there is not a byte."""
+        """CPU time of the client per GiB; None for empty objects."""
         return self._median(lambda sample: _per_gib(sample.cpu_s, sample.bytes))
 
     @property
     def server_cpu_s_per_gib(self) -> float | None:
-        """CPU time of the server for each GiB; None where it is not on this host."""
+        """CPU time of the server per GiB; None if it is on another host."""
         return self._median(lambda sample: _per_gib(sample.server_cpu_s, sample.bytes))
 
     @property
     def peak_rss_bytes(self) -> float | None:
-        """Resident memory, of all processes of the client together."""
+        """Peak resident memory of all processes of the client."""
         return self._median(lambda sample: sample.peak_rss_bytes)
 
     @property
@@ -108,10 +110,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class ServerShape:
-    """What a server on this host, whose cores it shares, does to each connection.
-
-    A rate of 0 is none.
-    """
+    """The latency and rate that a server on this host emulates; a rate of 0 means no limit."""
 
     first_byte_latency_ns: int
     rate_bytes_per_s: int
@@ -121,8 +120,8 @@ class ServerShape:
 class Row:
     """One set of objects, pulled by each client.
 
-    `workers` is by how many processes, except for programs; `shape` is that of a workload's
-    server, None where the objects come from elsewhere.
+    `workers` is the number of processes, except for programs. `shape` is that of a workload's
+    server, None if the objects come from elsewhere.
     """
 
     name: str
@@ -133,19 +132,19 @@ class Row:
     shape: ServerShape | None = None
 
     def cell(self, client: str) -> Cell | None:
-        """The cell of a client, None if it has no pull or failed."""
+        """Return the cell of a client; None if it has no pulls or one failed."""
         found = (each for each in self.cells if each.client == client and each.is_measured)
         return next(found, None)
 
     @property
     def yardstick(self) -> str | None:
-        """The client that times are divided by; None when neither that nor the default ran."""
+        """The client that times are relative to; None if it and the default did not run."""
         return next((name for name in (YARDSTICK, DEFAULT.name) if self.cell(name)), None)
 
     def ratio(
         self, client: str, base: str | None, confidence: float = CONFIDENCE
     ) -> Interval | None:
-        """Time of a client by that of `base`, in pairs of a round; None without a pair."""
+        """Return the ratio of a client's times to those of `base`, in pairs; None without pairs."""
         one, other = self.cell(client), self.cell(base) if base else None
         if one is None or other is None:
             return None
@@ -159,16 +158,16 @@ class Row:
 
     @property
     def rivals(self) -> tuple[str, ...]:
-        """The clients that are compared with the default one."""
+        """The clients that are compared with the default client."""
         names = (cell.client for cell in self.cells if cell.is_measured)
         return tuple(name for name in names if name != DEFAULT.name)
 
     @property
     def faster_than_default(self) -> tuple[tuple[str, Interval], ...]:
-        """Clients that are faster for certain and by a gain worth having, the fastest first.
+        """Clients that are significantly and notably faster, the fastest first.
 
-        That is when the gain is more than `MIN_GAIN` and the interval of the paired ratios
-        excludes equality. It is wider than 95 %: of several rivals one looks faster by chance.
+        The gain exceeds `MIN_GAIN`, and the interval of the paired ratios excludes 1. With several
+        rivals the interval is wider than 95 %, because one of them may look faster by chance.
         """
         confidence = confidence_of_each(len(self.rivals))
         compared = [(name, self.ratio(name, DEFAULT.name, confidence)) for name in self.rivals]
@@ -182,10 +181,10 @@ class Row:
 
 @dataclass(frozen=True)
 class ClientComparison:
-    """All rows; `context` is where, when and with what versions they were measured.
+    """All rows; `context` has the place, the time and the versions of the measurement.
 
-    `ended_by` is the signal's exception that ended it before its time: what was measured counts.
-    `failed_sources` has a sentence for each row that could not be measured, or not to its end.
+    `ended_by` is the exception of a signal that ended it early; the measurements up to then count.
+    `failed_sources` has a sentence for each row that was not measured completely.
     """
 
     rows: tuple[Row, ...]
@@ -195,7 +194,7 @@ class ClientComparison:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A sentence for each row that failed, and for each client that could not pull one."""
+        """A sentence for each row that failed, and for each client that failed in a row."""
         return self.failed_sources + tuple(
             f"{row.name}: {cell.client}: {cell.problem}"
             for row in self.rows
@@ -209,10 +208,9 @@ def _per_gib(seconds: float | None, size_bytes: int) -> float | None:
 
 
 def order_of(clients: Sequence[T], round_number: int) -> tuple[T, ...]:
-    """The order of a round: each second round backwards, the pairs of rounds rotated.
+    """Return the order of a round: every second round is reversed, pairs of rounds are rotated.
 
-    So in every two rounds each client is once before and once after any other (ABBA).
+    So in two rounds each client runs once before and once after any other (ABBA).
     """
     start = round_number // 2 % len(clients) if clients else 0
-    rotated = (*clients[start:], *clients[:start])
-    return rotated[::-1] if round_number % 2 else rotated
+    return tuple(abba((*clients[start:], *clients[:start]), round_number))

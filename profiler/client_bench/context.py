@@ -1,4 +1,5 @@
-"""Where, when and with what versions a comparison is measured, for the record."""
+# SPDX-License-Identifier: Apache-2.0
+"""The context of a comparison: place, time and versions."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from sysctl.host.page_reporting import reported_block_bytes
 from sysctl.host.sysctls import read_thresholds, read_total_bytes, read_writeback
 from sysctl.host.system import System
 
-#: File systems without write-back: what is written there is never made to wait.
+#: File systems without write-back, where writers never have to wait.
 IN_MEMORY = ("tmpfs", "ramfs")
 
 
@@ -26,7 +27,7 @@ def context_of(
     no_stalls: str | None,
     system: System | None = None,
 ) -> dict[str, object]:
-    """The record; `no_stalls` says why no stalls are seen, None if they are.
+    """Return the context; `no_stalls` is why stalls cannot be seen, None if they can.
 
     Raises HostError.
     """

@@ -1,8 +1,9 @@
-"""One pull by one client, as `writewise pull` makes it, with what it cost.
+# SPDX-License-Identifier: Apache-2.0
+"""One pull by one client, as in `writewise pull`, and its cost.
 
-Worker processes are started afresh for each pull, which is not timed: a warm connection or an
-import that was made before would favour the clients that live in them over programs. What is dirty
-on the host is written back first; the files are deleted afterwards.
+Each pull has new worker processes, whose start is not timed: warm connections and imports would
+favour the clients in workers over programs. The host's dirty data is written back first; the files
+are deleted afterwards.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import psutil
 
@@ -21,12 +21,12 @@ from profiler.bpf.session import ProfileSession
 from profiler.client_bench.client_comparison import ClientRun, ServerShape
 from profiler.pull.access import S3Access
 from profiler.pull.clients.interface import Client
-from profiler.pull.cpu_time import CpuClock
 from profiler.pull.destination import Destination
 from profiler.pull.measured import Verify, measure_pull
 from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, PullPlan, list_plan
+from profiler.pull.source import Location, PullPlan, list_again
 from profiler.pull.workers import WorkerPool
+from profiler.watch.cpu_clock import CpuClock
 from profiler.watch.resources import (
     SAMPLE_INTERVAL_NS,
     SAMPLE_SHARE,
@@ -41,8 +41,8 @@ from profiler.watch.ticker import Beat, Ticker
 class ClientBench:
     """Implements `profiler.client_bench.run.RowBench`.
 
-    `server_pid` is the process whose children serve with `shape`, None when S3 is not on this
-    host; without a `session` (entered already) no stalls are seen.
+    `server_pid` is the process whose children serve with `shape`, None if S3 is not on this host.
+    Without a `session`, which must be entered, stalls are not measured.
     """
 
     access: S3Access
@@ -71,22 +71,21 @@ class ClientBench:
         workers = 1 if client.takes_prefixes else self.worker_count
         with WorkerPool(self.access, self.settings, workers, client.make) as pool:
             start_s = time.monotonic() - began_s
-            os.sync()  # of the whole host: what others left dirty counts against its limits
+            os.sync()  # the whole host, because all dirty data counts against its limits
             listing = _Spent() if client.takes_prefixes else self._list()
             verify = Verify.CHECKSUM if with_checksum else Verify.SIZE
             return self._measure(pool, verify, listing, start_s)
 
     @property
     def worker_count(self) -> int:
-        """As asked, else one per core, never more than objects; a program needs one alone."""
+        """The requested number, else one per core, and at most one per object."""
         return min(self.workers or os.cpu_count() or 1, self.objects)
 
     def _list(self) -> _Spent:
-        """What a listing takes; a program's is part of its own time."""
-        client = self.access.make_client()  # as those of the workers: before the clock runs
-        access = _Ready(self.access.endpoint_url, self.access.sign_requests, client)
+        """Return the time of a listing; a program lists in its own time."""
+        client = self.access.make_client()  # not timed, as for the workers
         before = _Spent.now()
-        list_plan(access, self.location)
+        list_again(client, self.location)
         return _Spent.now() - before
 
     def _measure(
@@ -101,7 +100,7 @@ class ClientBench:
             durable=False,
             keep=False,
             verify=verify,
-            meanwhile=partial(cost.measured, pool, self._server_pids()),
+            during=partial(cost.measured, pool, self._server_pids()),
         )
         measured.require_all()
         return ClientRun(
@@ -125,9 +124,9 @@ class ClientBench:
 
 @dataclass
 class _Cost:
-    """What the workers of a pull and their programs cost: CPU time and memory.
+    """CPU time and memory of a pull's workers and their programs.
 
-    `server_cpu_s` is None where the server is not on this host.
+    `server_cpu_s` is None if the server is not on this host.
     """
 
     cpu_s: float = 0.0
@@ -136,7 +135,7 @@ class _Cost:
 
     @contextmanager
     def measured(self, pool: WorkerPool, server_pids: Sequence[int]) -> Iterator[None]:
-        """Fill it with what is used while the context lasts."""
+        """Measure within the block."""
         sampler = ResourceSampler(tree_below(*pool.pids), waited_for=CpuTime)
         with Ticker([Beat(SAMPLE_INTERVAL_NS, sampler.sample, SAMPLE_SHARE)]):
             server = CpuClock(server_pids)
@@ -149,26 +148,15 @@ class _Cost:
 
 @dataclass(frozen=True)
 class _Spent:
-    """Seconds that went by, and CPU time of this thread."""
+    """Elapsed time and CPU time of this thread."""
 
     elapsed_s: float = 0.0
     cpu_s: float = 0.0
 
     @classmethod
     def now(cls) -> _Spent:
-        """The clocks."""
+        """Read both clocks."""
         return cls(time.monotonic(), time.thread_time())
 
     def __sub__(self, before: _Spent) -> _Spent:
         return _Spent(self.elapsed_s - before.elapsed_s, self.cpu_s - before.cpu_s)
-
-
-@dataclass(frozen=True)
-class _Ready(S3Access):
-    """An access whose client is there already."""
-
-    client: Any = None
-
-    def make_client(self, max_connections: int = 0) -> Any:
-        """See S3Access."""
-        return self.client

@@ -1,7 +1,8 @@
-"""The order of the pulls: rows one after the other, in each the clients in turns.
+# SPDX-License-Identifier: Apache-2.0
+"""The order of the pulls: one row after the other, and in each the clients in turns.
 
-Each row begins with a pull by every client that does not count: it is verified by checksums, and
-whatever is read for the first time is in memory after it.
+Each row begins with a pull by every client that does not count. It is verified by checksums, and
+after it everything that is read from the source is in memory.
 """
 
 from __future__ import annotations
@@ -24,51 +25,51 @@ from profiler.client_bench.client_comparison import (
 from profiler.pull.clients.interface import Client
 from profiler.pull.errors import PullError
 
-#: An even number: what drifts meets all clients alike in each two rounds only.
+#: An even number, because drift affects all clients equally only over two rounds.
 DEFAULT_PULLS = 4
 
 
 class RowBench(Protocol):
-    """What pulls one row."""
+    """Pulls one row."""
 
     @property
     def objects(self) -> int:
-        """How many objects the row has."""
+        """Number of objects in the row."""
 
     @property
     def bytes(self) -> int:
-        """The size of all of them."""
+        """Total size of the objects."""
 
     @property
     def worker_count(self) -> int:
-        """How many processes pull, except for programs."""
+        """Number of processes that pull, except for programs."""
 
     @property
     def shape(self) -> ServerShape | None:
-        """That of the server, where it is a workload's on this host."""
+        """Shape of the workload's server on this host; None for another source."""
 
     def pull(self, client: Client, *, with_checksum: bool) -> ClientRun:
-        """One pull, compared by size at least. Raises PullError."""
+        """Pull once, verified at least by size. Raises PullError."""
 
 
 class Source(Protocol):
-    """Where the objects of a row come from."""
+    """The source of a row's objects."""
 
     @property
     def name(self) -> str:
-        """The row's name."""
+        """Name of the row."""
 
     def opened(self) -> AbstractContextManager[RowBench]:
-        """The bench, for as long as the source is there. Raises WritewiseError."""
+        """Yield the bench, while the source exists. Raises WritewiseError."""
 
 
-#: Gets the row's name, the client and its pull; round 0 is the one that does not count.
+#: Called with the row's name, the client and its pull; round 0 does not count.
 OnPull = Callable[[str, str, ClientRun], None]
 
 
 @dataclass
 class _Measured:
-    """A row as it grows."""
+    """A row while it is measured."""
 
     name: str
     bench: RowBench
@@ -79,14 +80,14 @@ class _Measured:
 
     def run(self, pulls: int) -> None:
         for number in range(pulls + 1):
-            for client in order_of(self.clients, max(0, number - 1)):  # those that count: ABBA
+            for client in order_of(self.clients, max(0, number - 1)):  # ABBA from round 1 on
                 if client.name not in self.problems:
                     self._pull(client, number)
 
     def _pull(self, client: Client, number: int) -> None:
         try:
             sample = self.bench.pull(client, with_checksum=number == 0)
-        except PullError as error:  # the other clients go on; what concerns all fails for each
+        except PullError as error:  # the other clients continue
             self.problems[client.name] = error.message
             return
         sample = replace(sample, round=number)
@@ -113,10 +114,10 @@ def compare(
     on_pull: OnPull,
     pulls: int = DEFAULT_PULLS,
 ) -> ClientComparison:
-    """Pull every row `pulls` times with each client, and once before that does not count.
+    """Pull every row `pulls` times with each client, after one pull that does not count.
 
-    Ctrl-C and SIGTERM end it with what was measured until then, and a source that fails ends its
-    row alone. Raises the first one's WritewiseError when none could be opened.
+    Ctrl-C and SIGTERM end it with the measurements up to then. A source that fails ends only its
+    row. Raises the first source's WritewiseError if none could be opened.
     """
     measured: list[_Measured] = []
     failed: list[tuple[str, WritewiseError]] = []

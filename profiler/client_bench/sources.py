@@ -1,4 +1,5 @@
-"""Where the rows come from: workloads served on this host, or a prefix of a bucket."""
+# SPDX-License-Identifier: Apache-2.0
+"""The sources of rows: workloads served on this host, or a prefix of a bucket."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from profiler.workloads.serving import BUCKET, served
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is the same for all rows; `workers` None is one per core, or what a workload says."""
+    """What all rows share; `workers` None means the workload's number, or one per core."""
 
     destination: Destination
     settings: TransferSettings
@@ -36,7 +37,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class BucketSource:
-    """A prefix, or one key, of a bucket as a row."""
+    """A row of the objects below a prefix, or of one key."""
 
     access: S3Access
     location: Location
@@ -44,7 +45,7 @@ class BucketSource:
 
     @property
     def name(self) -> str:
-        """Its address."""
+        """The printable address."""
         return printable(str(self.location))
 
     @contextlib.contextmanager
@@ -64,19 +65,19 @@ class BucketSource:
 
 @dataclass(frozen=True)
 class WorkloadSource:
-    """A workload as a row, on a server of its own while it is measured."""
+    """A row of a workload's objects, which a server has while the row is measured."""
 
     workload: Workload
     conditions: Conditions
 
     @property
     def name(self) -> str:
-        """The workload's."""
+        """Name of the workload."""
         return self.workload.name
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[ClientBench]:
-        """See Source. Raises PullError, too, when TMPDIR cannot take the objects."""
+        """See Source. Also raises PullError if the objects do not fit into TMPDIR."""
         workers = self.conditions.workers or self.workload.workers
         with served(self.workload) as server:
             access = S3Access(server.endpoint_url, sign_requests=False)
@@ -90,10 +91,10 @@ class WorkloadSource:
 
 
 def check_space(workloads: Sequence[Workload], destination: Path) -> None:
-    """Raises PullError when the largest row does not fit, before anything is made.
+    """Raise PullError if the largest row does not fit; nothing is made.
 
-    What killed runs left in TMPDIR is removed before. One row is there at a time, and one pull of
-    it: its objects in TMPDIR, its files at the destination.
+    What killed runs left in TMPDIR is removed first. Only one row exists at a time: its objects in
+    TMPDIR, and the files of one pull at the destination.
     """
     made_bytes = max((workload.made_bytes for workload in workloads), default=0)
     pulled_bytes = max((workload.pulled_bytes for workload in workloads), default=0)
@@ -107,7 +108,7 @@ def check_space(workloads: Sequence[Workload], destination: Path) -> None:
         _require_free(folder, made_bytes)
         _require_free(destination, pulled_bytes)
     except OSError as error:
-        raise explain_local(error, "the free space cannot be read") from error
+        raise explain_local(error, "cannot determine the free space") from error
 
 
 def _require_free(folder: Path, needed_bytes: int) -> None:
@@ -117,5 +118,5 @@ def _require_free(folder: Path, needed_bytes: int) -> None:
         raise PullError(
             f"the largest workload needs {format_size(needed_bytes)} in "
             f"{printable(str(folder))}, which has {format_size(free_bytes)} free",
-            "free space there, name smaller ones by --workload, or set TMPDIR",
+            "free space there, select smaller workloads with --workload, or set TMPDIR",
         )

@@ -1,11 +1,13 @@
-"""Capping a device's throughput and IOPS with the block cgroup controller, v1 or v2.
+# SPDX-License-Identifier: Apache-2.0
+"""Caps a device's throughput and IOPS with the block cgroup controller, of version 1 or 2.
 
-v1: the *root* group's throttle files cap buffered write-back too. v2: only a group of its own can
-be capped, and only what processes inside it dirty is charged to it: the processes under test must
-join the group. Kernel: Documentation/admin-guide/cgroup-v1/blkio-controller.rst and cgroup-v2.rst.
+Version 1: the *root* group's throttle files also cap buffered write-back. Version 2: only a
+separate group can be capped, and only pages dirtied by its processes are charged to it, so the
+processes under test must join it. Sources: the kernel's
+Documentation/admin-guide/cgroup-v1/blkio-controller.rst and cgroup-v2.rst.
 
-With systemd the group is a slice that asks for the `io` controller. At a daemon-reload systemd
-disables each controller that none of its units asks for, and the limits of all groups go with it.
+With systemd the group is a slice that requests the `io` controller. At a daemon-reload systemd
+disables controllers that none of its units requests, and with them the limits of all groups.
 """
 
 from __future__ import annotations
@@ -24,37 +26,37 @@ _V2_GROUP = "writewise-lab"
 
 @dataclass(frozen=True)
 class Cap:
-    """Limits of block device MAJOR:MINOR, for reads and writes alike: bytes/s and operations/s.
+    """Limits of block device MAJOR:MINOR for reads and for writes, in bytes/s and operations/s.
 
-    `lines` are the cgroup files, each with the line that sets and the line that clears it;
-    `group` is the cgroup that a process under test must join, None where all are capped (v1).
+    `lines` are cgroup files, each with the lines to set and clear the limit. `group` is the cgroup
+    that processes under test must join, None if all processes are capped (version 1).
     """
 
     lines: tuple[tuple[str, str, str], ...]
     group: str | None = None
 
     def put(self, host: Host) -> None:
-        """Journal and set it."""
+        """Journal and set the cap."""
         for path, setting, clearing in self.lines:
             host.cap_device(path, setting, clearing)
 
     def lost(self, system: System) -> str | None:
-        """Return the part of the cap that is lost; None while all is in force. Raises HostError."""
+        """Return the part of the cap that is lost; None if all is in force. Raises HostError."""
         for path, setting, _ in self.lines:
             if not system.exists(path):
-                return f"{path} is gone"
+                return f"{path} no longer exists"
             if setting not in system.read(path).splitlines():
                 return f"{path} no longer has the line {setting!r}"
         return None
 
     def lift(self, host: Host, backing_file: Path) -> None:
-        """Clear it until `host` takes that back; `backing_file` is the device's."""
+        """Clear the cap until `host` restores it; `backing_file` is that of the device."""
         for path, setting, clearing in self.lines:
             host.lift_cap(path, setting, clearing, backing_file)
 
 
 def plan_cap(host: Host, device: str, rate_bytes_per_s: int, iops: int) -> Cap:
-    """The cap that this host can put on a device. Raises HostError without a block controller."""
+    """Return the cap that this host can set on a device. Raises HostError without a controller."""
     mounts = host.system.mounts()
     v1 = _find(mounts, "cgroup", "blkio")
     if v1 is not None and host.system.exists(f"{v1}/blkio.throttle.write_bps_device"):
@@ -63,7 +65,7 @@ def plan_cap(host: Host, device: str, rate_bytes_per_s: int, iops: int) -> Cap:
     if v2 is None or "io" not in host.system.read(f"{v2}/cgroup.controllers").split():
         raise HostError(
             "no cgroup controller for block I/O is mounted, so the lab's volume cannot be capped",
-            "boot with the io (v2) or blkio (v1) controller",
+            "boot with the controller io (version 2) or blkio (version 1)",
         )
     return _v2(host, v2, device, rate_bytes_per_s, iops)
 
@@ -91,7 +93,7 @@ def _v2(host: Host, folder: str, device: str, rate_bytes_per_s: int, iops: int) 
 
 
 def _make_group(host: Host, folder: str, device: str) -> str:
-    """Make a group with `io` and `memory`: without both, write-back is charged to no group."""
+    """Make a group with `io` and `memory`: without both, write-back is not charged to a group."""
     if host.system.is_run_by_systemd():
         unit = f"writewise_lab_{device.replace(':', '_')}.slice"
         return host.start_slice(unit, f"{folder}/{unit}", ("io", "memory"))
@@ -102,6 +104,6 @@ def _make_group(host: Host, folder: str, device: str) -> str:
 
 
 def join(group: str | None, system: System) -> None:
-    """Put this process, and so its later children, into the capped group."""
+    """Move this process, and so its later children, to the capped group."""
     if group is not None:
         system.write(f"{group}/cgroup.procs", str(os.getpid()))

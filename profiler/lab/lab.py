@@ -1,10 +1,11 @@
-"""The lab: what a slow S3 pull needs, emulated on one host and undone without a trace.
+# SPDX-License-Identifier: Apache-2.0
+"""The lab: emulates the conditions of a slow S3 pull on one host, and removes all of it.
 
-- a volume: sparse file, loop device with direct I/O, XFS or ext4, capped as EBS caps (`cap.py`)
-- an instance's memory: a ballast of huge pages leaves as much available as asked
+- a volume: sparse file, loop device with direct I/O, XFS or ext4, capped like EBS (`cap.py`)
+- an instance's memory: a ballast of huge pages leaves the requested amount available
 - a bucket: objects in memory behind an S3 endpoint with S3's latency and rate (`s3_server.py`)
 
-Everything it makes is in the journal `lab` before it is made; `down` takes back just that.
+Each change is in the journal `lab` before it is made; `down` undoes exactly these.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ PREFIX = "images"
 SERVER_START_S = 20
 _HUGE_PAGE_BYTES = 2 * 2**20
 _NAME = "lab"
-#: Less available memory than this is the out-of-memory killer's, not a small instance's.
+#: With less available memory the out-of-memory killer would act.
 MIN_MEMORY_BYTES = 256 * 2**20
 
-#: A process by pid and start time (clock ticks), since pids are used again.
+#: A process by pid and start time (clock ticks), because pids are reused.
 ProcessId = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class LabSpec:
-    """What to emulate. Rates in bytes/s, sizes in bytes, latency in seconds."""
+    """What to emulate: rates in bytes/s, sizes in bytes, latency in seconds."""
 
     memory_bytes: int = 4 * 2**30
     volume_bytes: int = 16 * 2**30
@@ -58,20 +59,25 @@ class LabSpec:
     connection_bytes_per_s: int = 90_000_000
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be emulated. Raises UsageError."""
+        """Raise UsageError for what cannot be emulated."""
         if self.memory_bytes < MIN_MEMORY_BYTES:
-            raise UsageError(f"the lab's memory must be {MIN_MEMORY_BYTES >> 20} MiB or more")
-        for name in ("volume_bytes", "rate_bytes_per_s", "object_bytes"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"the lab's {name.split('_')[0]} must be more than 0")
+            least = f"{MIN_MEMORY_BYTES >> 20}MiB"
+            raise UsageError(f"--memory must be at least {least}", f"use --memory {least} or more")
+        for option, value in (
+            ("--volume", self.volume_bytes),
+            ("--rate", self.rate_bytes_per_s),
+            ("--object-size", self.object_bytes),
+        ):
+            if value < 1:
+                raise UsageError(f"{option} must be more than 0", f"use {option} 1MiB or more")
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab that is up: where it is and what it emulates.
+    """A running lab: its places and what it emulates.
 
-    `server` is its S3 endpoint; `owner` the process for whose time alone it was made (the demo),
-    None when it stays until `lab down`.
+    `server` is the process of its S3 endpoint. `owner` is the process that it was made for (the
+    demo) and with which it ends, None if it stays until `lab down`.
     """
 
     endpoint_url: str
@@ -86,24 +92,24 @@ class Lab:
 
 
 def folder() -> Path:
-    """The lab's folder, private to root."""
+    """Return the lab's folder, which is private to root."""
     return state_directory() / "lab"
 
 
 def up(
     spec: LabSpec, say: Callable[[str], None] = lambda text: None, *, for_this_process: bool = False
 ) -> Lab:
-    """Build the lab, telling each step; takes back all of it when a step fails.
+    """Build the lab and report each step to `say`; undo everything if a step fails.
 
-    What a killed run left is taken back first. `for_this_process`: the lab is left behind, and
-    `take_back_abandoned` takes it, when this process ends. Raises HostError when a lab is up
-    already, and WritewiseError for what the host cannot do.
+    What a killed run left is undone first. With `for_this_process` the lab counts as abandoned when
+    this process ends, so that `take_back_abandoned` removes it. Raises HostError if a lab is
+    already up, and WritewiseError for what the host cannot do.
     """
     with Host.lasting(_NAME, "lab up") as host:
         if host.pending() and not _is_abandoned(_read_record(), host.system):
-            raise HostError("a lab is up already", "writewise lab down")
+            raise HostError("a lab is already up", "remove it with `writewise lab down`")
         for change in _take_back(host):
-            say(f"restored after a run that was killed: {change}")
+            say(f"restored after a killed run: {change}")
         try:
             with host_errors("make the lab"):
                 return _build(host, spec, say, _this_process(host) if for_this_process else None)
@@ -113,13 +119,13 @@ def up(
 
 
 def down() -> list[str]:
-    """Take back all that `up` made, also after a crash; returns it in words."""
+    """Undo everything that `up` made, also after a crash, and return its descriptions."""
     with Host.lasting(_NAME, "lab down") as host:
         return _take_back(host)
 
 
 def take_back_abandoned(*, dry_run: bool = False) -> list[str]:
-    """Take back a lab whose program was killed; one that `lab up` made stays. In words."""
+    """Remove a lab whose program was killed, not one of `lab up`; return descriptions."""
     with Host.lasting(_NAME, "rollback") as host:
         if not host.pending() or not _is_abandoned(_read_record(), host.system):
             return []
@@ -128,39 +134,41 @@ def take_back_abandoned(*, dry_run: bool = False) -> list[str]:
 
 def _take_back(host: Host) -> list[str]:
     with host_errors("take the lab down"):
-        _record().unlink(missing_ok=True)  # from here on it is half made, should this be killed
+        _record().unlink(missing_ok=True)  # if this is killed, the lab counts as incomplete
     return host.restore()
 
 
 def status() -> Lab | None:
-    """The lab that is up, or None. Raises HostError when what there is of one is no use."""
+    """Return the running lab, or None. Raises HostError for an incomplete or abandoned one."""
     if not Host(state_directory(), _NAME).pending():
         return None
     lab = _read_record()
     if _is_abandoned(lab, System()):
-        raise HostError("the lab was left half made, or by a run that ended", "writewise lab down")
+        raise HostError(
+            "the lab is incomplete, or its program has ended", "remove it with `writewise lab down`"
+        )
     return lab
 
 
 def at(destination: Path) -> Lab | None:
-    """Return the lab that is up if `destination` is on its volume. Raises HostError."""
+    """Return the running lab if `destination` is on its volume, else None. Raises HostError."""
     return status() if is_below(str(destination), str(folder())) else None
 
 
 def cap_problem(lab: Lab) -> str | None:
-    """Return why the volume's cap does not hold; None while it does. Raises HostError.
+    """Return why the volume's cap is not in force; None if it is. Raises HostError.
 
-    A sweep lifts the cap for moments (`uncapped`), which is no problem.
+    A sweep lifts the cap for moments (`uncapped`), which is not a problem.
     """
     system = System()
     if lab.cap.lost(system) is None or Host(state_directory(), WRITER).is_cap_lifted():
         return None
-    lost = lab.cap.lost(system)  # a sweep may have put it back between the two looks
+    lost = lab.cap.lost(system)  # again: a sweep may have just set it
     return f"the cap of the lab's volume is lost: {lost}" if lost else None
 
 
 def _is_abandoned(lab: Lab | None, system: System) -> bool:
-    """Whether it is half made (no record of it), or its owner or its endpoint is gone."""
+    """Return whether it is incomplete (without a record), or its owner or endpoint has ended."""
     if lab is None:
         return True
     needed = [process for process in (lab.server, lab.owner) if process]
@@ -176,12 +184,12 @@ def _runs(system: System, process: ProcessId) -> bool:
 
 
 def _image() -> Path:
-    """The file that the volume's loop device is of."""
+    """Return the backing file of the volume's loop device."""
     return folder() / "volume.img"
 
 
 def _record() -> Path:
-    """The file that is there from the moment that the lab is complete."""
+    """Return the file that exists once the lab is complete."""
     return folder() / "lab.json"
 
 
@@ -205,7 +213,7 @@ def _typed(data: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def running(spec: LabSpec, say: Callable[[str], None] = lambda text: None) -> Iterator[Lab]:
-    """A lab for one block: up before it, down after it."""
+    """Run a lab within the block."""
     lab = up(spec, say, for_this_process=True)
     try:
         yield lab
@@ -217,9 +225,8 @@ def running(spec: LabSpec, say: Callable[[str], None] = lambda text: None) -> It
 def uncapped(lab: Lab, host: Host) -> Iterator[None]:
     """Lift the volume's cap while files are deleted; `host` sets it again, also after a kill.
 
-    blk-throttle queues without bound what the flusher gives it, and a file's pages that are queued
-    cannot be deleted: at 62.5 MiB/s that takes up to half a minute, where a real device, whose
-    queue is short, takes a moment.
+    blk-throttle queues any amount that the flusher submits, and queued pages cannot be dropped: at
+    62.5 MiB/s, deleting files takes up to 30 s. A real device has a short queue and takes a moment.
     """
     with host.temporary():
         lab.cap.lift(host, _image())
@@ -255,7 +262,8 @@ def _check_space(host: Host, spec: LabSpec) -> None:
     needed = spec.object_count * spec.object_bytes + 2**30
     if free < needed:
         raise HostError(
-            f"{host.directory} has {free >> 20} MiB free, the lab's volume fills {needed >> 20} MiB"
+            f"{host.directory} has {free >> 20} MiB free, but the lab needs {needed >> 20} MiB",
+            "free space there, or emulate fewer or smaller objects",
         )
 
 
@@ -272,7 +280,7 @@ def _make_volume(host: Host, spec: LabSpec) -> tuple[str, Cap]:
 
 
 def _make_objects(host: Host, spec: LabSpec) -> None:
-    """Objects in memory (tmpfs), hard links to a few sources, off the volume under test."""
+    """Make the objects in memory (tmpfs), as hard links to a few files."""
     from profiler.lab.s3_objects import make_objects
 
     root = folder() / "objects"
@@ -288,9 +296,9 @@ def _make_objects(host: Host, spec: LabSpec) -> None:
     )
 
 
-#: Started through this line, a server waits until its process is in the journal, and never begins
-#: when the program that started it died before. (-I, here and for the server itself: no module is
-#: taken from the current directory, which others may write.)
+#: Starts the server once its process is in the journal, and not at all if the parent died before.
+#: With -I, here and for the server, no module comes from the current directory, which other users
+#: may be able to write to.
 _GATE = "import os, sys\nif sys.stdin.readline(): os.execv(sys.executable, sys.argv[1:])"
 
 
@@ -326,12 +334,12 @@ def _wait_for_port(port_file: Path, process: subprocess.Popen[bytes], log: Path)
         with contextlib.suppress(OSError, ValueError):
             return int(port_file.read_text())
         time.sleep(0.02)
-    said = log.read_text().strip().splitlines()[-1:]
-    raise WritewiseError(f"the lab's S3 endpoint did not start: {''.join(said) or 'no answer'}")
+    last = log.read_text().strip().splitlines()[-1:]
+    raise WritewiseError(f"the lab's S3 endpoint did not start: {''.join(last) or 'no answer'}")
 
 
 def _leave_available(host: Host, wanted_bytes: int) -> int:
-    """Take huge pages until about `wanted_bytes` are available; returns what is, in bytes."""
+    """Allocate huge pages until about `wanted_bytes` are available; return the available bytes."""
     host.drop_clean_caches()
     surplus = read_available_bytes(host.system) - wanted_bytes
     if surplus >= _HUGE_PAGE_BYTES:

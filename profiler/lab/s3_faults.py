@@ -1,7 +1,8 @@
-"""What the lab's S3 server does wrong on demand, so that a pull can be seen to survive it.
+# SPDX-License-Identifier: Apache-2.0
+"""Faults of the lab's S3 server, to test that a pull survives them.
 
-Faults are data: which requests they meet, how often, and what happens to the answer. They are
-counted in memory that the server's processes share, so `times` holds for the server as a whole.
+A fault is data: which requests it affects, how often, and what happens to the answer. Counts are in
+memory that the server's processes share, so `times` applies to the whole server.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from typing import Any, ClassVar
 
 from profiler.lab.s3_protocol import S3Error, S3Handler
 
-#: refuse: an error document. reset, truncate: the connection ends by RST or FIN inside the body.
-#: corrupt: a byte of the body is another. wrong-checksum: the checksum's header is. trickle: the
-#: rest of the body comes a byte at a time. silence: nothing more comes.
+#: refuse: an error document. reset, truncate: RST or FIN within the body. corrupt: a byte of the
+#: body is changed. wrong-checksum: the checksum's header is changed. trickle: the rest of the body
+#: is sent one byte at a time. silence: nothing more is sent.
 KINDS = ("refuse", "reset", "truncate", "corrupt", "wrong-checksum", "trickle", "silence")
 _ALWAYS = 2**62
 _SILENCE_S = 60.0
@@ -35,13 +36,13 @@ _WRONG_CHECKSUM = base64.b64encode(bytes(8)).decode()
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault: it meets requests of `method` for objects whose key fits the pattern `key`.
+    """A fault that affects requests of `method` for objects whose key matches the pattern `key`.
 
-    `times` is how many requests it meets, None is all. `status` and `code` are those of a refusal;
-    `after_bytes` of the body are right before it begins, and `pause_s` lies between the bytes of a
-    trickle. A refusal names `region` as the bucket's, None is the server's own. LIST is the method
-    of listings, whose key is their prefix; they can be refused only, and `*` is GET, HEAD and LIST.
-    Raises ValueError for a kind that there is not.
+    `times` is the number of requests that it affects, None for all. `status` and `code` are those
+    of a refusal, which names `region` as the bucket's (None: the server's). `after_bytes` of the
+    body are sent correctly first; `pause_s` is the time between the bytes of a trickle. LIST is the
+    method of listings, whose key is their prefix and which can only be refused; `*` is GET, HEAD
+    and LIST. Raises ValueError for an unknown kind.
     """
 
     kind: str
@@ -55,23 +56,23 @@ class Fault:
     region: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would never do anything."""
+        """Raise ValueError for an unknown kind."""
         if self.kind not in KINDS:
-            raise ValueError(f"{self.kind!r} is no fault; there are {', '.join(KINDS)}")
+            raise ValueError(f"unknown fault {self.kind!r}; use {', '.join(KINDS)}")
 
     @property
     def refusal(self) -> S3Error:
-        """The answer of a `refuse`."""
+        """The answer of the kind `refuse`."""
         headers = {"x-amz-bucket-region": self.region} if self.region else {}
         return S3Error(self.status, self.code, headers)
 
     def meets(self, method: str, key: str) -> bool:
-        """Whether a request is one of those that it is for."""
+        """Return whether it affects this request."""
         return self.method in ("*", method) and fnmatch.fnmatchcase(key, self.key)
 
 
 class FaultPlan:
-    """Faults with what is left of each; make it before the server forks."""
+    """Faults, and how often each may still occur; make it before the server forks."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self._faults = tuple(faults)
@@ -80,7 +81,7 @@ class FaultPlan:
         self._left: ctypes.Array[ctypes.c_int64] = RawArray(ctypes.c_int64, left)
 
     def take(self, method: str, key: str) -> Fault | None:
-        """The first fault that meets the request and is left, used up by one; None without one."""
+        """Count down and return the first fault for the request that is left, or None."""
         with self._lock:
             for number, fault in enumerate(self._faults):
                 if self._left[number] > 0 and fault.meets(method, key):
@@ -90,13 +91,13 @@ class FaultPlan:
 
 
 class FaultyHandler(S3Handler):
-    """The server's handler, with faults. A subclass sets `plan` beside `service`."""
+    """The server's handler with faults. A subclass sets `plan` and `service`."""
 
     plan: ClassVar[FaultPlan]
     _fault: Fault | None = None
 
     def send_object(self, bucket: str, key: str) -> None:
-        """Answer as S3Handler does, with the fault that meets the request."""
+        """Answer as S3Handler does, with the fault for this request."""
         self._fault = self.plan.take(self.command, key)
         try:
             if self._fault and self._fault.kind == "refuse":
@@ -113,14 +114,14 @@ class FaultyHandler(S3Handler):
         super().send_listing(bucket, parameters)
 
     def send_header(self, keyword: str, value: str) -> None:
-        """Send a header; the checksum's, of something else when that is the fault."""
+        """Send a header, with a wrong checksum if that is the fault."""
         is_wrong = self._fault is not None and self._fault.kind == "wrong-checksum"
         if is_wrong and keyword == "x-amz-checksum-crc64nvme":
             value = _WRONG_CHECKSUM
         super().send_header(keyword, value)
 
     def send_body(self, descriptor: int, start: int, length: int) -> None:
-        """Send part of a file, with what is to go wrong in it."""
+        """Send part of a file, with the fault."""
         fault = self._fault
         if fault is None or fault.kind in ("refuse", "wrong-checksum"):
             super().send_body(descriptor, start, length)
@@ -144,20 +145,20 @@ class FaultyHandler(S3Handler):
             _reset(self.connection)
 
     def _wait_for_the_client(self) -> None:
-        """Until it has gone, or long enough."""
+        """Wait until the client closes the connection, or for _SILENCE_S."""
         self.connection.settimeout(_SILENCE_S)
         with contextlib.suppress(OSError):
             self.connection.recv(1)
 
 
 def _reset(connection: socket.socket) -> None:
-    """Close with RST; `close` alone would wait for the files made of the socket, and send FIN."""
+    """Close with RST; socket.close would wait for the socket's file objects, and send FIN."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     os.close(connection.detach())
 
 
 def dump_faults(faults: Sequence[Fault]) -> str:
-    """What `load_faults` reads."""
+    """Return the JSON text that `load_faults` reads."""
     return json.dumps([asdict(fault) for fault in faults])
 
 
@@ -172,7 +173,8 @@ def load_faults(path: Path) -> tuple[Fault, ...]:
 def _parse(number: int, item: Mapping[str, Any]) -> Fault:
     known = {field.name for field in fields(Fault)}
     if not isinstance(item, dict) or "kind" not in item or not known.issuperset(item):
-        raise ValueError(f"faults[{number}]: needs kind, and knows {', '.join(sorted(known))} only")
+        fields_text = ", ".join(sorted(known))
+        raise ValueError(f"faults[{number}]: must have kind, and only fields of {fields_text}")
     try:
         return Fault(**item)
     except ValueError as error:

@@ -1,6 +1,7 @@
-"""The documents of ListBuckets and ListObjectsV2.
+# SPDX-License-Identifier: Apache-2.0
+"""The XML documents of ListBuckets and ListObjectsV2.
 
-Source of the behaviour: the Amazon S3 API reference, the pages of these operations.
+Source: the pages of these operations in the Amazon S3 API reference.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _MAX_KEYS = 1000
 
 
 def bucket_document(store: ObjectStore) -> str:
-    """The answer to ListBuckets."""
+    """Return the answer to ListBuckets."""
     names = "".join(
         f"<Bucket><Name>{escape(name)}</Name><CreationDate>{iso_date(0)}</CreationDate></Bucket>"
         for name in store.buckets()
@@ -37,9 +38,9 @@ class _Page:
 
 
 def _cut_page(keys: Sequence[str], prefix: str, delimiter: str, after: str, limit: int) -> _Page:
-    """The first `limit` keys and common prefixes behind `after`, in order.
+    """Return the first `limit` keys and common prefixes after `after`, in order.
 
-    A common prefix counts as one and is listed once, so an `after` that lies in one skips it.
+    A common prefix counts as one and is listed once, so an `after` within one skips it.
     """
     if limit == 0:
         return _Page([], [], None)
@@ -63,9 +64,9 @@ def _cut_page(keys: Sequence[str], prefix: str, delimiter: str, after: str, limi
 
 
 def _first_of(keys: Sequence[str], prefix: str, after: str) -> int:
-    """Where the keys begin that have the prefix and are behind `after`; keys are in order.
+    """Return the index of the first key with the prefix after `after`, by binary search.
 
-    A search by halves, since a listing of many pages asks for it with each page.
+    A listing of many pages needs it for each page.
     """
     low, high = 0, len(keys)
     prefix_bytes, after_bytes = os.fsencode(prefix), os.fsencode(after)
@@ -80,7 +81,7 @@ def _first_of(keys: Sequence[str], prefix: str, after: str) -> int:
 
 
 def listing_document(store: ObjectStore, bucket: str, parameters: Mapping[str, str]) -> str:
-    """The answer to ListObjectsV2. Raises ValueError for a bad parameter."""
+    """Return the answer to ListObjectsV2. Raises ValueError for an invalid parameter."""
     prefix, delimiter = parameters.get("prefix", ""), parameters.get("delimiter", "")
     token = parameters.get("continuation-token")
     after = _decode_token(token) if token else parameters.get("start-after", "")
@@ -123,7 +124,7 @@ def _url_encode(text: str) -> str:
 
 def _parse_max_keys(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise ValueError("max-keys is no number")
+        raise ValueError("max-keys is not a number")
     return min(int(text[:9]), _MAX_KEYS)
 
 

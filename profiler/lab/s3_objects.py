@@ -1,8 +1,9 @@
-"""The objects of the lab's S3 server: buckets are folders, keys are the files below them.
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of the lab's S3 server: buckets are folders, keys are paths of files below them.
 
-Nothing outside the root can be served: files are opened step by step without following symlinks.
-Digests are computed once per file (device, inode, size and change time), so forty hard links to
-four files cost four readings.
+Nothing outside the root can be served, because no symlink is followed. Digests are computed once
+per file (device, inode, size and modification time), so forty hard links to four files cost four
+reads.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _Identity = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Digest:
-    """What S3 tells about an object's content: its ETag (MD5, hex) and base64 CRC-64/NVME."""
+    """S3's checksums of an object: its ETag (MD5 in hex) and its CRC-64/NVME in base64."""
 
     etag: str
     crc64nvme: str
@@ -48,8 +49,8 @@ class ListedObject:
 class ObjectStore:
     """The buckets and objects below `root`, read-only.
 
-    `index` adds objects whose keys are no safe file names (`../evil`, `/abs`), for tests of
-    clients: bucket → key → the file's path relative to `root`.
+    `index` adds objects whose keys are not safe file names (`../evil`, `/abs`), to test clients:
+    bucket → key → the file's path relative to `root`.
     """
 
     def __init__(self, root: Path, index: Mapping[str, Mapping[str, str]] | None = None) -> None:
@@ -62,18 +63,18 @@ class ObjectStore:
         self._digests: dict[_Identity, Digest] = {}
 
     def close(self) -> None:
-        """Give the root's descriptor back."""
+        """Close the root's descriptor."""
         os.close(self._root_fd)
 
     def buckets(self) -> list[str]:
-        """The names of all buckets, sorted."""
+        """Return the names of all buckets, sorted."""
         folders = {entry.name for entry in self._root.iterdir()}
         return sorted(filter(self.has_bucket, folders | set(self._index)))
 
     def has_bucket(self, bucket: str) -> bool:
-        """Whether there is a bucket of this name.
+        """Return whether there is a bucket with this name.
 
-        By `stat`: reading the open root would share its position with other threads and processes.
+        It calls `stat`, because reading the open root would share its position with others.
         """
         if bucket in self._index:
             return True
@@ -86,13 +87,13 @@ class ObjectStore:
         return stat.S_ISDIR(found.st_mode)
 
     def open(self, bucket: str, key: str) -> int:
-        """A descriptor of the object's file. Raises OSError when there is no such object."""
+        """Return a descriptor of the object's file. Raises OSError for an unknown object."""
         indexed = self._index.get(bucket, {}).get(key)
         names = indexed.split("/") if indexed is not None else [bucket, *key.split("/")]
         return open_file_beneath(self._root_fd, names)
 
     def digest(self, descriptor: int) -> Digest:
-        """The digest of an open file, computed at the first call for it."""
+        """Return the digest of an open file, computed at the first call."""
         found = os.fstat(descriptor)
         identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
         if identity not in self._digests:
@@ -100,16 +101,16 @@ class ObjectStore:
         return self._digests[identity]
 
     def keys(self, bucket: str) -> list[str]:
-        """All keys of a bucket in the order of their UTF-8 bytes, as S3 lists them."""
+        """Return all keys of a bucket in the order of their UTF-8 bytes, as S3 does."""
         in_index, found = self._index_keys.get(bucket, []), set[str]()
-        with contextlib.suppress(FileNotFoundError):  # a bucket may be in the index alone
+        with contextlib.suppress(FileNotFoundError):  # the bucket may exist only in the index
             for folder, _, files, folder_fd in os.fwalk(bucket, dir_fd=self._root_fd):
                 above = f"{folder}/"[len(bucket) + 1 :]
                 found.update(above + name for name in files if _is_file(folder_fd, name))
         return sorted(found.union(in_index), key=os.fsencode) if found else in_index
 
     def entries(self, bucket: str, keys: Iterable[str]) -> Iterator[ListedObject]:
-        """The listing's entries for `keys`; what is no regular file is left out."""
+        """Yield the listing's entries for `keys`, except those that are not regular files."""
         for key in keys:
             with contextlib.suppress(OSError):
                 yield self._entry(bucket, key)
@@ -123,14 +124,14 @@ class ObjectStore:
             os.close(descriptor)
 
     def warm(self) -> None:
-        """Compute every digest now, so that worker processes forked later share them."""
+        """Compute all digests, so that worker processes forked later share them."""
         for bucket in self.buckets():
             for _ in self.entries(bucket, self.keys(bucket)):
                 pass
 
 
 def _is_file(folder_fd: int, name: str) -> bool:
-    """Whether it is a regular file itself, not a symlink to one."""
+    """Return whether it is a regular file, not a symlink to one."""
     try:
         return stat.S_ISREG(os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_mode)
     except FileNotFoundError:
@@ -138,7 +139,7 @@ def _is_file(folder_fd: int, name: str) -> bool:
 
 
 def compute_digest(descriptor: int) -> Digest:
-    """Read an open file whole and return its digest."""
+    """Read an open file and return its digest."""
     md5, crc64, position = hashlib.md5(usedforsecurity=False), 0, 0
     while block := os.pread(descriptor, _BLOCK_BYTES, position):
         md5.update(block)
@@ -165,8 +166,8 @@ def make_objects(
 ) -> tuple[str, ...]:
     """Fill `folder` (a bucket) with `count` objects of random bytes and return their keys.
 
-    Only the first `distinct` are files of their own; the others are hard links to them, so that
-    a data set larger than the page cache costs little disk. Raises FileExistsError.
+    Only the first `distinct` have their own content; the others are hard links to them, so that a
+    data set larger than the page cache needs little space. Raises FileExistsError.
     """
     keys = tuple(f"{prefix}image-{number:04}.bin" for number in range(count))
     for number, key in enumerate(keys):
@@ -186,10 +187,10 @@ def _write_random(path: Path, size_bytes: int) -> None:
 
 
 def http_date(seconds: float) -> str:
-    """`Last-Modified` in HTTP's own form; locale plays no part."""
+    """Return a time for `Last-Modified`, in HTTP's format, independent of the locale."""
     return email.utils.formatdate(seconds, usegmt=True)
 
 
 def iso_date(seconds: float) -> str:
-    """The `LastModified` of a listing."""
+    """Return a time for `LastModified` in a listing."""
     return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(seconds))

@@ -1,8 +1,9 @@
-"""The S3 protocol, read-only, as one HTTP request handler: what the lab's server answers.
+# SPDX-License-Identifier: Apache-2.0
+"""The read-only S3 protocol of the lab's server, as an HTTP request handler.
 
-GET and HEAD of objects with single ranges and If-Match, HeadBucket, ListBuckets, ListObjectsV2
-with paging; path-style addresses only; requests are not authenticated. Source of the behaviour:
-the Amazon S3 API reference, the pages of the operations named.
+It has GET and HEAD of objects with single ranges and If-Match, HeadBucket, ListBuckets, and
+ListObjectsV2 with paging, all with path-style addresses and without authentication. Source: the
+pages of these operations in the Amazon S3 API reference.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ _LIST_PARAMETERS = {
     *("encoding-type", "fetch-owner"),
 }
 _RANGE = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
-#: A paced body goes out in pieces of this many seconds: short against a part's transfer, long
-#: against the cost of waking up.
+#: The duration of each piece of a paced body: short compared with a part's transfer, long compared
+#: with the cost of waking up.
 PACE_S = 0.010
-#: A connection that its client kept waiting may catch up this much, not burst without limit.
+#: How much time a connection may catch up after its client kept it waiting.
 _CATCH_UP_S = 0.050
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How slow the server pretends to be, per connection; None is as fast as it can."""
+    """The emulated latency and rate of each connection; None means as fast as possible."""
 
     first_byte_latency_s: float | None = 0.020
     rate_bytes_per_s: float | None = 90e6
@@ -42,14 +43,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Service:
-    """What a handler serves, and how."""
+    """The objects that a handler serves, and their shape."""
 
     store: ObjectStore
     shape: Shape
 
 
 class S3Error(Exception):
-    """An answer that is an error: HTTP status, S3's code, and extra headers."""
+    """An error as the answer: HTTP status, S3's code and additional headers."""
 
     def __init__(self, status: int, code: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(code)
@@ -57,10 +58,10 @@ class S3Error(Exception):
 
 
 def parse_range(header: str | None, size_bytes: int) -> tuple[int, int] | None:
-    """First byte and length that a Range header asks for; None is the whole object.
+    """Return the first byte and the length of a Range header; None for the whole object.
 
-    As S3 does, a header that is malformed or has several ranges is ignored. Raises S3Error 416
-    for a range that begins behind the end.
+    As in S3, a header that is malformed or has several ranges is ignored. Raises S3Error 416 for a
+    range that begins after the end.
     """
     match = _RANGE.fullmatch(header or "")
     if not match or match.groups() == ("", ""):
@@ -88,17 +89,17 @@ class S3Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def do_HEAD(self) -> None:
-        """Answer a HEAD: the same headers, no body."""
+        """Answer a HEAD with the same headers and no body."""
         self._answer()
 
     def _refuse(self) -> None:
-        self.close_connection = True  # whatever body the request has stays unread
+        self.close_connection = True  # the request's body stays unread
         self.send_error_document(S3Error(405, "MethodNotAllowed", {"Allow": "GET, HEAD"}))
 
     do_PUT = do_POST = do_DELETE = _refuse  # noqa: N815
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: a log line per request would cost more than the request."""
+        """Do nothing: a log line per request would cost more than the request."""
 
     def _answer(self) -> None:
         if self.service.shape.first_byte_latency_s:
@@ -111,7 +112,7 @@ class S3Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def route(self) -> None:
-        """Answer the request by its path. Raises S3Error, which becomes the answer."""
+        """Answer the request according to its path. Raises S3Error, which becomes the answer."""
         path, _, query = self.path.partition("?")
         bucket, _, key = path.lstrip("/").partition("/")
         parameters = {
@@ -151,7 +152,7 @@ class S3Handler(BaseHTTPRequestHandler):
             content_range = f"bytes {start}-{start + length - 1}/{found.st_size}"
             self.send_header("Content-Range", content_range)
         elif self.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED":
-            # Only of the whole: with a range, clients would check the part against it and fail.
+            # Only for the whole object: clients would compare it with a range and fail.
             self.send_header("x-amz-checksum-crc64nvme", digest.crc64nvme)
             self.send_header("x-amz-checksum-type", "FULL_OBJECT")
         self.send_header("Content-Length", str(length))
@@ -169,7 +170,7 @@ class S3Handler(BaseHTTPRequestHandler):
             raise S3Error(412, "PreconditionFailed")
 
     def send_body(self, descriptor: int, start: int, length: int) -> None:
-        """Send part of a file, at the shape's rate when it has one."""
+        """Send part of a file, at the shape's rate if it has one."""
         position, end = start, start + length
         rate = self.service.shape.rate_bytes_per_s
         piece = max(65536, int(rate * PACE_S)) if rate else length
@@ -195,7 +196,7 @@ class S3Handler(BaseHTTPRequestHandler):
     # -- documents -------------------------------------------------------------------------------
 
     def send_error_document(self, error: S3Error) -> None:
-        """Send S3's error document (a HEAD gets its status alone)."""
+        """Send S3's error document; a HEAD gets only its status."""
         body = f"<Code>{error.code}</Code><Message>{error.code}</Message>"
         resource = f"<Resource>{escape(self.path)}</Resource>"
         self.send_document(error.status, f"<Error>{body}{resource}</Error>", error.headers)
@@ -219,21 +220,20 @@ class S3Handler(BaseHTTPRequestHandler):
 
 
 def _send_all(connection: socket.socket, descriptor: int, position: int, length: int) -> int:
-    """`sendfile` until `length` bytes are out; the number sent, never short unless the file is."""
+    """Call sendfile until `length` bytes are sent, and return the number."""
     sent = 0
     while sent < length:
         now = os.sendfile(connection.fileno(), descriptor, position + sent, length - sent)
         if now == 0:
-            raise ConnectionResetError("the file became shorter while it was sent")
+            raise ConnectionResetError("the file was truncated while it was sent")
         sent += now
     return sent
 
 
 def _pause_until(due_s: float) -> float:
-    """Sleep until `due_s` on the monotonic clock; the moment the next piece's time counts from.
+    """Sleep until `due_s` on the monotonic clock, and return when the next piece's time begins.
 
-    Counting from when the piece was due and not from when the sleep ended keeps errors from
-    adding up.
+    That is when the piece was due, not when the sleep ended, so that errors do not add up.
     """
     now = time.monotonic()
     if now < due_s:

@@ -1,8 +1,9 @@
-"""An S3 endpoint on localhost with the shape of S3: first-byte latency and rate per connection.
+# SPDX-License-Identifier: Apache-2.0
+"""An S3 endpoint on localhost that emulates S3's first-byte latency and rate per connection.
 
-A read-only server of our own, because the shape is what a tuner must see: existing servers are
-either unshaped or spend so much CPU per byte that the ranking of transfer settings turns round
-(`docs/architecture.md`). `sendfile` in forked worker processes keeps its own share small.
+Other servers do not emulate these, or spend so much CPU per byte that the ranking of transfer
+settings changes (`docs/development/architecture.md`). This read-only server uses `sendfile` in
+forked worker processes, so it needs little CPU.
 
 Run `python -m profiler.lab.s3_server --root DIR` to serve until SIGTERM, or use `S3Server`.
 """
@@ -33,15 +34,15 @@ from profiler.lab.s3_protocol import S3Handler, Service, Shape
 
 HOST = "127.0.0.1"
 _BACKLOG = 1024
-_START_TIMEOUT_S = 60.0  # large objects are read once for their checksums before it listens
+_START_TIMEOUT_S = 60.0  # before it listens, all objects are read for their checksums
 
 
 class S3Server:
-    """The server as a process of its own, for as long as the context lasts.
+    """The server as a separate process, within the block.
 
-    `root` holds the buckets; `index` (bucket → key → path below `root`) adds objects whose keys
-    are no safe file names. None for latency or rate is unshaped; `faults` is what it does wrong.
-    Raises WritewiseError when the server does not start.
+    `root` contains the buckets. `index` (bucket → key → path below `root`) adds objects whose keys
+    are not safe file names. None for latency or rate means as fast as possible. Raises
+    WritewiseError if the server does not start.
     """
 
     def __init__(
@@ -69,12 +70,12 @@ class S3Server:
 
     @property
     def endpoint_url(self) -> str:
-        """Where it listens, once the context is entered."""
+        """Its address, within the block."""
         return f"http://{HOST}:{self._port}"
 
     @property
     def pid(self) -> int:
-        """The process whose children serve; for measuring, and for ending it."""
+        """The process whose children serve, for measuring and ending it."""
         if self._process is None:
             raise RuntimeError("the server is not running")
         return self._process.pid
@@ -88,7 +89,7 @@ class S3Server:
             command = [sys.executable, *own_module("profiler.lab.s3_server"), *self._arguments]
             command += [f"--port-file={port_file}", f"--index={index_file}"]
             command += [f"--faults={faults_file}", f"--parent={os.getpid()}"]
-            # A session of its own: Ctrl-C goes to the pull, which still needs its server to end.
+            # In its own session, so that Ctrl-C ends the pull first, which needs its server.
             self._process = subprocess.Popen(command, env=for_programs(), start_new_session=True)
             try:
                 self._port = _wait_for_port(port_file, self._process)
@@ -116,15 +117,15 @@ def _wait_for_port(port_file: Path, process: subprocess.Popen[bytes]) -> int:
         time.sleep(0.005)
     raise WritewiseError(
         "the lab's S3 server did not start",
-        "its own message is above; is the port taken, or the folder of buckets missing?",
+        "see its message above; the port may be in use, or the folder of buckets missing",
     )
 
 
 class _Worker(ThreadingTCPServer):
-    """One process's share of the connections; all processes accept from one socket.
+    """The connections of one process; all processes accept from one socket.
 
-    Sleepers in `accept` are woken in turn, so connections spread evenly. With a SO_REUSEPORT
-    socket each, a hash would place them: twenty connections may then meet 14 to 6.
+    The kernel wakes processes in `accept` in turn, so connections spread evenly. With a separate
+    SO_REUSEPORT socket each, a hash would place them, and twenty connections might split 14 to 6.
     """
 
     daemon_threads = True
@@ -135,13 +136,13 @@ class _Worker(ThreadingTCPServer):
         self.socket = listener
 
     def serve(self) -> None:
-        """Accept for ever; `serve_forever` would wake every process for each connection."""
+        """Accept forever; `serve_forever` would wake all processes for each connection."""
         while True:
             with contextlib.suppress(ConnectionAbortedError):
                 self.process_request(*self.get_request())
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is no news; a defect must be seen."""
+        """Print a defect's traceback, but nothing for a client that closed its connection."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -152,9 +153,9 @@ def serve(
     worker_processes: int,
     faults: Sequence[Fault] = (),
 ) -> None:
-    """Serve until SIGTERM, or until a worker dies; ends with all workers ended.
+    """Serve until SIGTERM or until a worker dies, then end all workers.
 
-    Call it in a process with one thread only (it forks).
+    Call it in a process with a single thread, because it forks.
     """
     handler = type("Handler", (S3Handler,), {"service": service})
     if faults:
@@ -182,7 +183,7 @@ def _fork_worker(listener: socket.socket, handler: type[S3Handler], parent_pid: 
 def _end(workers: Sequence[int]) -> None:
     for pid in workers:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)  # they hold nothing that needs an orderly end
+            os.kill(pid, signal.SIGKILL)  # they have nothing to clean up
     for pid in workers:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
@@ -198,7 +199,7 @@ def _listening(port: int) -> Iterator[socket.socket]:
 
 
 def _write_port_file(path: Path, port: int) -> None:
-    """Appear complete or not at all; a name that exists is replaced, never followed."""
+    """Write the file atomically; an existing name is replaced, not followed."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     with open(partial, "x", encoding="ascii") as file:  # noqa: PTH123 - Path.open is the same
         file.write(str(port))
@@ -207,20 +208,20 @@ def _write_port_file(path: Path, port: int) -> None:
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m profiler.lab.s3_server", description=__doc__)
-    parser.add_argument("--root", type=Path, required=True, help="folder of buckets")
-    parser.add_argument("--port", type=int, default=0, help="0 picks a free one")
-    parser.add_argument("--port-file", type=Path, help="gets the port once it listens")
-    parser.add_argument("--first-byte-latency", type=float, default=0.020, help="s; 0 is none")
-    parser.add_argument("--rate", type=float, default=90e6, help="bytes/s per connection; 0: any")
-    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--root", type=Path, required=True, help="folder with the buckets")
+    parser.add_argument("--port", type=int, default=0, help="0 selects a free port")
+    parser.add_argument("--port-file", type=Path, help="file to write the port to")
+    parser.add_argument("--first-byte-latency", type=float, default=0.020, help="s; 0: none")
+    parser.add_argument("--rate", type=float, default=90e6, help="bytes/s/connection; 0: no limit")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes")
     parser.add_argument("--index", type=Path, help="JSON: bucket → key → path below root")
-    parser.add_argument("--faults", type=Path, help="JSON: what goes wrong with which keys")
-    parser.add_argument("--parent", type=int, help="end when this process, the parent, ends")
+    parser.add_argument("--faults", type=Path, help="JSON: list of faults")
+    parser.add_argument("--parent", type=int, help="end when this parent process ends")
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve from the command line until SIGTERM; 1 when it cannot start."""
+    """Serve from the command line until SIGTERM; return 1 if it cannot start."""
     arguments = _parse(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if arguments.parent:

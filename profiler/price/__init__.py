@@ -1,1 +1,2 @@
-"""What a setting costs other programs: a neighbour on the volume, and memory."""
+# SPDX-License-Identifier: Apache-2.0
+"""What a setting costs other programs: latency on the volume, and memory."""

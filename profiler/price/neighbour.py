@@ -1,20 +1,20 @@
-"""A neighbour of a pull: a program that writes 4 KiB and waits for fsync each second, and reads.
+# SPDX-License-Identifier: Apache-2.0
+"""A neighbour of a pull: a program that once a second writes 4 KiB with fsync, and reads 4 KiB.
 
-It stands for a database or a log on the same volume. It is a process of its own, since a thread of
-the profiler would wait up to 5 ms for Python's lock after each system call; here nothing else runs,
-and a timing is the monotonic clock around the calls alone.
+It represents a database or a log on the same volume. It is a separate process, because a thread of
+the profiler would wait up to 5 ms for Python's global lock after each system call.
 
 - Each second it appends 4 KiB to a file and calls fsync; write and fsync are timed together.
-- Half a second later it reads 4 KiB at a random place of another file with O_DIRECT, which was
-  written before the pull, so each read meets the device. A file system that refuses O_DIRECT has
-  no reads that would say anything of a device: none are timed there.
+- Half a second later it reads 4 KiB at a random position of another file with O_DIRECT. That file
+  was written before the pull, so each read reaches the device. On a file system that refuses
+  O_DIRECT, reads would say nothing about a device, so none are timed.
 
-Both run in a thread each, so that a read does not wait for an fsync. A second that begins while the
-call before is still under way is left out: an fsync of 20 s is one sample of 20 s.
+Each has its own thread, so that a read does not wait for an fsync. A call that is due while the one
+before is running is skipped: an fsync of 20 s is one sample of 20 s.
 
-It begins when its standard input has a line and ends when that is closed. It answers by lines in a
-file in memory, which its parent reads however the neighbour ends (`profiler/price/process.py`):
-`KIND begun NS` on the monotonic clock, then `KIND took NS` or `KIND failed REASON`.
+It starts when its standard input has a line and ends when that is closed. It writes its answers to
+a file in memory, which its parent reads however the neighbour ends (`profiler/price/process.py`):
+lines of `KIND begun NS`, with the monotonic clock, and `KIND took NS` or `KIND failed REASON`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from functools import partial
 from contracts.shared.processes import die_with_parent
 from profiler.watch.ticker import Beat, Ticker
 
-#: What a neighbour writes, or reads, at a time: a page of the kernel.
+#: The size of its writes and reads: a page of the kernel.
 BLOCK_BYTES = 4096
 INTERVAL_NS = 10**9
-#: The two kinds of calls, by their names in the answer.
+#: The two kinds of calls, as named in the answers.
 FSYNC, READ = "fsync", "read"
 BEGUN, TOOK, FAILED = "begun", "took", "failed"
 
 
 def timed(kind: str, call: Callable[[], object], answer: Callable[[str], object]) -> None:
-    """Make one call and answer how long it took. Raises OSError, after it was answered."""
+    """Make one call and answer how long it took. Raises OSError, after answering it."""
     answer(f"{kind} {BEGUN} {time.monotonic_ns()}\n")
     begun_ns = time.monotonic_ns()
     try:
@@ -53,23 +53,23 @@ def timed(kind: str, call: Callable[[], object], answer: Callable[[str], object]
 
 
 def fsync_once(descriptor: int, block: bytes) -> None:
-    """Append a block and bring it to the device. Raises OSError."""
+    """Append a block and fsync it. Raises OSError."""
     os.write(descriptor, block)
     os.fsync(descriptor)
 
 
 class DirectReads:
-    """Reads of one block each at random places of a file that was opened with O_DIRECT."""
+    """Reads of one block at random positions of a file that was opened with O_DIRECT."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._blocks = os.fstat(descriptor).st_size // BLOCK_BYTES
-        self._memory = mmap.mmap(-1, BLOCK_BYTES)  # begins at a page, as O_DIRECT demands
+        self._memory = mmap.mmap(-1, BLOCK_BYTES)  # page-aligned, as O_DIRECT requires
 
     def at_random(self) -> Callable[[], int]:
-        """Choose a place that the page cache does not have; what is returned reads its block.
+        """Drop a random block from the page cache and return a function that reads it.
 
-        Some file systems take O_DIRECT and read through the page cache all the same.
+        Some file systems accept O_DIRECT but still read through the page cache.
         """
         at = secrets.randbelow(self._blocks) * BLOCK_BYTES
         os.posix_fadvise(self._descriptor, at, BLOCK_BYTES, os.POSIX_FADV_DONTNEED)
@@ -83,10 +83,10 @@ def run(
     interval_ns: int,
     wait_for_end: Callable[[], object],
 ) -> None:
-    """Make both kinds of calls, each in its thread, until `wait_for_end` returns.
+    """Make both kinds of calls, each in its own thread, until `wait_for_end` returns.
 
-    The first fsync begins at once; a call that is under way at the end is waited for. Without
-    `read_fd` nothing is read.
+    The first fsync begins at once; running calls are waited for at the end. Without `read_fd`
+    nothing is read.
     """
 
     def answer(line: str) -> None:
@@ -105,9 +105,9 @@ def run(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run as a program: the parent's pid, three descriptors (-1: no reads), and the interval in ns.
+    """Run as a program; its arguments are the parent's pid, three descriptors and the interval.
 
-    It dies with its parent.
+    A descriptor of -1 means no reads, the interval is in ns. It dies with its parent.
     """
     parent_pid, write_fd, read_fd, answer_fd, interval_ns = map(int, arguments)
     die_with_parent(parent_pid)

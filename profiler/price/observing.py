@@ -1,4 +1,5 @@
-"""What other programs notice of a pull: a neighbour on the volume, and the host's memory."""
+# SPDX-License-Identifier: Apache-2.0
+"""The effect of a pull on other programs: on a neighbour on the volume, and on memory."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from sysctl.host.system import System
 class PriceObserver:
     """Observes one pull into `folder`, which is on `mount`.
 
-    Enter it before the host settles, and `meanwhile` for as long as the pull is not durable; then
-    `seen` has what was observed. `clock_ns` is the monotonic clock.
+    Enter it before the host settles, and `observed` until the pull is durable; then `seen` has the
+    result. `clock_ns` is the monotonic clock.
     """
 
     def __init__(
@@ -44,12 +45,12 @@ class PriceObserver:
 
     @property
     def dirtied_bytes(self) -> int:
-        """What the neighbour dirtied meanwhile: it is not another program's."""
+        """Bytes that the neighbour dirtied, which are not another program's."""
         return self._neighbour.dirtied_bytes
 
     @contextlib.contextmanager
-    def meanwhile(self) -> Iterator[None]:
-        """Observe as long as the context lasts. Raises HostError where there is no /proc/vmstat."""
+    def observed(self) -> Iterator[None]:
+        """Observe within the block. Raises HostError if there is no /proc/vmstat."""
         before, begun_ns = read_memory_totals(self._system), self._clock_ns()
         with self._neighbour.running():
             yield

@@ -1,6 +1,7 @@
-"""The process of a neighbour: made before a pull, told to run during it, and heard after it.
+# SPDX-License-Identifier: Apache-2.0
+"""The process of a neighbour: started before a pull, run during it, and read after it.
 
-Whatever fails about it is a reason for missing figures, never the end of a trial.
+A failure of it means missing figures, and never ends a trial.
 """
 
 from __future__ import annotations
@@ -26,46 +27,46 @@ from profiler.price.neighbour import BEGUN, BLOCK_BYTES, FAILED, FSYNC, INTERVAL
 from profiler.pull.destination import Destination
 from sysctl.evidence.price_seen import Latency
 
-#: The size of the file that is read: 4,096 places, and little compared with a pull.
+#: The size of the file that is read: 4,096 blocks, and small compared with a pull.
 READ_FILE_BYTES = 16 * 2**20
-#: How long a call may still take once all else is durable. It is a sample of so long then.
+#: How long to wait for a running call once everything else is durable; then it counts as a sample.
 _GRACE_S = 10.0
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass
 class Calls:
-    """What a neighbour answered of one kind of call: how long each took, in ns.
+    """A neighbour's answers about one kind of call: how long each took, in ns.
 
-    `under_way_since_ns` is of one that has not ended, on the monotonic clock. `failure` is why
-    there are no more.
+    `running_since_ns` is when a call began that has not ended, on the monotonic clock. `failure` is
+    why there are no more calls.
     """
 
     took_ns: list[int] = field(default_factory=list)
-    under_way_since_ns: int | None = None
+    running_since_ns: int | None = None
     failure: str = ""
 
     @property
     def begun(self) -> int:
-        """How many calls began."""
-        return len(self.took_ns) + (self.under_way_since_ns is not None) + bool(self.failure)
+        """Number of calls that began."""
+        return len(self.took_ns) + (self.running_since_ns is not None) + bool(self.failure)
 
     def latency(self) -> Latency | None:
-        """The median and the longest, in s; None without a call that ended."""
+        """Return the median and the maximum, in s; None if no call has ended."""
         times_s = [time_ns / 1e9 for time_ns in self.took_ns]
         if not times_s:
             return None
         return Latency(statistics.median(times_s), max(times_s), len(times_s))
 
     def end(self, now_ns: int) -> None:
-        """Count a call that is still under way as one that took until now."""
-        if self.under_way_since_ns is not None:
-            self.took_ns.append(now_ns - self.under_way_since_ns)
-            self.under_way_since_ns = None
+        """Count a call that is still running as one that took until now."""
+        if self.running_since_ns is not None:
+            self.took_ns.append(now_ns - self.running_since_ns)
+            self.running_since_ns = None
 
 
 def parse_answer(text: str) -> dict[str, Calls]:
-    """The calls by their kind; a line that was cut off says nothing."""
+    """Return the calls by kind; an incomplete line is ignored."""
     calls = {kind: Calls() for kind in (FSYNC, READ)}
     for line in text.splitlines(keepends=True):
         kind, _, rest = line.partition(" ")
@@ -74,21 +75,21 @@ def parse_answer(text: str) -> dict[str, Calls]:
             continue
         found = calls[kind]
         if what == BEGUN:
-            found.under_way_since_ns = int(value)
+            found.running_since_ns = int(value)
         elif what == TOOK:
             found.took_ns.append(int(value))
-            found.under_way_since_ns = None
+            found.running_since_ns = None
         elif what == FAILED:
-            found.failure, found.under_way_since_ns = value.strip(), None
+            found.failure, found.running_since_ns = value.strip(), None
     return calls
 
 
 class Neighbour:
-    """A neighbour in a folder of its own trial, for one pull.
+    """A neighbour in the folder of one trial, for one pull.
 
     Enter it before the host settles: it writes its files, waits until they are on the device, and
-    starts the process. `running` is entered for as long as the pull is observed. The calls are
-    known afterwards. The folder's owner deletes the files, with the folder. `clock_ns` is the
+    starts the process. Enter `running` while the pull is observed; afterwards `fsync` and `read`
+    have the calls. The folder's owner deletes the files with the folder. `clock_ns` is the
     monotonic clock.
     """
 
@@ -112,30 +113,30 @@ class Neighbour:
 
     @property
     def problem(self) -> str | None:
-        """Why figures are missing, or fewer than they should be; None if none are."""
+        """Why figures are missing or incomplete; None if they are complete."""
         return "; ".join(self._problems) or None
 
     @property
     def dirtied_bytes(self) -> int:
-        """What it dirtied while it ran: not of the pull, and not another program's either."""
+        """Bytes that it dirtied, which are neither the pull's nor another program's."""
         return self.fsync.begun * BLOCK_BYTES
 
     @property
     def pid(self) -> int | None:
-        """The process; None before it starts and after it has ended."""
+        """Its process id; None before it starts and after it has ended."""
         return self._process.pid if self._process else None
 
     @property
     def answered_bytes(self) -> int:
-        """How much it has answered so far: grows with each call."""
+        """Size of its answers so far, which grows with each call."""
         return os.fstat(self._answer_fd).st_size
 
     def __enter__(self) -> Neighbour:
         try:
             self._prepare()
         except (OSError, WritewiseError) as error:
-            said = error.message if isinstance(error, WritewiseError) else error.strerror
-            self._problems.append(f"no neighbour ran: {said}")
+            reason = error.message if isinstance(error, WritewiseError) else error.strerror
+            self._problems.append(f"the neighbour could not run: {reason}")
             self._close()
         except BaseException:
             self._close()
@@ -147,16 +148,16 @@ class Neighbour:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """It runs while the context lasts, and has ended when it has.
+        """Run it within the block.
 
-        A call that is under way at the end is waited for, `grace_s` at most; it is killed at once
-        where the block raises.
+        A call that is running at the end is waited for, at most for `grace_s`; if the block raises,
+        it is killed at once.
         """
         if self._process is None:
             yield
             return
         try:
-            self._tell(b"go\n")
+            self._send(b"go\n")
             yield
         except BaseException:
             self._close()
@@ -183,24 +184,24 @@ class Neighbour:
             )
 
     def _readable(self, files: ExitStack, folder_fd: int) -> int:
-        """The file that is read of; -1 where it cannot be read past the page cache."""
+        """Return a descriptor of the file to read; -1 if it cannot be read with O_DIRECT."""
         try:
             return _closed_by(files, _random_file(folder_fd))
         except OSError as error:
             is_refused = error.errno == errno.EINVAL
             why = "the file system refuses O_DIRECT" if is_refused else error.strerror
-            self._problems.append(f"no read was timed: {why}")
+            self._problems.append(f"reads were not timed: {why}")
             return -1
 
-    def _tell(self, line: bytes) -> None:
-        """Write to its standard input; one that has ended already is noticed by its answer."""
+    def _send(self, line: bytes) -> None:
+        """Write to its standard input; if it has already ended, its answers show it."""
         if self._process and self._process.stdin:
             with contextlib.suppress(OSError):
                 self._process.stdin.write(line)
                 self._process.stdin.flush()
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """Tell it to end, and take its answer."""
+        """Let it end, and read its answers."""
         if process.stdin:
             with contextlib.suppress(OSError):
                 process.stdin.close()
@@ -224,9 +225,9 @@ class Neighbour:
         self._resources.close()
 
     def _close_process(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill it if it runs, and wait.
+        """Kill it if it is running, and wait for its end.
 
-        A call that waits for the device ends first: nothing of it outlives the trial.
+        A call that waits for the device must end first, so nothing of it outlives the trial.
         """
         process.kill()
         process.wait()
@@ -237,17 +238,17 @@ class Neighbour:
 
 
 def _problems(code: int | None, calls: dict[str, Calls]) -> Iterator[str]:
-    """What went wrong by its exit code (None: it did not end) and its answers."""
+    """Yield the problems shown by its exit code (None: it did not end) and its answers."""
     for kind, of_kind in calls.items():
         if of_kind.failure:
             count = len(of_kind.took_ns)
             yield f"the neighbour's {kind} failed after {count} calls: {of_kind.failure}"
-        elif code is None and of_kind.under_way_since_ns is not None:
-            yield f"the neighbour's last {kind} had not ended when all else was durable"
+        elif code is None and of_kind.running_since_ns is not None:
+            yield f"the neighbour's last {kind} had not ended when everything else was durable"
     if code is not None and code < 0:
         yield f"the neighbour was killed by {signal.Signals(-code).name}"
     elif code:
-        yield f"the neighbour ended with code {code}"
+        yield f"the neighbour failed (exit {code})"
 
 
 def _closed_by(stack: ExitStack, descriptor: int) -> int:
@@ -256,7 +257,7 @@ def _closed_by(stack: ExitStack, descriptor: int) -> int:
 
 
 def file_to_append(folder_fd: int) -> int:
-    """Return a new file to append to, on the device with its first block. Raises OSError."""
+    """Make a file to append to, with its first block on the device. Raises OSError."""
     flags = _NEW_FILE | os.O_WRONLY | os.O_APPEND
     descriptor = os.open(_name("fsync"), flags, 0o600, dir_fd=folder_fd)
     try:
@@ -269,9 +270,9 @@ def file_to_append(folder_fd: int) -> int:
 
 
 def _random_file(folder_fd: int) -> int:
-    """A new file of random bytes that is on the device, open to be read past the page cache.
+    """Write a file of random bytes to the device and open it with O_DIRECT.
 
-    Raises OSError, EINVAL where the file system refuses O_DIRECT; there is no file then.
+    Raises OSError, with EINVAL if the file system refuses O_DIRECT; then no file is left.
     """
     name = _name("reads")
     written = os.open(name, _NEW_FILE | os.O_WRONLY, 0o600, dir_fd=folder_fd)

@@ -1,8 +1,10 @@
-"""How a pull reaches S3: everything else than this comes from boto3's own chain."""
+# SPDX-License-Identifier: Apache-2.0
+"""How a pull reaches S3. Everything not set here comes from boto3's own configuration chain."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,32 +12,40 @@ from urllib.parse import urlsplit
 from contracts.shared.errors import UsageError
 from contracts.shared.text import quoted
 
-_CONNECT_TIMEOUT_S = 10  # botocore's own 60 s, five times over, is long to learn of a typing error
-#: Of silence; botocore waits 60 s, and each of its retries again.
+_CONNECT_TIMEOUT_S = 10  # botocore's default is 60 s for each of five attempts
+#: Silence on a connection. botocore's default is 60 s, for each attempt.
 READ_TIMEOUT_S = 20
 _DEFAULT_POOL_CONNECTIONS = 10
+#: Variables from which an AWS SDK takes credentials before it looks at the profile.
+_CREDENTIAL_VARIABLES = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    *("AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+)
 
 
 @dataclass(frozen=True)
 class S3Access:
-    """An endpoint instead of AWS's own, or None; and whether requests are signed.
+    """The endpoint, region and profile to use, and whether to sign requests.
 
-    Small and picklable: each worker process makes its own client from it, after its start.
+    None means what boto3 finds in the environment and ~/.aws. Small and picklable: each worker
+    process makes its own client from it.
     """
 
     endpoint_url: str | None = None
     sign_requests: bool = True
+    region: str | None = None
+    profile: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an endpoint that is no http(s) URL, or that carries a password."""
+        """Raise UsageError for an endpoint that is not an http(s) URL or contains a password."""
         if self.endpoint_url is not None:
             _check_endpoint(self.endpoint_url)
 
     def make_client(self, max_connections: int = _DEFAULT_POOL_CONNECTIONS) -> Any:
-        """A boto3 S3 client with room for `max_connections`.
+        """Return a boto3 S3 client with room for `max_connections`.
 
-        With fewer connections than threads, urllib3 would open and throw away a connection for
-        each part. Raises PullError for whatever botocore cannot make of the configuration.
+        With fewer connections than threads, urllib3 opens and discards a connection for each part.
+        Raises PullError when botocore cannot use the configuration.
         """
         from profiler.pull.errors import PullError, explain_configuration
 
@@ -47,13 +57,50 @@ class S3Access:
             raise explain_configuration(error).as_error() from error
 
     def resolved(self, client: Any) -> S3Access:
-        """The same with the endpoint that the environment or ~/.aws/config names, if one does.
+        """Return this access with the endpoint that the environment or ~/.aws/config names, if any.
 
-        For what fetches without boto3 and does not read all of these; `client` is of `make_client`.
+        For clients without boto3, which do not all read these. `client` comes from `make_client`.
         """
-        if self.endpoint_url is not None or client.meta.endpoint_url == _own_endpoint_of_aws():
+        if self.endpoint_url is not None or client.meta.endpoint_url == self._default_endpoint():
             return self
         return replace(self, endpoint_url=client.meta.endpoint_url)
+
+    def make_session(self) -> Any:
+        """Return a botocore session with this region and profile.
+
+        It reads botocore's description of S3 once per process: parsing it takes three quarters of
+        the time to make a client.
+        """
+        from botocore.session import Session
+
+        session = Session(profile=self.profile)
+        if self.region is not None:
+            session.set_config_variable("region", self.region)
+        loader = _loader(session.get_config_variable("data_path"))
+        session.register_component("data_loader", loader)
+        return session
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment `given` with this region and profile, for other AWS programs.
+
+        As with `aws --profile`, an explicit profile takes precedence over credentials in the
+        environment.
+        """
+        changed = dict(given)
+        if self.profile is not None:
+            for name in (*_CREDENTIAL_VARIABLES, "AWS_DEFAULT_PROFILE"):
+                changed.pop(name, None)
+            changed["AWS_PROFILE"] = self.profile
+        if self.region is not None:  # some SDKs read the first name, some the second
+            changed["AWS_REGION"] = changed["AWS_DEFAULT_REGION"] = self.region
+        return changed
+
+    def _default_endpoint(self) -> str:
+        """Return the endpoint that boto3 uses when the configuration names none."""
+        from botocore.config import Config
+
+        config = Config(ignore_configured_endpoint_urls=True)
+        return str(self.make_session().create_client("s3", config=config).meta.endpoint_url)
 
     def _make_client(self, max_connections: int) -> Any:
         import boto3
@@ -66,7 +113,7 @@ class S3Access:
             max_pool_connections=max(max_connections, _DEFAULT_POOL_CONNECTIONS),
             signature_version=None if self.sign_requests else UNSIGNED,
         )
-        session = _new_session()
+        session = self.make_session()
         parsing = session.get_component("response_parser_factory")
         parsing.set_parser_defaults(timestamp_parser=str)  # nobody reads the dates
         _check_ca_bundle(session.get_config_variable("ca_bundle"))
@@ -74,27 +121,6 @@ class S3Access:
         client = boto3_session.client("s3", endpoint_url=self.endpoint_url, config=config)
         _check_configured_endpoint(client.meta.endpoint_url)
         return client
-
-
-def _own_endpoint_of_aws() -> str:
-    """What boto3 would use if nothing named an endpoint."""
-    from botocore.config import Config
-
-    config = Config(ignore_configured_endpoint_urls=True)
-    return str(_new_session().create_client("s3", config=config).meta.endpoint_url)
-
-
-def _new_session() -> Any:
-    """A session that reads botocore's own description of S3 once in a process.
-
-    To read and parse it takes three quarters of the time that a client takes.
-    """
-    from botocore.session import get_session
-
-    session = get_session()
-    loader = _loader(session.get_config_variable("data_path"))
-    session.register_component("data_loader", loader)
-    return session
 
 
 @functools.cache
@@ -105,7 +131,7 @@ def _loader(data_path: str | None) -> Any:
 
 
 def _check_ca_bundle(path: str | None) -> None:
-    """Said here, because at the first request botocore takes it for a failure of TLS."""
+    """Raise PullError for an unusable CA bundle, which botocore would report as a TLS failure."""
     import ssl
 
     from profiler.pull.errors import PullError
@@ -115,7 +141,8 @@ def _check_ca_bundle(path: str | None) -> None:
     try:
         ssl.create_default_context(cafile=path)
     except OSError as error:  # SSLError, for a file without certificates, is one
-        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        is_empty = isinstance(error, ssl.SSLError)
+        reason = "it contains no certificate" if is_empty else error.strerror
         raise PullError(
             f"the CA bundle {quoted(path)} cannot be used: {reason}",
             "check AWS_CA_BUNDLE, or ca_bundle in ~/.aws/config",
@@ -123,25 +150,28 @@ def _check_ca_bundle(path: str | None) -> None:
 
 
 def _check_configured_endpoint(url: str) -> None:
-    """Of an endpoint that comes from the environment or a file; what is no URL botocore refuses."""
+    """Raise PullError for an endpoint from the environment or a file that contains a password.
+
+    botocore itself refuses what is not a URL.
+    """
     from profiler.pull.errors import PullError
 
     if "@" in urlsplit(url).netloc:
         raise PullError(
-            "the endpoint of the AWS configuration must not carry a user name or password",
-            "check AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, and endpoint_url in ~/.aws/config",
+            "the endpoint in the AWS configuration contains a user name or password",
+            "remove it from AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or endpoint_url in ~/.aws/config",
         )
 
 
 def _check_endpoint(url: str) -> None:
-    """Whatever is wrong with it, it is not quoted: it may hold a password where none is seen."""
+    """Raise UsageError for an unusable endpoint, without quoting it: it may contain a password."""
     hint = "use http://HOST:PORT or https://HOST"
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        raise UsageError("--endpoint-url is no URL", hint) from None
+        raise UsageError("--endpoint-url is not a valid URL", hint) from None
     if "@" in url:
-        raise UsageError("--endpoint-url must not carry a user name or password", hint)
+        raise UsageError("--endpoint-url contains a user name or password", hint)
     if not is_good or any(character <= " " for character in url):
-        raise UsageError("--endpoint-url is no http or https URL", hint)
+        raise UsageError("--endpoint-url is not an http or https URL", hint)

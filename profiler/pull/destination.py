@@ -1,9 +1,9 @@
-"""Where a pull writes: checked before it starts, and never left through a symlink.
+# SPDX-License-Identifier: Apache-2.0
+"""The destination of a pull: checked before the pull starts, and never left through a symlink.
 
-Objects are downloaded under names of their own (`.writewise-DEST-RUN-NUMBER.part`) in the
-directory they will end in, and get their final name by one rename after they were verified, so a
-partial file never carries a final name. A file that has the final name already is replaced by that
-rename alone; a symlink of that name is replaced itself, never followed.
+An object is downloaded to a part file (`.writewise-DEST-RUN-NUMBER.part`) in its final directory
+and renamed after verification, so a partial file never has a final name. The rename replaces an
+existing file; it replaces a symlink itself, without following it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contracts.shared.beneath import directory_beneath
+from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
 from contracts.shared.trust import UntrustedError, walk
 from contracts.shared.units import format_size
@@ -28,10 +29,10 @@ from profiler.pull.source import PullPlan
 
 @dataclass
 class Staging:
-    """A plan's place on the destination while a pull runs: an open directory and a run's token.
+    """A plan and the destination it is pulled to: an open directory and the run's token.
 
-    `root_fd` is open in the process that made it; `made_directories` are those made for the keys,
-    parents first.
+    `root_fd` is open in the process that made it. `made_directories` are the directories made for
+    the keys, parents first.
     """
 
     plan: PullPlan
@@ -41,19 +42,19 @@ class Staging:
 
     @property
     def root_path(self) -> str:
-        """A path by which other processes of this user open the very directory that is open."""
+        """A path through which other processes of this user open exactly this directory."""
         return f"/proc/{os.getpid()}/fd/{self.root_fd}"
 
     def part_name(self, number: int) -> str:
-        """The file name of object `number` of the plan until it is published.
+        """Return the file name of object `number` of the plan until it is published.
 
-        It does not contain the final name, which may itself be as long as a name can be.
+        It does not contain the final name, which may already have the maximum length.
         """
         return f"{self._part_prefix}{number}.part"
 
     @property
     def directory_name(self) -> str:
-        """The name of the directory that a program fetches into, below the destination."""
+        """Name of the directory below the destination that a program fetches into."""
         return f"{self._part_prefix}all.part"
 
     @functools.cached_property
@@ -62,24 +63,24 @@ class Staging:
 
     @property
     def _directories(self) -> list[tuple[str, ...]]:
-        """Every directory that the plan's files lie in, parents first."""
+        """All directories of the plan's files, parents first."""
         leaves = {remote.directory for remote in self.plan.objects}
         every = {names[:depth] for names in leaves for depth in range(len(names) + 1)}
         return sorted(every, key=lambda names: (len(names), names))
 
     def claim(self, shown: str) -> None:
-        """Let other pulls know that this one lives, and remove what killed ones left here.
+        """Mark the destination as in use by a pull, and remove what killed pulls left.
 
-        Raises PullError; `shown` is the destination, made printable.
+        Raises PullError; `shown` is the printable destination.
         """
         remove = functools.partial(leftovers.remove, self.root_fd, self._directories)
         leftovers.share(self.root_fd, remove, shown)
 
     def make_directories(self) -> None:
-        """Make the directories of the keys.
+        """Make the directories for the keys.
 
-        Raises PullError for a symlink or a file on the way, and for a directory that has an
-        object's final name.
+        Raises PullError if a symlink or a file is in the way of a directory, or a directory in the
+        way of an object.
         """
         for names in self._directories:
             try:
@@ -98,7 +99,7 @@ class Staging:
             _check_is_directory(parent_fd, names)
 
     def discard(self) -> None:
-        """Remove what this run left unpublished: part files, and directories that are empty."""
+        """Remove what this run has not published: part files and empty directories."""
         leftovers.remove(self.root_fd, self._directories, self.token)
         for names in reversed(self.made_directories):
             parent = directory_beneath(self.root_fd, names[:-1])
@@ -109,20 +110,31 @@ class Staging:
 
 @dataclass(frozen=True)
 class Destination:
-    """A directory to pull to. Holds nothing open: between pulls it may be unmounted.
+    """A directory to pull to. It holds nothing open, so it may be unmounted between pulls.
 
-    `deleting` is entered while unpublished files are removed.
+    The context `deleting` lasts while unpublished files are removed.
     """
 
     path: Path
     deleting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
 
+    def check(self) -> None:
+        """Raise UsageError if it is missing or not a directory, else PullError as `open`."""
+        try:
+            with self.open():
+                pass
+        except PullError as error:
+            if isinstance(error.__cause__, (FileNotFoundError, NotADirectoryError)):
+                hint = "create the directory, or mount the volume"
+                raise UsageError(error.message, hint) from None
+            raise
+
     @contextlib.contextmanager
     def open(self) -> Iterator[int]:
-        """The directory as a descriptor.
+        """Yield a descriptor of the directory.
 
-        Raises PullError when it is missing, no directory, read-only or not writable, or when its
-        path leads through a symlink that another user could have put there.
+        Raises PullError if it is missing, not a directory, read-only or not writable, or if its
+        path contains a symlink that another user could have made.
         """
         descriptor = _open_trusted(self.path)
         try:
@@ -134,32 +146,32 @@ class Destination:
 
     @contextlib.contextmanager
     def stage(self, plan: PullPlan) -> Iterator[Staging]:
-        """Open it and make the plan's directories; what is not published is removed at the end.
+        """Open it and make the plan's directories; at the end, remove what was not published.
 
-        What killed pulls left in these directories is removed first. Raises PullError, also when
-        the plan is larger than the free space, before anything is written.
+        What killed pulls left in these directories is removed first. Raises PullError, also if the
+        plan is larger than the free space, before anything is written.
         """
         with self.open() as root_fd:
             staging = Staging(plan, root_fd)
-            with _explained(self.path, "cannot be used"):
+            with _explained(self.path, "cannot be used"):  # EIO of a failing volume, for example
                 staging.claim(printable(str(self.path)))
                 _check_space(root_fd, plan, self.path)
             try:
                 staging.make_directories()
                 yield staging
             finally:
-                with self.deleting(), _explained(self.path, "still has this pull's files"):
+                with self.deleting(), _explained(self.path, "still has unfinished files"):
                     staging.discard()
 
 
 def publish(directory_fd: int, part_name: str, file_name: str) -> None:
-    """Give a verified part its final name, replacing what had it. Raises OSError."""
+    """Rename a verified part file to its final name, replacing any file there. Raises OSError."""
     os.rename(part_name, file_name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
 
 
 @contextlib.contextmanager
 def _explained(path: Path, what: str) -> Iterator[None]:
-    """Whatever the destination answers in the block (EIO of a volume that fails) as a PullError."""
+    """Raise a PullError for any OSError in the block."""
     try:
         yield
     except OSError as error:
@@ -174,7 +186,8 @@ def _check_writable(descriptor: int, path: Path) -> None:
     if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
         raise PullError(
             f"the destination {shown} is on a read-only file system",
-            "remount it for writing, or pull elsewhere; file systems turn read-only after errors",
+            "remount it for writing or pull elsewhere; check `dmesg`, because file systems "
+            "turn read-only after errors",
         )
     if not os.access(f"/proc/self/fd/{descriptor}", os.W_OK | os.X_OK):
         raise PullError(
@@ -183,7 +196,7 @@ def _check_writable(descriptor: int, path: Path) -> None:
 
 
 def _check_space(descriptor: int, plan: PullPlan, path: Path) -> None:
-    """What other users may fill counts as free; root's reserve is left alone."""
+    """Raise PullError if the plan does not fit; root's reserve does not count as free."""
     found = os.fstatvfs(descriptor)
     free_bytes = found.f_bavail * found.f_frsize
     if plan.bytes > free_bytes:
@@ -198,18 +211,18 @@ def _check_is_directory(parent_fd: int, names: Sequence[str]) -> None:
     mode = os.stat(names[-1], dir_fd=parent_fd, follow_symlinks=False).st_mode
     if stat.S_ISLNK(mode):
         raise PullError(
-            f"{_shown(names)} below the destination is a symlink; nothing is written through it",
+            f"{_shown(names)} below the destination is a symlink, which a pull does not follow",
             "remove the symlink, or pull to the directory that it points to",
         )
     if not stat.S_ISDIR(mode):
         raise PullError(
-            f"{_shown(names)} below the destination is a file, but keys need a directory there",
+            f"{_shown(names)} below the destination is a file, but objects need a directory there",
             "remove the file, or pull to another directory",
         )
 
 
 def _check_final_names(root_fd: int, plan: PullPlan) -> None:
-    """Refuse names that no file can take: a rename replaces anything else than a directory."""
+    """Raise PullError for an object whose name a directory has: a rename cannot replace it."""
     by_directory: dict[tuple[str, ...], list[str]] = {}
     for remote in plan.objects:
         by_directory.setdefault(remote.directory, []).append(remote.file_name)
@@ -239,7 +252,7 @@ def _shown(names: Sequence[str]) -> str:
 
 
 def _open_trusted(path: Path) -> int:
-    """Open `path`; a symlink on the way is followed only where others cannot write."""
+    """Open `path`, following only symlinks that other users cannot have made."""
     try:
         place = walk(str(path))
         try:

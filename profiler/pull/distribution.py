@@ -1,6 +1,7 @@
-"""Jobs handed to the worker processes one by one, until all are answered or no more can be.
+# SPDX-License-Identifier: Apache-2.0
+"""The distribution of jobs to worker processes, until all are answered or none can succeed.
 
-Each worker has as many jobs as it takes at a time, and gets another for each answer.
+Each worker holds as many jobs as it takes at a time, and gets a new one for each answer.
 """
 
 from __future__ import annotations
@@ -12,27 +13,27 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 
-from profiler.pull.doubt import Doubts
 from profiler.pull.errors import Explanation, PullStoppedError
+from profiler.pull.problem_scope import ProblemScope
 from profiler.pull.result import OnProgress, Progress
 from profiler.pull.worker import COUNTERS, STOP, DownloadJob, Job, Outcome, PrefixJob
 from profiler.pull.worker_processes import Worker, WorkerProcesses
 
-#: How often progress is reported, at least.
+#: Longest time between two progress reports.
 _TICK_S = 0.1
-#: Longer than a client needs to try again after each of its own timeouts.
+#: Longer than a client takes to retry after each of its own timeouts.
 MAX_SILENCE_S = 120.0
-#: Once no other object can succeed: how long what is under way is waited for, if nothing arrives.
+#: How long to wait without progress for the jobs under way once no other object can succeed.
 _MAX_LAST_SILENCE_S = 3.0
 _STOP_TIMEOUT_S = 0.8
 
 
 @dataclass
 class Distributed:
-    """The answers to a run's jobs; those that have none are in `unanswered`.
+    """The answers to a run's jobs, and the `unanswered` jobs.
 
-    `ended_by` is the answer after which no more were handed out, because its problem would meet
-    the other objects too; None without one.
+    `ended_by` is the answer whose problem concerns every object, so that no more jobs were handed
+    out; None without one.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
@@ -41,29 +42,33 @@ class Distributed:
 
 
 class Distribution:
-    """One run of jobs over the processes, which have no other meanwhile."""
+    """One run of jobs over the processes, which run nothing else at that time."""
 
     def __init__(
         self,
         processes: WorkerProcesses,
         jobs: Sequence[Job],
         on_progress: OnProgress | None,
-        doubts: Doubts,
+        problem_scope: ProblemScope,
     ) -> None:
-        self._processes, self._on_progress, self._doubts = processes, on_progress, doubts
+        self._processes, self._on_progress, self._problem_scope = (
+            processes,
+            on_progress,
+            problem_scope,
+        )
         self._waiting = deque(jobs)
         self._in_hand: dict[int, Job] = {}
-        self._busy: list[Worker] = []  # a worker once for each job that it has
+        self._busy: list[Worker] = []  # lists a worker once for each of its jobs
         self._idle = self._all_places()
         self._done = Distributed()
         self._progress = _progress_of(processes, jobs)
         self._silence = _Silence()
 
     def run(self, stop_after_s: float | None = None) -> Distributed:
-        """Hand the jobs out until all are answered; ends early when a problem meets them all.
+        """Hand out the jobs until all are answered, or a problem concerns all of them.
 
-        Raises WorkerDiedError, PullStoppedError when it takes longer than `stop_after_s`. No
-        worker is left that writes.
+        Raises WorkerDiedError, and PullStoppedError when it takes longer than `stop_after_s`. No
+        worker writes any more after it.
         """
         began_s, limit_s = time.monotonic(), math.inf if stop_after_s is None else stop_after_s
         try:
@@ -95,7 +100,7 @@ class Distribution:
 
     def _take_answers(self, timeout_s: float) -> None:
         for worker in _answering(self._busy, timeout_s):
-            outcome = self._settled(worker.receive())
+            outcome = self._resolved(worker.receive())
             del self._in_hand[outcome.job.number]
             self._busy.remove(worker)
             self._idle.append(worker)
@@ -103,13 +108,15 @@ class Distribution:
             if outcome.problem is not None and not outcome.problem.concerns_one_object:
                 self._end(outcome)
 
-    def _settled(self, outcome: Outcome) -> Outcome:
-        """The answer, with a problem that concerns one object or all."""
+    def _resolved(self, outcome: Outcome) -> Outcome:
+        """Return the answer, with a problem that is no longer ambiguous."""
         problem, job = outcome.problem, outcome.job
-        has_ended = self._done.ended_by is not None  # S3 is not asked again then
-        if problem is None or not problem.is_in_doubt or has_ended:
+        has_ended = self._done.ended_by is not None  # then S3 is not asked again
+        if problem is None or not problem.is_ambiguous or has_ended:
             return outcome
-        return replace(outcome, problem=self._doubts.settle(problem, job.bucket, job.remote.key))
+        return replace(
+            outcome, problem=self._problem_scope.resolve(problem, job.bucket, job.remote.key)
+        )
 
     def _end(self, outcome: Outcome) -> None:
         self._done.ended_by = self._done.ended_by or outcome
@@ -127,9 +134,9 @@ class Distribution:
             self._give_up()
 
     def _give_up(self) -> None:
-        """End the workers with what they have in hand, and start others.
+        """Kill the workers, give up their jobs, and start new workers.
 
-        What trickles in keeps a client waiting for ever: its timeouts are for silence alone.
+        A client waits forever for data that trickles in: its timeouts measure only silence.
         """
         self._end_workers()
         self._processes.start()
@@ -138,9 +145,9 @@ class Distribution:
         self._idle = self._all_places()
 
     def _end_workers(self) -> None:
-        """End the workers with what they have in hand.
+        """Kill the workers, whatever they are doing.
 
-        That of a program is told first: it alone can end what else the program has started.
+        One that runs a program is asked first: it alone can end the program's own children.
         """
         busy, self._busy = self._busy, []
         try:
@@ -151,7 +158,7 @@ class Distribution:
             self._processes.kill()
 
     def _stop(self) -> None:
-        """Make the workers give their jobs up; those that do not in time are ended, and all."""
+        """Make the workers give up their jobs; kill all workers if one does not in time."""
         self._processes.counters[-STOP] = 1
         deadline_s = time.monotonic() + _STOP_TIMEOUT_S
         while self._busy:
@@ -167,14 +174,14 @@ class Distribution:
 
 
 class _Silence:
-    """How long nothing has been fetched, of no object."""
+    """Measures how long no object has made progress."""
 
     def __init__(self) -> None:
         self._seen: tuple[int, ...] = ()
         self._since_s = time.monotonic()
 
     def seconds(self, progress: Progress, answers: int) -> float:
-        """Since the last time that one of these figures was another."""
+        """Return the time since one of these figures last changed."""
         seen = (progress.bytes, progress.objects, answers)
         if seen != self._seen:
             self._seen, self._since_s = seen, time.monotonic()
@@ -182,20 +189,20 @@ class _Silence:
 
 
 def _fetch(in_hand: dict[int, Job]) -> bool:
-    """Whether these are objects being fetched: only of these what arrives is counted meanwhile."""
+    """Return whether these jobs fetch: only they count what arrives while they run."""
     return any(isinstance(job, (DownloadJob, PrefixJob)) for job in in_hand.values())
 
 
 def _given_up(job: Job) -> Outcome:
     now_ns, why = time.monotonic_ns(), f"nothing arrived for {MAX_SILENCE_S:.0f} s"
-    if isinstance(job, PrefixJob):  # what it has fetched until then is worth verifying
-        return Outcome(job, now_ns, incomplete=f"the client was ended: {why}")
+    if isinstance(job, PrefixJob):  # what it fetched before is worth verifying
+        return Outcome(job, now_ns, incomplete=f"the client was killed: {why}")
     problem = Explanation(f"the object was given up: {why}", "pull again", concerns_one_object=True)
     return Outcome(job, now_ns, problem=problem)
 
 
 def _progress_of(processes: WorkerProcesses, jobs: Sequence[Job]) -> Callable[[], Progress]:
-    """A function that reads the counters, which start at 0 for these jobs."""
+    """Reset the counters for these jobs and return a function that reads them."""
     counters, started_s = processes.counters, time.monotonic()
     counters[:] = [0] * len(counters)  # the workers are idle
     total_bytes = sum(job.remote.size_bytes for job in jobs)
@@ -209,7 +216,7 @@ def _progress_of(processes: WorkerProcesses, jobs: Sequence[Job]) -> Callable[[]
 
 
 def _answering(busy: Iterable[Worker], timeout_s: float) -> list[Worker]:
-    """The workers that have an answer, each once; waits for one if none has."""
+    """Return the workers that have an answer, each once; wait for one if none has."""
     workers = {worker.pid: worker for worker in busy}
     ready = set(wait([worker.connection for worker in workers.values()], timeout_s))
     return [worker for worker in workers.values() if worker.connection in ready]

@@ -1,4 +1,5 @@
-"""Waiting until what was written is on the device."""
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting until written data is on the device."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from collections.abc import Callable
 
 
 def sync_file_system(descriptor: int, clock: Callable[[], float] = time.monotonic) -> float:
-    """Write back the file system that `descriptor` lies on; the seconds that it took.
+    """Write back the file system of `descriptor` and return the time in seconds.
 
-    One file system, not all as sync(2). Raises OSError, also for a write-back error since the
-    descriptor was opened (Linux 5.8, commit 735e4ae5ba28).
+    Unlike sync(2), it leaves other file systems alone. Raises OSError, also for a write-back error
+    since the descriptor was opened (since Linux 5.8, commit 735e4ae5ba28).
     """
     libc = ctypes.CDLL(None, use_errno=True)  # the os module has no syncfs
     started_s = clock()

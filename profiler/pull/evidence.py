@@ -1,8 +1,8 @@
-"""What held a pull up, from what was measured of it, and what would help.
+# SPDX-License-Identifier: Apache-2.0
+"""What limited a measured pull, and what would help.
 
-The connections' time is split at each first byte: before it S3's latency counts, after it
-bandwidth. A pull whose blocks waited to be written, whose host used its CPUs up, or which S3 asked
-to slow down is held up by that instead: the rest then takes long for no fault of the connections.
+The connections' time is split at each first byte: latency before it, bandwidth after it. The disk,
+the CPU and S3's throttling are ruled out first, because each of them makes connections look slow.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from contracts.shared.units import counted, format_size
 from profiler.pull.object_sizes import SMALL_BYTES, SizeBucket, histogram, small_request_share
 from profiler.pull.result import PullResult, RequestTimes
 
-#: Shares from which on one of these is said to be what holds a pull up. A worker is one
-#: interpreter, so a core is all it can use.
+#: Shares from which one of these counts as the limit. A worker is one interpreter and can use one
+#: core at most.
 _WORKERS_CPU_SHARE = 0.85
 _HOST_CPU_SHARE = 0.90
 _STALLED_SHARE = 0.25
 _WRITE_SHARE = 0.5
 _REPEATED_SHARE = 0.25
-#: Connections in use, of one for each worker with objects: below it S3 is not what they wait for.
+#: Average connections in use per worker that had objects; with fewer, S3 is not the limit.
 _FEW_IN_USE = 0.5
-#: A part of the time that is worth an advice.
+#: The smallest share of the time that is worth advice.
 _WORTH_SAVING = 0.1
 
 
 class Limit(enum.Enum):
-    """What holds a pull up, the first that applies: each hides what comes after it."""
+    """What limits a pull. The first that applies counts, because it hides those after it."""
 
-    DISK = "the disk: writers were made to wait for write-back"
-    CPU = "the CPU: the workers', or all of this host, had none left"
-    WRITES = "the disk: connections mostly waited until what they had read was written"
-    THROTTLED = "S3's throttling: it asked to slow down, and requests were made again"
-    ERRORS = "errors: requests had to be made again"
-    IDLE = "not S3: for most of the time its connections were idle"
+    DISK = "the disk: the kernel made writers wait for write-back"
+    CPU = "the CPU: the workers, or the whole host, used all of it"
+    WRITES = "the disk: connections mostly waited until their data was written"
+    THROTTLED = "S3's request rate: it answered SlowDown, and requests were repeated"
+    ERRORS = "errors: requests were repeated"
+    IDLE = "not S3: connections were idle most of the time"
     LATENCY = "latency: connections mostly waited for first bytes"
     BANDWIDTH = "bandwidth: connections mostly read bodies"
 
 
 _ADVICE = {
-    Limit.DISK: "write-back settings, or a faster volume: see `writewise sweep`",
-    Limit.CPU: "a client that needs less CPU time for each byte, or more workers if cores are idle",
-    Limit.WRITES: "a faster volume; as root, `writewise pull` tells what the writes waited for",
+    Limit.DISK: "write-back settings or a faster volume: run `writewise sweep`",
+    Limit.CPU: "a client that needs less CPU time per byte, or more workers if cores are idle",
+    Limit.WRITES: "a faster volume; `writewise pull` as root shows what the writes waited for",
     Limit.THROTTLED: "fewer connections (workers, max_concurrency), or keys spread over prefixes",
-    Limit.ERRORS: "a look at the network and the endpoint; more connections do not help",
-    Limit.IDLE: "a look at the disk: as root, `writewise pull` tells what the writes waited for",
-    Limit.BANDWIDTH: "more connections, unless the instance's or the bucket's own limit is reached",
+    Limit.ERRORS: "a check of the network and the endpoint; more connections do not help",
+    Limit.IDLE: "a check of the disk: `writewise pull` as root shows what the writes waited for",
+    Limit.BANDWIDTH: "more connections, unless the instance or the bucket is at its limit",
 }
 
 
@@ -56,11 +56,11 @@ _ADVICE = {
 class PullEvidence:
     """Measured figures of one pull; shares are 0 to 1.
 
-    `first_byte_share`, `write_share` and `repeated_share` are of the time of all connections that
-    were busy, `connections_in_use` how many were on average for each worker that had an object.
-    `cpu_share` is of the cores that the workers can use at once, `host_busy_share` of all CPUs
-    (None when it is not known). `sizes` is the histogram of the objects, `small_request_share` the
-    share of the requests that those below 8 MiB took.
+    `first_byte_share`, `write_share` and `repeated_share` are shares of the connections' busy time.
+    `connections_in_use` is the average number of busy connections per worker that had an object.
+    `cpu_share` is relative to the cores that the workers can use, `host_busy_share` to all CPUs
+    (None if unknown). `sizes` is the histogram of object sizes, `small_request_share` the share of
+    the requests that were for objects below 8 MiB.
     """
 
     requests_per_s: float
@@ -79,7 +79,7 @@ class PullEvidence:
 
     @property
     def limit(self) -> Limit:
-        """The first that applies."""
+        """The first limit that applies."""
         applies = {
             Limit.DISK: (self.stalled_share or 0) >= _STALLED_SHARE,
             Limit.CPU: self._is_cpu_bound,
@@ -107,9 +107,9 @@ def gather(
     stalled_share: float | None,
     cpu_count: int | None = None,
 ) -> PullEvidence | None:
-    """The evidence of a pull; None when its client told no requests, or nothing arrived.
+    """Return the evidence of a pull; None if its client reports no requests or nothing arrived.
 
-    `cpu_count` is by default the number of CPUs that this process may use.
+    `cpu_count` defaults to the number of CPUs that this process may use.
     """
     requests = result.requests
     if requests is None or not result.return_s or not result.objects:
@@ -144,29 +144,31 @@ def _cpu_share(result: PullResult, cores: int) -> float | None:
 
 
 def advise(evidence: PullEvidence) -> str:
-    """What would help, with the gain that these figures let expect."""
+    """Return what would help, with the gain to expect from these figures."""
     known = _ADVICE.get(evidence.limit)
     return known if known is not None else "; ".join(_against_latency(evidence))
 
 
 def _against_latency(evidence: PullEvidence) -> list[str]:
-    """The estimate for shards is the time before the first bytes of small files' requests.
+    """Return advice against latency.
 
-    One request for many files leaves their bytes. Something else may then be the limit, before all
-    of it is gained.
+    Shards save at most the time to the first bytes of requests for small files. The gain may be
+    smaller, if another limit comes first.
     """
     advice = []
     saved = evidence.first_byte_share * evidence.small_request_share
     if saved >= _WORTH_SAVING:
-        advice.append(f"TAR shards instead of {_small(evidence)}: they save up to {saved:.0%}")
-        advice[0] += " of the time; where files are opened through Mountpoint, its metadata cache"
+        advice.append(
+            f"TAR shards instead of {_small(evidence)}, which save up to {saved:.0%} of the time; "
+            "with Mountpoint, its metadata cache"
+        )
     if evidence.small_request_share < 1 / 2:
         advice.append("larger parts, so that fewer requests wait")
     return [*advice, "more connections"]
 
 
 def _small(evidence: PullEvidence) -> str:
-    """How many files are small, and how large they are on average."""
+    """Return the number of small files and their average size."""
     small = [bucket for bucket in evidence.sizes if bucket.from_bytes < SMALL_BYTES]
     count = sum(bucket.objects for bucket in small)
     mean_bytes = sum(bucket.bytes for bucket in small) / max(1, count)

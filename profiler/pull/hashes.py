@@ -1,4 +1,5 @@
-"""The hashes that S3 stores of objects, and those of a file's bytes."""
+# SPDX-License-Identifier: Apache-2.0
+"""The hashes that S3 stores for objects, and how to compute them for a file."""
 
 from __future__ import annotations
 
@@ -12,17 +13,17 @@ _BLOCK_BYTES = 1 << 20
 
 
 class Hash(Protocol):
-    """As hashlib's."""
+    """The interface of hashlib's hashes."""
 
     def update(self, data: bytes, /) -> None:
-        """Take more of the data."""
+        """Add data."""
 
     def digest(self) -> bytes:
-        """The hash of all of it."""
+        """Return the hash of all data added."""
 
 
 class _Crc:
-    """A CRC function with the interface of a hash; the digest is big-endian, as S3 encodes it."""
+    """A CRC function with the interface of a hash; the digest is big-endian, as in S3."""
 
     def __init__(self, function: Callable[[bytes, int], int], width_bytes: int) -> None:
         self._function, self._width_bytes, self._value = function, width_bytes, 0
@@ -47,12 +48,12 @@ def _crc64nvme() -> Hash:
 
 
 def md5() -> Hash:
-    """MD5, which S3 has as ETag: against damage, not against forgery."""
+    """Return an MD5 hash, S3's ETag: it detects damage, not forgery."""
     return hashlib.md5(usedforsecurity=False)
 
 
 MakeHash = Callable[[], Hash]
-#: HeadObject's field → name and maker of the hash; the cheapest to compute come first.
+#: HeadObject's field, name and constructor of each hash, the cheapest first.
 CHECKSUMS: tuple[tuple[str, str, MakeHash], ...] = (
     ("ChecksumCRC64NVME", "CRC-64/NVME", _crc64nvme),
     ("ChecksumCRC32C", "CRC-32C", _crc32c),
@@ -64,7 +65,7 @@ CHECKSUMS: tuple[tuple[str, str, MakeHash], ...] = (
 
 
 def digest(descriptor: int, make_hash: MakeHash, start: int = 0, size_bytes: int = 2**63) -> bytes:
-    """The hash of `size_bytes` of an open file from `start`, or of what it has. Raises OSError."""
+    """Return the hash of at most `size_bytes` of an open file from `start`. Raises OSError."""
     hasher, position, end = make_hash(), start, start + size_bytes
     while block := os.pread(descriptor, min(_BLOCK_BYTES, end - position), position):
         hasher.update(block)

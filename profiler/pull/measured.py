@@ -1,4 +1,5 @@
-"""One pull, measured: for `pull`, a trial of a sweep or of `transfer tune`, and `bench-clients`."""
+# SPDX-License-Identifier: Apache-2.0
+"""One measured pull, for `pull`, `sweep`, `transfer tune` and `bench-clients`."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ from profiler.watch.watch import Watch
 
 
 class Verify(enum.Enum):
-    """What of an object is compared with S3 after it has arrived.
+    """What is compared with S3 after an object has arrived.
 
-    FULL compares the checksum of what the device gives back, CHECKSUM that of what may still be
-    in the page cache.
+    FULL compares the checksum of what the device returns, CHECKSUM that of what may still be in the
+    page cache, SIZE only the size.
     """
 
     FULL = "full"
@@ -34,26 +35,26 @@ class Verify(enum.Enum):
 
 
 class Phase(enum.Enum):
-    """What a measured pull is doing, for those who show it."""
+    """What a measured pull is doing."""
 
     PULL = "pulling"
     SYNC = "waiting for the device"
     VERIFY = "verifying"
 
 
-#: Gets the phase and how far it is; a sync has no measure of its own and comes once, with None.
+#: Called with the phase and its progress; a sync has none, so it is reported once, with None.
 OnPhase = Callable[[Phase, "Progress | None"], None]
 
 
 @dataclass(frozen=True)
 class PullMeasurement:
-    """What one pull took and what was counted meanwhile.
+    """How long one pull took, and what was counted.
 
-    `durable_s` is from the start of the pull until syncfs had returned, None when that was
-    not asked for. `snapshot` covers the pull alone (not sync nor verification), None without a
-    session; `why` is what an explanation of its writes takes, `writers_at_most` how many threads
-    could write at once, None when a program wrote. `own_cpu_s` is what this thread spent on the
-    pull alone, mostly to hand objects out.
+    `durable_s` is the time from the start until syncfs returned, None if that was not requested.
+    `snapshot` covers the pull without sync and verification, None without a session. `why` is the
+    input for the explanation of its writes. `writers_at_most` is how many threads could write at
+    once, None if a program wrote. `own_cpu_s` is this thread's CPU time, mostly for handing out
+    objects.
     """
 
     result: PullResult
@@ -67,28 +68,29 @@ class PullMeasurement:
 
     @property
     def return_s(self) -> float:
-        """From the start of the pull until the last object had been fetched."""
+        """Time from the start of the pull until the last object was fetched."""
         return self.result.return_s
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """Objects that did not arrive, then those that did but are not what S3 has."""
+        """Objects that did not arrive, then those that differ from what S3 has."""
         return self.result.failures + self.verification.failures
 
     def require_all(self) -> None:
-        """Raise PullError where an object did not arrive or is not what S3 has."""
+        """Raise PullError if an object did not arrive or differs from what S3 has."""
         if self.failures:
             first, objects = self.failures[0], self.result.objects + len(self.result.failures)
             message = f"{len(self.failures)} of {counted(objects, 'object')} failed"
             raise PullError(
-                f"{message}, the first is {first.key}: {first.reason}", "see `writewise pull`"
+                f"{message}, the first of them {first.key}: {first.reason}",
+                "run `writewise pull` with the same source: it lists every failure",
             )
 
     @property
     def stalled_share(self) -> float | None:
-        """The share of the writing threads' time (0 to 1) that they slept for dirty throttling.
+        """Share of the writing threads' time (0 to 1) spent asleep in dirty throttling.
 
-        None without a session, or when nothing was pulled.
+        None without a session, or if nothing was pulled.
         """
         threads = self.writing_threads
         if self.snapshot is None or threads is None or not self.return_s:
@@ -97,7 +99,7 @@ class PullMeasurement:
 
     @property
     def writing_threads(self) -> int | None:
-        """How many threads could write at a time, as far as they did; None without a session."""
+        """Number of threads that could write at a time and did write; None without a session."""
         if self.snapshot is None:
             return None
         return _writing_threads(
@@ -106,11 +108,11 @@ class PullMeasurement:
 
 
 def _writing_threads(seen: int, at_most: int | None, workers: int, objects: int) -> int:
-    """How many threads could write at a time, where `seen` did in all.
+    """Return how many threads could write at a time, of the `seen` that wrote at all.
 
-    Each of the `workers` has one at least, also where none of its writes is of a rule. Threads that
-    came one after the other count as one: `at_most` so many write at once, None for a program,
-    which one worker alone runs. One at a time writes into a file: no more than `objects` do.
+    Each of the `workers` has at least one. At most `at_most` write at once, so threads that
+    replaced others count once; None is for a program, which a single worker runs. A file has one
+    writer at a time, so there are at most as many writers as `objects`.
     """
     at_once = max(1, seen) if at_most is None else max(workers, min(seen, at_most))
     return max(1, min(at_once, objects))
@@ -127,21 +129,21 @@ def measure_pull(
     verify: Verify = Verify.CHECKSUM,
     on_phase: OnPhase | None = None,
     stop_after_s: float | None = None,
-    meanwhile: Callable[[], AbstractContextManager[None]] = nullcontext,
+    during: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> PullMeasurement:
     """Pull `plan` to `destination`, wait for the device if `durable`, verify, publish if `keep`.
 
-    `session` is entered already and counts the pool's workers from here on; one session and one
-    pool serve any number of pulls. Without `keep` the files are deleted at the end, which also
-    discards what of them is still dirty. `meanwhile` is entered from before the pull until all that
-    was asked for is durable. Raises PullError (also when the pull ends early and what
-    has arrived is not kept), PullStoppedError when the pull takes longer than `stop_after_s`;
-    nothing unpublished is left behind.
+    `session` is already entered and counts the pool's workers from now on; one session and one pool
+    serve any number of pulls. Without `keep` the files are deleted at the end, which also discards
+    their dirty pages. The context `during` lasts from before the pull until the data is durable, if
+    that was requested. Raises PullError (also if the pull ends early and its files are not kept),
+    and PullStoppedError when the pull takes longer than `stop_after_s`. No unpublished file is
+    left.
     """
     show = on_phase or _show_nothing
     with destination.stage(plan) as staging:
         pool.start()
-        with meanwhile():
+        with during():
             with _watched(session, pool) as watch:
                 before_s = time.thread_time()
                 result = pool.run(staging, lambda done: show(Phase.PULL, done), stop_after_s)
@@ -165,7 +167,7 @@ def measure_pull(
             on_progress=lambda progress: show(Phase.VERIFY, progress),
         )
         if durable and keep:
-            _sync(staging.root_fd)  # the renames: not timed, a few blocks of the journal
+            _sync(staging.root_fd)  # the renames, a few blocks of the journal: not timed
     return PullMeasurement(
         result, durable_s, verification, snapshot, worker_count, why, writers_at_most, own_cpu_s
     )
@@ -173,7 +175,7 @@ def measure_pull(
 
 @contextlib.contextmanager
 def _watched(session: ProfileSession | None, pool: WorkerPool) -> Iterator[Watch | None]:
-    """Count the pool's calls from here on, and watch the host meanwhile."""
+    """Count the pool's calls and watch the host within the block."""
     if session is None:
         yield None
         return

@@ -1,4 +1,5 @@
-"""How large the objects of a pull are: a histogram, and what of its requests small ones are."""
+# SPDX-License-Identifier: Apache-2.0
+"""The sizes of a pull's objects: a histogram, and the share of requests for small ones."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: Below it boto3 fetches an object by one request; larger ones it takes for ranges of this size.
+#: boto3 fetches smaller objects with one request, larger ones in ranges of this size.
 SMALL_BYTES = 8 * 2**20
 #: 2 KiB to 4 GiB by factors of 8.
 _EDGES_BYTES = tuple(2**power for power in range(11, 33, 3))
@@ -14,7 +15,7 @@ _EDGES_BYTES = tuple(2**power for power in range(11, 33, 3))
 
 @dataclass(frozen=True)
 class SizeBucket:
-    """The objects of `from_bytes` or more, below `below_bytes` (None: without end)."""
+    """The objects of at least `from_bytes` and less than `below_bytes` (None: no limit)."""
 
     from_bytes: int
     below_bytes: int | None
@@ -23,7 +24,7 @@ class SizeBucket:
 
 
 def histogram(sizes_bytes: Sequence[int]) -> tuple[SizeBucket, ...]:
-    """All buckets, by size; those without objects too."""
+    """Return all buckets by size, including empty ones."""
     counts, sums = [0] * (len(_EDGES_BYTES) + 1), [0] * (len(_EDGES_BYTES) + 1)
     for size_bytes in sizes_bytes:
         bucket = bisect.bisect_right(_EDGES_BYTES, size_bytes)
@@ -34,9 +35,10 @@ def histogram(sizes_bytes: Sequence[int]) -> tuple[SizeBucket, ...]:
 
 
 def small_request_share(sizes_bytes: Sequence[int], requests: int) -> float:
-    """The share (0 to 1) of `requests` that objects below SMALL_BYTES took.
+    """Return the share (0 to 1) of `requests` that were for objects below SMALL_BYTES.
 
-    The others took at most a request for each range of that size, and what small ones left.
+    Larger objects took at most one request per range of that size, and no more than are left after
+    one request for each small object.
     """
     large = [size_bytes for size_bytes in sizes_bytes if size_bytes >= SMALL_BYTES]
     ranges = sum(-(-size_bytes // SMALL_BYTES) for size_bytes in large)

@@ -1,7 +1,8 @@
-"""A pull by a program that fetches a whole prefix: into a directory of its own, then staged.
+# SPDX-License-Identifier: Apache-2.0
+"""A pull by a program that fetches a whole prefix into a directory of its own.
 
-The directory lies below the destination, so that the files move by a rename each. They become
-part files, which are verified and get their final names as those of every other client do.
+The directory is below the destination, so each file moves by one rename. The files become part
+files, which are verified and published like those of every other client.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NOT_FETCHED = "the client did not fetch it"
 
 
 def one_job_of(staging: Staging) -> PrefixJob:
-    """All objects of the staging's plan as one job, and with them those that are there already."""
+    """Return one job for the whole prefix, including objects that the destination already has."""
     plan = staging.plan
     prefix, objects = plan.location.prefix, plan.objects
     is_one_object = len(objects) == 1 and objects[0].key == prefix
@@ -40,10 +41,9 @@ def one_job_of(staging: Staging) -> PrefixJob:
 
 
 def collect(staging: Staging, outcome: Outcome, started_ns: int) -> PullResult:
-    """Make part files of what a program fetched, as `outcome` tells; it started at `started_ns`.
+    """Make part files of what a program fetched with this `outcome`, started at `started_ns`.
 
-    What is not there is a failure. Nothing is taken for a file of the program's that is no regular
-    file, or lies behind a symlink.
+    A missing file is a failure, and so is anything but a regular file, or a file behind a symlink.
     """
     directory, incomplete = outcome.job.part_name, outcome.incomplete
     arrived: list[int] = []
@@ -84,10 +84,10 @@ def _take(staging: Staging, directory: str, number: int, *, is_whole: bool) -> N
 
 
 def _check_has_no_holes(descriptor: int) -> None:
-    """Raise OSError where not all is written: the size alone would not tell.
+    """Raise OSError for a file that was not written completely.
 
-    Programs that fetch parts at a time set the size before, and some have blocks allocated: what
-    nobody wrote into them is a hole as well (lseek(2)).
+    The size does not show it: programs that fetch several parts at a time set the size first, and
+    some preallocate blocks. lseek(2) reports unwritten blocks as holes, too.
     """
     size_bytes = os.fstat(descriptor).st_size
     if size_bytes and os.lseek(descriptor, 0, os.SEEK_HOLE) < size_bytes:

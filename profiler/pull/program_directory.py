@@ -1,8 +1,9 @@
-"""The directory that a program fetches into, which nobody else can lead it away from.
+# SPDX-License-Identifier: Apache-2.0
+"""The directory that a program fetches into, which no other user can redirect.
 
-It lies below the destination, which others may own: they could rename it while the program runs
-and put a symlink to `/etc` in its place. So the program gets no path by its name but one by an open
-descriptor, which stays with the directory itself; and below it nobody else can write.
+It is below the destination, whose owner could rename it while the program runs and replace it with
+a symlink to `/etc`. So the program gets a path through an open descriptor, which keeps naming the
+same directory, and nobody else can write below it.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from collections.abc import Iterator
 from contracts.shared.beneath import directory_beneath
 from profiler.pull.errors import PullError, explain_local
 
-#: In it: what the program fetches, and what it may keep beside that.
+#: Its subdirectories: the fetched files, and the program's cache.
 FILES, CACHE = "files", "cache"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 @contextlib.contextmanager
 def made_below(root_path: str, name: str) -> Iterator[str]:
-    """Make the directory `name` below the destination: a path to its `files`, for other processes.
+    """Make the directory `name` below the destination and yield a path to its `files`.
 
-    It is good within the block, for processes of this user. Raises PullError when it cannot be
-    made, or is not what was made.
+    Other processes of this user can use the path within the block. Raises PullError if the
+    directory cannot be made or was replaced.
     """
     with contextlib.ExitStack() as opened:
         try:
@@ -36,15 +37,18 @@ def made_below(root_path: str, name: str) -> Iterator[str]:
             _check_is_own(own_fd)
             os.mkdir(FILES, 0o700, dir_fd=own_fd)
         except OSError as error:
-            raise explain_local(error, "the directory of a program's files") from error
+            raise explain_local(
+                error, "cannot make the directory for the client's files"
+            ) from error
         yield f"/proc/{os.getpid()}/fd/{own_fd}/{FILES}"
 
 
 def _check_is_own(own_fd: int) -> None:
-    """Between being made and being opened it may have been replaced by one that others prepared."""
+    """Raise PullError if another user replaced the directory between mkdir and open."""
     found = os.fstat(own_fd)
     if found.st_uid != os.geteuid() or found.st_mode & _OTHERS or os.listdir(own_fd):
         raise PullError(
-            "the directory of a program's files is not the one that was made at the destination",
-            "its owner replaced it, or its file system has no owners: use the default --client",
+            "the directory for the client's files was replaced at the destination",
+            "use the default --client: the destination's owner replaced the directory, or its file "
+            "system does not keep owners",
         )

@@ -1,6 +1,7 @@
-"""Where a client's connections spend their time: first bytes, bodies, writing, and repetition.
+# SPDX-License-Identifier: Apache-2.0
+"""Where a client's connections spend their time: first bytes, bodies, writing and retries.
 
-Taken from botocore's own events, so that it holds for whatever of boto3 makes the requests.
+Measured from botocore's events, whichever part of boto3 makes the requests.
 """
 
 from __future__ import annotations
@@ -10,21 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-#: Gets of a request, in nanoseconds: from its last attempt to the first byte, and what attempts
-#: before took with the pauses after them; then how many of these S3 answered by SlowDown.
+#: Called for each request with the time in ns from its last attempt to the first byte, the time in
+#: ns of the attempts before with their pauses, and how many of them S3 answered with SlowDown.
 OnRequest = Callable[[int, int, int], None]
-#: Gets the nanoseconds of a reading of a body, and those since the reading before it: there the
-#: block is written, or waits until it can be.
+#: Called for each read of a body with its time in ns and the time in ns since the previous read,
+#: in which the block is written or waits to be.
 OnRead = Callable[[int, int], None]
 
 _KEY = "writewise_attempts"
-#: SlowDown, and what other servers say for it.
+#: SlowDown, and the status with which other servers ask for less.
 _SLOW_DOWN_STATUS = (429, 503)
 
 
 @dataclass
 class _Attempts:
-    """One request: its last attempt's start, and what those before took."""
+    """One request: when its last attempt began, and how long those before took."""
 
     sent_ns: int
     has_begun: bool = False
@@ -32,7 +33,7 @@ class _Attempts:
     slow_downs: int = 0
 
     def begin(self) -> None:
-        """Another attempt is made."""
+        """Note the start of an attempt."""
         now_ns = time.monotonic_ns()
         if self.has_begun:
             self.repeated_ns += now_ns - self.sent_ns
@@ -40,16 +41,16 @@ class _Attempts:
 
 
 def observe_requests(client: Any, on_request: OnRequest, on_read: OnRead) -> None:
-    """Tell the times of every S3 request of a boto3 client from here on.
+    """Report the times of every later S3 request of a boto3 client, from any thread.
 
-    Called from any thread. A request without any answer, also after retries, is not told.
+    A request that gets no answer, even after retries, is not reported.
     """
 
     def begin(context: dict[str, Any], **_: Any) -> None:
         context[_KEY] = _Attempts(time.monotonic_ns())
 
     def begin_attempt(request: Any, **_: Any) -> None:
-        if _KEY in request.context:  # presigned ones are never called
+        if _KEY in request.context:  # a presigned request has none
             request.context[_KEY].begin()
 
     def judge(response: Any, request_dict: dict[str, Any], **_: Any) -> None:
@@ -70,7 +71,7 @@ def observe_requests(client: Any, on_request: OnRequest, on_read: OnRead) -> Non
 
 
 class _TimedBody:
-    """A body that tells how long each reading took, and is the body it wraps otherwise."""
+    """A body that reports the time of each read, and otherwise acts as the body it wraps."""
 
     def __init__(self, body: Any, on_read: OnRead) -> None:
         self._body, self._on_read = body, on_read

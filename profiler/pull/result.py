@@ -1,4 +1,5 @@
-"""What a pull tells while it runs and at its end."""
+# SPDX-License-Identifier: Apache-2.0
+"""What a pull reports while it runs and at its end."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Failure:
-    """An object that did not arrive, or is not what S3 has; both printable."""
+    """An object that did not arrive or differs from what S3 has; key and reason are printable."""
 
     key: str
     reason: str
@@ -34,12 +35,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class RequestTimes:
-    """The requests of a run, and the seconds of all connections together that they took.
+    """The number of requests of a run, and the time they took, summed over all connections.
 
-    `first_byte_s` until S3 began to answer, `body_s` to read the bodies,
-    `write_s` between two readings, where the block read is written or waits until it can be.
-    `repeated_s` are those of attempts that had to be made again, with the pauses after them:
-    of these `slow_downs` because S3 asked to slow down.
+    `first_byte_s` is the time until S3 began to answer, `body_s` the time to read bodies, `write_s`
+    the time between reads, in which a block is written or waits to be. `repeated_s` is the time of
+    repeated attempts with their pauses; `slow_downs` of these were answered with SlowDown.
     """
 
     count: int
@@ -51,23 +51,23 @@ class RequestTimes:
 
     @property
     def busy_s(self) -> float:
-        """All of them: the time that connections were in use."""
+        """The time that connections were in use."""
         waited = self.first_byte_s + self.repeated_s
         return waited + self.body_s + self.write_s
 
 
 @dataclass(frozen=True)
 class PullResult:
-    """What a run fetched; the files still have the names of their parts.
+    """What a run fetched; the files still have the names of part files.
 
-    `return_s` is from the first object handed out to the last one fetched, `arrived` the
-    numbers in the plan of the objects fetched, `bytes` their size, `sizes_bytes` that of each.
-    `answers` is what S3 said of objects together with their bytes, by number, in HeadObject's
-    names. `requests` is None when the client tells none, `cpu_s` the workers' CPU time,
-    None when one was replaced, and `host_busy_share` (0 to 1) the part of all CPUs' time that
-    was not idle, None for a program. `ended_by` is what kept the rest from being asked for
-    (credentials that expired, a network that went): these objects are among the failures.
-    `incomplete` is why a program did not fetch all: what it left may have its size and be damaged.
+    `return_s` is the time from the first object handed out to the last one fetched. `arrived` holds
+    the plan numbers of the fetched objects, `bytes` their total size, `sizes_bytes` the size of
+    each. `answers` maps numbers to what S3 sent with an object's bytes, in HeadObject's names.
+    `requests` is None if the client does not report them. `cpu_s` is the workers' CPU time, None if
+    one was replaced. `host_busy_share` (0 to 1) is the share of all CPUs' time that was not idle,
+    None for a program. `ended_by` is why the remaining objects were not requested (expired
+    credentials, a lost network); they are among the failures. `incomplete` is why a program did not
+    fetch everything: its files may have the right size and be damaged.
     """
 
     started_monotonic_ns: int
@@ -91,9 +91,9 @@ class PullResult:
 
 @dataclass(frozen=True)
 class Verification:
-    """How many objects were verified by which method, and those that are not what S3 has.
+    """The number of objects verified by each method, and those that differ from what S3 has.
 
-    What it cost: `elapsed_s` from start to end, `cpu_s` of all workers, `bytes` compared.
+    `elapsed_s` is its duration, `cpu_s` the CPU time of all workers, `bytes` the amount compared.
     """
 
     count_by_method: Mapping[str, int]

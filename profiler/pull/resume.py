@@ -1,8 +1,8 @@
-"""What of a plan lies at the destination already, so that a second pull fetches the rest alone.
+# SPDX-License-Identifier: Apache-2.0
+"""Finds which of a plan's objects the destination already has, so that a pull fetches the rest.
 
-A file counts as the object only if a checksum that S3 gives says so: size and time of change,
-which `aws s3 sync` goes by, may fit a file that was damaged since. What S3 gives no checksum for
-is therefore fetched again.
+A file counts only if S3's checksum matches: a damaged file may still have the size and modification
+time that `aws s3 sync` compares. Objects without a checksum are fetched again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from profiler.pull.workers import WorkerPool
 
 @dataclass(frozen=True)
 class Resumed:
-    """A plan's objects that are still to be pulled, and those that the destination has."""
+    """The plan of the missing objects, and the objects that the destination already has."""
 
     missing: PullPlan
     kept: tuple[RemoteObject, ...]
 
     @property
     def kept_bytes(self) -> int:
-        """The size of what the destination has."""
+        """Total size of the objects that the destination already has."""
         return self.missing.kept_bytes
 
 
@@ -37,9 +37,9 @@ def find_missing(
     destination: Destination,
     on_progress: OnProgress | None = None,
 ) -> Resumed:
-    """Compare what lies at the destination with `plan`; nothing is written.
+    """Compare the destination with `plan`, without writing anything.
 
-    Raises PullError for a destination that cannot be used and for what concerns all objects.
+    Raises PullError for an unusable destination, and for a problem that concerns all objects.
     """
     with destination.open() as root_fd:
         numbers = _of_equal_size(root_fd, plan)
@@ -53,7 +53,7 @@ def find_missing(
 
 
 def _of_equal_size(root_fd: int, plan: PullPlan) -> list[int]:
-    """The numbers of those objects whose final name is a regular file of their size."""
+    """Return the numbers of the objects for which a regular file of the same size exists."""
     by_directory: dict[tuple[str, ...], list[int]] = {}
     for number, remote in enumerate(plan.objects):
         by_directory.setdefault(remote.directory, []).append(number)
@@ -62,7 +62,7 @@ def _of_equal_size(root_fd: int, plan: PullPlan) -> list[int]:
         try:
             with directory_beneath(root_fd, names) as directory_fd:
                 found += [each for each in numbers if _is_equal(directory_fd, plan.objects[each])]
-        except OSError:  # it is missing, or no directory: the pull itself says what is wrong
+        except OSError:  # missing or not a directory: the pull itself reports it
             continue
     return found
 

@@ -1,6 +1,7 @@
-"""The transfer settings of a pull: boto3's own knobs, under boto3's own names.
+# SPDX-License-Identifier: Apache-2.0
+"""The transfer settings of a pull: boto3's own, under boto3's names.
 
-They are given as `NAME=VALUE,…`, or as a JSON file such as `writewise transfer tune` writes.
+Users pass them as `NAME=VALUE,…` or as a JSON file that `writewise transfer tune` wrote.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contracts.shared.errors import UsageError
@@ -25,12 +27,12 @@ _MAX_OBJECTS_AT_ONCE = 64  # a thread each
 
 @dataclass(frozen=True)
 class TransferSettings:
-    """boto3's TransferConfig as far as it is tuned here; sizes in bytes, defaults boto3's.
+    """The settings of boto3's TransferConfig that are tuned; sizes in bytes, boto3's defaults.
 
-    `max_concurrency` is the number of threads that fetch parts of an object, `max_io_queue` how
-    many read chunks may wait in memory for the thread that writes. Objects of at least
-    `multipart_threshold` are fetched in parts; without `use_threads` one thread does all, one
-    part after the other.
+    `max_concurrency` is the number of threads that fetch parts of an object, `max_io_queue` the
+    number of chunks that may wait in memory for the writing thread. Objects of at least
+    `multipart_threshold` are fetched in parts. Without `use_threads` one thread fetches all parts
+    in turn.
     """
 
     max_concurrency: int = 10
@@ -41,11 +43,11 @@ class TransferSettings:
     use_threads: bool = True
 
     def to_transfer_config(self) -> TransferConfig:
-        """The boto3 object.
+        """Return boto3's object, always for the classic client.
 
-        The classic client always: the CRT client that boto3 may choose by itself on some instance
-        types ignores `endpoint_url` (boto/boto3#4839) and most of these settings, and only one
-        process of a host gets it, so figures would depend on where and by whom they were taken.
+        boto3 may choose the CRT client on some instance types. That client ignores `endpoint_url`
+        (boto/boto3#4839) and most of these settings, and only one process of a host gets it, so
+        measurements would depend on the host and on other processes.
         """
         from boto3.s3.transfer import TransferConfig
 
@@ -61,15 +63,15 @@ class TransferSettings:
 
     @property
     def objects_at_once(self) -> int:
-        """How many objects a worker has under way: more than it has threads that fetch parts.
+        """Number of objects that a worker fetches at a time.
 
-        A connection of a small object waits more than it reads, and none is to idle while the
-        next object is handed out.
+        Twice the number of threads: the connection of a small object mostly waits, and none should
+        idle until the next object is handed out.
         """
         return min(2 * self.max_concurrency, _MAX_OBJECTS_AT_ONCE) if self.use_threads else 1
 
     def __str__(self) -> str:
-        """What `parse_settings` reads back; the last two only where they are not boto3's."""
+        """Return what `parse_settings` reads; the last two only if they differ from boto3's."""
         shown = {name: value for name, value in asdict(self).items() if self._is_shown(name)}
         return transfer_text(shown)
 
@@ -80,37 +82,42 @@ class TransferSettings:
 
 _SWITCH = {"true": True, "false": False}
 _FILE = FileKind(
-    "transfer file",
+    "transfer settings",
     2**20,
-    "`writewise transfer tune` writes one; or give the settings as NAME=VALUE,…",
+    "create one with `writewise transfer tune`, or pass the settings as NAME=VALUE,…",
 )
 
 
 def parse_settings(text: str) -> TransferSettings:
-    """`max_concurrency=20,io_chunksize=1MiB`, or the name of a `.json` file → settings.
+    """Parse `max_concurrency=20,io_chunksize=1MiB`, or the name of a `.json` file.
 
-    What is not named keeps its default. Sizes take a unit; a bare number is bytes, as in boto3.
+    Settings that are not named keep their defaults. A size without a unit is in bytes, as in boto3.
     Raises UsageError with every mistake.
     """
     return settings_for(text, None)[0]
 
 
 def settings_for(text: str, client: str | None) -> tuple[TransferSettings, str | None]:
-    """Settings as `parse_settings`, and the client that pulls with them: `client`, else the file's.
+    """Return settings as `parse_settings`, and their client: `client`, else the file's, else None.
 
-    None where neither names one. Raises UsageError, also where they name two.
+    Raises UsageError, also if the two name different clients.
     """
-    if text.endswith(".json"):
+    if text.endswith(".json") or _is_path(text):
         return _read_file(text, client)
     pairs = [item.strip().partition("=") for item in text.split(",") if item]
     return _settings(((name, value) for name, _, value in pairs), "--transfer"), client
+
+
+def _is_path(text: str) -> bool:
+    return "=" not in text and ("/" in text or (bool(text) and Path(text).is_dir()))
 
 
 def _read_file(path: str, client: str | None) -> tuple[TransferSettings, str | None]:
     try:
         document = json.loads(_FILE.read_text(path), object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{printable(path)} is no JSON document: {error}", _FILE.hint) from None
+        message = f"{printable(path)} is not valid JSON: {error}"
+        raise UsageError(message, _FILE.hint) from None
     given = document.get("settings") if isinstance(document, dict) else None
     if not isinstance(given, dict):
         raise UsageError(f"{printable(path)} has no object `settings`", _FILE.hint)
@@ -120,7 +127,7 @@ def _read_file(path: str, client: str | None) -> tuple[TransferSettings, str | N
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object of JSON; Python alone would take the last of two values. Raises ValueError."""
+    """Return a JSON object. Raises ValueError for a name given twice, of which json takes one."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -130,15 +137,18 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _one_client(found_for: object, client: str | None, path: str) -> str | None:
-    """What is fast with one client may be slow with another, which may not even heed it."""
+    """Return the one client that is named. Raises UsageError for two.
+
+    A setting that is fast with one client may be slow with another, or be ignored.
+    """
     if found_for is None or found_for == client:
         return client
     if client is None:
         return str(found_for)
     name = quoted(str(found_for))
     raise UsageError(
-        f"{printable(path)} has settings that were found for the client {name}, not for {client}",
-        f"pull with the client {name}, or give the settings as NAME=VALUE,…",
+        f"{printable(path)} has settings for the client {name}, not for {client}",
+        f"use --client {name}, or pass the settings as NAME=VALUE,…",
     )
 
 
@@ -159,7 +169,9 @@ def _parse_value(name: str, text: str, seen: Iterable[str]) -> int:
     knob = TRANSFER_BY_NAME.get(name)
     if knob is None:
         hint = suggestion(name, list(TRANSFER_BY_NAME))
-        raise ValueError(f"{quoted(name)} is no transfer setting{', ' + hint if hint else ''}")
+        raise ValueError(f"unknown transfer setting {quoted(name)}{', ' + hint if hint else ''}")
+    if not text:
+        raise ValueError(f"=VALUE is missing after {name}")
     if name in seen:
         raise ValueError(f"{name} is given twice")
     if knob.is_switch:
@@ -176,7 +188,7 @@ def _parse_value(name: str, text: str, seen: Iterable[str]) -> int:
 
 def _parse_switch(name: str, text: str) -> bool:
     if text not in _SWITCH:
-        raise ValueError(f"{name}: {quoted(text)} is neither true nor false")
+        raise ValueError(f"{name}: invalid value {quoted(text)}, use true or false")
     return _SWITCH[text]
 
 

@@ -1,7 +1,8 @@
-"""What a pull will fetch: `s3://BUCKET/PREFIX` → the plan, with every key checked.
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of a pull: the objects at `s3://BUCKET/PREFIX`, with every key checked.
 
-Prefix semantics are those of `aws s3 sync`: PREFIX is a directory ("/" is added) and its objects
-keep their names below it. When no object lies below it, PREFIX may be the exact key of one.
+PREFIX means what it means for `aws s3 sync`: a directory ("/" is added), whose objects keep their
+names below it. If it has no objects, PREFIX may be the exact key of one object.
 """
 
 from __future__ import annotations
@@ -14,28 +15,31 @@ from contracts.shared.errors import UsageError
 from contracts.shared.text import printable, quoted
 from profiler.pull.access import S3Access
 from profiler.pull.errors import NOT_S3, PullError, explain
+from profiler.pull.first_answer import answered_in_time
 from profiler.pull.result import Failure
 
 _SCHEME = "s3://"
 _NAME_MAX_BYTES = 255  # include/uapi/linux/limits.h
 _SHOWN_KEYS = 10
+#: ListObjectsV2's answer has these, also when it lists nothing.
+_LISTING_FIELDS = ("IsTruncated", "Name", "KeyCount", "Contents")
 
 
 @dataclass(frozen=True)
 class Location:
-    """A bucket and what keys begin with (may be empty)."""
+    """A bucket and a prefix of keys, which may be empty."""
 
     bucket: str
     prefix: str
 
     def __str__(self) -> str:
-        """As the user writes it, made printable."""
+        """Return the printable address."""
         return printable(f"{_SCHEME}{self.bucket}/{self.prefix}")
 
 
 @dataclass(frozen=True)
 class RemoteObject:
-    """One object: its key, where it goes below the destination, its size and its ETag."""
+    """One object: its key, its path below the destination, its size and its ETag."""
 
     key: str
     relative_path: str
@@ -44,7 +48,7 @@ class RemoteObject:
 
     @property
     def directory(self) -> tuple[str, ...]:
-        """The directories above it, from the destination downwards."""
+        """The directories of its path, from the destination downwards."""
         return tuple(self.relative_path.split("/")[:-1])
 
     @property
@@ -55,16 +59,19 @@ class RemoteObject:
 
 @dataclass(frozen=True)
 class PullPlan:
-    """All objects of one pull; every relative path is known to stay below the destination.
+    """All objects of one pull; every relative path stays below the destination.
 
-    `refused` are those that cannot be files there, each with the reason. `kept_bytes` is the size
-    of those that need not be pulled, since the destination has them.
+    `refused` are the objects that cannot be files there, with the reasons. `kept_bytes` is the size
+    of the objects that the destination already has.
+    `whole_objects` and `whole_bytes` are of the prefix where these are a sample of it, else 0.
     """
 
     location: Location
     objects: tuple[RemoteObject, ...]
     refused: tuple[Failure, ...] = ()
     kept_bytes: int = 0
+    whole_objects: int = 0
+    whole_bytes: int = 0
 
     @property
     def bytes(self) -> int:
@@ -73,7 +80,7 @@ class PullPlan:
 
 
 class UnsafeKeysError(PullError):
-    """Keys that would leave the destination, or collide in it, for who must have all or none."""
+    """Keys that would leave the destination or collide in it, in a pull that needs all objects."""
 
     def __init__(self, location: Location, refused: Sequence[Failure]) -> None:
         self.problems = tuple(f"{each.key}: {each.reason}" for each in refused)
@@ -82,38 +89,57 @@ class UnsafeKeysError(PullError):
         super().__init__(
             f"{location} has keys that cannot be files below the destination:{shown}"
             + (f"\n  and {more} more" if more > 0 else ""),
-            "nothing was pulled; rename these objects, or pull a prefix without them",
+            "rename these objects, or pull a prefix without them; nothing was pulled",
         )
 
 
 def parse_location(text: str) -> Location:
-    """`s3://BUCKET/PREFIX` → Location. Raises UsageError."""
+    """Return the Location of `s3://BUCKET/PREFIX`. Raises UsageError."""
     bucket, _, prefix = text[len(_SCHEME) :].partition("/")
     if not text.startswith(_SCHEME) or not bucket or any(char.isspace() for char in bucket):
-        raise UsageError(f"{quoted(text)} is no address in S3", "use s3://BUCKET/PREFIX")
+        raise UsageError(f"invalid S3 address {quoted(text)}", "use s3://BUCKET/PREFIX")
     return Location(bucket, prefix)
 
 
 def list_plan(access: S3Access, location: Location, *, needs_all: bool = True) -> PullPlan:
-    """List the objects at `location`.
+    """List the objects at `location` and return the plan.
 
-    Raises PullError when there are none or S3 refuses, UnsafeKeysError when a key cannot be a
-    file below the destination. Unless the pull `needs_all`, such keys are the plan's `refused`,
-    as long as any other is left.
+    With `needs_all` false, keys that cannot be files are the plan's `refused`, unless all are.
+    Raises PullError when there are no objects, S3 refuses or the endpoint does not answer in time;
+    UnsafeKeysError when a key cannot be a file below the destination.
     """
     client = access.make_client()
-    try:
-        objects = _list_directory(client, location) or _list_exact_key(client, location)
-    except (LookupError, TypeError, ValueError) as error:  # fields that S3 gives always
-        raise NOT_S3.as_error() from error
-    except Exception as error:  # of botocore and what it uses
-        raise explain(error, location.bucket).as_error() from error
+    objects = answered_in_time(client, location.bucket, lambda: _list(client, location))
+    return _plan(location, objects, needs_all=needs_all)
+
+
+def list_again(client: Any, location: Location) -> PullPlan:
+    """List `location` in the calling thread, with a client whose endpoint has answered before.
+
+    Raises as `list_plan`.
+    """
+    return _plan(location, _list(client, location), needs_all=True)
+
+
+def _plan(location: Location, objects: Sequence[RemoteObject], *, needs_all: bool) -> PullPlan:
     if not objects:
-        raise PullError(f"{location} has no objects", "check the prefix: it names a directory")
+        raise PullError(
+            f"{location} has no objects",
+            "check the prefix: it is a directory, or the exact key of one object",
+        )
     good, refused = _judge(objects)
     if refused and (needs_all or not good):
         raise UnsafeKeysError(location, refused)
     return PullPlan(location, good, refused)
+
+
+def _list(client: Any, location: Location) -> list[RemoteObject]:
+    try:
+        return _list_directory(client, location) or _list_exact_key(client, location)
+    except (LookupError, TypeError, ValueError) as error:  # a field that S3 always sends is missing
+        raise NOT_S3.as_error() from error
+    except Exception as error:  # botocore's, and those of what it uses
+        raise explain(error, location.bucket).as_error() from error
 
 
 def _list_directory(client: Any, location: Location) -> list[RemoteObject]:
@@ -124,24 +150,35 @@ def _list_directory(client: Any, location: Location) -> list[RemoteObject]:
     return [
         _remote_object(item, len(prefix))
         for page in pages
-        for item in page.get("Contents", ())
+        for item in _contents(page)
         if not _is_folder_marker(item)
     ]
 
 
+def _contents(page: dict[str, Any]) -> Sequence[dict[str, Any]]:
+    """Return a listing's entries. Raises ValueError for an answer that is not a listing.
+
+    botocore reads any XML, such as a proxy's XHTML page, as an empty listing.
+    """
+    if not any(name in page for name in _LISTING_FIELDS):
+        raise ValueError("the answer is not a listing")
+    entries: Sequence[dict[str, Any]] = page.get("Contents", ())
+    return entries
+
+
 def _is_folder_marker(item: dict[str, Any]) -> bool:
-    """What consoles make for a folder; one that has bytes is an object that no file can be."""
+    """Return whether this is the empty object that consoles make for a folder."""
     return str(item["Key"]).endswith("/") and int(item["Size"]) == 0
 
 
 def _list_exact_key(client: Any, location: Location) -> list[RemoteObject]:
-    """The object whose key is the prefix itself: it sorts before all longer keys."""
+    """Return the object whose key equals the prefix, which sorts before all longer keys."""
     if not location.prefix or location.prefix.endswith("/"):
         return []
     page = client.list_objects_v2(Bucket=location.bucket, Prefix=location.prefix, MaxKeys=1)
     start = location.prefix.rfind("/") + 1
-    found = page.get("Contents", ())
-    return [_remote_object(item, start) for item in found if item["Key"] == location.prefix]
+    found = [item for item in _contents(page) if item["Key"] == location.prefix]
+    return [_remote_object(item, start) for item in found]
 
 
 def _remote_object(item: dict[str, Any], start: int) -> RemoteObject:
@@ -154,7 +191,7 @@ def _remote_object(item: dict[str, Any], start: int) -> RemoteObject:
 def _judge(
     objects: Sequence[RemoteObject],
 ) -> tuple[tuple[RemoteObject, ...], tuple[Failure, ...]]:
-    """The objects that can be files below the destination, and the reason for each other one."""
+    """Return the objects that can be files below the destination, and why the others cannot."""
     possible = [remote for remote in objects if not _path_problem(remote.relative_path)]
     directories = {path for remote in possible for path in _directories_above(remote)}
     seen: set[str] = set()
@@ -163,7 +200,7 @@ def _judge(
     for remote in objects:
         problem = _path_problem(remote.relative_path)
         if not problem and remote.relative_path in directories:
-            problem = "is a file and a directory at once"
+            problem = "is both a file and a directory"
         if not problem and remote.relative_path in seen:
             problem = "is listed twice"
         seen.add(remote.relative_path)
@@ -189,7 +226,7 @@ def _path_problem(path: str) -> str | None:
         if name in ("", ".", ".."):
             return f"has the component {name!r}"
         if "\0" in name:
-            return "has a NUL character"
+            return "contains a NUL character"
         if len(name.encode("utf-8", "surrogatepass")) > _NAME_MAX_BYTES:
             return f"has a component longer than {_NAME_MAX_BYTES} bytes"
     return None

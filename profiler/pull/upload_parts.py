@@ -1,10 +1,11 @@
-"""Checksums of what was uploaded in parts: a hash of the parts' hashes, and how many they were.
+# SPDX-License-Identifier: Apache-2.0
+"""Checksums of objects uploaded in parts: a hash of the parts' hashes, and their number.
 
-S3 has them as `…-N`: composite checksums, and ETags (MD5). They can be computed again from the
-parts' sizes, which HeadObject tells of each by its number. All but the last are equal for nearly
-every uploader, so the first one's size is asked for, and the others', several at a time, only
-where that leads to another hash. Source: Amazon S3 user guide, "Checking object integrity", and API
-reference, HeadObject, partNumber.
+S3 writes them as `…-N`: composite checksums, and ETags (MD5). To recompute them one needs the sizes
+of the parts, which HeadObject reports by part number. Nearly all uploaders make all parts but the
+last equal, so the size of the first is requested; the others, several at a time, only if the hash
+does not match. Sources: Amazon S3 user guide, "Checking object integrity"; API reference,
+HeadObject, partNumber.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any
 
 from profiler.pull.hashes import CHECKSUMS, MakeHash, digest, md5
 
-#: The size of a part of the object by its number from 1 on, None where the server does not tell.
-#: Called from several threads at a time.
+#: Returns the size of a part by its number, which starts at 1; None if the server does not report
+#: it. Called from several threads at a time.
 PartBytes = Callable[[int], "int | None"]
 
 _COMPOSITE = re.compile(r"([0-9A-Za-z+/=]+)-([0-9]{1,5})")
@@ -30,7 +31,7 @@ _ASKED_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Composite:
-    """A hash of `count` hashes that S3 has of an object, each made by `make_hash`."""
+    """S3's hash of an object: a hash of `count` hashes, all made by `make_hash`."""
 
     name: str
     expected: bytes
@@ -38,12 +39,13 @@ class Composite:
     make_hash: MakeHash
 
     def compare(self, descriptor: int, size_bytes: int, part_bytes: PartBytes) -> bool | None:
-        """Whether an open file of the object's size has this hash; None if that cannot be told.
+        """Return whether an open file of the object's size has this hash; None if unknown.
 
         Raises OSError, and what `part_bytes` raises.
         """
         first = part_bytes(1)
-        if first is None or (first >= size_bytes and self.count > 1):  # partNumber was ignored
+        # A first part as large as the object means that the server ignores partNumber.
+        if first is None or (first >= size_bytes and self.count > 1):
             return None
         guessed = _equal_sizes(size_bytes, first, self.count)
         if guessed and self._of(descriptor, guessed) == self.expected:
@@ -54,9 +56,9 @@ class Composite:
         return sizes != guessed and self._of(descriptor, sizes) == self.expected
 
     def _ask_others(self, part_bytes: PartBytes) -> list[int]:
-        """The sizes of all parts but the first; 0 for what is not told."""
+        """Return the sizes of all parts but the first; 0 for an unknown size."""
         with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
-            return [told or 0 for told in threads.map(part_bytes, range(2, self.count + 1))]
+            return [found or 0 for found in threads.map(part_bytes, range(2, self.count + 1))]
 
     def _of(self, descriptor: int, sizes: Sequence[int]) -> bytes:
         whole, start = self.make_hash(), 0
@@ -67,7 +69,7 @@ class Composite:
 
 
 def find_composite(head: Mapping[str, Any], *, etag_is_md5: bool) -> Composite | None:
-    """The composite checksum that HeadObject tells, else the ETag; None when it is neither."""
+    """Return HeadObject's composite checksum, else the ETag if it is one, else None."""
     for field, name, make_hash in CHECKSUMS:
         found = _COMPOSITE.fullmatch(str(head.get(field, "")))
         if found:
@@ -92,6 +94,6 @@ def _composite(
 
 
 def _equal_sizes(size_bytes: int, first: int, count: int) -> list[int]:
-    """The parts' sizes if all but the last are as the first; none if that cannot be."""
+    """Return the sizes if all parts but the last equal the first; [] if that is impossible."""
     last = size_bytes - first * (count - 1)
     return [first] * (count - 1) + [last] if 0 < last <= first else []

@@ -1,9 +1,10 @@
-"""Whether the bytes on disk are the object: its size, and the checksum that S3 gives.
+# SPDX-License-Identifier: Apache-2.0
+"""Compares a file with the object: its size, and the checksum that S3 has.
 
-S3 gives a checksum of the whole object (x-amz-checksum-type FULL_OBJECT) for objects uploaded
-with one, and an MD5 as ETag for those uploaded in one part without KMS or customer keys; of others
-a hash of the parts' hashes (`upload_parts`). Where there is none, or the parts' sizes are not told,
-the size alone is compared, and the result says so. Source: Amazon S3 user guide, "Checking object
+S3 has a checksum of the whole object (x-amz-checksum-type FULL_OBJECT) if it was uploaded with one,
+and an MD5 as ETag if it was uploaded in one part without KMS or customer keys; for other objects a
+hash of the parts' hashes (`upload_parts`). If there is none, or the parts' sizes are unknown, only
+the size is compared, and the result says so. Source: Amazon S3 user guide, "Checking object
 integrity".
 """
 
@@ -26,15 +27,15 @@ _MD5 = re.compile(r"[0-9a-f]{32}")
 def verify(
     descriptor: int, head: Mapping[str, Any], part_bytes: PartBytes | None = None
 ) -> tuple[str, str | None]:
-    """Compare an open file with HeadObject's answer: the method used, and the problem if any.
+    """Compare an open file with HeadObject's answer and return the method used and the problem.
 
-    The problem is None if the file is the object. Without `part_bytes` uploads in parts are
+    The problem is None if the file matches. Without `part_bytes`, an object uploaded in parts is
     compared by a checksum of the whole or by size alone. Raises OSError, and what `part_bytes`
     raises.
     """
     size_bytes, wanted_bytes = os.fstat(descriptor).st_size, int(head["ContentLength"])
     if size_bytes != wanted_bytes:
-        return SIZE_ONLY, f"has {size_bytes} bytes where the object has {wanted_bytes}"
+        return SIZE_ONLY, f"the file has {size_bytes} bytes, the object {wanted_bytes}"
     whole = _checksum_of_whole(head)
     if whole is not None:
         name, expected, make_hash = whole
@@ -48,14 +49,14 @@ def verify(
 
 
 def _differs(method: str) -> str:
-    return f"differs from the object: its {method} checksum is another"
+    return f"the file differs from the object: its {method} checksum does not match"
 
 
 def forget_cached(descriptor: int) -> None:
-    """Make the next reading of an open file come from its device.
+    """Drop an open file's pages from the page cache, so that the next read comes from its device.
 
-    Only clean pages are dropped (mm/fadvise.c, v6.1), so the file is written back first; a file
-    system in memory keeps its pages, which are all it has. Raises OSError.
+    The kernel drops only clean pages (mm/fadvise.c, v6.1), so the file is written back first. A
+    file system in memory keeps its pages, which are its only copy. Raises OSError.
     """
     os.fdatasync(descriptor)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -63,7 +64,7 @@ def forget_cached(descriptor: int) -> None:
 
 def _checksum_of_whole(head: Mapping[str, Any]) -> tuple[str, bytes, MakeHash] | None:
     etag = str(head.get("ETag", "")).strip('"')
-    # Servers that tell no type have none of the whole for what came in parts; S3 tells it.
+    # S3 sends the type. Servers that do not have no checksum of the whole for uploads in parts.
     presumed = "COMPOSITE" if "-" in etag else "FULL_OBJECT"
     if head.get("ChecksumType", presumed) == "FULL_OBJECT":
         for field, name, make_hash in CHECKSUMS:
@@ -76,7 +77,7 @@ def _checksum_of_whole(head: Mapping[str, Any]) -> tuple[str, bytes, MakeHash] |
 
 
 def _decode(checksum: str) -> bytes | None:
-    """The bytes of a base64 checksum; None without one and for a composite one (`…-3`)."""
+    """Return the bytes of a base64 checksum; None if it is empty or composite (`…-3`)."""
     try:
         return base64.b64decode(checksum, validate=True) or None
     except binascii.Error:

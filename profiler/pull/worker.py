@@ -1,9 +1,8 @@
-"""What runs in a worker process: it takes jobs from a pipe, and answers each.
+# SPDX-License-Identifier: Apache-2.0
+"""A worker process: takes jobs from a pipe and answers each.
 
-So many are under way at a time as its client takes, each in a thread.
-
-A worker holds nothing open below the destination between jobs, so that the destination can be
-unmounted while the workers live on.
+It runs as many jobs at a time as its client takes, each in a thread. Between jobs it holds nothing
+open below the destination, so the destination can be unmounted while workers live.
 """
 
 from __future__ import annotations
@@ -37,21 +36,21 @@ from profiler.pull.source import RemoteObject
 from profiler.pull.upload_parts import PartBytes
 from profiler.pull.verification import SIZE_ONLY, forget_cached, verify
 
-#: Per worker in the shared array: bytes, objects done, requests, then ns of waiting for their first
-#: bytes, reading bodies, writing blocks and of attempts that were repeated, and of these attempts
-#: how many S3 answered by SlowDown. Each slot has one writer.
+#: Slots per worker in the shared array: bytes, objects done, requests; the time in ns waiting for
+#: first bytes, reading bodies, writing blocks and in repeated attempts; attempts that S3 answered
+#: with SlowDown. Each slot has one writer.
 COUNTERS = 8
-#: After the workers' slots, one that the parent writes: not 0 when they are to stop.
+#: Slots after the workers': one that the parent sets to non-zero to stop them.
 STOP = 1
-#: One job for so many threads waits for a thread, so that none idles while the parent hands out.
+#: Threads per job that waits in a worker, so that no thread idles while the parent hands out jobs.
 _AHEAD_PER = 4
-#: HTTP's answers of a server that does not tell parts' sizes.
-_NO_PARTS_TOLD = (405, 416, 501)
+#: HTTP status codes of servers that do not report the sizes of parts.
+_NO_PART_SIZES = (405, 416, 501)
 
 
 @dataclass(frozen=True)
 class Job:
-    """One object of a run: its number in the plan, and the file it is in until it is published."""
+    """One object of a run: its number in the plan, and its file until it is published."""
 
     number: int
     bucket: str
@@ -67,9 +66,9 @@ class DownloadJob(Job):
 
 @dataclass(frozen=True)
 class PrefixJob(Job):
-    """Fetch all that the plan's prefix names into a directory, which is made as `part_name`.
+    """Fetch everything below the plan's prefix into a new directory, `part_name`.
 
-    `remote` stands for all: its key is the prefix, its size that of all objects together.
+    `remote` stands for all objects: its key is the prefix, its size their total.
     """
 
     is_one_object: bool
@@ -77,7 +76,7 @@ class PrefixJob(Job):
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker's first answer: how many jobs it takes at a time, and whether whole prefixes."""
+    """A worker's first answer: how many jobs it takes at a time, and whether these are prefixes."""
 
     jobs_at_once: int
     takes_prefixes: bool
@@ -85,11 +84,11 @@ class Ready:
 
 @dataclass(frozen=True)
 class VerifyJob(Job):
-    """Compare the part file with the object; publish it if it is the same and if wanted.
+    """Compare the part file with the object, and publish it if it matches and `publish` is set.
 
-    `from_device` reads it from the device, not from what the page cache still has of it. `answer`
-    is what S3 said with the bytes; without it S3 is asked, unless `unasked` tells why it cannot be.
-    `doubted` is why the size alone proves nothing; None if it does.
+    `from_device` reads the file from the device instead of the page cache. `answer` is what S3 sent
+    with the bytes; without it S3 is asked, unless `unasked` says why that is impossible. `unproven`
+    is why an equal size does not prove the file complete; None if it does.
     """
 
     with_checksum: bool
@@ -97,15 +96,15 @@ class VerifyJob(Job):
     from_device: bool = False
     answer: Answer | None = None
     unasked: Explanation | None = None
-    doubted: str | None = None
+    unproven: str | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer to a job; `finished_ns` is on the monotonic clock, which processes share.
+    """The answer to a job; `finished_ns` is of the monotonic clock, which processes share.
 
-    `cpu_ns` is the CPU time of the worker that a verification took, `answer` what S3 said of a
-    whole object with its bytes, `incomplete` why a PrefixJob did not fetch all.
+    `cpu_ns` is the CPU time of a verification, `answer` what S3 sent with the bytes of a whole
+    object, `incomplete` why a PrefixJob did not fetch everything.
     """
 
     job: Job
@@ -117,19 +116,19 @@ class Outcome:
     incomplete: str = ""
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the parent wants no more of the job
-    """The parent has told the workers to stop."""
+class Stopped(Exception):  # noqa: N818 - not an error
+    """The parent has asked the workers to stop."""
 
 
 class Counter:
-    """A worker's slots in the shared array: read by the parent at any time, without a lock."""
+    """A worker's slots in the shared array; the parent reads them at any time, without a lock."""
 
     def __init__(self, counters: ctypes.Array[ctypes.c_int64], worker: int) -> None:
         self._counters, self._first = counters, worker * COUNTERS
         self._lock = threading.Lock()  # between the worker's threads
 
     def add_bytes(self, amount: int) -> None:
-        """Count bytes (negative when they must be fetched again). Raises Stopped."""
+        """Count bytes, negative for those to be fetched again. Raises Stopped."""
         with self._lock:
             self._counters[self._first] += amount
         if self._counters[-STOP]:
@@ -141,7 +140,7 @@ class Counter:
             self._counters[self._first + 1] += 1
 
     def add_request(self, first_byte_ns: int, repeated_ns: int, slow_downs: int) -> None:
-        """Count a request, how long its first byte took, and the attempts before."""
+        """Count a request, the time to its first byte, and the attempts before it."""
         with self._lock:
             self._counters[self._first + 2] += 1
             self._counters[self._first + 3] += first_byte_ns
@@ -149,7 +148,7 @@ class Counter:
             self._counters[self._first + 7] += slow_downs
 
     def add_read(self, elapsed_ns: int, written_ns: int) -> None:
-        """Count the time of reading from a body, and of writing what was read before."""
+        """Count the time of one read from a body, and of writing the block before it."""
         with self._lock:
             self._counters[self._first + 4] += elapsed_ns
             self._counters[self._first + 5] += written_ns
@@ -162,16 +161,16 @@ def run_worker(
     make_client: Callable[[], AnyClient],
     parent_pid: int,
 ) -> None:
-    """Work as worker `number` until the parent closes its end.
+    """Run as worker `number` until the parent closes its end of the pipe.
 
-    The first answer is Ready, or an Explanation.
+    The first answer is Ready, or an Explanation if no client can be made.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the parent decides
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     die_with_parent(parent_pid)
     try:
         client = make_client()
-    except Exception as error:  # whatever it is, the parent tells it
+    except Exception as error:  # the parent reports it, whatever it is
         connection.send(explain(error))
         return
     threads = client.objects_at_once
@@ -192,14 +191,14 @@ def run_worker(
 
 def _perform(job: Job, client: AnyClient, counter: Counter) -> Outcome:
     try:
-        counter.add_bytes(0)  # raises Stopped for what waited for a thread
+        counter.add_bytes(0)  # raises Stopped for a job that waited for a thread
         if isinstance(job, VerifyJob):
             return _verify(job, client, counter)
         if isinstance(job, PrefixJob):
             return _download_all(job, client, counter)
         answer = _download(job, client, counter)
         return Outcome(job, time.monotonic_ns(), answer=answer)
-    except Exception as error:  # one object's failure; what it means is decided by `explain`
+    except Exception as error:  # `explain` decides whether it concerns this object only
         return Outcome(job, time.monotonic_ns(), problem=explain(error, job.bucket))
 
 
@@ -238,10 +237,10 @@ def _verify(job: VerifyJob, client: AnyClient, counter: Counter) -> Outcome:
         method, problem = verify_file(directory_fd, job, head, part_bytes)
         if job.unasked is not None and job.with_checksum:
             problem = _without_s3(job, method, problem, job.unasked)
-        if job.doubted and method == SIZE_ONLY and not problem:
-            problem = f"it is not verified: {job.doubted}"
+        if job.unproven and method == SIZE_ONLY and not problem:
+            problem = f"it could not be verified: {job.unproven}"
         if str(head.get("ETag", remote.etag)).strip('"') != remote.etag:
-            problem = "the object was replaced while it was pulled"  # also when it came whole
+            problem = "the object was replaced while it was pulled"
         if not problem and job.publish:
             publish(directory_fd, job.part_name, remote.file_name)
     counter.add_bytes(remote.size_bytes)
@@ -252,7 +251,7 @@ def _verify(job: VerifyJob, client: AnyClient, counter: Counter) -> Outcome:
 
 
 def _answer_about(job: VerifyJob, client: AnyClient) -> Answer:
-    """What S3 says of the object; where it is not asked, or cannot be, what the listing said."""
+    """Return S3's answer about the object, or what the listing said if S3 is not asked."""
     listed: Answer = {"ContentLength": job.remote.size_bytes}
     if not job.with_checksum:
         return listed
@@ -264,13 +263,13 @@ def _answer_about(job: VerifyJob, client: AnyClient) -> Answer:
 def _without_s3(
     job: VerifyJob, method: str, problem: str | None, unasked: Explanation
 ) -> str | None:
-    """The problem where S3 cannot be asked: what its answer and the listing do not prove is one.
+    """Return the problem if S3 cannot be asked: the file is unproven by its answer and listing.
 
-    The listing's ETag alone, as an MD5, proves but refutes nothing: an encrypted object's looks
-    alike and is none.
+    A listed ETag that matches as an MD5 proves the file. One that differs refutes nothing, because
+    an encrypted object's ETag looks like an MD5 and is none.
     """
     if method == SIZE_ONLY or (problem and not job.answer):
-        return f"it is not verified: {unasked.message}"
+        return f"it could not be verified: {unasked.message}"
     return problem
 
 
@@ -288,7 +287,7 @@ def verify_file(
 
 
 def _part_bytes(job: VerifyJob, client: AnyClient) -> PartBytes:
-    """Asks for the sizes of the parts that the object was uploaded in."""
+    """Return a function that asks S3 for the size of an uploaded part by its number."""
 
     def ask(number: int) -> int | None:
         from botocore.exceptions import ClientError
@@ -296,7 +295,7 @@ def _part_bytes(job: VerifyJob, client: AnyClient) -> PartBytes:
         try:
             return int(client.head(job.bucket, job.remote.key, number)["ContentLength"])
         except ClientError as error:
-            if error.response["ResponseMetadata"]["HTTPStatusCode"] in _NO_PARTS_TOLD:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] in _NO_PART_SIZES:
                 return None
             raise
 

@@ -1,6 +1,8 @@
-"""The lifetime of a pull's worker processes: started together, told to end, or ended.
+# SPDX-License-Identifier: Apache-2.0
+"""The worker processes of a pull: how they are started, asked to end, and killed.
 
-A process each, because boto3 is bound by Python's lock. They die with the thread that started them.
+Workers are processes because Python's global lock limits boto3. They die with the thread that
+started them.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ from profiler.pull.clients.interface import AnyClient
 from profiler.pull.errors import Explanation, PullError
 from profiler.pull.worker import COUNTERS, STOP, Job, Outcome, Ready, run_worker
 
-#: A process that forks must have no threads, and no client yet: neither survives a fork.
+#: Neither threads nor boto3 clients survive a fork.
 START_METHOD = "spawn"
-_MAX_WORKERS = 1024  # beyond the cores of any instance, and below what harms
+_MAX_WORKERS = 1024  # more than the cores of any instance, and still harmless
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 1.0
 
 
 class WorkerDiedError(PullError):
-    """A worker process ended by itself or was killed."""
+    """A worker process ended unexpectedly."""
 
     def __init__(self, exit_code: int | None) -> None:
         by = "ended"
@@ -41,8 +43,8 @@ class WorkerDiedError(PullError):
             by = f"was killed by {signal.Signals(-exit_code).name}"
         super().__init__(
             f"a worker process {by} during the pull",
-            "look for the out-of-memory killer in the kernel's log (dmesg); fewer workers, or a "
-            "lower max_concurrency and max_io_queue, need less memory",
+            "check the kernel log (dmesg) for the out-of-memory killer; fewer workers, or a lower "
+            "max_concurrency and max_io_queue, need less memory",
         )
 
 
@@ -59,14 +61,14 @@ class Worker:
         return self.process.pid or 0
 
     def send(self, job: Job) -> None:
-        """Hand it a job. Raises WorkerDiedError."""
+        """Send it a job. Raises WorkerDiedError."""
         try:
             self.connection.send(job)
         except OSError:
             raise self._died() from None
 
     def receive(self) -> Outcome:
-        """The answer that it has, or the next one. Raises WorkerDiedError."""
+        """Return its next answer, waiting if there is none yet. Raises WorkerDiedError."""
         try:
             outcome: Outcome = self.connection.recv()
         except (EOFError, OSError):
@@ -74,7 +76,7 @@ class Worker:
         return outcome
 
     def wait_until_ready(self) -> Ready:
-        """What it says once it has its client. Raises PullError when it has none."""
+        """Wait for its client and return its first answer. Raises PullError if it has no client."""
         if not self.connection.poll(_START_TIMEOUT_S):
             raise PullError(f"a worker process did not start within {_START_TIMEOUT_S:.0f} s")
         try:
@@ -91,14 +93,14 @@ class Worker:
 
 
 class WorkerProcesses:
-    """As many processes as asked, each with a client that `make_client` makes there.
+    """`count` processes (None: one per core), each with a client that `make_client` makes there.
 
-    `counters` is shared with them. `ready` is what they take, known once they run. Raises
-    UsageError for a count out of range; None is one per core.
+    `counters` is shared with them. `ready` says what jobs they take, once they run. Raises
+    UsageError for a count out of range.
     """
 
     def __init__(self, make_client: Callable[[], AnyClient], count: int | None = None) -> None:
-        self._make_client, self._count = make_client, _check_count(count)
+        self._make_client, self._count = make_client, check_count(count)
         slots = COUNTERS * self._count + STOP
         self.counters: ctypes.Array[ctypes.c_int64] = RawArray(ctypes.c_int64, slots)
         self.ready = Ready(jobs_at_once=1, takes_prefixes=False)
@@ -106,19 +108,19 @@ class WorkerProcesses:
 
     @property
     def running(self) -> tuple[Worker, ...]:
-        """Those that run now: all, or none."""
+        """The running workers: all, or none."""
         return tuple(self._running)
 
     def start(self) -> None:
-        """Start them, unless they run, and wait until each has its client.
+        """Start them unless they are running, and wait until each has its client.
 
-        Raises PullError when a client cannot be made, or a process not started.
+        Raises PullError if a client cannot be made or a process cannot be started.
         """
         if self._running:
             return
         try:
             with _at_root():
-                with secrets_hidden():  # before SIGINT is blocked: it unblocks it
+                with secrets_hidden():  # before SIGINT is blocked, because the tracker unblocks it
                     resource_tracker.ensure_running()
                 with _interrupt_blocked():
                     for number in range(self._count):
@@ -137,11 +139,11 @@ class WorkerProcesses:
         arguments = (theirs, self.counters, number, self._make_client, os.getpid())
         process = context.Process(target=run_worker, args=arguments, daemon=True)
         process.start()
-        theirs.close()  # so that ours sees the end of file when the worker dies
+        theirs.close()  # so that ours reads an end of file when the worker dies
         return Worker(process, ours)
 
     def close(self) -> None:
-        """Let them end, and kill those that do not within a second."""
+        """Let them end, and kill those that have not ended within a second."""
         for worker in self._running:
             worker.connection.close()
         deadline_s = time.monotonic() + _CLOSE_TIMEOUT_S
@@ -150,7 +152,7 @@ class WorkerProcesses:
         self.kill()
 
     def kill(self) -> None:
-        """End them now, whatever they do, and wait until they are gone."""
+        """Kill them and wait until they are gone."""
         for worker in self._running:
             worker.process.kill()
         for worker in self._running:
@@ -166,7 +168,8 @@ def _cannot_start(count: int, error: OSError) -> PullError:
     )
 
 
-def _check_count(asked: int | None) -> int:
+def check_count(asked: int | None) -> int:
+    """Return the number of workers, by default one per core. Raises UsageError."""
     if asked is None:
         return min(os.cpu_count() or 1, _MAX_WORKERS)
     if not 1 <= asked <= _MAX_WORKERS:
@@ -179,10 +182,10 @@ def _check_count(asked: int | None) -> int:
 
 @contextmanager
 def _at_root() -> Iterator[None]:
-    """Be in `/` while processes are spawned.
+    """Change to `/` while processes are spawned.
 
-    multiprocessing starts `python -c`, which looks for modules in the current directory first (and
-    -I cannot be passed on): there, others could have put a `multiprocessing.py` of their own.
+    multiprocessing starts `python -c`, which looks for modules in the current directory first, and
+    it cannot pass -I: another user could have put a `multiprocessing.py` there.
     """
     before = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -195,7 +198,7 @@ def _at_root() -> Iterator[None]:
 
 @contextmanager
 def _interrupt_blocked() -> Iterator[None]:
-    """A child inherits the mask: Ctrl-C cannot hit it before it ignores the signal."""
+    """Block SIGINT: a child inherits the mask, so Ctrl-C cannot end it before it ignores SIGINT."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

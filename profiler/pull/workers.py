@@ -1,7 +1,7 @@
-"""The runs of a pull, by worker processes that are started once for any number of them.
+# SPDX-License-Identifier: Apache-2.0
+"""A pool of worker processes that are started once and run any number of pulls.
 
-Use a pool from the thread that started it, and from one that lives as long: the workers die with
-it.
+Use a pool only from the thread that started it; the workers die with that thread.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from contracts.shared.text import printable
 from profiler.pull.access import S3Access
 from profiler.pull.clients.direct import DirectClient
 from profiler.pull.clients.interface import AnyClient
-from profiler.pull.cpu_time import CpuClock
 from profiler.pull.destination import Staging
 from profiler.pull.distribution import Distributed, Distribution
-from profiler.pull.doubt import Doubts
 from profiler.pull.errors import Explanation, PullError
 from profiler.pull.prefix import collect, one_job_of
+from profiler.pull.problem_scope import ProblemScope
 from profiler.pull.result import Failure, OnProgress, PullResult, RequestTimes, Verification
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject, UnsafeKeysError
 from profiler.pull.verification import SIZE_ONLY
 from profiler.pull.worker import COUNTERS, STOP, DownloadJob, Job, Outcome, VerifyJob
 from profiler.pull.worker_processes import WorkerProcesses
+from profiler.watch.cpu_clock import CpuClock
 
-#: Below it the MD5 of a file takes less time than a request for another checksum.
+#: Below this size the MD5 of a file takes less time than a request for another checksum.
 _SMALL_BYTES = 8 * 2**20
 
 
 class WorkerPool:
     """Worker processes that pull; a context manager.
 
-    Each makes a `client_class(access, settings)` of its own. A run that raises ends the workers
-    and so whatever they were doing; `start` (which a run calls too) then starts fresh ones.
-    `worker_count` is one per core by default. Raises UsageError for one out of range.
+    Each worker makes its own `client_class(access, settings)`. A run that raises ends the workers;
+    the next run, or `start`, starts new ones. `worker_count` is one per core by default. Raises
+    UsageError for a count out of range.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class WorkerPool:
     ) -> None:
         make_client = functools.partial(client_class, access, settings)
         self._processes = WorkerProcesses(make_client, worker_count)
-        self._doubts = Doubts(access)
+        self._problem_scope = ProblemScope(access)
 
     def __enter__(self) -> WorkerPool:
         self.start()
@@ -62,28 +62,28 @@ class WorkerPool:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The pids of the workers that run now."""
+        """Pids of the running workers."""
         return tuple(worker.pid for worker in self._processes.running)
 
     @property
     def writers_at_most(self) -> int | None:
-        """How many threads of the workers can write at once; None when a program writes."""
+        """Number of worker threads that can write at once; None if a program writes."""
         ready = self._processes.ready
         return None if ready.takes_prefixes else len(self.pids) * ready.jobs_at_once
 
     def start(self) -> None:
-        """Start the workers, unless they run, and wait until each has its client.
+        """Start the workers unless they are running, and wait until each has its client.
 
-        Raises PullError when a client cannot be made, or a process not started.
+        Raises PullError if a client cannot be made or a process cannot be started.
         """
         self._processes.start()
 
     def close(self) -> None:
-        """Let the workers end, and kill those that do not within a second."""
+        """Let the workers end, and kill those that have not ended within a second."""
         self._processes.close()
 
     def kill(self) -> None:
-        """End the workers now, whatever they do, and wait until they are gone."""
+        """Kill the workers and wait until they are gone."""
         self._processes.kill()
 
     def run(
@@ -94,10 +94,10 @@ class WorkerPool:
     ) -> PullResult:
         """Fetch every object of the staging's plan into its part file.
 
-        What fails for one object's sake is in the result, and what ends the pull when others have
-        arrived. Raises PullError for what concerns all of them when none has (credentials,
-        network), for a destination that fails and a dead worker, and PullStoppedError when it
-        takes longer than `stop_after_s`: no worker writes any more then.
+        The result holds the failures of single objects, and a problem that ended the pull after
+        some objects had arrived. Raises PullError for such a problem (credentials, network) if none
+        has arrived, for a failing destination and for a dead worker; PullStoppedError when the run
+        takes longer than `stop_after_s`. No worker writes any more after an exception.
         """
         self.start()
         if self._processes.ready.takes_prefixes and staging.plan.objects:
@@ -130,9 +130,9 @@ class WorkerPool:
     def _run_at_once(
         self, staging: Staging, on_progress: OnProgress | None, stop_after_s: float | None
     ) -> PullResult:
-        """As `run`, by a program that fetches the whole prefix.
+        """Do what `run` does, with a program that fetches the whole prefix.
 
-        Raises UnsafeKeysError too: what a program does with such keys is not known.
+        Also raises UnsafeKeysError, because programs may do anything with such keys.
         """
         if staging.plan.refused:
             raise UnsafeKeysError(staging.plan.location, staging.plan.refused)
@@ -152,18 +152,18 @@ class WorkerPool:
         publish: bool = True,
         on_progress: OnProgress | None = None,
     ) -> Verification:
-        """Verify what arrived, in parallel; with `publish` each good file gets its final name.
+        """Verify in parallel what arrived; with `publish` each good file gets its final name.
 
-        Without `with_checksum` only sizes are compared, with those of the listing, unless a program
-        has failed; `from_device` reads the files back from the device. Where S3 answers no more,
-        what it said with the bytes and in the listing must do. Raises PullError for a destination
-        that fails and a dead worker.
+        Without `with_checksum` only sizes are compared with the listing, unless a program has
+        failed. `from_device` reads the files from the device. If S3 no longer answers, its earlier
+        answers and the listing are used. Raises PullError for a failing destination and for a dead
+        worker.
         """
         self.start()
         wanted: dict[str, Any] = {
             "with_checksum": with_checksum or bool(result.incomplete),
             "from_device": from_device,
-            "doubted": result.incomplete or None,
+            "unproven": result.incomplete or None,
         }
         fields = [_job_fields(staging, number) for number in result.arrived]
         for each in fields:
@@ -183,7 +183,7 @@ class WorkerPool:
     def _verify_all(
         self, jobs: list[VerifyJob], ended_by: Explanation | None, on_progress: OnProgress | None
     ) -> list[Outcome]:
-        """An outcome for each job; once S3 answers no more, without asking it."""
+        """Return an outcome for each job; once S3 no longer answers, it is not asked again."""
         kept: list[Outcome] = []
         if ended_by is None:
             done = self._distribute(jobs, on_progress)
@@ -201,10 +201,10 @@ class WorkerPool:
     def same_as_published(
         self, staging: Staging, numbers: Sequence[int], on_progress: OnProgress | None = None
     ) -> tuple[int, ...]:
-        """Those of the plan's `numbers` whose final file is the object, by a checksum of S3's.
+        """Return those of the plan's `numbers` whose published file matches S3's checksum.
 
-        A file of which only the size can be compared is not among them. Small ones are compared
-        with the listing's ETag first, which saves most of them a request. Raises PullError.
+        Files whose size alone can be compared are not among them. Small files are compared with the
+        listing's ETag first, which saves most of them a request. Raises PullError.
         """
         self.start()
         small = [each for each in numbers if staging.plan.objects[each].size_bytes < _SMALL_BYTES]
@@ -220,7 +220,7 @@ class WorkerPool:
         *,
         by_listing: bool,
     ) -> set[int]:
-        """Those that are proved to be the object, by what the listing says or by asking S3."""
+        """Return those that match the object's checksum, from the listing or by asking S3."""
         fields = [_job_fields(staging, number) for number in numbers]
         for each in fields:
             remote: RemoteObject = each["remote"]
@@ -239,10 +239,12 @@ class WorkerPool:
         on_progress: OnProgress | None,
         stop_after_s: float | None = None,
     ) -> Distributed:
-        return Distribution(self._processes, jobs, on_progress, self._doubts).run(stop_after_s)
+        return Distribution(self._processes, jobs, on_progress, self._problem_scope).run(
+            stop_after_s
+        )
 
     def _request_times(self) -> RequestTimes | None:
-        """Those of the run that has ended; None for a client that tells none."""
+        """Return the times of the last run's requests; None if the client does not report them."""
         counters = self._processes.counters
         count, first_byte_ns, body_ns, write_ns, repeated_ns, slow_downs = (
             sum(counters[slot:-STOP:COUNTERS]) for slot in range(2, COUNTERS)
@@ -270,7 +272,7 @@ def _is_hopeless(outcome: Outcome) -> bool:
 
 
 def _raise_unless_worth_keeping(done: Distributed, arrived: Sequence[Outcome]) -> None:
-    """Raise PullError for a problem of all objects, unless some `arrived` and are safe."""
+    """Raise PullError for a problem that concerns all objects, unless some `arrived` safely."""
     if done.ended_by is None or done.ended_by.problem is None:
         return
     problem = done.ended_by.problem
@@ -280,7 +282,7 @@ def _raise_unless_worth_keeping(done: Distributed, arrived: Sequence[Outcome]) -
 
 
 def _failures(done: Distributed) -> tuple[Failure, ...]:
-    """What did not succeed, in the plan's order, each with its reason."""
+    """Return what failed, in the plan's order, with the reasons."""
     problems = [(each.job, each.problem) for each in done.outcomes if each.problem is not None]
     if done.ended_by is not None and done.ended_by.problem is not None:
         problems += [(job, done.ended_by.problem) for job in done.unanswered]

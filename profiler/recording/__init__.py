@@ -1,1 +1,2 @@
-"""What runs beside the thing profiled, and waits for its end; the result is a `Profile`."""
+# SPDX-License-Identifier: Apache-2.0
+"""Records a profile while a command, a process or a time is waited for; yields a `Profile`."""

@@ -1,4 +1,5 @@
-"""Opening a file to append to as root, where somebody else may have put something in its place."""
+# SPDX-License-Identifier: Apache-2.0
+"""Opens a file to append to as root, in a directory where other users may have replaced it."""
 
 from __future__ import annotations
 
@@ -12,20 +13,19 @@ from contracts.shared.text import printable
 from contracts.shared.writing import directory_of
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-#: A record has the command, and a command line may hold what no rule here knows for a secret.
+#: A record contains the command line, which may contain secrets that no rule here recognises.
 _MODE = 0o600
 _FIRST_LINE_BYTES = 65536
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def open_to_append(path: str, is_ours: Callable[[str], bool]) -> IO[str]:
-    """A new file, or one of ours to append to: text in UTF-8, written line by line.
+    """Open a new or existing log for appending, as line-buffered UTF-8 text.
 
-    An existing one must be a regular file with one name, owned by this user or root, writable by
-    no others, and empty or with a first line of which `is_ours` holds. A symlink as its last part
-    is not followed, nor one on the way that others could have made. A last line that was not
-    finished is taken away.
-    Raises UsageError.
+    An existing file must be regular, have one name, be owned by this user or root, be writable by
+    no others, and be empty or have a first line for which `is_ours` returns true. A final symlink
+    is not followed, nor one in the path that other users could have made. An unfinished last line
+    is removed. Raises UsageError.
     """
     try:
         descriptor = _create_or_open(path)
@@ -50,21 +50,21 @@ def _create_or_open(path: str) -> int:
 
 def _problem(status: os.stat_result) -> str:
     if not stat.S_ISREG(status.st_mode):
-        return "it is no regular file"
+        return "it is not a regular file"
     if status.st_uid not in (0, os.geteuid()):
-        return "it is another user's"
+        return "it belongs to another user"
     if status.st_mode & _OTHERS_MAY_WRITE:
-        return "others may write to it"
-    return "" if status.st_nlink == 1 else "it has other names, too (hard links)"
+        return "other users can write to it"
+    return "" if status.st_nlink == 1 else "it has several names (hard links)"
 
 
 def _content_problem(descriptor: int, is_ours: Callable[[str], bool]) -> str:
     head = os.pread(descriptor, _FIRST_LINE_BYTES, 0).decode(errors="replace")
-    return "" if not head or is_ours(head.split("\n")[0]) else "what is in it is no such log"
+    return "" if not head or is_ours(head.split("\n")[0]) else "it is not a log in this format"
 
 
 def _cut_unfinished_line(descriptor: int) -> None:
-    """Take away what a full disk or a kill has left of a last line: nothing can be added to it."""
+    """Remove an incomplete last line, which a full disk or a kill has left."""
     size_bytes = os.fstat(descriptor).st_size
     start = max(0, size_bytes - _FIRST_LINE_BYTES)
     unfinished_bytes = len(os.pread(descriptor, _FIRST_LINE_BYTES, start).rpartition(b"\n")[2])
@@ -73,5 +73,5 @@ def _cut_unfinished_line(descriptor: int) -> None:
 
 
 def _refused(path: str, reason: str) -> UsageError:
-    hint = "name a new file, or one that only you may write to"
+    hint = "use a new file, or a log that only you can write to"
     return UsageError(f"cannot append to {printable(path)}: {reason}", hint)

@@ -1,4 +1,5 @@
-"""Runs a command under a profile session, from its first instruction to its end."""
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a command under a profile session, from its first instruction to its exit."""
 
 from __future__ import annotations
 
@@ -7,19 +8,16 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from contracts.shared import exit_codes
 from contracts.shared.errors import WritewiseError
 from contracts.shared.text import printable
 from profiler.bpf.session import ProfileSession
 from profiler.recording.identity import Identity
 
-#: As shells say it.
-NOT_FOUND_EXIT_CODE = 127
-NOT_EXECUTABLE_EXIT_CODE = 126
-SIGNALLED_EXIT_CODE = 128
 #: si_code of a signal that the kernel sent (include/uapi/asm-generic/siginfo.h).
 _SI_KERNEL = 0x80
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: What Python ignores at its start and a command expects to end it (as `subprocess` does).
+#: Python ignores these at start-up, but a command expects the default (as with `subprocess`).
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _STDOUT, _STDERR = 1, 2
 
@@ -34,31 +32,31 @@ def run_command(
 ) -> int:
     """Run `command` (not through a shell) and return its exit code, 128 + N for signal N.
 
-    `identity` is the user that it runs as, None for who we are.
-
-    SIGTERM, SIGHUP and SIGINT are the command's while it runs; to be called from the main thread.
-    `stdout_fd` takes the command's standard output; `on_start` is called with its pid. Raises
-    WritewiseError, exit code 127 or 126, when it cannot be started.
+    `identity` is the user to run it as, None for the current user. SIGTERM, SIGHUP and SIGINT are
+    passed to the command while it runs; call this from the main thread. `stdout_fd` receives the
+    command's standard output; `on_start` is called with its pid. Raises WritewiseError with exit
+    code 127 or 126 if it cannot be started.
     """
     with _taking_signals() as early, _blocked(_awaited()) as mask_before:
         with session.tracking_new():
             pid = _start(command, identity, stdout_fd, mask_before)
         if on_start:
             on_start(pid)
-        for number in early:  # the command was not there yet to get them in its own right
+        for number in early:  # they came before the command existed
             os.kill(pid, number)
         return_code = _wait(pid)
-    return return_code if return_code >= 0 else SIGNALLED_EXIT_CODE - return_code
+    return return_code if return_code >= 0 else exit_codes.SIGNALLED - return_code
 
 
 def _start(
     command: Sequence[str], identity: Identity | None, stdout_fd: int | None, mask: Iterable[int]
 ) -> int:
-    """The pid of the command, which has what we were given (our streams, a shell's `<(…)`) and no
-    descriptor of our own: Python and the loader make those that are not inherited.
+    """Start the command and return its pid.
 
-    By posix_spawn, which gives it a mask of its own: signals are blocked here before it can be
-    there, so that none is taken without knowing who sent it.
+    It inherits what this process inherited (streams, a shell's `<(…)`) but none of its own
+    descriptors, which Python and the loader do not make inheritable. posix_spawn sets the command's
+    signal mask: signals are blocked here before the command starts, so that the sender of each is
+    known.
     """
     onto_stdout = [] if stdout_fd is None else [(os.POSIX_SPAWN_DUP2, stdout_fd, _STDOUT)]
     try:
@@ -78,24 +76,24 @@ def _start(
 def _cannot_run(name: str, identity: Identity | None, error: Exception) -> WritewiseError:
     reason = getattr(error, "strerror", None) or str(error)
     whom = f" as {identity}" if identity else ""
-    hint = "--user root runs it as root" if identity else ""
+    hint = "check its permissions, or run it as root with --user root" if identity else ""
     failure = WritewiseError(f"cannot run {printable(name)}{whom}: {reason}", hint)
     missing = isinstance(error, FileNotFoundError)
-    failure.exit_code = NOT_FOUND_EXIT_CODE if missing else NOT_EXECUTABLE_EXIT_CODE
+    failure.exit_code = exit_codes.NOT_FOUND if missing else exit_codes.NOT_EXECUTABLE
     return failure
 
 
 def _awaited() -> set[signal.Signals]:
-    """The end of the command, and the signals that are passed on to it: those not ignored."""
+    """Return SIGCHLD and the signals to pass on to the command, except ignored ones."""
     heard = {number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN}
     return {signal.SIGCHLD, *heard}
 
 
 def _wait(pid: int) -> int:
-    """Wait for the end and pass on the signals that come, but for those that both get: Ctrl-C.
+    """Wait for the command's end and pass on signals, except Ctrl-C, which it receives itself.
 
-    What a terminal sends comes from the kernel, and goes to the command in its own right; a handler
-    is not told who sent a signal, hence the waiting for them.
+    A signal from the terminal comes from the kernel, and also reaches the command. sigwaitinfo
+    shows who sent a signal; a Python handler does not.
     """
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
@@ -109,7 +107,7 @@ def _wait(pid: int) -> int:
 
 @contextlib.contextmanager
 def _blocked(numbers: Iterable[int]) -> Iterator[set[int]]:
-    """Block signals in this thread; the mask as it was before."""
+    """Block signals in this thread within the block; yield the previous mask."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield set(before)
@@ -119,10 +117,10 @@ def _blocked(numbers: Iterable[int]) -> Iterator[set[int]]:
 
 @contextlib.contextmanager
 def _taking_signals() -> Iterator[list[int]]:
-    """Take the signals that are not ignored; the list gets those that come before the start.
+    """Handle the signals that are not ignored; the list receives those before the command starts.
 
-    A handler, unlike SIG_IGN or a mask, is not inherited through exec: the command gets the
-    default. A SIGCHLD that is ignored (by who started us) would tell of no end.
+    Unlike SIG_IGN and masks, handlers are not inherited through exec, so the command gets the
+    defaults. SIGCHLD is reset because the parent may have set it to be ignored.
     """
     early: list[int] = []
     before = {number: signal.getsignal(number) for number in (*_FORWARDED, signal.SIGCHLD)}

@@ -1,4 +1,5 @@
-"""How often each rule was violated in a profile's timeframes, and by what; bounded in size."""
+# SPDX-License-Identifier: Apache-2.0
+"""How often each rule was violated in a profile's timeframes, with bounded memory."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ from dataclasses import dataclass, replace
 from contracts.evaluate import Finding
 from profiler.recording.timeframes import Frame
 
-#: Frames with violations that are kept one by one; later ones are counted only.
+#: Number of frames with violations that are kept; later ones are only counted.
 MAX_FRAMES_KEPT = 1000
 
 
 @dataclass(frozen=True)
 class RuleTally:
-    """Of one rule: frames that violated it, those in which it led (see `Finding.superseded`).
+    """The frames that violated one rule, and those in which it led (see `Finding.superseded`).
 
-    `largest` is its largest value in a frame, in the measurement's base unit; None if it had none.
+    `largest` is its largest value in a frame, in the measurement's base unit; None without one.
     """
 
     violated: int = 0
@@ -26,7 +27,7 @@ class RuleTally:
 
 @dataclass(frozen=True)
 class Violations:
-    """A frame with violations, without what was counted in it: label and value of what led."""
+    """A frame with violations: only the labels and values of the rules that led."""
 
     number: int
     start_ns: int
@@ -35,10 +36,10 @@ class Violations:
 
 
 class FrameTally:
-    """Counts the frames that it is given; a consumer of `Timeframes`.
+    """Counts frames; a consumer of `Timeframes`.
 
-    `count` is the number of all frames, `kept` the first ones that had violations, and `left_out`
-    the number of those that were not kept.
+    `count` is the number of all frames, `kept` the first ones with violations, and `left_out` the
+    number of later ones.
     """
 
     def __init__(self, max_kept: int = MAX_FRAMES_KEPT) -> None:
@@ -63,10 +64,10 @@ class FrameTally:
             self.left_out += 1
 
     def judge(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        """Findings of the whole run with the verdicts of its frames.
+        """Return the findings of the whole run with the verdicts of its frames.
 
-        A threshold is meant for a timeframe: a rule is violated when it was in some frame, and
-        superseded when it led in none of these.
+        Thresholds apply to timeframes: a rule is violated if it was in any frame, and superseded if
+        it led in none of them.
         """
         return tuple(
             replace(

@@ -1,9 +1,10 @@
-"""Whom a profiled command runs as: under sudo the user who called it, not root.
+# SPDX-License-Identifier: Apache-2.0
+"""The user of a profiled command: under sudo the user who called it, not root.
 
-The command gets an identity before its first instruction, and without a process in between that
-could be counted: credentials are of a thread on Linux, so this thread takes those of the user,
-starts the command and takes its own back. Its saved user id stays root's meanwhile; execve(2)
-replaces that of the command by the user's (credentials(7)).
+The command has this identity from its first instruction, without a process in between that would be
+counted. On Linux each thread has its own credentials, so this thread takes the user's, starts the
+command and restores its own. Its saved user id remains root's; execve(2) sets the command's to the
+user's (credentials(7)).
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ from contracts.shared.errors import RequirementError, UsageError
 from contracts.shared.text import printable, quoted
 from contracts.shared.trust import id_of, trusted_owners
 
-#: syscall_64.tbl of arch/x86, include/uapi/asm-generic/unistd.h. The calls themselves, since those
-#: of the C library change the credentials of all threads.
+#: syscall_64.tbl of arch/x86, include/uapi/asm-generic/unistd.h. Called directly, because the C
+#: library's functions change the credentials of all threads.
 _NUMBERS = {
     "x86_64": {"setgroups": 116, "setresuid": 117, "setresgid": 119},
     "aarch64": {"setgroups": 159, "setresuid": 147, "setresgid": 149},
 }
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4  # include/uapi/linux/prctl.h
 _KEEP = ctypes.c_uint(-1)
-_USER_HINT = "name a user of this host, or --user root to run it as root"
+_USER_HINT = "pass --user with a user of this host, or --user root to run it as root"
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A user to be: name, home directory and all groups, as a login would have them.
+    """A user with the name, home directory and groups of a login.
 
-    `is_other` is one who is neither root nor who called sudo, and has no part in our credentials.
+    `is_other` is whether this is neither root nor the user who called sudo, so that it must not get
+    the credentials in our environment.
     """
 
     name: str
@@ -50,13 +52,13 @@ class Identity:
         return f"{printable(self.name)} (uid {self.uid})"
 
     def environment(self, base: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """`base` with the variables that name the user; of another's those alone that all need."""
+        """Return `base` with the variables that name the user; for others, only what all need."""
         given = for_programs(base) if self.is_other else base
         return {**given, "HOME": self.home, "USER": self.name, "LOGNAME": self.name}
 
     @contextlib.contextmanager
     def assumed(self) -> Iterator[None]:
-        """Let this thread start processes as the user. Raises OSError."""
+        """Have this thread start processes as the user within the block. Raises OSError."""
         before = os.getgroups(), os.getegid()
         _clear_ambient_capabilities()
         try:
@@ -71,9 +73,9 @@ class Identity:
 
 
 def chosen(name: str | None, environment: Mapping[str, str] = os.environ) -> Identity | None:
-    """The user `name`, by default who called sudo; None where that is who we are.
+    """Return the user `name`, by default the caller of sudo; None if that is the current user.
 
-    Raises UsageError for no user of this host, or for one that only root can become.
+    Raises UsageError for an unknown user, or one that only root can become.
     """
     own = os.geteuid()
     if name is not None:
@@ -86,14 +88,14 @@ def chosen(name: str | None, environment: Mapping[str, str] = os.environ) -> Ide
     if identity.uid == own:
         return None
     if own != 0:
-        raise UsageError(f"only root can run a command as {identity}", "leave --user out")
+        raise UsageError(f"only root can run a command as {identity}", "omit --user")
     if platform.machine() not in _NUMBERS:
         raise RequirementError(f"{platform.machine()} is not supported", "use --user root")
     return identity
 
 
 def command_user(argv: list[str], identity: Identity | None) -> str | None:
-    """Whom a command ran as, for the report; None without a command."""
+    """Return the user that a command ran as, for the report; None without a command."""
     if not argv:
         return None
     if identity:
@@ -112,7 +114,7 @@ def _entry_of_name(name: str) -> pwd.struct_passwd:
 
 
 def _who_called_sudo(environment: Mapping[str, str]) -> Identity:
-    """By the numbers that sudo gives; the user database has the groups and the home."""
+    """Return the caller of sudo, from sudo's variables and the user database."""
     texts = environment["SUDO_UID"], environment.get("SUDO_GID", "")
     uid, gid = map(id_of, texts)
     try:
@@ -120,7 +122,7 @@ def _who_called_sudo(environment: Mapping[str, str]) -> Identity:
     except (KeyError, OverflowError):
         gid = None
     if gid is None:
-        message = f"SUDO_UID={quoted(texts[0])} and SUDO_GID={quoted(texts[1])} name no user"
+        message = f"SUDO_UID={quoted(texts[0])} and SUDO_GID={quoted(texts[1])} do not name a user"
         raise UsageError(f"{message} of this host", _USER_HINT)
     if gid not in identity.groups:
         raise UsageError(f"{identity} is not in the group of SUDO_GID={gid}", _USER_HINT)
@@ -137,7 +139,10 @@ def _ids(groups: tuple[int, ...] | list[int]) -> ctypes.Array[ctypes.c_uint]:
 
 
 def _clear_ambient_capabilities() -> None:
-    """They would outlive the change of user: the saved user id stays root's (capabilities(7))."""
+    """Clear them, because they survive the change of user if a saved user id is root's.
+
+    Source: capabilities(7).
+    """
     ctypes.CDLL(None).prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 
 

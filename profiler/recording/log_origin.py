@@ -1,4 +1,5 @@
-"""What a log record says of where it comes from: file systems, host, process, job."""
+# SPDX-License-Identifier: Apache-2.0
+"""The origin in a log record: file systems, host, process and job."""
 
 from __future__ import annotations
 
@@ -11,30 +12,30 @@ from pathlib import Path
 
 from sysctl.host.mount_table import mount_of, parse_mountinfo
 
-#: Variables with a job's id and its group's, the first that is set: our own, then schedulers'.
+#: Variables with the ids of a job and its group, our own first; the first that is set counts.
 JOB_ID_VARIABLES = (
     *("WRITEWISE_JOB_ID", "SLURM_JOB_ID", "AWS_BATCH_JOB_ID"),
     *("LSB_JOBID", "PBS_JOBID", "JOB_ID"),
 )
 JOB_GROUP_VARIABLES = ("WRITEWISE_JOB_GROUP_ID", "SLURM_ARRAY_JOB_ID", "AWS_BATCH_JQ_NAME")
-#: As long as Mistral's (`PLUGIN_MESSAGE_CMD_LEN`, plugin_control.h).
+#: The length in Mistral (`PLUGIN_MESSAGE_CMD_LEN`, plugin_control.h).
 COMMAND_LENGTH = 1405
 
 _MASK = "***"
-_TELLING_NAME = r"[\w.-]{0,64}(?:secret|passw|token|key)[\w.-]{0,64}"
-_SECRET_OPTION = re.compile(rf"--{_TELLING_NAME}", re.IGNORECASE)
-_SECRET_WORD = re.compile(rf"(?:--)?{_TELLING_NAME}=", re.IGNORECASE)
+_SENSITIVE_NAME = r"[\w.-]{0,64}(?:secret|passw|token|key)[\w.-]{0,64}"
+_SECRET_OPTION = re.compile(rf"--{_SENSITIVE_NAME}", re.IGNORECASE)
+_SECRET_WORD = re.compile(rf"(?:--)?{_SENSITIVE_NAME}=", re.IGNORECASE)
 _SECRETS_WITHIN = (
     re.compile(r"(X-Amz-[A-Za-z-]*=|[?&]Signature=)[^&\s\"']+", re.IGNORECASE),
     re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)"),
-    re.compile(rf"((?<!\S)--{_TELLING_NAME}[=\s]\s*)\S+", re.IGNORECASE),
-    re.compile(rf"((?<![\w-])(?=\w){_TELLING_NAME}=)[^&\s]+", re.IGNORECASE),
+    re.compile(rf"((?<!\S)--{_SENSITIVE_NAME}[=\s]\s*)\S+", re.IGNORECASE),
+    re.compile(rf"((?<![\w-])(?=\w){_SENSITIVE_NAME}=)[^&\s]+", re.IGNORECASE),
 )
 
 
 @dataclass(frozen=True)
 class Volume:
-    """Where a path is: type and source of its file system, and the host that has it."""
+    """The volume of a path: type and source of its file system, and the host that has it."""
 
     fstype: str
     source: str
@@ -43,7 +44,7 @@ class Volume:
 
 @dataclass(frozen=True)
 class Origin:
-    """What is the same in all records of a profile; `pid` is 0 and `command` empty host-wide."""
+    """What all records of a profile share; host-wide, `pid` is 0 and `command` is ""."""
 
     hostname: str
     pid: int
@@ -60,7 +61,7 @@ def origin(
     *,
     environment: Mapping[str, str] = os.environ,
 ) -> Origin:
-    """The origin of records about `paths`, of the command `argv` that runs as `pid`."""
+    """Return the origin of records about `paths`, for the command `argv` with id `pid`."""
     hostname = socket.gethostname()
     return Origin(
         hostname=hostname,
@@ -73,10 +74,10 @@ def origin(
 
 
 def without_secrets(argv: Sequence[str]) -> list[str]:
-    """The words of a command with `***` for what is a secret by its name.
+    """Return the words of a command with `***` in place of secrets.
 
-    That is the value of an option or a variable (`--secret=…`, `--api-key …`, `TOKEN=…`), of a
-    presigned URL's parameters (`X-Amz-Signature=…`), and a URL's password.
+    Secrets are the values of options and variables with such names (`--secret=…`, `--api-key …`,
+    `TOKEN=…`), of a presigned URL's parameters (`X-Amz-Signature=…`), and a URL's password.
     """
     words: list[str] = []
     is_next = False
@@ -88,7 +89,7 @@ def without_secrets(argv: Sequence[str]) -> list[str]:
 
 
 def _masked(word: str) -> str:
-    """Of `--secret=a b` all of the value; in a longer text, such as a script, up to a blank."""
+    """Mask a word: `--secret=a b` as a whole, a secret within a longer text up to a blank."""
     named = _SECRET_WORD.match(word)
     if named:
         return f"{named[0]}{_MASK}"
@@ -98,7 +99,7 @@ def _masked(word: str) -> str:
 
 
 def command_of(pid: int, proc: Path = Path("/proc")) -> list[str]:
-    """The arguments of a running process; none when it has ended or is a thread of the kernel."""
+    """Return the arguments of a running process; none if it has ended or is a kernel thread."""
     try:
         words = (proc / str(pid) / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
     except OSError:
@@ -107,10 +108,10 @@ def command_of(pid: int, proc: Path = Path("/proc")) -> list[str]:
 
 
 def volume_of(path: str, hostname: str, mountinfo: Path = Path("/proc/self/mountinfo")) -> Volume:
-    """The volume that `path` is on, symlinks followed.
+    """Return the volume of `path`, following symlinks.
 
-    The host of a network file system is the first part of `HOST:/PATH` or `//HOST/SHARE`, that of
-    another one is `hostname`.
+    The host of a network file system is the HOST in `HOST:/PATH` or `//HOST/SHARE`; for others it
+    is `hostname`.
     """
     table = parse_mountinfo(mountinfo.read_bytes().decode(errors="surrogateescape"))
     mount = mount_of(table, os.path.realpath(path))

@@ -1,8 +1,8 @@
-"""Capabilities that a profile needs no more once its probes are attached: given up, for good.
+# SPDX-License-Identifier: Apache-2.0
+"""Drops, for good, the capabilities that a profile no longer needs once its probes are attached.
 
-Attached probes are descriptors: reading their maps, and detaching by closing them, asks for no
-capability. What a command is started with is untouched, since an execve(2) by root gives all that
-the bounding set has (capabilities(7)).
+Attached probes are descriptors: reading their maps and closing them needs no capability. A command
+still gets all capabilities of the bounding set through root's execve(2) (capabilities(7)).
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from sysctl.host.mount_table import mount_at, parse_mountinfo
 DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL, SETGID, SETUID = 1, 2, 3, 5, 6, 7
 SYS_PTRACE, SYS_ADMIN, BPF = 19, 21, 39
 
-#: Map operations are BPF's, and SYS_ADMIN's on kernels that have no BPF capability (before 5.8);
-#: KILL passes signals on to a command of another user, DAC_READ_SEARCH imports our own modules
-#: from a home directory.
+#: KILL passes signals to another user's command, DAC_READ_SEARCH imports our modules from a home
+#: directory. Map operations need BPF, or SYS_ADMIN on kernels before 5.8.
 _ALWAYS = frozenset({KILL, DAC_READ_SEARCH})
 _VERSION_3 = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
 _WORDS = 2
@@ -35,9 +34,9 @@ class _Data(ctypes.Structure):
 
 
 def keep_only(numbers: Iterable[int]) -> None:
-    """Give up every other capability of this thread and of what it starts without an execve.
+    """Drop all other capabilities of this thread and of what it starts without an execve.
 
-    Those that it does not have are left out. Raises OSError.
+    Capabilities that it does not have are ignored. Raises OSError.
     """
     header, data = _Header(_VERSION_3, 0), (_Data * _WORDS)()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -54,11 +53,11 @@ def keep_only(numbers: Iterable[int]) -> None:
 def needed_to_profile(
     *, changes_user: bool, may_remove_output: bool, proc: Path = Path("/proc")
 ) -> frozenset[int]:
-    """What a profile needs between the attachment of its probes and its end.
+    """Return the capabilities that a profile needs after its probes are attached.
 
-    `changes_user`: the command is still to be started, as another user. `may_remove_output`: the
-    report's file goes again if there is none. Where /proc hides the processes of others (hidepid),
-    SYS_PTRACE is what shows them.
+    `changes_user` is whether it still starts a command as another user, `may_remove_output` whether
+    it removes the output file if there is no report. If /proc hides other users' processes
+    (hidepid), SYS_PTRACE is needed to see them.
     """
     last = int((proc / "sys/kernel/cap_last_cap").read_text(encoding="ascii"))
     needed = {*_ALWAYS, BPF if last >= BPF else SYS_ADMIN}

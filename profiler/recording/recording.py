@@ -1,4 +1,5 @@
-"""What goes on beside the thing profiled: timeframes are cut, resources and write-back sampled.
+# SPDX-License-Identifier: Apache-2.0
+"""Cuts timeframes and samples resources and write-back while something is profiled.
 
 All of it runs in one thread. The result is a `Profile`, which `profiler.report` renders.
 """
@@ -24,11 +25,12 @@ Pids = Callable[[], Iterable[int]]
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile that is over.
+    """A finished profile.
 
-    `snapshot` and `usage` are of the whole run, the sum of its frames. `findings` have the values
-    of the whole run and the verdicts of the frames. `threads_left` of those followed run on. `why`
-    is what an explanation of the writes takes. `command_user` is whom a command ran as.
+    `snapshot` and `usage` cover the whole run, as the sum of its frames. `findings` have the values
+    of the whole run and the verdicts of the frames. `threads_left` is the number of followed
+    threads that still run. `why` is the input for the explanation of the writes. `command_user` is
+    the user that the command ran as.
     """
 
     contract: Contract
@@ -42,12 +44,11 @@ class Profile:
 
 
 class Recording:
-    """Records a session while the context lasts; `profile` is there when it has ended.
+    """Records a session within the block; `profile` is available after it.
 
-    `pids` is asked, where the contract has rules of resources, for what gives the processes to
-    sample. Beats in
-    `add` run in the same thread. An error in the thread does not end what is profiled: `check`
-    raises it once the report is out.
+    If the contract has rules for resources, `pids` returns the function that finds the processes to
+    sample. Beats passed to `add` run in the same thread. An error in the thread does not end the
+    profiled command: `check` raises it after the report.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Recording:
         self._profile: Profile | None = None
 
     def add(self, beat: Beat) -> None:
-        """Run a beat, too; to be called before the context is entered."""
+        """Also run this beat; call it before entering the context."""
         self._beats.append(beat)
 
     def __enter__(self) -> Recording:
@@ -87,18 +88,19 @@ class Recording:
 
     @property
     def profile(self) -> Profile:
-        """What was recorded. Raises ValueError while the context lasts."""
+        """What was recorded. Raises ValueError within the block."""
         if self._profile is None:
-            raise ValueError("the recording is not over")
+            raise ValueError("the recording has not ended")
         return self._profile
 
     def check(self) -> None:
-        """Raise what went wrong in the thread."""
+        """Raise the thread's error, if there was one."""
         if self._ticker.failure:
             raise self._ticker.failure
 
     def _finished(self) -> Profile:
-        threads_left = self._session.threads_followed()  # first: calls of one that ends are in
+        # Before the last frame is cut, so that it has the calls of a thread that ends now.
+        threads_left = self._session.threads_followed()
         self.timeframes.close()
         total, usage = self.timeframes.total, self.timeframes.usage
         return Profile(
@@ -113,7 +115,7 @@ class Recording:
 
 
 def _sampling(contract: Contract, pids: Callable[[], Pids]) -> tuple[Sampler, Beat] | None:
-    """The sampler and its beat; None where no rule asks for resources."""
+    """Return the sampler and its beat; None if no rule needs resources."""
     if all(rule.measurement.is_of_calls for rule in contract.rules):
         return None
     from profiler.watch import resources

@@ -1,7 +1,8 @@
-"""A profile cut into the contract's timeframes: each judged by itself, all together the total.
+# SPDX-License-Identifier: Apache-2.0
+"""Cuts a profile into the contract's timeframes, judges each, and adds them up.
 
-Frames are cut from the counters by `session.reset`, which loses no call, so the frames add up to
-what one run without them would have counted.
+Frames are cut by `session.reset`, which loses no call, so they add up to the counts of a run
+without frames.
 """
 
 from __future__ import annotations
@@ -18,37 +19,37 @@ from contracts.shared.units import exact_latency
 from contracts.stats import ResourceUsage, merge, merge_usage
 from profiler.bpf.session import ProfileSnapshot
 
-#: A frame shorter than this would mostly measure the cutting: reading the counters takes some ms.
+#: Reading the counters takes several ms, which would distort shorter frames.
 SHORTEST_TIMEFRAME_NS = 100 * 10**6
-#: How far a frame's length may be from the timeframe and still be called by its name.
+#: How far a frame's length may differ from the timeframe and still be reported as the timeframe.
 TOLERANCE = 0.01
 
 Figures = TypeVar("Figures")
 
 
 class Counters(Protocol):
-    """What frames are cut from: `profiler.bpf.session.ProfileSession`."""
+    """The counters that frames are cut from: `profiler.bpf.session.ProfileSession`."""
 
     def snapshot(self) -> ProfileSnapshot:
-        """What was counted since the last reset."""
+        """Return the counts since the last reset."""
 
     def reset(self) -> ProfileSnapshot:
-        """The same, and begin anew at zero."""
+        """Return the counts since the last reset, and reset them."""
 
 
 class Sampler(Protocol):
-    """What the usage of a frame comes from: `profiler.watch.resources.ResourceSampler`."""
+    """The source of a frame's usage: `profiler.watch.resources.ResourceSampler`."""
 
     def take(self) -> ResourceUsage:
-        """The usage since the last call, or since the beginning."""
+        """Return the usage since the last call, or since the beginning."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One timeframe of a profile: what was counted in it and what the contract says of that.
+    """One timeframe of a profile: its counts, and the contract's findings.
 
-    `number` counts from 1, `start_ns` is since the profile began, `ended_at` local time. The
-    length is `snapshot.elapsed_ns`. The last frame is the rest, shorter than the others.
+    `number` starts at 1, `start_ns` is relative to the profile's start, `ended_at` is local time.
+    The length is `snapshot.elapsed_ns`. The last frame is shorter than the others.
     """
 
     number: int
@@ -59,29 +60,29 @@ class Frame:
 
     @property
     def leading(self) -> list[Finding]:
-        """The violations, of rules alike only the one with the largest threshold."""
+        """The violations; of similar rules only the one with the largest threshold."""
         return [each for each in self.findings if each.violated and not each.superseded]
 
     def length_ns(self, timeframe_ns: int) -> int:
-        """The timeframe where the frame is that long within 1 %, else its own length."""
+        """Return `timeframe_ns` if the frame is that long within 1 %, else its own length."""
         elapsed_ns = self.snapshot.elapsed_ns
         is_whole = abs(elapsed_ns - timeframe_ns) <= TOLERANCE * timeframe_ns
         return timeframe_ns if is_whole else elapsed_ns
 
 
 def check_timeframe(contract: Contract) -> None:
-    """Raise UsageError for a contract whose timeframe is too short to be cut."""
+    """Raise UsageError for a contract whose timeframe is too short."""
     if contract.timeframe_ns < SHORTEST_TIMEFRAME_NS:
         message = f"the contract's timeframe of {exact_latency(contract.timeframe_ns)} is too short"
         shortest = exact_latency(SHORTEST_TIMEFRAME_NS)
-        raise UsageError(message, f"profile with timeframes of {shortest} or more")
+        raise UsageError(message, f"use a timeframe of at least {shortest}")
 
 
 class Timeframes:
-    """Cuts frames from a session and gives each to the consumers, in order.
+    """Cuts frames from a session and passes each to the consumers, in order.
 
-    Not safe for several threads at a time: `close` is called by the ticker, and once more, for
-    the rest, when the ticker has ended.
+    Not safe for several threads at a time: the ticker calls `close`, and after its end `close` is
+    called once more for the last frame.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Timeframes:
         self.count = 0
 
     def close(self) -> None:
-        """End the frame that runs, judge it and hand it on; the next one begins."""
+        """End the current frame, judge it and pass it on; the next one begins."""
         snapshot = self._counters.reset()
         usage = self._sampler.take() if self._sampler else ResourceUsage()
         start_ns = self._total.elapsed_ns if self._total else 0
@@ -116,14 +117,14 @@ class Timeframes:
             consume(frame)
 
     def so_far(self) -> ProfileSnapshot:
-        """All that was counted since the beginning, the frame that runs included."""
+        """Return everything counted since the beginning, including the current frame."""
         return self._with(self._counters.snapshot())
 
     @property
     def total(self) -> ProfileSnapshot:
-        """What all closed frames counted together. Raises ValueError when there is none."""
+        """The sum of all closed frames. Raises ValueError if there are none."""
         if self._total is None:
-            raise ValueError("no frame was closed yet")
+            raise ValueError("no frame has been closed")
         return self._total
 
     def _with(self, snapshot: ProfileSnapshot) -> ProfileSnapshot:
@@ -131,10 +132,10 @@ class Timeframes:
 
 
 def merge_snapshots(parts: Sequence[ProfileSnapshot]) -> ProfileSnapshot:
-    """What successive snapshots of one session counted together.
+    """Return the sum of successive snapshots of one session.
 
-    Counts and times are summed, extremes are those of all. `in_flight` is that of the last; a
-    thread may have written in several, so `writers` is the most of any: at least so many.
+    Counts and times are added, extremes are those of all. `in_flight` is that of the last. A thread
+    may have written in several, so `writers` is the largest number in any: a lower bound.
     """
     last = parts[-1]
     return replace(
@@ -148,7 +149,7 @@ def merge_snapshots(parts: Sequence[ProfileSnapshot]) -> ProfileSnapshot:
 
 
 def _merged(parts: Sequence[Figures]) -> Figures:
-    """Dataclasses of figures, field by field: those named `…_max_…` are maxima, the others sums."""
+    """Merge dataclasses field by field: fields named `…_max_…` by maximum, others by sum."""
     names = [item.name for item in fields(parts[0])]  # type: ignore[arg-type]
     columns = {name: [getattr(part, name) for part in parts] for name in names}
     figures = {

@@ -1,4 +1,5 @@
-"""Waiting for what is profiled and was not started here: a process, a time, or Ctrl-C."""
+# SPDX-License-Identifier: Apache-2.0
+"""Waits for a running process, for a time, or for Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ _NS_PER_MS = 10**6
 def wait_for_process(
     session: ProfileSession, pid: int, duration_ns: int | None, on_start: Callable[[], None]
 ) -> None:
-    """Follow a running process until it ends or the time is over. Raises UsageError.
+    """Follow a running process until it ends or the time is over; call `on_start` first.
 
-    `on_start` is called once it is followed.
+    Raises UsageError.
     """
     try:
         process_fd = os.pidfd_open(pid)
     except OSError as error:
         message = f"cannot follow process {pid}: {error.strerror}"
-        raise UsageError(message, "give the id of a running process") from None
+        raise UsageError(message, "pass the id of a running process") from None
     try:
         session.track(pid)
         on_start()
@@ -39,7 +40,7 @@ def wait_for_process(
 
 
 def wait(duration_ns: int | None) -> None:
-    """Until the time is over; without one for good, which is until a signal comes."""
+    """Wait until the time is over; without one, until a signal raises."""
     select.poll().poll(_milliseconds(duration_ns))
 
 
@@ -48,18 +49,18 @@ def _milliseconds(duration_ns: int | None) -> int | None:
 
 
 class _InterruptedError(Exception):
-    """SIGINT, SIGTERM or SIGHUP: stop waiting, and report."""
+    """SIGINT, SIGTERM or SIGHUP: stop waiting and report."""
 
 
 @contextlib.contextmanager
 def until_interrupted() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a lost connection end what is inside, and nothing else.
+    """End only the block on SIGINT, SIGTERM or SIGHUP (a lost connection).
 
-    What is ignored stays so (nohup).
+    Ignored signals stay ignored (nohup).
     """
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        restore()  # a second one is not meant for the wait, which is over
+        restore()  # a second signal must not be taken for this wait
         raise _InterruptedError
 
     def restore() -> None:

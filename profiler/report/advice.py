@@ -1,20 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
 """A recommendation for the terminal and as a document for JSON."""
 
 from __future__ import annotations
 
-import re
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from contracts.shared.text import printable
 from contracts.shared.units import counted, format_seconds, format_size
 from profiler.pull.evidence import Limit
-from profiler.report.conclusions import note_texts, span_text, verdict_text
+from profiler.report.conclusions import note_texts, span_text, stall_text, verdict_text
+from profiler.report.console import print_lines
+from profiler.report.findings import finding_text
 from profiler.report.prediction import extrapolated_text
 from profiler.report.price import (
     limits_text,
@@ -26,6 +26,7 @@ from profiler.report.price import (
     price_table,
 )
 from profiler.report.reasons import ReasonText, reason_texts
+from profiler.report.summary import print_summary
 from profiler.report.tradeoff import missing_texts, print_trade_off, setting_text
 from sysctl.advice.advise import Recommendation
 from sysctl.advice.reasons import LEAVE_OUT, MOUNT_OPTIONS, SET
@@ -38,25 +39,34 @@ from sysctl.evidence.statistics import Interval, Noise, Repeats
 from sysctl.knobs.setting import Setting
 
 _INDENT = "          "
-#: The blank between a number and its unit, and what stands for it while lines are broken.
-_UNIT, _NO_BREAK = re.compile(r"(?<=\d) (?=(?:[KMGTPE]iB|B|s|ms|µs|ns)\b)"), "\u00a0"
 
 
 def print_advice(
+    recommendation: Recommendation,
+    console: Console,
+    group_lines: Sequence[str] = (),
+    *,
+    details: bool = False,
+) -> None:
+    """Print the advice on one screen, or in full with `details`."""
+    (print_details if details else print_summary)(recommendation, console, group_lines)
+
+
+def print_details(
     recommendation: Recommendation, console: Console, group_lines: Sequence[str] = ()
 ) -> None:
-    """Print verdict, comparison, price and trade-off, the reasons, and what was left out.
+    """Print everything: verdict, comparison, cost, trade-off, reasons, and what was left out.
 
     `group_lines` say what a control group's memory limit does (`profiler.report.groups`).
     """
-    _print_lines([verdict_text(recommendation)], console, "bold")
+    print_lines([verdict_text(recommendation)], console, "bold")
     console.print(_comparison(recommendation))
     console.print()
-    _print_lines(_measured_lines(recommendation), console, hanging=2)
+    print_lines(_measured_lines(recommendation), console, hanging=2)
     console.print()
     console.print(price_table(_prices(recommendation)))
     console.print()
-    _print_lines(_facts(recommendation), console, hanging=2)
+    print_lines(_facts(recommendation), console, hanging=2)
     console.print()
     baseline = recommendation.analysis.runs.baseline
     print_trade_off(recommendation.trade_off, baseline, console)
@@ -64,46 +74,19 @@ def print_advice(
         console.print()
         _print_reason(reason, console)
     _print_forms(recommendation.forms, console)
-    _print_lines(["" for _ in group_lines[:1]], console)
-    _print_lines(group_lines, console, "yellow", hanging=2)
+    _print_contract(recommendation, console)
+    print_lines(["" for _ in group_lines[:1]], console)
+    print_lines(group_lines, console, "yellow", hanging=2)
     left_out = by_reason(recommendation.left_out)
-    _print_lines(["" for _ in left_out[:1]], console)
+    print_lines(["" for _ in left_out[:1]], console)
     lines = (f"left out  {item.what}: {item.why}" for item in left_out)
-    _print_lines(lines, console, "dim", hanging=len(_INDENT))
-
-
-def _print_lines(
-    lines: Iterable[str], console: Console, style: str = "", *, hanging: int = 0
-) -> None:
-    """A line each; on a terminal broken between words, what follows `hanging` columns further in.
-
-    A file or a pipe gets them whole, for grep.
-    """
-    for line in lines:
-        text = printable(line)
-        if console.is_terminal:
-            text = _broken(text, console.width, hanging)
-        console.print(Text(text, style=style), soft_wrap=True)
-
-
-def _broken(text: str, width: int, hanging: int) -> str:
-    """Broken between words, a number and its unit being one."""
-    own = len(text) - len(text.lstrip())
-    broken = textwrap.fill(
-        _UNIT.sub(_NO_BREAK, text.strip()),
-        max(width, 2 * hanging, 2 * own),
-        initial_indent=" " * own,
-        subsequent_indent=" " * max(own, hanging),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return broken.replace(_NO_BREAK, " ")
+    print_lines(lines, console, "dim", hanging=len(_INDENT))
 
 
 def _comparison(recommendation: Recommendation) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("", no_wrap=True)
-    table.add_column("present", justify="right", overflow="fold")
+    table.add_column("current", justify="right", overflow="fold")
     sides = [recommendation.present]
     if recommendation.best is not None:
         sides.append(recommendation.best)
@@ -120,35 +103,30 @@ def _rows(recommendation: Recommendation, sides: Sequence[Side]) -> list[tuple[s
         ("settings", [_words_of(side.setting, recommendation) for side in sides]),
         ("time to return", [format_seconds(side.return_s.median) for side in sides]),
         ("  its runs", [_range(side.return_s) for side in sides]),
-        ("writers stalled", [stall_text(each) for each in seen]),
-        ("pull held up by", [_held_up_by(each) for each in seen]),
-        ("writers wait from", [format_size(t.freerun_bytes) for t in thresholds]),
+        ("writers waited", [stall_text(each) for each in seen]),
+        ("pull limited by", [_held_up_by(each) for each in seen]),
+        ("writers throttled above", [format_size(t.freerun_bytes) for t in thresholds]),
         ("background threshold", [format_size(t.background_bytes) for t in thresholds]),
         ("dirty threshold", [format_size(t.dirty_bytes) for t in thresholds]),
     ]
 
 
 def _held_up_by(seen: Observation) -> str:
-    """`latency`; `not known` where the pull's client does not tell."""
+    """Return `latency`, or `unknown` if the pull's client does not report it."""
     limits = {limit.name.lower(): limit.value.partition(":")[0] for limit in Limit}
-    return limits.get(seen.held_up_by or "", "not known")
-
-
-def stall_text(seen: Observation) -> str:
-    """`12%`; `not measured` without probes."""
-    return "not measured" if seen.stall_share is None else f"{seen.stall_share:.0%}"
+    return limits.get(seen.held_up_by or "", "unknown")
 
 
 def _prices(recommendation: Recommendation) -> list[tuple[str, Price]]:
-    """The prices by the titles of their columns."""
-    prices = [("present", recommendation.present_price)]
+    """Return the costs by the titles of their columns."""
+    prices = [("current", recommendation.present_price)]
     if recommendation.price is not None:
         prices.append(("recommended", recommendation.price))
     return prices
 
 
 def _words_of(setting: Setting, recommendation: Recommendation) -> str:
-    """A word a line; mount options only where they differ from the present mount."""
+    """Return one word per line, with mount options only if they differ from the current mount."""
     text = setting_text(setting, recommendation.analysis.runs.baseline)
     return "\n".join(printable(word) for word in text.split(" "))
 
@@ -158,7 +136,7 @@ def _range(times: Repeats) -> str:
 
 
 def _facts(recommendation: Recommendation) -> list[str]:
-    """What the price means, and what else is to be said."""
+    """Return what the cost means, the user's limits, and the notes."""
     return [
         *price_lines(recommendation.best, recommendation.price, recommendation.present_price),
         *other_price_lines(recommendation.other_prices),
@@ -168,7 +146,7 @@ def _facts(recommendation: Recommendation) -> list[str]:
 
 
 def _measured_lines(recommendation: Recommendation) -> list[str]:
-    """What was measured, and how well it is known."""
+    """Return what was measured, and how certain it is."""
     return [
         _measured_line(recommendation),
         _noise_line(recommendation.analysis.noise),
@@ -177,10 +155,9 @@ def _measured_lines(recommendation: Recommendation) -> list[str]:
 
 def _noise_line(noise: Noise) -> str:
     if not noise.degrees:
-        return "Noise: not known, since too few runs were repeated."
+        return "Noise: unknown, since too few runs were repeated."
     return (
-        f"Noise: times under the same settings scatter by {noise.deviation:.1%} (standard "
-        "deviation)."
+        f"Noise: times under the same settings vary by {noise.deviation:.1%} (standard deviation)."
     )
 
 
@@ -189,7 +166,7 @@ def _limit_lines(recommendation: Recommendation) -> list[str]:
     if limits == Limits():
         return []
     objection = limits.objection(recommendation.present_price)
-    beyond = "; the present settings are beyond them, "
+    beyond = "; the current settings exceed them: "
     shown = f"{beyond}{objection_text(objection)}" if objection else ""
     return [f"Your limits: {limits_text(limits)}{shown}."]
 
@@ -213,39 +190,48 @@ def _print_reason(reason: ReasonText, console: Console) -> None:
     before = f" (before: {reason.before})" if reason.before else ""
     head = f"{reason.action:9} {reason.name}{sign}{reason.value}{before}"
     style = {SET: "green", LEAVE_OUT: "dim"}.get(reason.action, "")
-    _print_lines([head], console, style, hanging=len(_INDENT))
-    _print_lines(
-        [f"{_INDENT}{text}" for text in (reason.mechanism, reason.effect) if text], console
-    )
+    print_lines([head], console, style, hanging=len(_INDENT))
+    print_lines([f"{_INDENT}{text}" for text in (reason.mechanism, reason.effect) if text], console)
     if reason.risk:
-        _print_lines([f"{_INDENT}risk: {reason.risk}"], console, "yellow")
+        print_lines([f"{_INDENT}risk: {reason.risk}"], console, "yellow")
     if reason.undo:
-        _print_lines([f"{_INDENT}undo: {reason.undo}"], console)
+        print_lines([f"{_INDENT}revert {reason.undo}"], console)
 
 
 def _print_forms(forms: tuple[Form, Form] | None, console: Console) -> None:
-    """Both forms, and which of them suits."""
+    """Print both forms, and which one suits."""
     if forms is None:
         return
-    _print_lines(["", "The same thresholds in both forms:"], console)
+    print_lines(["", "The same thresholds in both forms:"], console)
     for form in forms:
         values = " ".join(f"{name}={value}" for name, value in form.values.items())
         mark = "measured; " if form.is_measured else ""
         line = f"  as {form.kind:6} {values or 'none'} ({mark}{form.note})"
-        _print_lines([line], console, hanging=len("  as ratio  "))
+        print_lines([line], console, hanging=len("  as ratio  "))
     if all(form.values for form in forms):
         suits = (
-            "Bytes suit a fleet of nodes with different memory that pull the same, outside of "
-            "containers with memory limits; ratios suit hosts with such containers, and a fleet "
-            "where a larger node also pulls more."
+            "Bytes suit a fleet of nodes with different memory that pull the same, without "
+            "containers that have memory limits. Ratios suit hosts with such containers, and a "
+            "fleet where larger nodes also pull more."
         )
-        _print_lines([suits], console)
+        print_lines([suits], console)
+
+
+def _print_contract(recommendation: Recommendation, console: Console) -> None:
+    """Print the contract's findings for a run of the current settings."""
+    findings = recommendation.present.observation.findings
+    if findings:
+        print_lines(["", "The contract, in a run of the current settings:"], console)
+    for finding in findings:
+        mark = "exceeded" if finding["violated"] else "kept"
+        line = f"  {finding['label']}: {finding_text(finding)} ({mark})"
+        print_lines([line], console, hanging=4)
 
 
 def advice_document(
     recommendation: Recommendation, group_lines: Sequence[str] = ()
 ) -> dict[str, object]:
-    """The same as plain data: seconds, bytes and shares in their names."""
+    """Return the same as plain data; the names have the units."""
     best, price = recommendation.best, recommendation.price
     interval, trade_off = recommendation.interval, recommendation.trade_off
     analysis = recommendation.analysis

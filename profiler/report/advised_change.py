@@ -1,4 +1,5 @@
-"""The change that an advice recommends, as data: text of others in it is bounded and printable."""
+# SPDX-License-Identifier: Apache-2.0
+"""The change that the advice recommends, as data; foreign text is bounded and printable."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from sysctl.change.recommendation import (
     RecommendedChange,
     SysctlAdvice,
 )
-from sysctl.change.recommendation_file import is_believed
+from sysctl.change.recommendation_file import is_acceptable
 from sysctl.evidence.circumstances import Circumstances, Node
 from sysctl.evidence.comparison import Side
 from sysctl.evidence.runs import Runs
@@ -35,7 +36,7 @@ from sysctl.knobs.vm import BY_NAME, THRESHOLDS
 
 
 def change_of(recommendation: Recommendation) -> RecommendedChange | None:
-    """The change that `advise` recommends, None where it recommends none."""
+    """Return the change that `advise` recommends; None if it recommends none."""
     best = recommendation.best
     if best is None:
         return None
@@ -60,9 +61,9 @@ def change_of(recommendation: Recommendation) -> RecommendedChange | None:
 
 
 def _in_ratios(change: RecommendedChange, starved: str) -> RecommendedChange:
-    """Bytes that starve groups of the host go to the second file, the ratios into the first.
+    """Move bytes that starve groups of the host to the second file, and ratios to the first.
 
-    Where no whole percentages come to the same, the bytes stay, and each says what it does.
+    If no whole percentages give the same thresholds, the bytes stay, and each reason says so.
     """
     measured = {advice.name: advice for advice in change.sysctls}
     form = change.other_form
@@ -82,7 +83,7 @@ def _in_ratios(change: RecommendedChange, starved: str) -> RecommendedChange:
 
 
 def _sentence(text: object) -> str:
-    """Text of others, safe to print and bounded."""
+    """Return foreign text safe to print, and bounded."""
     return printable(str(text))[:MAX_SENTENCE]
 
 
@@ -101,8 +102,8 @@ def _mount(
         present=shared.mount_words,
         policy=shared.mount_policy,
         reason=_sentence("; ".join(whys)),
-        # one with words that no snippet may carry on is left alone
-        fstab=node.fstab if node.fstab and is_believed(node.fstab) else None,
+        # a line with words that no snippet may repeat is left alone
+        fstab=node.fstab if node.fstab and is_acceptable(node.fstab) else None,
     )
 
 
@@ -113,7 +114,7 @@ def _disk(node: Node, reasons: Sequence[ReasonText], best: Side) -> DiskAdvice |
     knobs = tuple(
         KnobAdvice(name, value, _sentence(whys[name].before), _sentence(whys[name].why))
         for name, value in best.setting.device
-        if name in whys  # one that was so already has none
+        if name in whys  # a knob that does not change has none
     )
     disk = node.disk or DiskIdentity("")
     return DiskAdvice(
@@ -127,7 +128,7 @@ def _disk(node: Node, reasons: Sequence[ReasonText], best: Side) -> DiskAdvice |
 
 
 def _transfer(runs: Runs, best: Side) -> dict[str, int]:
-    """All settings of the pull where one of them changes; those not varied as they were."""
+    """Return all settings of the pull if one changes; those not varied keep their values."""
     if not runs.baseline.changed_transfer(best.setting):
         return {}
     used = runs.circumstances.node_class.transfer_settings

@@ -1,4 +1,5 @@
-"""What apply, verify and status say on a terminal: the diff, the compliance table, the state."""
+# SPDX-License-Identifier: Apache-2.0
+"""What apply, verify and status print: the difference, the compliance table, the state."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from contracts.shared.text import printable
 from contracts.shared.units import format_size
+from profiler.report.console import plain_table, print_copyable, print_lines
 from sysctl.apply.compliance import Compliance
 from sysctl.apply.persistence import PersistedFile
 from sysctl.apply.plan import ApplyPlan, Difference, MountDifference
@@ -17,7 +18,7 @@ from sysctl.apply.state import AppliedState
 
 
 def print_plan(plan: ApplyPlan, console: Console, *, remounts: bool) -> None:
-    """The diff: present and new value, what both mean in bytes, why, and who else sets it."""
+    """Print current and new values, what both mean in bytes, why, and what else sets them."""
     console.print(_plan_table(plan))
     for each in (*plan.sysctls, *plan.knobs):
         _print(console, f"\n{each.name}: {each.reason}" if each.reason else "")
@@ -25,7 +26,7 @@ def print_plan(plan: ApplyPlan, console: Console, *, remounts: bool) -> None:
             _print(console, f"  also set: {other}", "yellow")
     _print_amounts(plan, console)
     for sentence in plan.left_out:
-        _print(console, f"\nleft out, as this host has no place for it: {sentence}", "yellow")
+        _print(console, f"\nleft out, because this host has no place for it: {sentence}", "yellow")
     if plan.left_out:
         _print(console, "  it was measured together with the rest, which may gain less alone")
     for note in plan.notes:
@@ -35,7 +36,7 @@ def print_plan(plan: ApplyPlan, console: Console, *, remounts: bool) -> None:
 
 
 def _plan_table(plan: ApplyPlan) -> Table:
-    table = Table("setting", "present", "", "new", box=None, pad_edge=False)
+    table = plain_table("setting", "current", "", "new")
     disk = plan.disk.name + " " if plan.disk else ""
     for prefix, differences in (("", plan.sysctls), (disk, plan.knobs)):
         for each in differences:
@@ -48,12 +49,12 @@ def _plan_table(plan: ApplyPlan) -> Table:
 
 
 def _print_amounts(plan: ApplyPlan, console: Console) -> None:
-    """The thresholds in bytes and as ratios: where they were measured, and what they are here."""
+    """Print the thresholds in bytes and as ratios, as measured and as set here."""
     fitted = plan.fitted
     if not fitted.amounts:
         return
     measured, here = fitted.change.evidence.dirtyable_bytes, fitted.here_bytes
-    table = Table("", "measured", "same ratio here", "set here", box=None, pad_edge=False)
+    table = plain_table("", "measured", "same ratio here", "set here")
     table.add_row("dirtyable memory", *map(format_size, (measured, here, here)))
     for each in fitted.amounts:
         sizes = (each.measured_bytes, each.same_ratio_bytes, each.set_bytes)
@@ -65,7 +66,7 @@ def _print_amounts(plan: ApplyPlan, console: Console) -> None:
 
 
 def _with_share(size_bytes: int, of_bytes: int) -> str:
-    """`2.43 GiB (11%)`."""
+    """Return `2.43 GiB (11%)`."""
     return f"{format_size(size_bytes)} ({100 * size_bytes / max(1, of_bytes):.3g}%)"
 
 
@@ -85,11 +86,11 @@ def _print_mount(mount: MountDifference, console: Console, *, remounts: bool) ->
     else:
         how = "a fresh mount" if mount.takes_fresh_mount else "a remount, which --mounts does"
         _print(console, f"  not changed here: it takes {how}. In /etc/fstab:")
-    _print(console, f"  {mount.fstab}")
+    print_copyable(f"  {mount.fstab}", console)
 
 
 def print_persisted_file(file: PersistedFile, console: Console) -> None:
-    """Where it is written, what becomes of the one there, and who overrides it at boot."""
+    """Print the path, what happens to an existing file, and what overrides it at boot."""
     _print(console, f"\nfor each boot: {file.path}")
     if file.replaces:
         _print(console, f"  {file.replaces}", "yellow")
@@ -98,7 +99,7 @@ def print_persisted_file(file: PersistedFile, console: Console) -> None:
 
 
 def changed_names(plan: ApplyPlan) -> list[str]:
-    """What of sysctls and knobs would change."""
+    """Return the sysctls and knobs that would change."""
     differences: Sequence[Difference] = (*plan.sysctls, *plan.knobs)
     return [each.name for each in differences if each.is_change]
 
@@ -106,8 +107,8 @@ def changed_names(plan: ApplyPlan) -> list[str]:
 def print_compliance(
     checks: Sequence[Compliance], console: Console, notes: Sequence[str] = ()
 ) -> None:
-    """A row for each setting; reasons and notes in lines below, to be copied."""
-    table = Table("setting", "wanted", "present", "", box=None, pad_edge=False)
+    """Print a row for each setting, with reasons and notes below the table."""
+    table = plain_table("setting", "wanted", "current", "")
     for check in checks:
         word = "compliant" if check.is_compliant else "NOT compliant"
         cells = (check.name, check.wanted, check.present, word)
@@ -124,7 +125,7 @@ def print_compliance(
 
 
 def print_state(state: AppliedState, console: Console) -> None:
-    """What is applied since when, what a killed run left, and who is at work."""
+    """Print what is applied and since when, what a killed run left, and which process runs."""
     for item in state.applied:
         _print(console, f"applied at {item.at}: {item.what}")
     if not state.applied:
@@ -136,12 +137,14 @@ def print_state(state: AppliedState, console: Console) -> None:
     for change in state.interrupted:
         _print(console, f"left by a killed run: {change}", "red")
     if state.interrupted:
-        _print(console, "  → the next sweep or `writewise rollback --interrupted` takes it back")
+        _print(console, "  → the next sweep or `writewise rollback --interrupted` restores it")
     if state.lock_holder:
         _print(console, f"at work: {state.lock_holder}")
 
 
 def _print(console: Console, line: str, style: str = "") -> None:
+    """Print a sentence; a newline at its beginning is an empty line."""
+    if line.startswith("\n"):
+        console.print()
     if line:
-        lead = "\n" * (len(line) - len(line.lstrip("\n")))
-        console.print(Text(lead + printable(line.lstrip("\n")), style=style), soft_wrap=True)
+        print_lines([line.lstrip("\n")], console, style, hanging=2)

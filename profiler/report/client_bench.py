@@ -1,4 +1,5 @@
-"""A comparison of pull clients: as tables on the terminal, as Markdown and as JSON."""
+# SPDX-License-Identifier: Apache-2.0
+"""A comparison of pull clients as tables on the terminal, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from dataclasses import asdict
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from contracts.shared.text import printable
 from contracts.shared.units import counted, exact_size, format_duration, format_seconds, format_size
@@ -22,11 +22,12 @@ from profiler.client_bench.client_comparison import (
 )
 from profiler.client_bench.context import IN_MEMORY
 from profiler.pull.clients.catalogue import DEFAULT
+from profiler.report.console import print_lines
 from sysctl.evidence.comparison import MIN_GAIN
 from sysctl.evidence.statistics import CONFIDENCE, Interval
 
 _NONE = "-"
-_MANY = 100  # times as long: as good as unknown, as the interval of two pairs may be
+_MANY = 100  # times as long; more is practically unknown, as the interval of two pairs may be
 CellText = Callable[[Cell], str]
 Document = dict[str, object]
 
@@ -39,7 +40,7 @@ def _size(value: float | None) -> str:
     return _NONE if value is None else format_size(value)
 
 
-#: Title of a column → its text; the client before them, the ratio after them.
+#: Title of a column → its text; the client's name comes before them, the ratio after them.
 _COLUMNS: tuple[tuple[str, CellText], ...] = (
     ("time", lambda cell: _NONE if cell.time_s is None else format_seconds(cell.time_s)),
     ("MiB/s", lambda cell: _number(cell.mib_per_s, "{:.0f}")),
@@ -47,18 +48,18 @@ _COLUMNS: tuple[tuple[str, CellText], ...] = (
     ("CPU-s/GiB", lambda cell: _number(cell.cpu_s_per_gib, "{:.2f}")),
     ("server", lambda cell: _number(cell.server_cpu_s_per_gib, "{:.2f}")),
     ("peak RSS", lambda cell: _size(cell.peak_rss_bytes)),
-    ("stalled", lambda cell: _number(cell.stalled_share, "{:.0%}")),
+    ("waited", lambda cell: _number(cell.stalled_share, "{:.0%}")),
 )
 
 
 def titles(row: Row) -> tuple[str, ...]:
     """The columns' titles."""
-    ratio = f"time by {row.yardstick}'s" if row.yardstick else "ratio"
+    ratio = f"time relative to {row.yardstick}" if row.yardstick else "ratio"
     return ("client", *(title for title, _ in _COLUMNS), ratio)
 
 
 def cells(row: Row) -> list[tuple[str, ...]]:
-    """The lines of a row's table, from the fastest client on; those that failed last."""
+    """Return the lines of a row's table, the fastest client first, those that failed last."""
     ordered = sorted(row.cells, key=lambda cell: cell.time_s or math.inf)
     return [
         (
@@ -84,9 +85,9 @@ def _interval_text(ratio: Interval) -> str:
 
 
 def headline(row: Row, comparison: ClientComparison) -> str:
-    """What a row is: its name, objects, bytes, who pulls, and the shape of the server.
+    """Return the row's name, objects, bytes, client processes, and the shape of the server.
 
-    And whether the bytes exceed the dirty threshold.
+    It also says whether the bytes exceed the dirty threshold.
     """
     threshold = comparison.context.get("dirty_threshold_bytes")
     is_above = isinstance(threshold, int) and row.bytes > threshold
@@ -106,7 +107,7 @@ def _shape_text(shape: ServerShape | None) -> str:
 
 
 def verdict(row: Row) -> str:
-    """Which client is faster than the default for certain, and what to pull with."""
+    """Return which client is significantly faster than the default, and which one to use."""
     if row.cell(DEFAULT.name) is None:
         return f"{row.name}: nothing is recommended, since {DEFAULT.name} was not measured"
     if not row.rivals:
@@ -114,19 +115,19 @@ def verdict(row: Row) -> str:
     faster = row.faster_than_default
     if not faster:
         return (
-            f"{row.name}: no change; no client is faster than {DEFAULT.name} for certain and by "
+            f"{row.name}: no change: no client is significantly faster than {DEFAULT.name} and by "
             f"more than {MIN_GAIN:.0%}"
         )
     name, ratio = faster[0]
     others = f" for all {len(row.rivals)} clients together" if len(row.rivals) > 1 else ""
     return (
         f"{row.name}: pull --client {name}; it takes {ratio.estimate:.2f} of the time that "
-        f"{DEFAULT.name} takes ({_interval_text(ratio)}; {CONFIDENCE:.0%} certain{others})"
+        f"{DEFAULT.name} takes ({_interval_text(ratio)}; {CONFIDENCE:.0%} confidence{others})"
     )
 
 
 def conditions(comparison: ClientComparison) -> list[str]:
-    """On what it was measured, by whom, and how the columns are to be read."""
+    """Return where and how it was measured, and what the columns mean."""
     context = comparison.context
     lines = [
         f"Measured {context['measured_at']} on Linux {context['kernel']} {context['machine']}, "
@@ -134,11 +135,11 @@ def conditions(comparison: ClientComparison) -> list[str]:
         f"{context['python']}; destination on {context['file_system']}, dirty threshold "
         f"{_size_of(context, 'dirty_threshold_bytes')}.",
         f"Medians of up to {_pulls_text(context)} by each client in turns; files are deleted after "
-        "each. The time is until the last object had arrived, the listing included; a "
-        f"program's start is in it, that of worker processes ({_start_text(comparison)}) is not.",
+        "each. The time ends when the last object has arrived and includes the listing and a "
+        f"program's start, but not the start of worker processes ({_start_text(comparison)}).",
         "A program is one process, whatever the workers. CPU time is of the client's processes "
-        "together, listing and handing out included; peak RSS of workers and programs (sampled "
-        "every 100 ms, shared pages counted for each); stalled is the share of the writing "
+        "together, with listing and distribution; peak RSS is of workers and programs (sampled "
+        "every 100 ms, shared pages counted for each); waited is the share of the writing "
         "threads' time that they slept for dirty throttling. Ratios are medians of pairs, with "
         "95 % intervals.",
     ]
@@ -146,12 +147,14 @@ def conditions(comparison: ClientComparison) -> list[str]:
     if isinstance(versions, dict):
         lines.append("Clients: " + "; ".join(f"{each} {versions[each]}" for each in versions) + ".")
     if context["file_system"] in IN_MEMORY:
-        lines.append("The destination is in memory: nothing there waits for write-back or a disk.")
+        lines.append(
+            "The destination is in memory: writes to it wait neither for write-back nor for a disk."
+        )
     if context["reported_block_bytes"]:
         lines.append(
-            "The hypervisor takes back free memory (free page reporting, from blocks of "
-            f"{_size_of(context, 'reported_block_bytes')} on): a write into memory that was free "
-            "waits for it, as CPU time of the kernel, and most with large folios."
+            "The hypervisor reclaims free memory (free page reporting, in blocks of at least "
+            f"{_size_of(context, 'reported_block_bytes')}): a write into memory that was free "
+            "waits for it. That counts as CPU time of the kernel, and is longest with large folios."
         )
     if context["no_stalls"]:
         lines.append(f"Stalls are not seen: {context['no_stalls']}.")
@@ -177,37 +180,35 @@ def _start_text(comparison: ClientComparison) -> str:
 
 
 def print_plan(rows: int, clients: Sequence[str], pulls: int, console: Console) -> None:
-    """What will be measured, before it is: it may take long."""
+    """Print what will be measured, since that may take long."""
     text = (
         f"{counted(rows, 'row')}, each pulled by {', '.join(clients)} in turns: "
         f"{counted(rows * len(clients) * (pulls + 1), 'pull')}; Ctrl-C prints what is measured"
     )
-    console.print(Text(text), soft_wrap=True)
+    print_lines([text], console, hanging=2)
 
 
 def print_pull(row: str, client: str, sample: ClientRun, console: Console) -> None:
-    """One pull in a line, as it ends."""
+    """Print one line for a finished pull."""
     which = f"pull {sample.round}" if sample.round else "warm-up"
     rate = sample.bytes / 2**20 / sample.time_s
     text = f"{row}  {which}  {client}: {format_seconds(sample.time_s)}, {rate:.0f} MiB/s"
-    console.print(Text(printable(text)), soft_wrap=True)
+    print_lines([text], console, hanging=2)
 
 
 def print_comparison(comparison: ClientComparison, console: Console) -> None:
-    """Tables, conditions, what failed, and a verdict for each row."""
+    """Print tables, conditions, what failed, and a verdict for each row."""
     for row in comparison.rows:
-        console.print(Text(headline(row, comparison), style="bold"), soft_wrap=True)
+        print_lines([headline(row, comparison)], console, "bold", hanging=2)
         console.print(_table(row))
         console.print()
-    for text in (*conditions(comparison), *comparison.problems):
-        console.print(Text(text), soft_wrap=True)
+    print_lines((*conditions(comparison), *comparison.problems), console, hanging=2)
     console.print()
-    for row in comparison.rows:
-        console.print(Text(verdict(row)), soft_wrap=True)
+    print_lines(map(verdict, comparison.rows), console, hanging=2)
 
 
 def _table(row: Row) -> Table:
-    """Nothing is cut where the terminal is narrow: the ratio, which is last, is folded then."""
+    """Return a row's table; a narrow terminal folds the ratio, the last column, without a cut."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     first, *others, last = titles(row)
     table.add_column(first, no_wrap=True)
@@ -220,7 +221,7 @@ def _table(row: Row) -> Table:
 
 
 def markdown(comparison: ClientComparison) -> str:
-    """The same as Markdown."""
+    """Return the same as Markdown."""
     blocks = ["\n".join(conditions(comparison))]
     for row in comparison.rows:
         first = titles(row)
@@ -244,7 +245,7 @@ def _escaped(text: str) -> str:
 
 
 def comparison_document(comparison: ClientComparison) -> Document:
-    """The same as plain data, with every pull; seconds, bytes and shares in the names."""
+    """Return the same as plain data, with every pull; the names have the units."""
     return {
         "context": comparison.context,
         "complete": comparison.ended_by is None and not comparison.failed_sources,

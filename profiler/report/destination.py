@@ -1,4 +1,5 @@
-"""Where a report goes: a stream that is open, or a new file."""
+# SPDX-License-Identifier: Apache-2.0
+"""Where a report goes: an open stream, or a new file."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 from contracts.shared.errors import UsageError, WritewiseError
@@ -17,12 +19,14 @@ from sysctl.host.signals import signals_held_back
 
 @contextlib.contextmanager
 def new_file(path: str) -> Iterator[IO[str]]:
-    """A buffer whose text goes to a new file when the context ends.
+    """Yield a buffer whose text goes to a new file when the context ends.
 
-    The file is made at the beginning, and taken away if the context raises. Raises UsageError when
-    it cannot be made, WritewiseError when it cannot be written, or has lost its name meanwhile:
-    then the text is on standard error.
+    The file is created at the beginning, and removed if the context raises. Raises UsageError when
+    it cannot be created, WritewiseError when it cannot be written or was removed or replaced: then
+    the text goes to standard error.
     """
+    if Path(path).is_dir():
+        raise UsageError(f"{printable(path)} is a directory", "name a new file in it")
     with contextlib.ExitStack() as kept, contextlib.ExitStack() as on_failure:
         with signals_held_back(), _errors(path):
             directory, name = kept.enter_context(directory_of(path))
@@ -38,8 +42,8 @@ def new_file(path: str) -> Iterator[IO[str]]:
     if not is_there:
         sys.stderr.write(report.getvalue())
         raise WritewiseError(
-            f"{printable(path)} was removed or replaced meanwhile: its report is above",
-            "name a file that what is profiled leaves alone",
+            f"{printable(path)} was removed or replaced during the run: its report is above",
+            "name a file that the profiled program does not touch",
         )
 
 
@@ -49,7 +53,7 @@ def _remove(made: os.stat_result, directory: int, name: str) -> None:
 
 
 def _is_named(made: os.stat_result, directory: int, name: str) -> bool:
-    """Whether the file that was made is still what is found by its name."""
+    """Return whether the name still refers to the file that was created."""
     try:
         return os.path.samestat(made, os.stat(name, dir_fd=directory, follow_symlinks=False))
     except OSError:
@@ -68,7 +72,7 @@ def _errors(path: str) -> Iterator[None]:
 
 def _save(text: str, file: IO[str], path: str) -> None:
     try:
-        with file:  # what the disk refuses is told by the close at the latest
+        with file:  # a disk error shows at the latest when it is closed
             file.write(text)
     except OSError as error:
         message = f"the report cannot be written to {printable(path)}: {error.strerror}"

@@ -1,8 +1,9 @@
-"""Findings of a contract, for the terminal."""
+# SPDX-License-Identifier: Apache-2.0
+"""A contract's findings for the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -22,6 +23,7 @@ from contracts.shared.units import (
 )
 from contracts.stats import CallStats
 from contracts.vocabulary import call_types_text
+from profiler.report.console import print_lines
 
 _COLUMNS = ("rule", "path", "sizes", "measures", "value", "threshold", "violated")
 _NUMERIC_COLUMNS = ("value", "threshold")
@@ -34,19 +36,18 @@ def print_findings(
     timeframe_ns: int | None = None,
     elapsed_ns: int | None = None,
 ) -> None:
-    """Print a table of the findings and, below it, the calls that each path and size range had.
+    """Print a table of the findings, and below it the calls of each path and size range.
 
-    With the contract's timeframe and the time measured it also says when a threshold was meant
-    for a shorter time than the value covers.
+    With the contract's timeframe and the measured time, it also says when a threshold was meant for
+    a shorter time than the value covers.
     """
     console.print(findings_table(findings))
-    for line in _calls_lines(findings):
-        console.print(Text(line), soft_wrap=True)
-    console.print(Text(_coverage(timeframe_ns, elapsed_ns), style="dim"), soft_wrap=True)
+    print_lines(_calls_lines(findings), console, hanging=2)
+    print_lines([_coverage(timeframe_ns, elapsed_ns)], console, "dim")
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
-    """The findings as a rich table, one row per rule in the contract's order."""
+    """Return the findings as a rich table, one row per rule in the contract's order."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for name in _COLUMNS:
         if name in _NUMERIC_COLUMNS:
@@ -59,7 +60,7 @@ def findings_table(findings: Sequence[Finding]) -> Table:
 
 
 def _cells(finding: Finding) -> tuple[Text, ...]:
-    """A row; texts, not markup, so that a label such as `[bold]` shows as it is."""
+    """Return a row as texts, not markup, so that a label such as `[bold]` is printed unchanged."""
     rule = finding.rule
     return (
         Text(printable(rule.label)),
@@ -71,7 +72,7 @@ def _cells(finding: Finding) -> tuple[Text, ...]:
 
 
 def _scope_cells(rule: Rule) -> tuple[Text, Text, Text]:
-    """Path, sizes and what is measured; memory and CPU time have neither path nor sizes."""
+    """Return path, sizes and measurement; memory and CPU time have neither path nor sizes."""
     if rule.slot is None:
         return Text("–"), Text("–"), Text(rule.measurement.value)
     return (
@@ -88,7 +89,7 @@ def _verdict(finding: Finding) -> Text:
 
 
 def _calls_lines(findings: Sequence[Finding]) -> list[str]:
-    """A line for each slot; rules that share one share its calls."""
+    """Return a line for each slot; rules that share a slot share its calls."""
     first_of_slot: dict[Slot, Finding] = {}
     for finding in findings:
         if finding.rule.slot is not None:
@@ -108,7 +109,7 @@ def _calls_line(slot: Slot, stats: CallStats) -> str:
 
 
 def _moved(slot: Slot, stats: CallStats) -> tuple[str, ...]:
-    """Bytes moved, or the distance of seeks; nothing for calls that have neither."""
+    """Return the bytes moved or the distance of seeks; nothing for other calls."""
     if slot.call_types == (CallType.SEEK,):
         return (f"distance {format_size(stats.bytes)}",)
     return (format_size(stats.bytes),) if slot.moves_bytes else ()
@@ -121,3 +122,36 @@ def _coverage(timeframe_ns: int | None, elapsed_ns: int | None) -> str:
         f"Each value covers the whole run of {format_duration(elapsed_ns)}, which is longer than "
         f"the contract's timeframe of {exact_latency(timeframe_ns)}."
     )
+
+
+#: Measurement → what its value says about the calls, for one sentence.
+_PHRASES: Mapping[str, str] = {
+    "count": "{value} {calls} calls",
+    "seek-distance": "{value} of distance in {calls} calls",
+    "mean-latency": "{value} for a {calls} call on average",
+    "min-latency": "{value} for the shortest {calls} call",
+    "max-latency": "{value} for the longest {calls} call",
+    "total-latency": "{value} in {calls} calls together",
+}
+_MOVED = {"read": "{value} read", "write": "{value} written", "mmap": "{value} mapped"}
+_FORMATS: Mapping[str, Callable[[float], str]] = {
+    "bytes": format_size,
+    "ns": format_duration,
+    "calls": lambda value: format_count(int(value)),
+}
+
+
+def finding_text(finding: Mapping[str, object]) -> str:
+    """Word an entry of the findings' document: `1.88 GiB written, threshold 1 B`."""
+    show = _FORMATS[str(finding["unit"])]
+    value, threshold = finding["value"], finding["threshold"]
+    calls, measurement = str(finding["call_types"]), str(finding["measurement"])
+    limit = show(threshold) if isinstance(threshold, (int, float)) else "?"
+    if not isinstance(value, (int, float)):
+        return f"no {calls} calls, threshold {limit}"
+    phrase = _PHRASES.get(measurement, f"{{value}} of {measurement}")
+    if measurement == "bandwidth":
+        phrase = _MOVED.get(calls, "{value} moved by {calls} calls")
+    elif measurement.startswith("p"):
+        phrase = f"{{value}} or less for {measurement[1:]}% of the {{calls}} calls"
+    return f"{phrase.format(value=show(value), calls=calls)}, threshold {limit}"

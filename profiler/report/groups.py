@@ -1,4 +1,5 @@
-"""What memory limits of control groups mean for the advice, in words."""
+# SPDX-License-Identifier: Apache-2.0
+"""Explain what memory limits of control groups mean for the advice."""
 
 from __future__ import annotations
 
@@ -8,24 +9,24 @@ from sysctl.advice.group_advice import GroupAdvice, OwnLimit, Starved
 
 
 def group_lines(advice: GroupAdvice | None) -> list[str]:
-    """Return what a group's limit means for pulls in it; no lines where it means nothing."""
+    """Return what a group's limit means for pulls in it; no lines if it has no effect."""
     if advice is None:
         return []
     group = advice.group
     first = (
         f"This process is in the control group {printable(group.path)} with a memory limit of "
         f"{format_size(group.limit_bytes)}, below the host's {format_size(advice.dirtyable_bytes)} "
-        "of dirtyable memory. For pulls in it the group's own limit governs:"
+        "of dirtyable memory. For pulls in it the group's own limit applies:"
     )
     return [first, *(_own_limit(advice, advice.own) if advice.own else _no_limit(advice))]
 
 
 def _own_limit(advice: GroupAdvice, own: OwnLimit) -> list[str]:
     return [
-        f"its writers wait from {format_size(own.freerun_bytes)} of dirty pages on at the "
-        f"latest ({own.share:.0%} of the {format_size(own.available_bytes)} that its file pages "
-        f"may take), not from {format_size(advice.freerun_bytes)} as on the host.",
-        f"What follows: to hold the {format_size(advice.peak_bytes)} that were dirty at most, a "
+        f"its writers are throttled above {format_size(own.freerun_bytes)} of dirty pages or "
+        f"less ({own.share:.0%} of the {format_size(own.available_bytes)} that its file pages "
+        f"may take), not above {format_size(advice.freerun_bytes)} as on the host.",
+        f"So to hold the {format_size(advice.peak_bytes)} that were dirty at most, a "
         f"group needs a limit of {format_size(own.needed_bytes)} or more; with less, raise the "
         "limit or sweep inside the group. vm.dirty_bytes is made a percentage of the host's "
         "memory, and that percentage is of the group's.",
@@ -42,14 +43,14 @@ def _no_limit(advice: GroupAdvice) -> list[str]:
         "version 1 of control groups has no dirty limit of its own: when the group's "
         f"{format_size(advice.group.limit_bytes)} are full, its writers wait until dirty pages of "
         "the group are written, whatever the vm.dirty_* settings are.",
-        f"What follows: to hold the {format_size(advice.peak_bytes)} that were dirty at most, the "
+        f"So to hold the {format_size(advice.peak_bytes)} that were dirty at most, the "
         "group needs a limit above that and what its programs use; the host's "
         f"{format_size(advice.dirtyable_bytes)} do not help it.",
     ]
 
 
 def starved_text(starved: Starved) -> str:
-    """Return why thresholds in bytes are not for the host that was measured, in a sentence."""
+    """Return in a sentence why thresholds in bytes do not suit the measured host."""
     groups = starved.groups
     return (
         f"this host has {counted(groups.count, 'control group')} with a memory limit, the smallest "

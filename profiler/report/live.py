@@ -1,18 +1,22 @@
-"""A profile while it runs, on the terminal: rates, percentiles, stall, dirty memory; erased after.
+# SPDX-License-Identifier: Apache-2.0
+"""The live view of a profile on the terminal: rates, percentiles, stall, dirty memory.
 
-Reading does not disturb the counters: rates are differences between what was counted by two looks.
+It is erased at the end. Reading does not disturb the counters: rates are differences between two
+readings.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -28,7 +32,9 @@ from profiler.watch.timeline import read_vmstat
 from sysctl.knobs.writeback import Thresholds
 
 REFRESH_INTERVAL_NS = 250 * 10**6
-#: The share of one CPU that the view may take; with very many slots it comes less often.
+#: The interval of the one line that shows a look at the host.
+LOOK_INTERVAL_NS = 10**9
+#: The share of one CPU that the view may take; with very many slots it is refreshed less often.
 REFRESH_SHARE = 0.2
 _NS_PER_S = 10**9
 _BAR_COLUMNS = 40
@@ -36,7 +42,7 @@ _VMSTAT = Path("/proc/vmstat")
 
 
 def open_terminal() -> IO[str]:
-    """The terminal that this process was started from, wherever its output goes.
+    """Open the terminal that this process was started from, wherever its output goes.
 
     Raises UsageError when there is none, or one that cannot move its cursor.
     """
@@ -50,17 +56,48 @@ def open_terminal() -> IO[str]:
 
 
 class _Terminal(Console):
-    """Leaves the cursor visible: a profile that is killed could not bring it back."""
+    """Leaves the cursor visible, since a killed profile could not restore it."""
 
     def show_cursor(self, show: bool = True) -> bool:
         """Do nothing."""
         return False
 
 
-class LiveView:
-    """Shows what `read` returns at each `refresh`; on the terminal while the context lasts.
+class LookView:
+    """Shows the progress of a look at the host in one line on standard error, then erases it."""
 
-    The file is closed with it. Not for several threads at a time.
+    def __init__(self, duration_ns: int, read: Callable[[], ProfileSnapshot]) -> None:
+        self._read = read
+        self._before: ProfileSnapshot | None = None
+        console = _Terminal(file=sys.stderr, highlight=False)
+        columns = (
+            TextColumn("looking at this host"),
+            BarColumn(20),
+            TextColumn("{task.fields[said]}"),
+        )
+        self._bar = Progress(*columns, console=console, transient=True, auto_refresh=False)
+        self._task = self._bar.add_task("", total=duration_ns, said="")
+
+    def __enter__(self) -> LookView:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def refresh(self) -> None:
+        """Show the current state."""
+        now = self._read()
+        said = head_line(self._before, now)
+        self._bar.update(self._task, completed=now.elapsed_ns, said=said)
+        self._bar.refresh()
+        self._before = now
+
+
+class LiveView:
+    """Shows what `read` returns at each `refresh`, on the terminal, while the context lasts.
+
+    The context also closes the file. Not safe for several threads at a time.
     """
 
     def __init__(
@@ -93,7 +130,7 @@ class LiveView:
             self._live.stop()
 
     def refresh(self) -> None:
-        """Look, and draw anew."""
+        """Read the counters and redraw."""
         now = self._read()
         dirty, writeback, threshold, background = read_vmstat(self._vmstat)
         view = Group(
@@ -101,14 +138,14 @@ class LiveView:
             calls_table(self._slots, self._before, now),
             dirty_line(dirty + writeback, Thresholds(background, threshold)),
         )
-        with contextlib.suppress(OSError):  # the terminal may have gone; the profile goes on
+        with contextlib.suppress(OSError):  # the terminal may be gone; the profile goes on
             self._console.size = os.get_terminal_size(self._terminal.fileno())
             self._live.update(view, refresh=True)
         self._before = now
 
 
 def slots_shown(contract: Contract) -> dict[Slot, int]:
-    """Each slot and the index of its first rule, and so of its statistics in a snapshot."""
+    """Return each slot with the index of its first rule, and so of its statistics in a snapshot."""
     indices: dict[Slot, int] = {}
     for index, rule in enumerate(contract.rules):
         if rule.slot is not None:
@@ -117,13 +154,13 @@ def slots_shown(contract: Contract) -> dict[Slot, int]:
 
 
 def head_line(before: ProfileSnapshot | None, now: ProfileSnapshot) -> str:
-    """Time since the beginning, stall since the look before, losses."""
+    """Return the time since the beginning, the stall since the last reading, and losses."""
     lost = f" · lost: {format_count(now.losses.total)}" if now.losses.total else ""
     return f"{format_duration(now.elapsed_ns)} · {_stall(before, now)}{lost} · Ctrl-C ends"
 
 
 def _stall(before: ProfileSnapshot | None, now: ProfileSnapshot) -> str:
-    """Of the time in calls; calls that several slots count are weighted so on both sides."""
+    """Return the share of time in calls; calls in several slots have that weight on both sides."""
     in_calls_ns = _since(before, now, lambda calls: calls.latency_total_ns)
     if not in_calls_ns:
         return "no time in calls"
@@ -141,9 +178,9 @@ def _since(
 def calls_table(
     slots: dict[Slot, int], before: ProfileSnapshot | None, now: ProfileSnapshot
 ) -> Table:
-    """A row for each slot: rates since the look before, the rest since the beginning."""
+    """Return a row for each slot: rates since the last reading, the rest since the beginning."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("calls of", ratio=1)  # gives way first, as the others must not wrap
+    table.add_column("calls of", ratio=1)  # shrinks first, since the others must not wrap
     for name in ("calls", "calls/s", "bytes/s", "p50", "p99"):
         table.add_column(name, justify="right", no_wrap=True)
     elapsed_ns = now.elapsed_ns - (before.elapsed_ns if before else 0)
@@ -177,7 +214,7 @@ def _title(slot: Slot) -> Text:
 
 
 def dirty_line(held_bytes: int, thresholds: Thresholds, columns: int = _BAR_COLUMNS) -> Text:
-    """Dirty memory and that under write-back, as a bar up to the dirty threshold.
+    """Return memory dirty and under write-back as a bar up to the dirty threshold.
 
     `b` marks the background threshold and `f` freerun, above which writers may be made to wait.
     """

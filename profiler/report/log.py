@@ -1,8 +1,9 @@
-"""Violations as the records of Mistral's log: 20 fields, a line for each rule and timeframe.
+# SPDX-License-Identifier: Apache-2.0
+"""Violations as records of Mistral's log: 20 fields, a line for each rule and timeframe.
 
 The format is that of the plug-in repository `altairengineering/mistral_plugins`
-(`common/plugin_control.{c,h}`): fields are separated by commas, and a backslash stands before a
-comma, a backslash, and the `n` of a newline.
+(`common/plugin_control.{c,h}`): commas separate fields, and a backslash escapes a comma, a
+backslash, and the `n` of a newline.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ FIELDS = (
 )
 _TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%f"
 _TIMESTAMP_TEXT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+")
-#: A comma that an even number of backslashes stands before: one that no backslash escapes.
+#: A comma after an even number of backslashes: it is not escaped.
 _FIELD_END = re.compile(r"(?<!\\)(?:\\\\)*,")
 _SIZE_UNITS = ("GB", "MB", "kB", "B")
 _NS_PER_US = 1000
@@ -39,7 +40,7 @@ _NS_PER_US = 1000
 class RecordLog:
     """Writes a record for each leading violation of a frame; a consumer of `Timeframes`.
 
-    What the disk refuses ends the log and not the profile: `close` raises it.
+    A disk error ends the log but not the profile: `close` raises it.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class RecordLog:
         self._failure: OSError | None = None
 
     def set_pid(self, pid: int) -> None:
-        """The records from now on are of this process."""
+        """Set the process of the records from now on."""
         self.origin = replace(self.origin, pid=pid)
 
     def __call__(self, frame: Frame) -> None:
@@ -69,7 +70,7 @@ class RecordLog:
             self._write(",".join(_escaped(fields[name]) for name in FIELDS))
 
     def close(self) -> None:
-        """Close the file. Raises WritewiseError for a record that could not be written."""
+        """Close the file. Raises WritewiseError if a record could not be written."""
         try:
             self._file.close()
         except OSError as error:
@@ -86,7 +87,7 @@ class RecordLog:
                 self._failure = error
 
     def _fields(self, frame: Frame, finding: Finding) -> dict[str, str]:
-        """Field name → text. FILENAME and MPI-RANK are empty: a frame has many of the one."""
+        """Return field name → text. FILENAME is empty since a frame has many, and MPI-RANK too."""
         rule, origin = finding.rule, self.origin
         timeframe_ns = self._contract.timeframe_ns
         measured = figure_text(rule, finding.value or 0)
@@ -115,7 +116,7 @@ class RecordLog:
 
 
 def figure_text(rule: Rule, value: float) -> str:
-    """A value or threshold as the language writes it, exactly: `2MB`; times to the microsecond."""
+    """Return a value or threshold in the contract language, exact: `2MB`; times to 1 us."""
     quantity = rule.measurement.quantity
     if quantity is Quantity.SIZE:
         return _size_text(round(value))
@@ -123,34 +124,34 @@ def figure_text(rule: Rule, value: float) -> str:
 
 
 def _size_text(size_bytes: int) -> str:
-    """In the largest unit that divides it, of those that Mistral's own plug-ins read: no KiB."""
+    """Return it in the largest unit that divides it and that Mistral's plug-ins read (no KiB)."""
     fitting = (unit for unit in _SIZE_UNITS if size_bytes % BYTES_PER_UNIT[unit] == 0)
     unit = next(fitting) if size_bytes else "B"
     return f"{size_bytes // BYTES_PER_UNIT[unit]}{unit}"
 
 
 def length_text(duration_ns: float) -> str:
-    """A time rounded up to whole microseconds, as the language writes it: `350ms`.
+    """Return a time rounded up to whole microseconds, in the contract language: `350ms`.
 
-    Up, so that a value over a threshold is never written as equal to it.
+    It is rounded up so that a value over a threshold never equals it in the log.
     """
     return exact_latency(-int(-duration_ns // _NS_PER_US) * _NS_PER_US)
 
 
 def is_record(line: str) -> bool:
-    """Whether a line is a record such as these, from its beginning and its number of fields."""
+    """Return whether a line looks like such a record: its beginning and its number of fields."""
     fields = _FIELD_END.split(line)
     return len(fields) == len(FIELDS) and bool(_TIMESTAMP_TEXT.fullmatch(fields[0]))
 
 
 def _escaped(text: str) -> str:
-    r"""A field, with `\\`, `\,` and `\n` as Mistral reads them; nothing that moves a cursor."""
+    r"""Return a field with `\\`, `\,` and `\n` as Mistral reads them, without control codes."""
     lines = (printable(line) for line in text.split("\n"))
     return "\n".join(lines).replace("\\", "\\\\").replace(",", "\\,").replace("\n", "\\n")
 
 
 def _own_cpu() -> int:
-    """The CPU that writes the record: the calls of a frame ran on many."""
+    """Return the CPU that writes the record, since a frame's calls ran on many."""
     import psutil
 
     return psutil.Process(os.getpid()).cpu_num()

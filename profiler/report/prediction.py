@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A prediction for the terminal and as a document for JSON."""
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from rich.text import Text
 
 from contracts.shared.text import printable
 from contracts.shared.units import format_rate, format_seconds, format_size
+from profiler.report.console import print_lines
 from sysctl.evidence.prediction import Beyond, Extrapolation, Model, Prediction
 from sysctl.knobs.setting import Setting
 
 
 @dataclass(frozen=True)
 class Line:
-    """A setting, what it is known as (`present`), its prediction, and its measured return if any.
+    """A setting, its name (`current`), its prediction, and its measured time to return if any.
 
-    `measured_s` is the median of the valid runs, given only where the same pull was predicted.
+    `measured_s` is the median of the valid runs, given only if the same pull was predicted.
     """
 
     label: str
@@ -31,31 +33,27 @@ class Line:
 
 @dataclass(frozen=True)
 class Asked:
-    """The pull that was predicted: its size and the memory that can be dirtied, in bytes."""
+    """The predicted pull: its size and the memory that can be dirtied, in bytes."""
 
     burst_bytes: int
     dirtyable_bytes: int
 
 
 def print_predictions(lines: Sequence[Line], model: Model, asked: Asked, console: Console) -> None:
-    """Print what is predicted, from what, and where that goes beyond what was measured."""
-    console.print(
-        f"A pull of {format_size(asked.burst_bytes)} with {format_size(asked.dirtyable_bytes)} of "
-        "dirtyable memory:",
-        soft_wrap=True,
-    )
+    """Print the predictions, their basis, and where they go beyond the measurements."""
+    burst, memory = format_size(asked.burst_bytes), format_size(asked.dirtyable_bytes)
+    print_lines([f"A pull of {burst} with {memory} of dirtyable memory:"], console)
     found = (extrapolated_text(line.prediction.extrapolates) for line in lines)
     notes = list(dict.fromkeys(filter(None, found)))
     console.print(_table(lines, notes))
-    for number, note in enumerate(notes, 1):
-        console.print(Text(printable(f"[{number}] extrapolated: {note}"), "yellow"), soft_wrap=True)
-    for sentence in _sources(model):
-        console.print(sentence, soft_wrap=True)
+    numbered = [f"[{number}] extrapolated: {note}" for number, note in enumerate(notes, 1)]
+    print_lines(numbered, console, "yellow", hanging=4)
+    print_lines(_sources(model), console)
 
 
 def _table(lines: Sequence[Line], notes: Sequence[str]) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("setting")
+    table.add_column("setting", overflow="fold")
     columns = ["return", "durable", "peak dirty"]
     if any(line.measured_s is not None for line in lines):
         columns.append("measured")
@@ -69,7 +67,7 @@ def _table(lines: Sequence[Line], notes: Sequence[str]) -> Table:
 
 
 def _name(line: Line) -> Text:
-    """What the setting is known as, if it is, and what it sets, a word a line."""
+    """Return the setting's name, if it has one, and what it sets, one word per line."""
     words = printable(str(line.setting)).replace(" ", "\n")
     return Text.assemble((f"{line.label}\n", "bold"), words) if line.label else Text(words)
 
@@ -87,7 +85,7 @@ def _measured(line: Line) -> str:
 
 
 def _mark(line: Line, notes: Sequence[str]) -> Text:
-    """The number of its note."""
+    """Return the number of its note."""
     found = line.prediction.extrapolates
     return Text(f"[{notes.index(extrapolated_text(found)) + 1}]" if found else "")
 
@@ -107,24 +105,24 @@ def _extrapolated(each: Extrapolation) -> str:
 
 
 def _factor(ratio: float) -> str:
-    """For reading: `3`, `0.2`, `0.0004`, `262,144`."""
+    """Return a readable number: `3`, `0.2`, `0.0004`, `262,144`."""
     if ratio >= 10:
         return f"{ratio:,.0f}"
     return f"{round(ratio, 1):g}" if ratio >= 0.1 else f"{ratio:.1g}"
 
 
 def _sources(model: Model) -> list[str]:
-    """What the figures rest on."""
+    """Return the basis of the figures."""
     return [
         f"From the runs of the sweep: {format_size(model.burst_bytes)} with "
-        f"{format_size(model.dirtyable_bytes)} of dirtyable memory. The source brought "
+        f"{format_size(model.dirtyable_bytes)} of dirtyable memory. The source delivered "
         f"{format_rate(model.source_bytes_per_s)} while writers did not wait, and the device wrote "
         f"{format_rate(model.device_bytes_per_s)}.",
     ]
 
 
 def predictions_document(lines: Sequence[Line], model: Model, asked: Asked) -> dict[str, object]:
-    """The same as plain data; seconds, bytes and rates are in the names."""
+    """Return the same as plain data; the names have the units."""
     return {
         "burst_bytes": asked.burst_bytes,
         "dirtyable_bytes": asked.dirtyable_bytes,

@@ -1,4 +1,5 @@
-"""The prices of the recommended and the present settings, for the terminal and JSON."""
+# SPDX-License-Identifier: Apache-2.0
+"""The costs of the recommended and the current settings, for the terminal and JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from sysctl.evidence.price_label import (
 from sysctl.evidence.price_seen import ORDERED, Latency, PriceSeen
 from sysctl.knobs.setting import Setting
 
-#: Times to durable that differ by no more are the same device at work.
+#: Times to durable that differ by no more come from the speed of the same device.
 _SAME_DURABLE = 0.10
 _UNKNOWN = "not observed"
 _LOSES = (
@@ -35,9 +36,9 @@ _LOSES = (
 
 
 def price_table(sides: Sequence[tuple[str, Price]]) -> Table:
-    """A column for each side, by its title; rows that no side has a figure for are left out."""
+    """Return a table with a column for each side, without rows that have no figure."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("price", no_wrap=True)
+    table.add_column("cost", no_wrap=True)
     for title, _ in sides:
         table.add_column(title, justify="right", overflow="fold")
     prices = [price for _, price in sides]
@@ -49,11 +50,11 @@ def price_table(sides: Sequence[tuple[str, Price]]) -> Table:
 
 
 def price_lines(best: Side | None, price: Price | None, present: Price) -> Iterator[str]:
-    """Why the label is what it is, when all is durable, and what loses what is not."""
+    """Yield why the label applies, when all data is durable, and which events lose data before."""
     if price is None or best is None:
-        yield from _rating_lines("The price of the present settings", present.rating)
+        yield from _rating_lines("The risk of the current settings", present.rating)
         return
-    yield from _rating_lines("The price", price.rating)
+    yield from _rating_lines("The risk", price.rating)
     yield _LOSES
     yield from _durable_lines(best, price, present)
     yield from _ordered_lines(price.seen, present.seen)
@@ -62,11 +63,11 @@ def price_lines(best: Side | None, price: Price | None, present: Price) -> Itera
 
 
 def other_price_lines(others: Iterable[tuple[Setting, Price]]) -> Iterator[str]:
-    """A line for each other setting that had a run with a neighbour."""
+    """Yield a line for each other setting that had a run with a neighbour."""
     for setting, price in others:
         cells = ((title.strip(), show(price).replace("\n", ", ")) for title, show in _ROWS)
         shown = "; ".join(f"{title} {cell}" for title, cell in cells if cell)
-        yield f"The price of {setting}: {shown}."
+        yield f"The cost of {setting}: {shown}."
 
 
 def _rating_lines(subject: str, rating: Rating | None) -> Iterator[str]:
@@ -74,7 +75,7 @@ def _rating_lines(subject: str, rating: Rating | None) -> Iterator[str]:
         return
     because = f": {'; '.join(because_texts(rating))}" if rating.because else ""
     names = ", ".join(criterion.value for criterion in rating.unknown)
-    unknown = f" Not known: {names}." if names else ""
+    unknown = f" Unknown: {names}." if names else ""
     yield f"{subject} is {rating.label.value}{because}.{unknown}"
 
 
@@ -97,12 +98,12 @@ def _because(criterion: Criterion, figures: Figures) -> str:
         )
     if criterion is Criterion.CEILING:
         share = figures.ceiling_bytes / figures.memory_bytes
-        return f"a larger pull could make {share:.0%} of it dirty"
+        return f"a larger pull could make {share:.0%} of the memory dirty"
     return _noticed(criterion, figures.seen, figures.present_seen)
 
 
 def _noticed(criterion: Criterion, seen: PriceSeen | None, present: PriceSeen | None) -> str:
-    """A figure of a run with a neighbour, if it has that figure."""
+    """Return a figure of a run with a neighbour in words; a missing one is named."""
     if seen and criterion is Criterion.PRESSURE and seen.memory_pressure_share is not None:
         return f"programs waited for memory {seen.memory_pressure_share:.1%} of the time"
     if seen and criterion is Criterion.LOST and seen.lost_bytes is not None:
@@ -116,23 +117,23 @@ def _noticed(criterion: Criterion, seen: PriceSeen | None, present: PriceSeen | 
 
 
 def _waited(name: str, seen: Latency, present: Latency | None) -> str:
-    """The longest of a neighbour's calls; next to the present one where that decides."""
+    """Return a neighbour's longest call in words, with the current one if that decides."""
     is_long_alone = WAIT_S.label(seen.worst_s) is not Label.LOW
     before = ""
     if present and not is_long_alone:
-        before = f" ({format_seconds(present.worst_s)} under the present settings)"
-    return f"a neighbour's {name} took up to {format_seconds(seen.worst_s)}{before}"
+        before = f" ({format_seconds(present.worst_s)} under the current settings)"
+    return f"another program's {name} took up to {format_seconds(seen.worst_s)}{before}"
 
 
 def durable_text(price: Price) -> str:
-    """`31.4 s`, `31.4 s predicted` or `not measured`."""
+    """Return `31.4 s`, `31.4 s predicted` or `not measured`."""
     if price.durable_s is None:
         return "not measured"
     return f"{format_seconds(price.durable_s)}{' predicted' if price.is_durable_predicted else ''}"
 
 
 def objection_text(found: Objection) -> str:
-    """`1.70 GiB at risk, more than 1.00 GiB`."""
+    """Return `1.70 GiB at risk, more than 1.00 GiB`."""
     price, limits = found.price, found.limits
     if found.exceeded is Exceeded.AT_RISK:
         bound = "" if price.is_measured else "up to "
@@ -145,7 +146,7 @@ def objection_text(found: Objection) -> str:
 
 
 def _distinct(size_bytes: int, limit_bytes: int) -> tuple[str, str]:
-    """Both sizes for reading, in exact bytes where they would read alike."""
+    """Return both sizes in readable form, in exact bytes if they would look the same."""
     shown = format_size(size_bytes), format_size(limit_bytes)
     if shown[0] != shown[1]:
         return shown
@@ -153,7 +154,7 @@ def _distinct(size_bytes: int, limit_bytes: int) -> tuple[str, str]:
 
 
 def limits_text(limits: Limits) -> str:
-    """`at most 1.00 GiB at risk, durable after 60.0 s at the latest`; `no limits`."""
+    """Return `at most 1.00 GiB at risk, durable after 60.0 s at the latest`, or `no limits`."""
     at_risk, durable_s = limits.max_at_risk_bytes, limits.max_durable_s
     words = [] if at_risk is None else [f"at most {format_size(at_risk)} at risk"]
     if durable_s is not None:
@@ -162,28 +163,28 @@ def limits_text(limits: Limits) -> str:
 
 
 def _durable_lines(best: Side, price: Price, present: Price) -> Iterator[str]:
-    """When all is on the device, and for how long after the return it is not."""
+    """Yield when all data is durable, and for how long after the return it is not."""
     if price.durable_s is None:
         return
     before_s = present.durable_s
     is_same = before_s is not None and abs(price.durable_s / before_s - 1) <= _SAME_DURABLE
-    why = ": the device is as fast as before, the writers just do not wait for it"
+    why = ": the device is as fast as before, but the writers no longer wait for it"
     exposed_s = max(0.0, price.durable_s - best.return_s.median)
     yield (
-        f"All is on the device after {durable_text(price)} ({durable_text(present)} under the "
-        f"present settings){why if is_same else ''}. Data of the pull is at risk for "
+        f"All data is on the device after {durable_text(price)} ({durable_text(present)} under the "
+        f"current settings){why if is_same else ''}. Data of the pull is at risk for "
         f"{format_seconds(exposed_s)} after the return."
     )
 
 
 def _ordered_lines(seen: PriceSeen | None, present: PriceSeen | None) -> Iterator[str]:
-    """That ext4 makes an fsync wait for the pull's data, where one waited long."""
+    """Yield a line if ext4 made an fsync wait long for data of the pull."""
     if seen is None or seen.fsync is None or seen.ext4_data_mode != ORDERED:
         return
     before = present.fsync if present else None
     if not _is_long(seen.fsync, before):
         return
-    was = f" ({format_seconds(before.worst_s)} under the present settings)" if before else ""
+    was = f" ({format_seconds(before.worst_s)} under the current settings)" if before else ""
     yield (
         "This volume is ext4 with data=ordered: the fsync of any program commits the journal, and "
         "so it can wait for data of the pull. The longest fsync of the neighbour took "
@@ -192,7 +193,7 @@ def _ordered_lines(seen: PriceSeen | None, present: PriceSeen | None) -> Iterato
 
 
 def _is_long(seen: Latency, present: Latency | None) -> bool:
-    """Whether it is long by itself, or twice as long as before and noticed."""
+    """Return whether it is long in absolute terms, or noticeable and twice as long as before."""
     is_longer = present is not None and seen.worst_s > max(WAIT_NOTICED_S, 2 * present.worst_s)
     return is_longer or seen.worst_s > WAIT_S.moderate
 
@@ -204,7 +205,7 @@ def _latency_text(latency: Latency | None) -> str:
 
 
 def _memory_text(seen: PriceSeen | None) -> str:
-    """A line for each figure that is known."""
+    """Return a text for each known figure."""
     if seen is None:
         return ""
     pressure, stalls = seen.memory_pressure_share, seen.direct_reclaim_stalls
@@ -222,12 +223,12 @@ _ROWS: tuple[tuple[str, Callable[[Price], str]], ...] = (
     ("neighbour's fsync", lambda price: _latency_text(price.seen.fsync if price.seen else None)),
     ("neighbour's reads", lambda price: _latency_text(price.seen.read if price.seen else None)),
     ("programs' memory", lambda price: _memory_text(price.seen)),
-    ("label", lambda price: price.rating.label.value if price.rating else ""),
+    ("risk", lambda price: price.rating.label.value if price.rating else ""),
 )
 
 
 def price_document(price: Price) -> dict[str, object]:
-    """The same as plain data: seconds, bytes and shares in their names."""
+    """Return the same as plain data; the names have the units."""
     rating = price.rating
     return {
         "label": rating.label.value if rating else None,
@@ -246,7 +247,7 @@ def price_document(price: Price) -> dict[str, object]:
 def other_price_documents(
     others: Iterable[tuple[Setting, Price]],
 ) -> Iterator[dict[str, object]]:
-    """The prices of the other settings that had a run with a neighbour."""
+    """Return the costs of the other settings that had a run with a neighbour."""
     for setting, price in others:
         yield {**setting.to_json(), **price_document(price)}
 

@@ -1,16 +1,15 @@
-"""A profile that is over, for the terminal and as a document for JSON.
+# SPDX-License-Identifier: Apache-2.0
+"""A finished profile, for the terminal and as a document for JSON.
 
-The document's schema is `docs/profile.schema.json`.
+The document's schema is `docs/reference/profile.schema.json`.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import IO
 
 from rich.console import Console
-from rich.text import Text
 
 from contracts.document import findings_document
 from contracts.evaluate import Finding, format_figure
@@ -20,39 +19,50 @@ from contracts.shared.units import counted, exact_latency
 from contracts.stats import CallStats
 from profiler.recording.frame_tally import FrameTally, RuleTally, Violations
 from profiler.recording.recording import Profile
-from profiler.report.console import FILE_COLUMNS
+from profiler.report.console import plain_console, print_lines
 from profiler.report.findings import print_findings
 from profiler.report.snapshot import snapshot_document, snapshot_lines
 from profiler.report.timeline import timeline_document
-from profiler.report.why import explain, print_why, why_document
+from profiler.report.verdict import print_verdict, verdict_document, verdict_here
+from profiler.report.why import explain, look_lines, print_why, why_document
 
 
-def print_profile(profile: Profile, output: IO[str]) -> None:
-    """Write the findings, the timeframes where there are several, and what was lost."""
-    console = Console(file=output, width=None if output.isatty() else FILE_COLUMNS)
+def print_profile(profile: Profile, output: IO[str], *, is_look: bool = False) -> None:
+    """Write the findings, the timeframes if there are several, losses, and the verdict.
+
+    For a first look (`is_look`) it writes only the verdict and the lines that support it.
+    """
+    console = plain_console(output)
+    if is_look:
+        print_look(profile, console)
+        return
     timeframe_ns, elapsed_ns = profile.contract.timeframe_ns, profile.snapshot.elapsed_ns
     if profile.command_user:
-        _print_lines([f"The command ran as {profile.command_user}."], console)
+        print_lines([f"The command ran as {profile.command_user}."], console)
     print_findings(profile.findings, console, timeframe_ns=timeframe_ns, elapsed_ns=elapsed_ns)
-    _print_lines(frames_lines(profile), console)
+    print_lines(frames_lines(profile), console)
     if CallType.WRITE in profile.why.call_types:
         print_why(explain(profile.why), console)
-    _print_lines(snapshot_lines(profile.snapshot, profile.threads_left), console)
+    print_lines(snapshot_lines(profile.snapshot, profile.threads_left), console)
+    _print_verdict(profile, console)
 
 
-def _print_lines(lines: list[str], console: Console) -> None:
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
+def print_look(profile: Profile, console: Console) -> None:
+    """Print a few lines on the host's writes, losses if any, and the verdict."""
+    print_lines(look_lines(explain(profile.why)), console)
+    if profile.snapshot.losses.total:
+        print_lines(snapshot_lines(profile.snapshot)[1:2], console)
+    _print_verdict(profile, console)
 
 
-def write_document(profile: Profile, output: IO[str]) -> None:
-    """Write `profile_document` as JSON."""
-    json.dump(profile_document(profile), output, indent=2)
-    output.write("\n")
+def _print_verdict(profile: Profile, console: Console) -> None:
+    verdict = verdict_here(profile.why)
+    if verdict is not None:
+        print_verdict(verdict, profile.why, console)
 
 
 def frames_lines(profile: Profile) -> list[str]:
-    """In how many timeframes each rule was violated; nothing for a profile of one."""
+    """Return how many timeframes violated each rule; nothing for a single timeframe."""
     frames = profile.frames
     if frames.count < 2:
         return []
@@ -72,7 +82,7 @@ def _frames_line(finding: Finding, rule: RuleTally) -> str:
 
 
 def profile_document(profile: Profile) -> dict[str, object]:
-    """The profile as plain data: times in ns, sizes in bytes."""
+    """Return the profile as plain data: times in ns, sizes in bytes."""
     has_resources = any(not rule.measurement.is_of_calls for rule in profile.contract.rules)
     return {
         "contract": printable(profile.contract.source),
@@ -84,6 +94,7 @@ def profile_document(profile: Profile) -> dict[str, object]:
         "findings": _findings_document(profile.findings),
         "resources": asdict(profile.usage) if has_resources else None,
         "why": why_document(explain(profile.why)),
+        "verdict": verdict_document(verdict_here(profile.why), profile.why),
         "timeline": timeline_document(profile.why.timeline) if profile.why.timeline else None,
         "timeframes": _frames_document(profile.frames, profile.findings),
     }
@@ -97,7 +108,7 @@ def _findings_document(findings: tuple[Finding, ...]) -> list[dict[str, object]]
 
 
 def causes_document(stats: CallStats) -> dict[str, int]:
-    """The total latency and its parts by cause, which add up to it."""
+    """Return the total latency and its parts by cause, which add up to it."""
     return {
         "total_ns": stats.latency_total_ns,
         "throttled_ns": stats.throttled_ns,
@@ -110,7 +121,7 @@ def causes_document(stats: CallStats) -> dict[str, int]:
 
 
 def _frames_document(frames: FrameTally, findings: tuple[Finding, ...]) -> dict[str, object]:
-    """All rules' counts, and one by one the frames that had violations."""
+    """Return all rules' counts, and each frame that had violations."""
     return {
         "count": frames.count,
         "rules": [

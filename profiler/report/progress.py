@@ -1,4 +1,5 @@
-"""How far a pull is: a bar on a terminal, now and then a line elsewhere, both on stderr."""
+# SPDX-License-Identifier: Apache-2.0
+"""A pull's progress on stderr: a bar on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ _LINE_INTERVAL_S = 5.0
 def shown_progress(
     console: Console, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[OnPhase]:
-    """A function for `measure_pull` that shows each phase, as long as the context lasts."""
+    """Yield a function for `measure_pull` that shows each phase while the context lasts."""
     if not console.is_terminal:
         yield _lines(console, clock)
         return
@@ -41,7 +42,7 @@ def shown_progress(
 
 
 class MovingLine:
-    """The one line of a rich bar, begun anew for each activity; without a measure it pulses."""
+    """The line of a rich bar, restarted for each activity; it pulses if the length is unknown."""
 
     def __init__(self, bar: Progress, description: str = "", **fields: Any) -> None:
         self._bar = bar
@@ -49,17 +50,17 @@ class MovingLine:
         self._task = bar.add_task(description, total=None, **fields)
 
     def begin(self, description: str, **fields: Any) -> None:
-        """Another activity, of no known length yet: rich's `reset` cannot take a total away."""
+        """Begin an activity of unknown length; rich's `reset` cannot remove a total."""
         self._fields |= fields
         self._bar.remove_task(self._task)
         self._task = self._bar.add_task(description, total=None, **self._fields)
 
     def describe(self, description: str) -> None:
-        """The same activity, in other words."""
+        """Change the description of the activity."""
         self._bar.update(self._task, description=description)
 
     def advance(self, description: str, completed: int, total: int) -> None:
-        """How far the activity is."""
+        """Show the activity's progress."""
         self._bar.update(self._task, description=description, completed=completed, total=total)
 
 
@@ -79,7 +80,7 @@ def _bar(bar: Progress) -> OnPhase:
 
 
 def _lines(console: Console, clock: Callable[[], float]) -> OnPhase:
-    """A line when a phase begins and then every few seconds; nothing for what is quick."""
+    """Print a line when a phase begins and then every few seconds."""
     due_s = clock() + _LINE_INTERVAL_S
 
     def show(phase: Phase, progress: PullProgress | None) -> None:

@@ -1,12 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """A measured pull, for the terminal and as a document for JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from rich.console import Console
-from rich.text import Text
 
 from contracts.document import findings_document
 from contracts.evaluate import Finding
@@ -17,11 +17,14 @@ from profiler.pull.object_sizes import SizeBucket
 from profiler.pull.result import Verification
 from profiler.pull.resume import Resumed
 from profiler.pull.verification import SIZE_ONLY
+from profiler.report.console import print_lines
 from profiler.report.findings import print_findings
 from profiler.report.snapshot import snapshot_document, snapshot_lines
 from profiler.report.why import explain, print_why, why_document
 
 _SHOWN_FAILURES = 20
+#: Where the second column begins.
+_COLUMN = 17
 
 
 def print_pull(
@@ -31,37 +34,57 @@ def print_pull(
     console: Console,
     resumed: Resumed | None = None,
 ) -> None:
-    """Print times, stall, verification and the contract's findings; failures last.
+    """Print times, stall, verification, the contract's findings, and failures at the end.
 
-    `resumed` is what the destination had before, None when that was not asked.
+    `resumed` is what the destination had before; None if that was not checked.
     """
     if resumed is not None and resumed.kept:
         size = format_size(resumed.kept_bytes)
-        console.print(f"there already    {_objects(len(resumed.kept))}, {size}, verified")
-    for line in _lines(measured):
-        console.print(Text(line), soft_wrap=True)
+        kept = f"there already    {_objects(len(resumed.kept))}, {size}, verified"
+        print_lines([kept], console, hanging=_COLUMN)
+    if resumed is not None:
+        print_lines(_sample_lines(resumed, measured), console, "yellow", hanging=_COLUMN)
+    print_lines(_lines(measured), console, hanging=_COLUMN)
     if measured.snapshot is not None:
         console.print()
         elapsed_ns = measured.snapshot.elapsed_ns
         print_findings(findings, console, timeframe_ns=timeframe_ns, elapsed_ns=elapsed_ns)
         if measured.why is not None:
             print_why(explain(measured.why), console)
-        for line in snapshot_lines(measured.snapshot):
-            console.print(Text(line), soft_wrap=True)
-    for line in _failure_lines(measured):
-        console.print(Text(line, style="red"), soft_wrap=True)
+        print_lines(snapshot_lines(measured.snapshot), console)
+    print_lines(_failure_lines(measured), console, "red", hanging=2)
+
+
+def _sample_lines(resumed: Resumed, measured: PullMeasurement) -> Iterator[str]:
+    """Yield what a sample left out, and what only a pull of everything could show."""
+    plan = resumed.missing
+    taken_bytes, count = plan.bytes + plan.kept_bytes, len(plan.objects) + len(resumed.kept)
+    if plan.whole_bytes <= taken_bytes:
+        return
+    objects = f"{format_count(count)} of {_objects(plan.whole_objects)}"
+    taken, whole = format_size(taken_bytes), format_size(plan.whole_bytes)
+    yield f"sample           {taken} of {whole}, {objects}; the rest was not pulled"
+    timeline = measured.why.timeline if measured.why else None
+    freerun_bytes = timeline.peak.thresholds.freerun_bytes if timeline else 0
+    if taken_bytes < freerun_bytes < plan.whole_bytes:
+        yield (
+            f"                 it fits below the {format_size(freerun_bytes)} from which writers "
+            "are slowed down, and the whole does not: a pull of all may be slower"
+        )
 
 
 def pull_document(
     measured: PullMeasurement, findings: tuple[Finding, ...], resumed: Resumed | None = None
 ) -> dict[str, object]:
-    """The same as plain data: seconds, bytes, ns and counts in their names."""
+    """Return the same as plain data; the names have the units."""
     result, snapshot = measured.result, measured.snapshot
     return {
         "objects": result.objects,
         "bytes": result.bytes,
         "kept_objects": len(resumed.kept) if resumed else 0,
         "kept_bytes": resumed.kept_bytes if resumed else 0,
+        "whole_objects": resumed.missing.whole_objects if resumed else 0,
+        "whole_bytes": resumed.missing.whole_bytes if resumed else 0,
         "workers": measured.worker_count,
         "return_s": measured.return_s,
         "durable_s": measured.durable_s,
@@ -113,14 +136,14 @@ def _lines(measured: PullMeasurement) -> list[str]:
         lines.append(f"time to durable  {format_seconds(durable)} ({format_rate(rate)})")
     if measured.stalled_share is not None:
         share = f"{measured.stalled_share:.0%}"
-        lines.append(f"writers stalled  {share} of the time, by dirty throttling")
+        lines.append(f"writers waited   {share} of the time, in dirty throttling")
     lines += evidence_lines(gather(result, measured.worker_count, measured.stalled_share))
     lines.append(f"verified         {_verified(measured)}")
     return [*lines, *_verification_cost(measured.verification)]
 
 
 def _verification_cost(verification: Verification) -> list[str]:
-    """What the comparison cost; nothing for one of sizes, which reads no file."""
+    """Return what verification cost; nothing if only sizes were compared."""
     if not set(verification.count_by_method) - {SIZE_ONLY} or not verification.elapsed_s:
         return []
     rate = format_rate(verification.bytes / verification.elapsed_s)
@@ -129,7 +152,7 @@ def _verification_cost(verification: Verification) -> list[str]:
 
 
 def evidence_lines(evidence: PullEvidence | None) -> list[str]:
-    """What the pull waited for, and what would help; nothing when its client told no requests."""
+    """Return what the pull waited for and what helps; nothing if the client counts no requests."""
     if evidence is None:
         return []
     share, rate = f"{evidence.first_byte_share:.0%}", f"{evidence.requests_per_s:,.0f}/s"
@@ -145,7 +168,7 @@ def evidence_lines(evidence: PullEvidence | None) -> list[str]:
 
 
 def _sizes(sizes: Sequence[SizeBucket]) -> str:
-    """The buckets that have objects; each begins where the one below it ends."""
+    """Return the buckets that have objects; each begins where the one below it ends."""
     return ", ".join(
         f"{format_count(each.objects)} {_range(each)} ({format_size(each.bytes)})"
         for each in sizes
@@ -168,7 +191,7 @@ def _verified(measured: PullMeasurement) -> str:
     if not by_method:
         return "nothing"
     parts = [
-        f"{_objects(count)} by size only (as asked, or S3 gives no checksum of the whole)"
+        f"{_objects(count)} by size only (as requested, or S3 has no checksum of the whole)"
         if method == SIZE_ONLY
         else f"{_objects(count)} by size and {method}"
         for method, count in sorted(by_method.items())

@@ -1,4 +1,5 @@
-"""Why a recommended value is what it is, in words."""
+# SPDX-License-Identifier: Apache-2.0
+"""The reasons for recommended values, in words."""
 
 from __future__ import annotations
 
@@ -31,10 +32,10 @@ from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 
 @dataclass(frozen=True)
 class ReasonText:
-    """A reason for reading, each part a sentence without its full stop; "" for a part it lacks.
+    """A reason in words; each part is a sentence without its full stop, or empty.
 
-    `mechanism` is what the value does here, `effect` what was measured, `risk` what the change may
-    cost, and `undo` when to revert it.
+    `mechanism` says what the value does here, `effect` what was measured, `risk` what the change
+    may cost, and `undo` when to revert it.
     """
 
     name: str
@@ -48,12 +49,12 @@ class ReasonText:
 
     @property
     def why(self) -> str:
-        """Mechanism and effect in one line."""
+        """Return mechanism and effect in one line."""
         return "; ".join(part for part in (self.mechanism, self.effect) if part)
 
 
 def reason_texts(recommendation: Recommendation) -> list[ReasonText]:
-    """Return all reasons of a recommended change; none where none is recommended."""
+    """Return the reasons of a recommended change; none where no change is recommended."""
     best = recommendation.best
     return [_worded(reason, recommendation, best) for reason in recommendation.reasons if best]
 
@@ -97,10 +98,10 @@ def _background(best: Side, present: Side | None) -> str:
 def _dirty(best: Side, present: Side | None) -> str:
     now = format_size(best.thresholds.freerun_bytes)
     if present is None:
-        return f"writers wait from {now} of dirty pages on, {_stall(best)} of their time"
+        return f"writers are throttled above {now} of dirty pages, {_stall(best)} of their time"
     return (
-        f"writers waited from {format_size(present.thresholds.freerun_bytes)} of dirty pages on, "
-        f"{_stall(present)} of their time; with it they wait from {now} on, {_stall(best)} of "
+        f"writers were throttled above {format_size(present.thresholds.freerun_bytes)} of dirty "
+        f"pages, {_stall(present)} of their time; with this value, above {now}, {_stall(best)} of "
         "their time"
     )
 
@@ -118,7 +119,7 @@ def _effect(effect: Effect) -> str:
     if isinstance(effect, MeasuredWith):
         return f"measured together with {effect.name}"
     if isinstance(effect, Unchanged):
-        return "not changed, since the combination is what was measured"
+        return "unchanged: this combination was measured"
     if isinstance(effect, InSearch):
         return _in_search(effect.times_s)
     if isinstance(effect, NotCompared):
@@ -148,22 +149,22 @@ def _risk(reason: Reason, fstype: str) -> str:
 
 
 def _undo(name: str, recommendation: Recommendation) -> str:
-    """When to revert a value that is set."""
+    """Return when to revert a value that is set."""
     if name == MOUNT_OPTIONS:
-        return "if you cannot accept that risk: mount with the old options"
+        return "if that risk is unacceptable: mount with the old options"
     if name in DEVICE_BY_NAME:
         return (
-            "when the volume is replaced by one of another kind; a restart undoes it, unless a "
+            "if the volume is replaced by one of another kind; a restart reverts it, unless a "
             "udev rule sets it again"
         )
     if name in TRANSFER_BY_NAME:
-        return "by a pull without it: nothing on the host is changed"
+        return "with a pull without it: nothing on the host is changed"
     if name in BACKGROUND_PAIR:
         return f"together with {DIRTY_PAIR[0]} or {DIRTY_PAIR[1]}: they were measured together"
     if name not in DIRTY_PAIR:
-        return "when data must be on the device sooner than this leaves it in memory"
+        return "if data must be on the device sooner than this setting writes it"
     held = format_size((recommendation.price or recommendation.present_price).at_risk_bytes)
     return (
-        "when what is written cannot be fetched again, or when programs come to need the "
+        "if what is written cannot be fetched again, or if programs need the "
         f"{held} of memory that it holds"
     )

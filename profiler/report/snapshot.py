@@ -1,4 +1,5 @@
-"""What a profile says beside its findings: stalls, losses, calls in flight."""
+# SPDX-License-Identifier: Apache-2.0
+"""What a profile reports in addition to its findings: stalls, losses, calls in flight."""
 
 from __future__ import annotations
 
@@ -16,18 +17,18 @@ _REASONS = {
     "calls_overwritten": ("call", "still open when the thread began another"),
     "paths_too_deep": ("call", "on files too many directories deep"),
     "paths_not_read": ("call", "whose path could not be read"),
-    "uring_ends_unseen": ("request", "to io_uring, of whose end the kernel does not tell"),
-    "aio_requests": ("request", "to Linux AIO, of whose end the kernel does not tell"),
+    "uring_ends_unseen": ("request", "to io_uring whose end the kernel does not report"),
+    "aio_requests": ("request", "to Linux AIO whose end the kernel does not report"),
     "probe_runs_missed": ("probe run", "left out by the kernel"),
 }
-#: Reasons of which each event is a call of a rule; the others may have been of none.
+#: Reasons whose events are all calls of a rule; other events may belong to no rule.
 _CALLS_OF_RULES = {"calls_not_recorded", "calls_without_exit", "calls_overwritten"}
 
 
 def snapshot_lines(snapshot: ProfileSnapshot, threads_left: int = 0) -> list[str]:
-    """Lines for the terminal; losses are always among them, also when there are none.
+    """Return lines for the terminal, always with one on losses.
 
-    `threads_left` is how many of the threads profiled run on after the snapshot.
+    `threads_left` is the number of profiled threads that run on after the snapshot.
     """
     return [
         _stall_line(snapshot),
@@ -38,7 +39,7 @@ def snapshot_lines(snapshot: ProfileSnapshot, threads_left: int = 0) -> list[str
 
 
 def snapshot_document(snapshot: ProfileSnapshot) -> dict[str, object]:
-    """What the lines say of a snapshot as plain data; times in ns, sizes in bytes."""
+    """Return the content of the lines as plain data; times in ns, sizes in bytes."""
     return {
         "elapsed_ns": snapshot.elapsed_ns,
         "stall": asdict(snapshot.stall),

@@ -1,6 +1,7 @@
-"""A sweep while it runs: a line for each trial, below it what moves and the time left.
+# SPDX-License-Identifier: Apache-2.0
+"""The view of a running sweep: a line for each trial, and below it progress and time left.
 
-The moving line begins with what has a bounded width, so that a narrow terminal cuts the setting
+The moving line begins with the parts of bounded width, so that a narrow terminal cuts the setting
 and never the time left.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -16,46 +17,33 @@ from rich.table import Column
 from rich.text import Text
 
 from contracts.shared.text import printable
-from contracts.shared.units import (
-    counted,
-    format_count,
-    format_duration,
-    format_minutes,
-    format_seconds,
-    format_size,
-)
+from contracts.shared.units import counted, exact_size, format_minutes, format_seconds, format_size
 from profiler.pull.measured import Phase
 from profiler.pull.result import Progress as PullProgress
+from profiler.report.conclusions import stall_text
+from profiler.report.console import print_lines
 from profiler.report.progress import MovingLine
-from sysctl.evidence.results import (
-    PRESENT,
-    PRICE,
-    RECHECK,
-    LeftOut,
-    Observation,
-    Results,
-    Trial,
-    by_reason,
-)
-from sysctl.knobs.setting import Setting, notable
+from sysctl.evidence.baseline import Baseline
+from sysctl.evidence.results import PRICE, RECHECK, Observation, Results, Trial
+from sysctl.knobs.mount import split_options
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.transfer import TRANSFER_BY_NAME
 from sysctl.sweep.steps import Step
 
-_FORMATS: Mapping[str, Callable[[float], str]] = {
-    "bytes": format_size,
-    "ns": format_duration,
-    "calls": lambda value: format_count(int(value)),
-}
+_HEAD = f"{'trial':>5}  {'return':>8}  {'waited':>6}  {'peak dirty':>10}  settings"
+#: In the column of the times, for an invalid trial: its setting and the reason follow.
+_INVALID = "invalid:"
 
 
 @contextlib.contextmanager
 def shown_sweep(console: Console) -> Iterator[SweepView]:
-    """A view for `run_study`, as long as the context lasts; lines only without a terminal."""
+    """Yield a view for `run_study` while the context lasts; without a terminal only lines."""
     with sweep_bar(console) as bar:
         yield SweepView(console, bar)
 
 
 def sweep_bar(console: Console) -> Progress:
-    """Facts, a bar, and the setting in what is left of the width; nothing without a terminal."""
+    """Return facts, a bar, and the setting in the remaining width; empty without a terminal."""
     elastic = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     return Progress(
         SpinnerColumn(),
@@ -78,6 +66,8 @@ class SweepView:
         self._console = console
         self._clock = clock
         self._moving = MovingLine(bar, "preparing", setting="")
+        self._baseline: Baseline | None = None
+        self._mount_words: tuple[str, ...] = ()
         self._number = 0
         self._remaining = 0
         self._timed = 0
@@ -87,34 +77,35 @@ class SweepView:
     def recovered(self, changes: Sequence[str], left: Sequence[str]) -> None:
         """See `View`."""
         for change in changes:
-            self._line(f"restored after a run that was killed: {change}", "yellow")
+            self._note(f"restored after a killed run: {change}")
         for sentence in left:
-            self._line(f"left: {sentence}", "yellow")
+            self._note(f"left: {sentence}")
 
     def planned(self, results: Results, trials: int) -> None:
         """See `View`."""
-        for item in by_reason(results.left_out):
-            self.left_out(item)
+        of_class = results.circumstances.node_class
+        self._mount_words = of_class.mount_words
+        if of_class.whole_bytes > of_class.bytes:
+            pulled, whole = format_size(of_class.bytes), format_size(of_class.whole_bytes)
+            objects = f"{of_class.objects:,} of {counted(of_class.whole_objects, 'object')}"
+            self._note(f"Each trial pulls a sample: {pulled} of {whole}, {objects}.")
         self._number = len(results.trials)
-        self._line(
-            f"about {counted(trials, 'trial')}: present settings, search, pairs, price", "dim"
+        for trial in results.trials[:1]:
+            self._know(trial.setting)
+        print_lines(
+            [f"About {counted(trials, 'trial')}: current settings, search, pairs, cost."],
+            self._console,
+            "dim",
         )
-
-    def left_out(self, item: LeftOut) -> None:
-        """See `View`."""
-        self._line(f"left out: {item.what}: {item.why}", "yellow")
+        self._line(_HEAD, "dim")
 
     def step(self, step: Step) -> None:
         """See `View`."""
+        self._know(step.setting)
         self._started_s = self._clock()
         self._number += 1
         self._remaining = step.remaining
-        title = printable(title_of(step.role, step.setting))
-        self._moving.begin(self._facts(), setting=title)
-        if not self._console.is_terminal:
-            left = self._time_left()
-            line = f"trial {self._number} of {self._number + self._remaining}: {title}"
-            self._line(f"{line} · about {left}" if left else line, "dim")
+        self._moving.begin(self._facts(), setting=self._title(step.role, step.setting))
 
     def doing(self, what: str) -> None:
         """See `View`."""
@@ -128,81 +119,90 @@ class SweepView:
         facts = self._facts(f"{phase.value} {progress.objects}/{progress.total_objects}")
         self._moving.advance(facts, progress.bytes, progress.total_bytes)
 
+    def trial(self, trial: Trial) -> None:
+        """See `View`."""
+        observation = trial.valid
+        self._timed += 1
+        self._busy_s += self._clock() - self._started_s - _sync_s(observation)
+        title = self._title(trial.role, trial.setting)
+        number = f"{self._number:>5}  "
+        if observation is not None:
+            durable_s = observation.durable_s
+            durable = "" if durable_s is None else f" · durable {format_seconds(durable_s)}"
+            self._line(f"{number}{_cells(observation)}  {title}{durable}")
+        elif trial.stopped_s is not None:
+            stopped = f"> {format_seconds(trial.stopped_s)}"
+            self._line(f"{number}{stopped:>8}  {'stopped: too slow':>18}  {title}", "dim")
+        else:
+            self._line(f"{number}{_INVALID:>8} {title}: {trial.problem}", "yellow", is_whole=True)
+
+    def _know(self, setting: Setting) -> None:
+        """Remember the current settings, which the first trial of a sweep has."""
+        if self._baseline is None:
+            self._baseline = Baseline(setting, self._mount_words)
+
     def _facts(self, what: str = "") -> str:
-        """`trial 3/16 · 2 min 10 s left · pulling 30/40`."""
-        of = f"trial {self._number}/{self._number + self._remaining}"
+        """Return `trial 3 · 2 min 10 s left · pulling 30/40`; the number of trials is not fixed."""
+        of = f"trial {self._number}"
         return " · ".join(part for part in (of, self._time_left(), what) if part)
 
     def _time_left(self) -> str:
-        """From the mean trial of this run, without waits for the device, of which few follow.
+        """Estimate from this run's mean trial, without waits for the device, since few follow.
 
-        Empty before the first has ended, or once overdue.
+        It is empty before the first trial has ended, and when the estimate is exceeded.
         """
         if not self._timed:
             return ""
         each_s = self._busy_s / self._timed
         this_s = max(0.0, each_s - (self._clock() - self._started_s))
         left_s = this_s + each_s * self._remaining
-        return f"{format_minutes(left_s)} left" if left_s else ""
+        return f"about {format_minutes(left_s)} left" if left_s else ""
 
-    def trial(self, trial: Trial) -> None:
-        """See `View`."""
-        observation = trial.valid
-        self._timed += 1
-        self._busy_s += self._clock() - self._started_s - _sync_s(observation)
-        if observation is None:
-            self._line(*_without_observation(trial))
-            return
-        self._line(_trial_line(trial, observation))
-        if self._number == 1:
-            for line in contract_lines(observation):
-                self._line(line, "dim")
+    def _title(self, role: str, setting: Setting) -> str:
+        """Return `again: dirty_ratio=90`: the purpose, and the change to the current settings."""
+        words = changed_words(setting, self._baseline) if self._baseline else []
+        prefix = {RECHECK: "again: ", PRICE: "cost: "}.get(role, "")
+        return printable(f"{prefix}{' '.join(words) or 'current settings'}")
 
-    def _line(self, text: str, style: str = "") -> None:
-        self._console.print(Text(printable(text), style=style), soft_wrap=True)
+    def _note(self, text: str) -> None:
+        print_lines([text], self._console, "yellow")
+
+    def _line(self, text: str, style: str = "", *, is_whole: bool = False) -> None:
+        """Print one line, cut at the terminal's width; the results file has all of it.
+
+        With `is_whole` a file or a pipe also gets all of it.
+        """
+        line = Text(printable(text), style=style)
+        if is_whole and not self._console.is_terminal:
+            self._console.print(line, soft_wrap=True)
+        else:
+            self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
 
 
 def _sync_s(seen: Observation | None) -> float:
     return seen.durable_s - seen.return_s if seen and seen.durable_s is not None else 0.0
 
 
-def title_of(role: str, setting: Setting) -> str:
-    """`present (dirty_ratio=20 …)`."""
-    if role == PRESENT:
-        return f"present ({notable(setting)})"
-    prefix = {RECHECK: "again: ", PRICE: "until durable: "}.get(role, "")
-    return f"{prefix}{notable(setting)}"
+def changed_words(setting: Setting, baseline: Baseline) -> list[str]:
+    """Return how the setting differs from the current ones: `dirty_ratio=90`, `mount=noatime`."""
+    values, transfer = setting.values, dict(setting.transfer)
+    words = [
+        f"{name.partition('.')[2]}={_value_text(name, values[name])}"
+        for name in baseline.changed_sysctls(setting)
+    ]
+    words += [f"{name}={value}" for name, value in setting.device]
+    if baseline.changed_options(setting):
+        words.append(f"mount={','.join(split_options(setting.mount_options or '')) or 'defaults'}")
+    changed = baseline.changed_transfer(setting)
+    return words + [f"{name}={TRANSFER_BY_NAME[name].text(transfer[name])}" for name in changed]
 
 
-def _without_observation(trial: Trial) -> tuple[str, str]:
-    """The line of a trial that counts for nothing, or was stopped, and its style."""
-    title = title_of(trial.role, trial.setting)
-    if trial.stopped_s is not None:
-        return f">{trial.stopped_s:5.1f} s  {title} · stopped: it can no longer win", "dim"
-    return f"invalid: {title}: {trial.problem}", "yellow"
+def _value_text(name: str, value: int) -> str:
+    return exact_size(value) if name.endswith("_bytes") and value else str(value)
 
 
-def _trial_line(trial: Trial, seen: Observation) -> str:
-    durable = f" · durable {seen.durable_s:.1f} s" if seen.durable_s is not None else ""
-    fsync = seen.price.fsync if seen.price else None
-    neighbour = f" · its fsync up to {format_seconds(fsync.worst_s)}" if fsync else ""
-    stalled = "" if seen.stall_share is None else f" · stalled {seen.stall_share:.0%}"
-    return (
-        f"{seen.return_s:6.1f} s  {title_of(trial.role, trial.setting)}{stalled} · peak "
-        f"{format_size(seen.peak_dirty_bytes)} dirty{durable}{neighbour}"
-    )
-
-
-def contract_lines(observation: Observation) -> list[str]:
-    """A line for each of the contract's rules, from the findings' document."""
-    return [f"          {finding_text(finding)}" for finding in observation.findings]
-
-
-def finding_text(finding: Mapping[str, object]) -> str:
-    """`mean_lat_write: mean-latency 1.2 ms, over 1.00 µs`."""
-    show = _FORMATS[str(finding["unit"])]
-    value, threshold = finding["value"], finding["threshold"]
-    shown = show(value) if isinstance(value, (int, float)) else "no calls"
-    limit = show(threshold) if isinstance(threshold, (int, float)) else "?"
-    verdict = "over" if finding["violated"] else "within"
-    return f"{finding['label']}: {finding['measurement']} {shown}, {verdict} {limit}"
+def _cells(seen: Observation) -> str:
+    """Return the time, the share that writers waited, and the peak of dirty memory."""
+    waited = "–" if seen.stall_share is None else stall_text(seen)
+    returned, peak = format_seconds(seen.return_s), format_size(seen.peak_dirty_bytes)
+    return f"{returned:>8}  {waited:>6}  {peak:>10}"

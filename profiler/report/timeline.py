@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The timeline as a document for JSON."""
 
 from __future__ import annotations
@@ -6,10 +7,10 @@ from profiler.watch.timeline import Sample, Timeline, latency_mean_ns, rate_byte
 
 
 def timeline_document(timeline: Timeline) -> dict[str, object]:
-    """The timeline as plain data: figures of the run, then a column for each figure of a sample.
+    """Return the timeline as plain data: the run's figures, then a column for each sample figure.
 
-    Rates and latencies of a disk are of the time since the sample before; None for the first, and
-    where nothing was written. All else is as `Timeline` and `Sample` say.
+    A disk's rates and latencies cover the time since the sample before; they are None for the first
+    sample and if nothing was written. `Timeline` and `Sample` describe the rest.
     """
     samples = timeline.samples
     return {
@@ -26,8 +27,8 @@ def timeline_document(timeline: Timeline) -> dict[str, object]:
         "background_threshold_bytes": [s.thresholds.background_bytes for s in samples],
         "dirty_threshold_bytes": [sample.thresholds.dirty_bytes for sample in samples],
         "freerun_bytes": [sample.thresholds.freerun_bytes for sample in samples],
-        "io_some_us": [sample.io_some_us for sample in samples],
-        "io_full_us": [sample.io_full_us for sample in samples],
+        "io_some_ns": [sample.io_some_ns for sample in samples],
+        "io_full_ns": [sample.io_full_ns for sample in samples],
         "devices": [_device_document(timeline, at) for at in range(len(timeline.devices))],
     }
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Return time against bytes at risk, as a table and as a plot of letters that needs no colour."""
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from rich.text import Text
 
 from contracts.shared.text import printable
 from contracts.shared.units import counted, format_seconds, format_size
+from profiler.report.console import print_lines
 from profiler.report.prediction import extrapolated_text
 from sysctl.advice.tradeoff import (
     CASE_STUDY_NAME,
+    CURRENT_NAME,
     DEFAULT_NAME,
-    PRESENT_NAME,
     RECOMMENDED_NAME,
     Point,
     TradeOff,
@@ -24,25 +26,24 @@ from sysctl.advice.tradeoff import (
 from sysctl.evidence.baseline import Baseline
 from sysctl.knobs.setting import Setting, notable
 
-#: Letters of the well-known points, the most telling last: it is drawn over the others.
-_LETTERS = {DEFAULT_NAME: "D", CASE_STUDY_NAME: "C", PRESENT_NAME: "P", RECOMMENDED_NAME: "R"}
+#: Letters of the well-known points, the most important last: it is drawn over the others.
+_LETTERS = {DEFAULT_NAME: "D", CASE_STUDY_NAME: "S", CURRENT_NAME: "C", RECOMMENDED_NAME: "R"}
 _ORDINARY = "·"
 _WIDTH_MAX, _HEIGHT = 100, 16
 _TICKS = 4
-#: Where the terminal's encoding has no box drawing.
+#: For a terminal whose encoding has no box drawing.
 _ASCII = str.maketrans("┌┐└┘┤├┬┴─│·", "++++++++-|.")
 
 
 def print_trade_off(trade_off: TradeOff, baseline: Baseline, console: Console) -> None:
-    """The table, the plot if there is something to compare, and what could not be predicted."""
+    """Print the table, the plot if it has points to compare, and what could not be predicted."""
     console.print(trade_off_table(trade_off, baseline))
     if len(trade_off.points) > 1:
         console.print()
         text = plot(trade_off.points, min(console.width, _WIDTH_MAX))
         is_ascii = console.options.ascii_only
         console.print(Text(text.translate(_ASCII) if is_ascii else text), no_wrap=True)
-    for line in missing_texts(trade_off):
-        console.print(Text(printable(line), style="dim"), soft_wrap=True)
+    print_lines(missing_texts(trade_off), console, "dim", hanging=2)
 
 
 def missing_texts(trade_off: TradeOff) -> list[str]:
@@ -52,7 +53,7 @@ def missing_texts(trade_off: TradeOff) -> list[str]:
 
 
 def trade_off_table(trade_off: TradeOff, baseline: Baseline) -> Table:
-    """A row for each telling point."""
+    """Return a table with a row for each notable point."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("", no_wrap=True)
     table.add_column("setting", overflow="fold")
@@ -83,14 +84,14 @@ def _is_recommended(point: Point) -> bool:
 
 
 def setting_text(setting: Setting, baseline: Baseline) -> str:
-    """The setting, its mount options only where they differ from the present mount."""
+    """Return the setting, with mount options only if they differ from the current mount."""
     shown = notable(setting)
     is_changed = baseline.changed_options(setting)
     return str(shown if is_changed else replace(shown, mount_options=None))
 
 
 def letter(point: Point) -> str:
-    """Its mark in the plot: a small letter is predicted."""
+    """Return its mark in the plot; a lower-case letter is a prediction."""
     letters = [mark for name, mark in _LETTERS.items() if name in point.names]
     if not letters:
         return _ORDINARY
@@ -98,7 +99,7 @@ def letter(point: Point) -> str:
 
 
 def plot(points: Sequence[Point], width: int) -> str:
-    """The points as letters, `width` columns wide; time upwards, bytes at risk to the right."""
+    """Return the points as letters, `width` columns wide; y is time, x is bytes at risk."""
     import plotext
 
     figure = plotext.figure
@@ -122,7 +123,7 @@ def _prominence(point: Point) -> int:
 
 
 def _scale(ruler: object, values: Sequence[float], show: Callable[[float], str]) -> None:
-    """From 0 to a little above the largest value, with ticks in units."""
+    """Return a scale from 0 to a little above the largest value, with ticks in units."""
     top = max(values) * 1.05 or 1.0
     ticks = [top * step / _TICKS for step in range(_TICKS + 1)]
     ruler.lim(0, top)  # type: ignore[attr-defined]

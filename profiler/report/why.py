@@ -1,4 +1,5 @@
-"""Why writes took their time, in words: the sentence, the split by cause, figures, blind spots."""
+# SPDX-License-Identifier: Apache-2.0
+"""Why writes took their time: a sentence, the split by cause, figures, blind spots."""
 
 from __future__ import annotations
 
@@ -9,31 +10,32 @@ from typing import TYPE_CHECKING
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from contracts.causes import Cause
 from contracts.model import CallType
 from contracts.shared.text import printable
 from contracts.shared.units import counted, format_count, format_duration, format_rate, format_size
 from contracts.vocabulary import call_types_text
 from profiler.bpf.disks import BlockDevice, bottom_devices
-from profiler.watch.causes import Cause, Part, WhyInputs, main_cause, split
+from profiler.report.console import print_lines
+from profiler.watch.causes import Part, WhyInputs, main_cause, split
 from profiler.watch.timeline import Timeline
 
 if TYPE_CHECKING:
     from profiler.bpf.probes.block import DeviceStats
 
-#: A device writes a little more than is counted at any time: metadata, the journal.
+#: A device always writes a little more than the counted data: metadata, the journal.
 EXCESS_SHARE, EXCESS_BYTES = 0.05, 16 * 2**20
 _OUTSIDE_SHARE, _OUTSIDE_NS = 0.05, 100_000_000
-#: More time than a run has for so many writers is a number of writers that is wrong.
+#: If the writers' time exceeds their number times the run's length, the number is wrong.
 _TOLERANCE = 1.02
 
 
 @dataclass(frozen=True)
 class CauseText:
-    """The answer: `parts` add up to the calls' time, `cause` is None when nothing was slow.
+    """The answer: `parts` add up to the calls' time, and `cause` is None if nothing was slow.
 
-    `figures` are lines on dirty memory and disks, `blind_spots` lines on what was not seen.
+    `figures` are lines on dirty memory and disks, `blind_spots` lines on what was not observed.
     """
 
     sentence: str
@@ -44,7 +46,7 @@ class CauseText:
 
 
 def explain(why: WhyInputs) -> CauseText:
-    """Say why the writes of a run took the time that they took."""
+    """Explain the time that the writes of a run took."""
     cause = main_cause(why)
     return CauseText(
         sentence=_sentence(why, cause),
@@ -61,16 +63,20 @@ def explain(why: WhyInputs) -> CauseText:
 
 
 def print_why(explanation: CauseText, console: Console) -> None:
-    """The sentence, the split as a table where there is one, then the lines."""
-    console.print(Text(explanation.sentence, style="bold"), soft_wrap=True)
+    """Print the sentence, the split as a table if there is one, then the lines."""
+    print_lines([explanation.sentence], console, "bold")
     if any(part.time_ns for part in explanation.parts):
         console.print(split_table(explanation.parts))
-    for line in (*explanation.figures, *explanation.blind_spots):
-        console.print(Text(line), soft_wrap=True)
+    print_lines((*explanation.figures, *explanation.blind_spots), console, hanging=2)
+
+
+def look_lines(explanation: CauseText) -> tuple[str, ...]:
+    """Return the figures of a first look: dirty memory, pressure, the disks."""
+    return explanation.figures
 
 
 def split_table(parts: Sequence[Part]) -> Table:
-    """Each cause with its time and share, and the sum."""
+    """Return a table of each cause with its time and share, and the sum."""
     total_ns = sum(part.time_ns for part in parts)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, show_footer=True)
     table.add_column("time of write calls", footer="together")
@@ -82,7 +88,7 @@ def split_table(parts: Sequence[Part]) -> Table:
 
 
 def why_document(explanation: CauseText) -> dict[str, object]:
-    """The explanation as plain data; times in ns, shares 0 to 1."""
+    """Return the explanation as plain data; times in ns, shares 0 to 1."""
     return {
         "sentence": explanation.sentence,
         "cause": explanation.cause and explanation.cause.value,
@@ -116,13 +122,13 @@ def _sentence(why: WhyInputs, cause: Cause | None) -> str:
         Cause.THROTTLING: f"{who} were stalled {spent} by dirty throttling: {_burst(why)}.",
         Cause.DEVICE: f"{who} waited {spent} for the device: they write through to it (O_SYNC, "
         "O_DSYNC, O_DIRECT), or blocks had to be read before they could be changed.",
-        Cause.SLEEPING: f"{who} slept {spent} for another reason than the device or dirty "
-        "throttling: as a rule a lock (several writers of one file), the journal (O_SYNC and "
+        Cause.SLEEPING: f"{who} slept {spent} for a reason other than the device or dirty "
+        "throttling: usually a lock (several writers of one file), the journal (O_SYNC and "
         "O_DSYNC wait for its commits) or memory.",
         Cause.QUEUED: f"{who} waited {spent} for a CPU while in write calls: there is more to "
         "run than there are CPUs.",
-        Cause.ASYNCHRONOUS: f"Writes were in the hands of io_uring for {spent}, while "
-        f"{who[:1].lower()}{who[1:]} could do other things; what held them up there is not split.",
+        Cause.ASYNCHRONOUS: f"io_uring handled the writes for {spent}, while "
+        f"{who[:1].lower()}{who[1:]} could do other things; the causes of its waits are unknown.",
         Cause.ON_CPU: f"{who} spent {spent} on a CPU in write calls, mostly copying: "
         "nothing held them up.",
     }[cause]
@@ -139,9 +145,9 @@ def _who(why: WhyInputs, noun: str) -> str:
 
 
 def _spent(why: WhyInputs, spent_ns: int) -> str:
-    """`15.2 of 18.6 s`, the length of the run; of several writers, of their time in write calls.
+    """Return `15.2 of 18.6 s`, the run's length, or several writers' time in write calls.
 
-    Whether several wrote at the same time or one after the other is not known.
+    It is unknown whether several wrote at the same time or one after the other.
     """
     if why.writers == 1 and why.calls.latency_total_ns <= why.elapsed_ns * _TOLERANCE:
         return _part_of(spent_ns, why.elapsed_ns)
@@ -150,14 +156,14 @@ def _spent(why: WhyInputs, spent_ns: int) -> str:
 
 
 def _part_of(part_ns: int, whole_ns: int) -> str:
-    """`15.2 of 18.6 s`, `138 of 365 ms`, `900 ms of 1.2 s`."""
+    """Return `15.2 of 18.6 s`, `138 of 365 ms` or `900 ms of 1.2 s`."""
     part, whole = format_duration(part_ns), format_duration(whole_ns)
     number, _, unit = part.partition(" ")
     return f"{number if whole.endswith(f' {unit}') else part} of {whole}"
 
 
 def _burst(why: WhyInputs) -> str:
-    """What made the kernel throttle."""
+    """Return what made the kernel throttle."""
     timeline, stall = why.timeline, why.stall
     if timeline is None:
         dirty, limit = format_size(stall.dirty_max_bytes), format_size(stall.limit_max_bytes)
@@ -185,20 +191,25 @@ def _timeline_lines(timeline: Timeline | None) -> list[str]:
     peak = timeline.peak
     line = (
         f"Dirty memory of the host: at most {format_size(peak.held_bytes)}, "
-        f"{format_size(timeline.last.held_bytes)} at the end and not on a device yet; "
+        f"{format_size(timeline.last.held_bytes)} not yet on a device at the end; "
         f"background threshold {format_size(peak.thresholds.background_bytes)}, freerun ceiling "
-        f"{format_size(peak.thresholds.freerun_bytes)}, above that for "
-        f"{format_duration(timeline.above_freerun_ns)}."
+        f"{format_size(peak.thresholds.freerun_bytes)}, exceeded for "
+        f"{_time(timeline.above_freerun_ns)}."
     )
     some, full = timeline.io_some_share, timeline.io_full_share
     if some is None or full is None:
         return [line]
-    pressure = f"Pressure: a task waited for I/O {some:.0%} of the time, all of them {full:.0%}."
+    pressure = f"Pressure: some task waited for I/O {some:.0%} of the time, all tasks {full:.0%}."
     return [line, pressure]
 
 
+def _time(duration_ns: int) -> str:
+    """`10.0 s`; none at all is `0 s`."""
+    return format_duration(duration_ns) if duration_ns else "0 s"
+
+
 def _device_lines(why: WhyInputs) -> list[str]:
-    """Of the disks that were written to, or of the only one."""
+    """Return a line for each disk with writes, or for the only disk."""
     return [
         _device_line(why, device, stats)
         for device, stats in why.devices
@@ -239,11 +250,11 @@ def _mixed_lines(why: WhyInputs) -> list[str]:
 def _uring_lines(why: WhyInputs) -> list[str]:
     if why.sees_uring:
         return []
-    return ["Requests to io_uring are not counted: this kernel does not tell them (before 6.3)."]
+    return ["Requests to io_uring are not counted: this kernel does not report them (before 6.3)."]
 
 
 def _outside_lines(why: WhyInputs) -> list[str]:
-    """Throttling of the threads in scope that is in none of the calls."""
+    """Return a line on throttling outside the counted calls."""
     outside_ns = why.stall.total_ns - why.calls.throttled_ns
     if outside_ns <= max(_OUTSIDE_NS, _OUTSIDE_SHARE * why.stall.total_ns):
         return []
@@ -254,7 +265,7 @@ def _outside_lines(why: WhyInputs) -> list[str]:
 
 
 def _excess_lines(why: WhyInputs) -> list[str]:
-    """What the disks wrote and no call accounts for."""
+    """Return a line on what the disks wrote in addition to the counted calls."""
     stats = dict(why.devices)
     bottom = bottom_devices(tuple(stats))
     counted_bytes = why.calls.backed_bytes

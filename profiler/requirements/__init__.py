@@ -1,6 +1,7 @@
-"""What commands need of the host, as data.
+# SPDX-License-Identifier: Apache-2.0
+"""The requirements of commands as data.
 
-`require` checks it for a command, `writewise doctor` shows all of it.
+`require` checks those of a command, `writewise doctor` shows all of them.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ __all__ = ["ALL", "CheckResult", "CheckedHost", "Requirement", "require"]
 
 @dataclass(frozen=True)
 class Requirement:
-    """One thing that the host must have, what it is for, and the check that looks for it."""
+    """One requirement: its name, what it is for, and the check for it."""
 
     name: str
     purpose: str
     check: Callable[[CheckedHost], CheckResult]
 
     def found_on(self, host: CheckedHost) -> CheckResult:
-        """What the check finds; where it may not look, that it takes root."""
+        """Return the check's result; if this user may not check, that root is needed."""
         try:
             return self.check(host)
         except PermissionError as error:
             return unchecked(f"{error.filename}: {error.strerror}")
 
 
-#: In the order in which a person would put things right.
+#: In the order in which a person would fix them.
 ALL = (
     Requirement("python", "everything", checks.python),
     Requirement("root", "probes, settings, mounts", checks.root),
@@ -54,7 +55,7 @@ ALL = (
 
 
 def require(*names: str, host: CheckedHost | None = None) -> None:
-    """Check the named requirements in turn; raises RequirementError for the first one missing."""
+    """Check the named requirements in turn. Raises RequirementError for the first one not met."""
     by_name = {requirement.name: requirement for requirement in ALL}
     for name in names:
         finding = by_name[name].found_on(host or CheckedHost())

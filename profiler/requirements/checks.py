@@ -1,4 +1,5 @@
-"""One function per requirement: what was found on the host, what is missing, the remedy."""
+# SPDX-License-Identifier: Apache-2.0
+"""The checks for requirements: what was found on the host, the problem, and the remedy."""
 
 from __future__ import annotations
 
@@ -9,33 +10,33 @@ from dataclasses import dataclass
 
 from contracts.shared import units
 from contracts.shared.errors import RequirementError
-from contracts.shared.installation import command, how_to_set_up
+from contracts.shared.installation import how_to_set_up, program
 from profiler.requirements.host import CheckedHost
 from profiler.requirements.remedies import install, reinstall
 from sysctl.host.mount_table import parse_mountinfo
 
-#: include/uapi/linux/capability.h; it includes CAP_BPF and CAP_PERFMON (bpf_capable() and
-#: perfmon_capable() in include/linux/capability.h, Linux 6.1), and mounting needs it as well.
+#: include/uapi/linux/capability.h. It implies CAP_BPF and CAP_PERFMON (bpf_capable() and
+#: perfmon_capable() in include/linux/capability.h, Linux 6.1), and mounting needs it.
 CAP_SYS_ADMIN = 21
 MIN_PYTHON = (3, 9)
 #: The host's own namespaces have these inode numbers (include/linux/proc_ns.h,
 #: PROC_USER_INIT_INO and PROC_PID_INIT_INO).
 HOST_USER_NAMESPACE = f"user:[{0xEFFFFFFD}]"
 HOST_PID_NAMESPACE = f"pid:[{0xEFFFFFFC}]"
-#: A small instance's worth, as the demo plays it, to be left over beside the ballast.
+#: The memory of the small instance that the demo emulates, in addition to the ballast.
 MIN_DEMO_MEMORY_BYTES = 4 * 2**30
 BTF_FILE = "/sys/kernel/btf/vmlinux"
 BTF_MAGICS = (b"\x9f\xeb", b"\xeb\x9f")  # BTF_MAGIC, include/uapi/linux/btf.h, either byte order
 TRACEFS_MOUNTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
-AS_ROOT = f"run it as root: sudo {command()} …"
-PRIVILEGED = "in a container, start it with --privileged; better, run on the host itself"
+AS_ROOT = f"run it as root: sudo {program()} …"
+PRIVILEGED = "run on the host itself; in a container, start it with --privileged"
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found; `problem` (one sentence) and `remedy` are None if all is well.
+    """The result of a check; `problem` (one sentence) and `remedy` are None if it passed.
 
-    With `needs_root` the check itself was refused, so the requirement may be met or not.
+    `needs_root` means that this user may not check, so the requirement may or may not be met.
     """
 
     found: str
@@ -50,48 +51,48 @@ class CheckResult:
 
 
 def unchecked(found: str) -> CheckResult:
-    """Finding of a check that this user may not make."""
+    """Return the result of a check that only root can perform."""
     return CheckResult(found, "only root can check this", AS_ROOT, needs_root=True)
 
 
 def python(host: CheckedHost) -> CheckResult:
-    """Python 3.9 or later, and the distribution's own (bcc says so if it is not)."""
+    """Check for Python 3.9 or later; the check of bcc shows whether it is the distribution's."""
     found = ".".join(map(str, host.python_version))
     if host.python_version >= MIN_PYTHON:
         return CheckResult(found)
-    problem = f"{host.python} is Python {found}, and 3.9 is the oldest that will do"
-    return CheckResult(found, problem, "take a distribution whose own /usr/bin/python3 is newer")
+    problem = f"{host.python} is Python {found}, but Writewise needs 3.9 or later"
+    return CheckResult(found, problem, "use a distribution whose /usr/bin/python3 is newer")
 
 
 def root(host: CheckedHost) -> CheckResult:
-    """Effective user id 0 of the host, and CAP_SYS_ADMIN among the effective capabilities."""
+    """Check for effective user id 0 on the host, with CAP_SYS_ADMIN in the effective set."""
     status = host.fields("/proc/self/status", ":")
     user_ids = status.get("Uid", "").split()
     found = f"effective uid {user_ids[1]}" if len(user_ids) > 1 else "no /proc/self/status"
     if not host.is_root:
-        return CheckResult(found, f"root is needed, and this runs with {found}", AS_ROOT)
+        return CheckResult(found, f"this needs root, but runs with {found}", AS_ROOT)
     if not int(status.get("CapEff", "0"), 16) >> CAP_SYS_ADMIN & 1:
-        problem = "root is needed with all its capabilities, and CAP_SYS_ADMIN is missing"
+        problem = "this needs root with all capabilities, but CAP_SYS_ADMIN is missing"
         return CheckResult(f"{found}, no CAP_SYS_ADMIN", problem, PRIVILEGED)
-    # A kernel without CONFIG_USER_NS has no such link, and one user namespace.
+    # A kernel without CONFIG_USER_NS has no such link, and only one user namespace.
     if host.link("/proc/self/ns/user") not in (None, HOST_USER_NAMESPACE):
-        problem = "the host's root is needed, and this is root of a user namespace of its own"
+        problem = "this needs the host's root, but runs as root of another user namespace"
         return CheckResult(f"{found} of a user namespace", problem, PRIVILEGED)
     return CheckResult(found)
 
 
 def pid_namespace(host: CheckedHost) -> CheckResult:
-    """The host's own PID namespace: the probes see the host's process ids, so we must too."""
+    """Check for the host's PID namespace, because the probes report the host's process ids."""
     found = host.link("/proc/self/ns/pid")
     if found == HOST_PID_NAMESPACE:
         return CheckResult("the host's own")
-    problem = "this process is in a PID namespace of its own, where the host's ids are hidden"
-    remedy = "run on the host itself, or the container with --pid=host"
+    problem = "this process is in another PID namespace, which hides the host's process ids"
+    remedy = "run on the host itself, or start the container with --pid=host"
     return CheckResult(found or "no /proc/self/ns/pid", problem, remedy)
 
 
 def btf(host: CheckedHost) -> CheckResult:
-    """The kernel's type information, and in it every structure member that the probes read."""
+    """Check for the kernel's type information (BTF) with all members that the probes read."""
     try:
         with host.path(BTF_FILE).open("rb") as file:
             magic = file.read(2)
@@ -100,15 +101,15 @@ def btf(host: CheckedHost) -> CheckResult:
     else:
         if magic in BTF_MAGICS:
             return _layouts(host)
-        found = "no BTF inside"
-    remedy = "boot a kernel built with CONFIG_DEBUG_INFO_BTF, as your distribution's own is"
+        found = "not BTF"
+    remedy = "boot a kernel with CONFIG_DEBUG_INFO_BTF, such as your distribution's"
     return CheckResult(
         f"{BTF_FILE}: {found}", "the kernel's type information (BTF) is missing", remedy
     )
 
 
 def _layouts(host: CheckedHost) -> CheckResult:
-    """The members of the kernel's structures that the probes read; no version is compared."""
+    """Check for the structure members that the probes read; no kernel version is compared."""
     from profiler.bpf.btf import kernel_hint, parsed_btf
     from profiler.bpf.layouts import missing_members
     from profiler.bpf.probes import ALL
@@ -119,24 +120,24 @@ def _layouts(host: CheckedHost) -> CheckResult:
         return CheckResult(BTF_FILE, error.message, error.hint)
     if not missing:
         return CheckResult(BTF_FILE)
-    problem = f"this kernel has no {missing}, which the probes read"
+    problem = f"this kernel lacks {missing}, which the probes read"
     return CheckResult(f"{BTF_FILE}: no {missing}", problem, kernel_hint())
 
 
 def bcc(host: CheckedHost) -> CheckResult:
-    """The eBPF BCC's Python binding is there; `bcc` on PyPI is another project."""
+    """Check for BCC's Python binding; `bcc` on PyPI is another project."""
     folder = host.module_folder("bcc")
     if folder is None:
         return _missing_bcc(host)
-    if not (folder / "libbcc.py").exists():  # the eBPF one has it
-        problem = f"{folder} is another project's bcc (PyPI's), not the eBPF one"
+    if not (folder / "libbcc.py").exists():  # only BCC's binding has it
+        problem = f"{folder} is another project's bcc, from PyPI, not the eBPF compiler's"
         remedy = f"{host.python} -m pip uninstall bcc, then {how_to_set_up()}"
         return CheckResult(str(folder), problem, remedy)
     return CheckResult(str(folder))
 
 
 def libbcc(host: CheckedHost) -> CheckResult:
-    """BCC's Python binding finds its libraries; a command that loads probes sees it by itself."""
+    """Check that BCC's Python binding can be imported with its libraries."""
     binding = bcc(host)
     failure = host.import_error("bcc") if binding.ok else None
     if failure:
@@ -151,16 +152,16 @@ def _missing_bcc(host: CheckedHost) -> CheckResult:
     if not installed:
         problem = "the eBPF compiler's Python binding (bcc) is missing"
         return CheckResult("not installed", problem, install(host, "module:bcc"))
-    problem = f"bcc is installed, but this Python ({host.python}) does not see it"
-    remedy = "make setup: it makes .venv from /usr/bin/python3 with system site packages"
+    problem = f"bcc is installed, but this Python ({host.python}) does not find it"
+    remedy = f"{how_to_set_up()}: it makes .venv from /usr/bin/python3 with system site packages"
     return CheckResult(f"not seen by {host.python}", problem, remedy)
 
 
 def bpf(host: CheckedHost) -> CheckResult:
-    """The kernel takes a program that reads kernel memory."""
+    """Check that the kernel loads a BPF program that reads kernel memory."""
     number = host.load_bpf_program()
     if not number:
-        return CheckResult("bpf() takes programs")
+        return CheckResult("bpf() loads programs")
     found = f"bpf(): {os.strerror(number)}"
     if number in (errno.EPERM, errno.EACCES) and not host.is_root:
         return unchecked(found)
@@ -171,45 +172,46 @@ def bpf(host: CheckedHost) -> CheckResult:
 
 def _bpf_remedy(host: CheckedHost, number: int) -> str:
     if number == errno.ENOSYS:
-        return "boot a kernel built with CONFIG_BPF_SYSCALL for x86_64 or aarch64"
+        return "boot a kernel with CONFIG_BPF_SYSCALL on x86_64 or aarch64"
     if "[confidentiality]" in host.text("/sys/kernel/security/lockdown"):
-        return "boot without lockdown=confidentiality: it forbids BPF to read kernel memory"
+        return "boot without lockdown=confidentiality, which forbids BPF to read kernel memory"
     if host.fields("/proc/self/status", ":").get("Seccomp") == "2":
-        return f"a seccomp filter is on (a container's?); {PRIVILEGED}"
+        return f"{PRIVILEGED} (a seccomp filter is active)"
     return PRIVILEGED
 
 
 def tracefs(host: CheckedHost) -> CheckResult:
-    """The kernel's tracepoints of system calls; unmounted is fine, the loader mounts privately."""
+    """Check for tracepoints of system calls; the loader mounts tracefs privately if necessary."""
     if "tracefs" not in host.text("/proc/filesystems").split():
-        remedy = "boot a kernel built with CONFIG_FTRACE_SYSCALLS, as your distribution's own is"
+        remedy = "boot a kernel with CONFIG_FTRACE_SYSCALLS, such as your distribution's"
         return CheckResult("not built in", "the kernel has no tracefs, so no tracepoints", remedy)
     for mount in TRACEFS_MOUNTS:
         if host.exists(f"{mount}/events/syscalls/sys_enter_write"):
             return CheckResult(mount)
         if host.exists(f"{mount}/events/header_page"):
-            remedy = "boot a kernel built with CONFIG_FTRACE_SYSCALLS"
-            return CheckResult(mount, "the kernel has no tracepoints of system calls", remedy)
+            remedy = "boot a kernel with CONFIG_FTRACE_SYSCALLS"
+            return CheckResult(mount, "the kernel has no tracepoints for system calls", remedy)
     return CheckResult("built in; mounted privately for each run")
 
 
 def syncfs(host: CheckedHost) -> CheckResult:
-    """syncfs(2), by which a pull learns when its data is durable."""
+    """Check for syncfs(2), which shows a pull when its data is durable."""
     if host.has_syncfs():
         return CheckResult("in the C library")
-    return CheckResult("no", "the C library has no syncfs()", "use a distribution with glibc 2.14")
+    remedy = "use a distribution with glibc 2.14 or later"
+    return CheckResult("no", "the C library has no syncfs()", remedy)
 
 
 def boto3(host: CheckedHost) -> CheckResult:
-    """The AWS SDK, which the pulls use."""
+    """Check for boto3, with which Writewise pulls from S3."""
     version = host.package_version("boto3")
     if version:
         return CheckResult(version)
-    return CheckResult("not installed", f"boto3 is missing from {host.python}", how_to_set_up())
+    return CheckResult("not installed", f"boto3 is missing in {host.python}", how_to_set_up())
 
 
 def tools(*names: str) -> Callable[[CheckedHost], CheckResult]:
-    """A check for programs on PATH; each is a need in packages.tsv."""
+    """Return a check for programs on PATH; each has a row in packages.tsv."""
 
     def check(host: CheckedHost) -> CheckResult:
         for name in names:
@@ -229,15 +231,15 @@ def _missing_tool(host: CheckedHost, name: str) -> CheckResult:
 
 
 def loop(host: CheckedHost) -> CheckResult:
-    """Loop devices, on which the lab's volume lives."""
+    """Check for loop devices, which the lab's volume needs."""
     control = "/dev/loop-control"
     if not host.exists(control):
-        return CheckResult(f"no {control}", "the kernel has no loop devices", "modprobe loop")
+        return CheckResult(f"no {control}", "the kernel has no loop devices", "run `modprobe loop`")
     return tools("losetup", "mount")(host)
 
 
 def blkio(host: CheckedHost) -> CheckResult:
-    """A controller that caps a block device: cgroup v1's blkio root file or cgroup v2's io."""
+    """Check for a controller that can cap a block device: blkio (cgroup v1) or io (cgroup v2)."""
     for mount in parse_mountinfo(host.text("/proc/self/mountinfo")):
         v1_file = f"{mount.target}/blkio.throttle.write_bps_device"
         if mount.fstype == "cgroup" and host.exists(v1_file):
@@ -245,27 +247,28 @@ def blkio(host: CheckedHost) -> CheckResult:
         controllers = f"{mount.target}/cgroup.controllers"
         if mount.fstype == "cgroup2" and "io" in host.text(controllers).split():
             return CheckResult(f"io in {controllers}")
-    problem = "no cgroup can cap a block device (neither v1 blkio nor v2 io)"
-    remedy = "boot a kernel built with CONFIG_BLK_DEV_THROTTLING; not from inside a container"
+    problem = "no cgroup controller can cap a block device (blkio of version 1, io of version 2)"
+    remedy = "run on the host itself, with a kernel that has CONFIG_BLK_DEV_THROTTLING"
     return CheckResult("neither", problem, remedy)
 
 
 def huge_pages(host: CheckedHost) -> CheckResult:
-    """Huge pages, of which the lab's memory ballast is made."""
+    """Check for huge pages, which the lab's memory ballast needs."""
     path = "/proc/sys/vm/nr_hugepages"
     if host.exists(path):
         return CheckResult(path)
-    remedy = "boot a kernel built with CONFIG_HUGETLBFS, as your distribution's own is"
+    remedy = "boot a kernel with CONFIG_HUGETLBFS, such as your distribution's"
     return CheckResult(f"no {path}", "the kernel has no huge pages", remedy)
 
 
 def memory(host: CheckedHost) -> CheckResult:
-    """Available memory for the demo, which plays a host of 4 GiB."""
+    """Check for the memory that the demo needs to emulate a host of 4 GiB."""
     words = host.fields("/proc/meminfo", ":").get("MemAvailable", "0 kB").split()
     available_bytes = int(words[0]) * 1024
     found = f"{units.format_size(available_bytes)} available"
     if available_bytes >= MIN_DEMO_MEMORY_BYTES:
         return CheckResult(found)
     needed = units.format_size(MIN_DEMO_MEMORY_BYTES)
-    problem = f"the demo needs {needed} of memory, and there is {found}"
-    return CheckResult(found, problem, "writewise lab down, if a lab is up; else a larger instance")
+    problem = f"the demo needs {needed} of memory, but only {found}"
+    remedy = "run `writewise lab down` if a lab is up, or use a larger instance"
+    return CheckResult(found, problem, remedy)

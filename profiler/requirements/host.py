@@ -1,4 +1,5 @@
-"""What the checks can see of the host; tests give them another one."""
+# SPDX-License-Identifier: Apache-2.0
+"""The host as the checks see it; tests replace it."""
 
 from __future__ import annotations
 
@@ -17,22 +18,22 @@ from profiler.bpf.syscall import load_bpf_program
 
 
 def has_syncfs() -> bool:
-    """Whether the C library has syncfs(2), by which a pull learns when it is durable."""
+    """Return whether the C library has syncfs(2)."""
     import ctypes
 
     return hasattr(ctypes.CDLL(None), "syncfs")
 
 
 def module_folder(name: str) -> Path | None:
-    """The folder of an importable package, without importing it; None when there is none."""
+    """Return the folder of a package without importing it; None if it cannot be found."""
     spec = importlib.util.find_spec(name)
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def import_error(name: str) -> str | None:
-    """Import a module and return why that failed; None if it did not.
+    """Import a module in another process and return why that failed; None if it did not.
 
-    In a process of its own: what BCC's compiler takes of memory is never given back.
+    Another process, because BCC's compiler never returns its memory.
     """
     script = "import importlib, sys; importlib.import_module(sys.argv[1])"
     command = [sys.executable, "-I", "-c", script, name]
@@ -50,7 +51,7 @@ def import_error(name: str) -> str | None:
 
 
 def package_version(name: str) -> str | None:
-    """Version of a Python package, without importing it; None when it is not installed."""
+    """Return the version of a Python package without importing it; None if not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -59,7 +60,7 @@ def package_version(name: str) -> str | None:
 
 @dataclass(frozen=True)
 class CheckedHost:
-    """The host as the checks see it: files below `root`, tools, modules, and two system calls."""
+    """The host as the checks see it: files below `root`, programs, modules, two system calls."""
 
     root: Path = Path("/")
     python_version: tuple[int, ...] = sys.version_info[:3]
@@ -72,11 +73,11 @@ class CheckedHost:
     has_syncfs: Callable[[], bool] = has_syncfs
 
     def path(self, absolute: str) -> Path:
-        """Where `absolute` is on this host."""
+        """Return the path of `absolute` on this host."""
         return self.root / absolute.lstrip("/")
 
     def exists(self, absolute: str) -> bool:
-        """Whether it is there. Raises PermissionError where this user may not look."""
+        """Return whether it exists. Raises PermissionError if this user may not know."""
         try:
             self.path(absolute).stat()
         except PermissionError:
@@ -86,21 +87,21 @@ class CheckedHost:
         return True
 
     def text(self, absolute: str) -> str:
-        """Text of a file; no text if it is missing or unreadable."""
+        """Return the text of a file; "" if it is missing or unreadable."""
         try:
             return self.path(absolute).read_text(errors="replace")
         except OSError:
             return ""
 
     def link(self, absolute: str) -> str | None:
-        """Target of a symlink; None if it is missing or unreadable."""
+        """Return the target of a symlink; None if it is missing or unreadable."""
         try:
             return os.readlink(self.path(absolute))  # noqa: PTH115
         except OSError:
             return None
 
     def fields(self, absolute: str, separator: str) -> Mapping[str, str]:
-        """`KEY separator VALUE` lines of a file; values without quotes and surrounding blanks."""
+        """Return a file's `KEY separator VALUE` lines; values without quotes and outer blanks."""
         lines = (line.partition(separator) for line in self.text(absolute).splitlines())
         return {key: value.strip().strip('"') for key, found, value in lines if found}
 

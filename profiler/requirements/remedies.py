@@ -1,4 +1,5 @@
-"""What to type when something is missing, in the words of the host's own distribution."""
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that install what is missing, for the host's distribution."""
 
 from __future__ import annotations
 
@@ -16,19 +17,19 @@ _REINSTALL = {"apt": "apt-get install --reinstall", "dnf": "dnf reinstall"}
 
 
 def packages() -> dict[str, dict[str, str]]:
-    """The table packages.tsv: need → {"apt": package, "dnf": package}."""
+    """Return the table packages.tsv: need → {"apt": package, "dnf": package}."""
     text = resources.files("profiler").joinpath("packages.tsv").read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
     return {need: {"apt": apt, "dnf": dnf} for need, _extra, apt, dnf in rows}
 
 
 def install(host: CheckedHost, need: str) -> str:
-    """The command that installs what `need` of packages.tsv names."""
+    """Return the command that installs `need`, a row of packages.tsv."""
     return _command(host, need, _INSTALL)
 
 
 def reinstall(host: CheckedHost, need: str) -> str:
-    """The command that mends what `need` of packages.tsv names."""
+    """Return the command that reinstalls `need`, a row of packages.tsv."""
     return _command(host, need, _REINSTALL)
 
 
@@ -38,4 +39,4 @@ def _command(host: CheckedHost, need: str, commands: dict[str, str]) -> str:
         manager = PACKAGE_MANAGERS.get(name)
         if manager:
             return f"{commands[manager]} {packages()[need][manager]}"
-    return f"install the package that Debian calls {packages()[need]['apt']}"
+    return f"install your distribution's equivalent of Debian's {packages()[need]['apt']}"

@@ -1,6 +1,7 @@
-"""The bench of a sweep: a setting put in force on the host, and a pull measured under it.
+# SPDX-License-Identifier: Apache-2.0
+"""The bench of a sweep: applies a setting to the host and measures a pull with it.
 
-The order of a trial, and when it counts, is told in `sysctl/evidence/protocol.py`.
+`sysctl/evidence/protocol.py` describes the order of a trial and when it counts.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from profiler.bpf.disks import bottom_devices, devices_of
 from profiler.bpf.probes.dirty_limit import DirtyLimitReader
 from profiler.bpf.session import ProfileSession
 from profiler.pull.destination import Destination
-from profiler.pull.errors import PullStoppedError
+from profiler.pull.errors import PullError
 from profiler.pull.evidence import gather
-from profiler.pull.measured import OnPhase, PullMeasurement, Verify, measure_pull
+from profiler.pull.measured import OnPhase, PullMeasurement, Verify
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
 from profiler.study.host_at_start import HostAtStart
 from profiler.study.in_force import InForce, read_in_force, unchanged
 from profiler.study.settle import settle_dirty_limit
+from profiler.study.trial_pull import trial_pull
 from profiler.watch.causes import WhyInputs, split
 from profiler.watch.timeline import Timeline
 from sysctl.evidence.protocol import MAX_MEMORY_CHANGE
@@ -45,20 +47,20 @@ from sysctl.sweep.steps import StoppedEarly
 if TYPE_CHECKING:
     from profiler.price.observing import PriceObserver
 
-#: Points of a pull's course that are kept.
+#: Number of points of a pull's course that are kept.
 TRACE_POINTS = 250
 
 
 @dataclass
 class PullBench:
-    """Implements `sysctl.sweep.steps.Bench` by real pulls. `say` tells what a trial is doing.
+    """Implements `sysctl.sweep.steps.Bench` with real pulls; `say` shows what a trial is doing.
 
-    `deleting` is entered while a trial's files are deleted (`profiler/lab/lab.py`, uncapped).
-    `cap_problem` returns why the volume is not capped as it was meant to be, else None.
-    `disk` holds the destination; None where it is not on one disk, whose knobs could be set.
-    The first pull that waits for the device is read back whole; after that sizes are checked, as
-    reading all of it takes as long as a pull. `fresh_pool` makes each trial's workers where the
-    pull's own settings are varied; else `pool` serves all of them.
+    The context `deleting` lasts while a trial's files are deleted (`profiler/lab/lab.py`,
+    uncapped). `cap_problem` returns why the volume's cap is not in force, else None. `disk` is that
+    of the destination, None if it is not on a single disk with knobs. The first pull that waits for
+    the device is verified by checksums; later only sizes are checked, because reading everything
+    takes as long as a pull. `fresh_pool` makes each trial's workers if transfer settings are
+    varied; otherwise `pool` serves all trials.
     """
 
     host: Host
@@ -79,7 +81,7 @@ class PullBench:
     _at_start: InForce = field(init=False)
 
     def __post_init__(self) -> None:
-        """Remember how the host is before the first trial."""
+        """Read the host's state before the first trial."""
         self._at_start = read_in_force(self.host.system, self.mount_target, self.disk)
 
     def apply(self, setting: Setting) -> None:
@@ -98,7 +100,7 @@ class PullBench:
             self.pool = self.fresh_pool(setting)
 
     def _check_the_rest(self, setting: Setting) -> None:
-        """Raise HostError where what the setting leaves alone is not as when the sweep began."""
+        """Raise HostError if something that the setting leaves alone has changed."""
         now = read_in_force(self.host.system, self.mount_target, self.disk)
         begun = replace(
             self._at_start,
@@ -110,20 +112,20 @@ class PullBench:
         if changed:
             raise HostError(
                 f"another program changed {', '.join(changed)} since the sweep began",
-                "put it back, or sweep again with the host as it is now",
+                "restore it, or start a new sweep with the current settings",
             )
 
     def measure(
         self, *, durable: bool, stop_after_s: float | None = None, observe_price: bool = False
     ) -> Observation:
-        """See `Bench`. A pull whose price is observed waits for the device, too."""
+        """See `Bench`. A pull whose price is observed also waits for the device."""
         with ExitStack() as stack:
             stack.enter_context(self.host.temporary())
             token = secrets.token_hex(6)
             folder = self.host.make_trial_directory(self.destination, token)
             observer = stack.enter_context(self._observer(folder)) if observe_price else None
             self.say("settling")
-            os.sync()  # of the whole host: what others left dirty counts against the same limits
+            os.sync()  # the whole host, because all dirty data counts against the limits
             self.host.drop_clean_caches()
             in_force = stack.enter_context(
                 unchanged(self.host.system, self.mount_target, self.disk)
@@ -156,21 +158,22 @@ class PullBench:
         )
 
     def _observer(self, folder: Path) -> PriceObserver:
-        from profiler.price.observing import PriceObserver  # for few trials alone
+        from profiler.price.observing import PriceObserver  # only a few trials need it
 
         mount = mount_of(self.host.system.mounts(), str(self.destination))
         return PriceObserver(self.host.system, mount, folder)
 
     def require_destination(self) -> None:
-        """See `Bench`: told by making a folder there, as a trial does."""
-        hint = "mend it (`dmesg` may tell), then go on with `sweep --resume`"
+        """See `Bench`: makes a folder there, as a trial does."""
+        hint = "check `dmesg` and fix it, then continue with `writewise sweep --resume`"
         if mount_at(self.host.system.mounts(), self.mount_target) is None:
-            raise HostError(f"the volume of {self.mount_target} is not mounted any more", hint)
+            raise HostError(f"the volume of {self.mount_target} is no longer mounted", hint)
         try:
             with self.host.temporary():
                 self.host.make_trial_directory(self.destination, secrets.token_hex(6))
         except HostError as error:
-            raise HostError(f"{self.destination} takes no files: {error.message}", hint) from None
+            message = f"no file can be made in {self.destination}: {error.message}"
+            raise HostError(message, hint) from None
 
     def _pull(
         self,
@@ -190,34 +193,32 @@ class PullBench:
                 yield
 
         try:
-            measured = measure_pull(
+            measured = trial_pull(
                 self.pool,
                 self.plan,
                 Destination(folder, deleting),
                 self.session,
                 durable=durable,
-                keep=False,
                 verify=Verify.CHECKSUM if durable and not self._is_verified else Verify.SIZE,
                 on_phase=self.on_phase,
                 stop_after_s=stop_after_s,
-                meanwhile=observer.meanwhile if observer else nullcontext,
+                during=observer.observed if observer else nullcontext,
             )
-        except PullStoppedError as stopped:
+        except (StoppedEarly, PullError):  # not Ctrl-C, which must not become a failed trial
             _require_cap(lost)
-            raise StoppedEarly from stopped
-        _require_cap(lost)  # not in a `finally`: Ctrl-C must not become a trial that failed
-        self._is_verified |= durable and not measured.failures
-        measured.require_all()
+            raise
+        _require_cap(lost)
+        self._is_verified |= durable
         return measured
 
     def _read_bytes(self, why: WhyInputs | None) -> int | None:
-        """What was read from the destination's disks meanwhile; None where it has none."""
+        """Return the bytes read from the destination's disks; None if it has none."""
         names = self._disk_names()
         found = [stats for device, stats in why.devices if device.name in names] if why else []
         return sum(stats.reads.bytes for stats in found) if found else None
 
     def _disk_names(self) -> set[str]:
-        """The disks that get the destination's requests: of a logical volume all that it is on."""
+        """Return the disks that receive the destination's requests: all of a logical volume."""
         return {device.name for device in bottom_devices(devices_of((str(self.destination),)))}
 
     def _findings(self, measured: PullMeasurement) -> tuple[dict[str, object], ...]:
@@ -227,9 +228,9 @@ class PullBench:
 
 
 def trace_of(timeline: Timeline | None, names: set[str]) -> tuple[TracePoint, ...]:
-    """A pull's course, thinned out, with what all disks of these names wrote; empty without any.
+    """Return a pull's course, thinned out, with the bytes written by the disks of these names.
 
-    A mirror writes everything twice.
+    It has no points without such disks. A mirror writes everything twice.
     """
     at = [i for i, name in enumerate(timeline.devices) if name in names] if timeline else []
     if timeline is None or not at:
@@ -248,25 +249,25 @@ def trace_of(timeline: Timeline | None, names: set[str]) -> tuple[TracePoint, ..
 
 def _require_cap(problem: str | None) -> None:
     if problem:
-        raise HostError(problem, "take the lab down and up again")
+        raise HostError(problem, "run `writewise lab down`, then `writewise lab up`")
 
 
 def whole_pages_bytes(plan: PullPlan) -> int:
-    """What a pull of the plan dirties itself: of each object whole pages, however small it is."""
+    """Return the bytes that a pull of the plan dirties: whole pages for each object."""
     return sum(-(-remote.size_bytes // PAGE_BYTES) * PAGE_BYTES for remote in plan.objects)
 
 
 def held_up_by(measured: PullMeasurement) -> str | None:
-    """What the pull waited for, as `Observation` has it; None where its client does not tell."""
+    """Return what limited the pull, for `Observation`; None if its client does not report it."""
     found = gather(measured.result, measured.worker_count, measured.stalled_share)
     return found.limit.name.lower() if found else None
 
 
 def check_memory(timeline: Timeline | None) -> None:
-    """Raise HostError where memory was another one during most of the pull than as it began.
+    """Raise HostError if the amount of memory changed for most of the pull.
 
-    Told by the kernel's dirty threshold, which follows memory where it is a ratio. A pull moves it
-    for moments itself, so the median of its samples counts.
+    The kernel's dirty threshold shows it: a ratio follows memory. The pull itself moves it for
+    moments, so the median of the samples counts.
     """
     if timeline is None:
         return
@@ -274,12 +275,13 @@ def check_memory(timeline: Timeline | None) -> None:
     usual = statistics.median(sample.thresholds.dirty_bytes for sample in timeline.samples)
     if abs(usual - begun) > MAX_MEMORY_CHANGE * begun:
         raise HostError(
-            f"the memory that may be dirty moved by {usual / begun - 1:+.0%} during the pull"
+            f"dirtyable memory changed by {usual / begun - 1:+.0%} during the pull",
+            "end other programs that allocate or free memory",
         )
 
 
 def _of_writes(why: WhyInputs | None) -> dict[str, Any]:
-    """Percentiles and causes of the contract's writes, as `Observation` has them."""
+    """Return percentiles and causes of the contract's writes, as fields of `Observation`."""
     if why is None:
         return {}
     return {
@@ -290,9 +292,9 @@ def _of_writes(why: WhyInputs | None) -> dict[str, Any]:
 
 
 class Instruments(ExitStack):
-    """Probes for many trials, attached once: a contract's session and the dirty limit's reader."""
+    """Probes that are attached once for many trials: a session and the dirty limit's reader."""
 
     def attach(self, contract: Contract) -> tuple[ProfileSession, DirtyLimitReader]:
-        """Attach both; they are detached when the context ends."""
+        """Attach both until the context ends."""
         session = self.enter_context(ProfileSession(contract))
         return session, self.enter_context(DirtyLimitReader())

@@ -1,4 +1,5 @@
-"""The host as a pull begins, and what others did to it until the pull has ended."""
+# SPDX-License-Identifier: Apache-2.0
+"""The host at the start of a pull, and what other programs did during the pull."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from sysctl.host.system import System
 
 
 class HostAtStart:
-    """Read when it is made. `thresholds` are in bytes, as the kernel computes them then."""
+    """The host's state when this object is made; `thresholds` are in bytes."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -20,7 +21,7 @@ class HostAtStart:
         self._hypervisor = Hypervisor(system)
 
     def observed(self, own_bytes: int) -> dict[str, Any]:
-        """Return fields of `Observation`; `own_bytes` is what the trial itself dirtied."""
+        """Return fields of `Observation`; `own_bytes` are the bytes that the trial dirtied."""
         dirtied_bytes = read_dirtied_bytes(self._system) - self._dirtied_bytes
         stolen_share, ballooned_bytes = self._hypervisor.since()
         return {

@@ -1,8 +1,9 @@
-"""What the hypervisor took from this host in some time: CPU time, and memory by its balloon.
+# SPDX-License-Identifier: Apache-2.0
+"""What the hypervisor took from this host in a period: CPU time, and memory by its balloon.
 
 Steal time is the eighth field of the `cpu` line of /proc/stat (proc_stat(5)). The counters
-`balloon_inflate` and `balloon_deflate` of /proc/vmstat are pages; hosts without a balloon may lack
-them (mm/vmstat.c, as of Linux 6.18).
+`balloon_inflate` and `balloon_deflate` of /proc/vmstat are in pages; hosts without a balloon may
+lack them (mm/vmstat.c, Linux 6.18).
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from sysctl.host.system import System
 from sysctl.knobs.writeback import PAGE_BYTES
 
 _STEAL_FIELD = 7
-#: user to steal; guest time is part of user time.
+#: From user to steal; guest time is part of user time.
 _FIELDS = 8
 _BALLOON = ("balloon_inflate", "balloon_deflate")
 
 
 class Hypervisor:
-    """Counters from the moment it is made."""
+    """The counters since this object was made."""
 
     def __init__(self, system: System) -> None:
         self._system = system
         self._ticks, self._pages = self._read_ticks(), self._read_pages()
 
     def since(self) -> tuple[float, int]:
-        """Return the stolen part of the CPUs' time, and the bytes that the balloon moved."""
+        """Return the stolen share of the CPUs' time (0 to 1) and the bytes moved by the balloon."""
         before, now = self._ticks, self._read_ticks()
         passed = sum(now) - sum(before)
         stolen = now[_STEAL_FIELD] - before[_STEAL_FIELD]

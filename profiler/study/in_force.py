@@ -1,4 +1,5 @@
-"""What of the host decides a pull's time, read before and after: nobody may change it meanwhile."""
+# SPDX-License-Identifier: Apache-2.0
+"""The host's settings that affect a pull, read before and after it to detect changes."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from sysctl.host.system import HostError, System
 
 @dataclass(frozen=True)
 class InForce:
-    """The write-back sysctls and the disk's knobs by name, and how the destination is mounted.
+    """The write-back sysctls and the disk's knobs by name, and the destination's mount.
 
-    `mount` is what is mounted and every option, None where nothing is.
+    `mount` has the source, the file system type and every option; None if nothing is mounted.
     """
 
     sysctls: Mapping[str, int]
@@ -24,7 +25,7 @@ class InForce:
     knobs: Mapping[str, str]
 
     def changes(self, now: InForce) -> list[str]:
-        """What is another one `now`: sysctls and knobs by name, and the mount's words."""
+        """Return what differs `now`: names of sysctls and knobs, and mount options."""
         named: list[tuple[Mapping[str, object], Mapping[str, object]]] = [
             (self.sysctls, now.sysctls),
             (self.knobs, now.knobs),
@@ -39,13 +40,16 @@ class InForce:
 
 
 def read_in_force(system: System, mount_target: str, disk: Disk | None) -> InForce:
-    """How the host is now. Raises HostError where it cannot be read, or the disk is another one.
+    """Return the current state. Raises HostError if it cannot be read or the disk was replaced.
 
-    Of the disk what its knobs rest on (`kept_values`): those that are bytes move with the dirty
-    threshold, of which they are shares.
+    For the disk's knobs it has the values that they are based on (`kept_values`): knobs in bytes
+    are shares of the dirty threshold and move with it.
     """
     if disk is not None and not is_there(system, disk):
-        raise HostError(f"{disk.name} is not the disk any more that it was when the sweep began")
+        raise HostError(
+            f"{disk.name} is no longer the same disk as when the sweep began",
+            "check the volume, then start a new sweep",
+        )
     mount = mount_at(system.mounts(), mount_target)
     return InForce(
         sysctls=read_writeback(system),
@@ -56,7 +60,7 @@ def read_in_force(system: System, mount_target: str, disk: Disk | None) -> InFor
 
 @contextmanager
 def unchanged(system: System, mount_target: str, disk: Disk | None) -> Iterator[InForce]:
-    """What is in force now. Raises HostError at the end of the block where it is not then."""
+    """Yield the current state. Raises HostError if it has changed at the end of the block."""
     before = read_in_force(system, mount_target, disk)
     yield before
     changed = before.changes(read_in_force(system, mount_target, disk))
@@ -65,7 +69,7 @@ def unchanged(system: System, mount_target: str, disk: Disk | None) -> Iterator[
 
 
 def _mount_changes(before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> list[str]:
-    """`mount option relatime`, for each word that came or went."""
+    """Return `mount option relatime` for each option that was added or removed."""
     if before is None or after is None:
         return ["the mount"] if before != after else []
     return [f"mount option {word}" for word in sorted({*before} ^ {*after})]

@@ -1,7 +1,8 @@
-"""A sweep of transfer settings: which of them it tries, and workers with them.
+# SPDX-License-Identifier: Apache-2.0
+"""The transfer settings that a sweep tries, and the workers that use them.
 
-They change nothing on the host: a trial's workers have them. `io_chunksize` and the concurrency
-change how writers stall, so they can be tried together with the write-back settings, too.
+They change nothing on the host, only a trial's workers. Since `io_chunksize` and the concurrency
+affect how writers stall, they can also be combined with write-back settings.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from sysctl.search.grid import Transfer
 def swept_values(
     base: TransferSettings, names: Sequence[str], object_bytes: int
 ) -> dict[str, tuple[int, ...]]:
-    """The values of each setting of these `names`, that of `base` among them.
+    """Return the values of each setting of these `names`, including that of `base`.
 
-    Of a size those up to the first that the largest object, of `object_bytes`, fits into: all
-    beyond it do the same.
+    For a size, values up to the first that holds the largest object (`object_bytes`): larger ones
+    have the same effect.
     """
     knobs = (TRANSFER_BY_NAME[name] for name in names)
     return {
@@ -48,16 +49,16 @@ def _useful(knob: TransferKnob, object_bytes: int) -> Sequence[int]:
 
 
 def present_transfer(base: TransferSettings, names: Sequence[str]) -> Transfer:
-    """The settings of these `names`, as the present pull has them."""
+    """Return the current values of the settings of these `names`."""
     values: Mapping[str, Any] = asdict(base)
     return tuple((name, int(values[name])) for name in names)
 
 
 def held_bytes(settings: TransferSettings, bytes_at_once: int) -> int:
-    """How much may wait in a worker's memory for the thread that writes, at most, in bytes.
+    """Return the most bytes that may wait in a worker's memory for the thread that writes.
 
-    Of `bytes_at_once`, which it fetches at a time: one object, or several. s3transfer bounds the
-    queue by its number of chunks; each fetching thread holds one more.
+    `bytes_at_once` is the size of what it fetches at a time: one object, or several. s3transfer
+    limits the queue's number of chunks; each fetching thread holds one more.
     """
     if not settings.use_threads:
         return min(bytes_at_once, settings.io_chunksize)
@@ -72,39 +73,40 @@ def combinations(
     workers: int,
     available_bytes: int,
 ) -> tuple[list[Transfer], list[LeftOut]]:
-    """All combinations of the values, and those left out, which may hold too much memory.
+    """Return all combinations of the values, and those left out, which may need too much memory.
 
-    What waits in the workers is memory that cannot be dirty: where that is more than
-    `MAX_MEMORY_CHANGE`, trials would be of other thresholds than the present ones are.
+    Data that waits in workers reduces dirtyable memory. If it reduces it by more than
+    `MAX_MEMORY_CHANGE`, trials have other thresholds than trials of the current settings.
     """
     largest_bytes = max((each.size_bytes for each in plan.objects), default=0)
     values = swept_values(base, names, largest_bytes)
     every = [tuple(zip(values, chosen)) for chosen in itertools.product(*values.values())]
-    allowed = available_bytes * MAX_MEMORY_CHANGE / workers
+    allowed_bytes = available_bytes * MAX_MEMORY_CHANGE / workers
+    share_bytes = -(-plan.bytes // workers)
+    present = present_transfer(base, names)
     kept = [
         each
         for each in every
-        if held_bytes(settings_with(base, each), -(-plan.bytes // workers)) <= allowed
-        or each == present_transfer(base, names)
+        if each == present or held_bytes(settings_with(base, each), share_bytes) <= allowed_bytes
     ]
     heavy = len(every) - len(kept)
     what = f"{counted(heavy, 'combination')} of transfer settings"
     why = (
-        f"the workers may hold more than {MAX_MEMORY_CHANGE:.0%} of the "
-        f"{format_size(available_bytes)} available"
+        f"workers may need more than {MAX_MEMORY_CHANGE:.0%} of the "
+        f"{format_size(available_bytes)} of available memory"
     )
     return kept, [LeftOut(what, why)] if heavy else []
 
 
 def settings_with(base: TransferSettings, transfer: Transfer) -> TransferSettings:
-    """The settings with which a trial pulls; what is not varied is as in `base`."""
+    """Return the settings for a trial; those that are not varied are as in `base`."""
     values = {n: bool(v) if TRANSFER_BY_NAME[n].is_switch else v for n, v in transfer}
     return replace(base, **values)  # type: ignore[arg-type]
 
 
 @dataclass
 class TrialWorkers:
-    """The workers of a sweep; a context manager, at whose end they end."""
+    """The workers of a sweep; a context manager that ends them."""
 
     access: S3Access
     base: TransferSettings
@@ -119,9 +121,9 @@ class TrialWorkers:
         self._close()
 
     def fresh(self, setting: Setting) -> WorkerPool:
-        """New workers with the setting's transfer settings, in place of those before.
+        """Replace the workers by new ones with the setting's transfer settings.
 
-        None has connections that are open already, whatever ran before it. Raises PullError.
+        So no worker has open connections from an earlier trial. Raises PullError.
         """
         self._close()
         settings = settings_with(self.base, setting.transfer)

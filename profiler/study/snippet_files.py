@@ -1,6 +1,7 @@
-"""The files of an advice in a folder: written, and those of an earlier advice taken out of it.
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the files of a recommendation to a folder, and removes those of an earlier one.
 
-Of two files that contradict each other the wrong one may be installed. What is not ours stays.
+Otherwise a user might install a file that contradicts the new ones. Other files are left alone.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from sysctl.render.snippet import Format, Snippet
 
 
 def write_snippets(snippets: Iterable[Snippet], folder: Path) -> list[Path]:
-    """Write them, in a new folder if there is none; the paths.
+    """Write the files, making the folder if necessary, and return their paths.
 
-    Raises UsageError, before the first is written where one would replace what is not ours.
+    Raises UsageError, before any is written if one would replace a file that is not Writewise's.
     """
     texts = {folder / snippet.file_name: snippet.text for snippet in snippets}
     make_directories(folder)
     for path in texts:
         is_ours = functools.partial(_is_ours, path.name)
-        require_replaceable(path, is_ours, "--output-directory")
+        require_replaceable(path, is_ours, "--output-dir")
     for path, text in texts.items():
         write_atomically(path, text)
     return list(texts)
@@ -40,10 +41,10 @@ def _is_ours(name: str, content: bytes) -> bool:
 
 
 def remove_earlier(folder: Path, change: RecommendedChange | None) -> list[Path]:
-    """Remove the files of another advice than `change` (None: than no change); their paths.
+    """Remove files that contradict `change` (None: no change), and return their paths.
 
-    A file stays that says what this advice says, in whatever format. Only a regular file goes that
-    has the name and the beginning of ours. Raises UsageError where one cannot be removed.
+    Files with the content of this recommendation stay, in any format. Only regular files with a
+    name and a beginning of Writewise's are removed. Raises UsageError if one cannot be removed.
     """
     snippets = render_all(change, FORMATS).snippets if change else ()
     texts = {snippet.file_name: snippet.text for snippet in snippets}
@@ -52,13 +53,14 @@ def remove_earlier(folder: Path, change: RecommendedChange | None) -> list[Path]
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise UsageError(f"cannot read {printable(str(folder))}: {error.strerror}") from None
+        message = f"cannot read {printable(str(folder))}: {error.strerror}"
+        raise UsageError(message, "use another directory with --output-dir") from None
     known = [(name, each) for name in names for each in EVERY_FILE if each.has_name(name)]
     return [folder / name for name, each in known if _remove(folder / name, each, texts)]
 
 
 def _remove(path: Path, written_as: Format, texts: Mapping[str, str]) -> bool:
-    """Whether it was one of ours that says something else, and is gone now."""
+    """Remove one of Writewise's files with other content, and return whether it did."""
     try:
         with directory_of(path) as (directory, name):
             content = content_of(directory, name)
@@ -69,4 +71,4 @@ def _remove(path: Path, written_as: Format, texts: Mapping[str, str]) -> bool:
             return True
     except OSError as error:
         message = f"cannot remove the old {printable(str(path))}: {error.strerror}"
-        raise UsageError(message) from None
+        raise UsageError(message, "remove it, or use another directory with --output-dir") from None

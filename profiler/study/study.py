@@ -1,4 +1,5 @@
-"""A sweep from end to end: check, probe, lock, measure, keep the results, restore the host."""
+# SPDX-License-Identifier: Apache-2.0
+"""A complete sweep: checks, locks, measures, saves the results and restores the host."""
 
 from __future__ import annotations
 
@@ -21,14 +22,15 @@ from profiler.lab.cap import join
 from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import DEFAULT
 from profiler.pull.clients.interface import Client
-from profiler.pull.destination import Destination
 from profiler.pull.measured import Phase
 from profiler.pull.result import Progress
+from profiler.pull.sample import check_sampling, sampled
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.study.bench import Instruments, PullBench
+from profiler.study.checks import check_arguments
 from profiler.study.joint import TrialWorkers, combinations, present_transfer
-from profiler.study.space import Place, Space, make_search
+from profiler.study.space import Extras, Place, Space, expected_extras, make_search
 from profiler.study.transfer_bench import TransferBench
 from sysctl.evidence.circumstances import Circumstances, GroupLimits, Node, NodeClass
 from sysctl.evidence.price import Limits
@@ -56,7 +58,7 @@ from sysctl.sweep.budget import Budget
 from sysctl.sweep.steps import Bench, Step, SweepPlan, left_out, remaining, run_sweep
 
 LOCK_NAME = "sweep"
-#: What of the circumstances may differ where a sweep is resumed; of memory each trial is the judge.
+#: Circumstances that may differ when a sweep is resumed; each trial checks memory itself.
 _MAY_DIFFER = (
     "started_at",
     "version",
@@ -70,10 +72,10 @@ _MAY_DIFFER = (
 
 @dataclass(frozen=True)
 class StudyRequest:
-    """What to sweep: source and destination, how to pull, what to try and what that may cost.
+    """What to sweep: source and destination, how to pull, what to try, and the budget.
 
-    `limits` are what the recommended setting may cost. Without `changes_host` settings of the pull
-    alone are tried, which takes neither root nor probes.
+    `limits` restrict what the recommended setting may cost. Without `changes_host` only transfer
+    settings are tried, which needs neither root nor probes. A trial pulls at most `max_bytes`.
     """
 
     location: Location
@@ -89,36 +91,34 @@ class StudyRequest:
     workers: int | None = None
     resume: bool = False
     changes_host: bool = True
+    max_bytes: int | None = None
 
 
 class View(Protocol):
     """Shows a study while it runs."""
 
     def recovered(self, changes: Sequence[str], left: Sequence[str]) -> None:
-        """An earlier run was killed: what was restored after it, and why something was not."""
+        """Show what was restored after a killed run, and why something could not be."""
 
     def planned(self, results: Results, trials: int) -> None:
-        """What was left out is known, and how many trials are to come, as far as known."""
-
-    def left_out(self, item: LeftOut) -> None:
-        """Something more is not tried."""
+        """Show the circumstances and the approximate number of trials."""
 
     def step(self, step: Step) -> None:
-        """A trial begins."""
+        """Show that a trial begins."""
 
     def doing(self, what: str) -> None:
-        """What the trial is doing."""
+        """Show what the trial is doing."""
 
     def phase(self, phase: Phase, progress: Progress | None) -> None:
-        """How far its pull is."""
+        """Show the progress of its pull."""
 
     def trial(self, trial: Trial) -> None:
-        """A trial has ended."""
+        """Show a trial that has ended."""
 
 
 @dataclass
 class Study:
-    """What is known before the first trial."""
+    """The data that is known before the first trial."""
 
     results: Results
     sweep_plan: SweepPlan
@@ -128,15 +128,13 @@ class Study:
 
 
 def run_study(request: StudyRequest, view: View) -> Results:
-    """Run (or go on with) a sweep; the host is as before at the end, however it ends.
+    """Run or resume a sweep; the host is restored at the end, however it ends.
 
-    Raises WritewiseError: nothing is lost, the results so far are in the output file.
+    Raises WritewiseError; the results so far are in the output file.
     """
     destination = request.destination.resolve()
-    with Destination(request.destination).open():
-        pass
-    _check_output(request)
-    plan = list_plan(request.access, request.location)
+    _check(request)
+    plan = plan_of(request)
     with _host_of(request) as host:
         if host:
             view.recovered(host.recovered, host.left)
@@ -151,24 +149,53 @@ def run_study(request: StudyRequest, view: View) -> Results:
         return study.results
 
 
+def plan_of(request: StudyRequest) -> PullPlan:
+    """List what a trial pulls: the prefix, or a sample of it."""
+    check_sampling(request.client, request.max_bytes)
+    return sampled(list_plan(request.access, request.location), request.max_bytes)
+
+
 def _host_of(request: StudyRequest) -> AbstractContextManager[Host | None]:
-    """The host to change, for this sweep alone; None where nothing of it is changed."""
+    """Yield the host, locked for this sweep; None if the sweep does not change it."""
     if not request.changes_host:
         return nullcontext()
     return Host.exclusive(LOCK_NAME, f"sweep of {request.destination.resolve()}")
 
 
-def _check_output(request: StudyRequest) -> None:
-    if request.output.exists() and not request.resume:
-        raise UsageError(
-            f"{request.output} exists already",
-            "go on with it by --resume, or name another place by --output",
-        )
-    if request.resume and not request.output.exists():
-        raise UsageError(f"there is no {request.output} to resume", "leave out --resume")
+def _check(request: StudyRequest) -> None:
+    check_arguments(
+        request.destination,
+        request.output,
+        request.workers,
+        resume=request.resume,
+        makes_folder=not request.changes_host,  # `transfer tune` has a folder of its own
+    )
 
 
-def _prepare(request: StudyRequest, host: Host | None, destination: Path, plan: PullPlan) -> Study:
+def prepare_without_host(request: StudyRequest) -> Study:
+    """Return what is known before a sweep without changing or trying anything, for a dry run.
+
+    Raises UsageError for what is wrong with the request, HostError for what this host never allows,
+    PullError where S3 cannot be listed.
+    """
+    _check(request)
+    destination, system = request.destination.resolve(), System()
+    expected: Extras = ((), [])
+    if request.changes_host:
+        mount = mount_of(system.mounts(), str(destination))
+        disk = _disk_of(system, mount)
+        expected = expected_extras(request.space, system, str(destination), mount, disk)
+    return _prepare(request, None, destination, plan_of(request), expected)
+
+
+def _prepare(
+    request: StudyRequest,
+    host: Host | None,
+    destination: Path,
+    plan: PullPlan,
+    expected: Extras = ((), []),
+) -> Study:
+    """Return what is known before the first trial. Without a host the extras are those expected."""
     system = host.system if host else System()
     mount = mount_of(system.mounts(), str(destination))
     disk = _disk_of(system, mount)
@@ -190,7 +217,7 @@ def _prepare(request: StudyRequest, host: Host | None, destination: Path, plan: 
     transfers, heavy = _transfers(request, plan, results.circumstances)
     place = Place(host, str(destination), mount, disk) if host else None
     strategy, extras, refused = make_search(
-        request.space, place, present, request.limits, results.circumstances, transfers
+        request.space, place, present, request.limits, results.circumstances, transfers, expected
     )
     results.left_out += [*heavy, *refused] * is_new
     sweep_plan = SweepPlan(present, strategy, extras, request.budget)
@@ -200,7 +227,7 @@ def _prepare(request: StudyRequest, host: Host | None, destination: Path, plan: 
 def _transfers(
     request: StudyRequest, plan: PullPlan, circumstances: Circumstances
 ) -> tuple[Sequence[Transfer], list[LeftOut]]:
-    """The transfer settings to try, and those left out; none but the given ones by default."""
+    """Return the transfer settings to try and those left out; by default only the given ones."""
     if not request.space.transfer:
         return ((),), []
     workers = max(1, min(circumstances.node_class.workers or 1, len(plan.objects)))
@@ -216,26 +243,28 @@ def _disk_of(system: System, mount: Mount) -> Disk | None:
 
 
 def resumed_results(path: Path, space: Mapping[str, Any], circumstances: Circumstances) -> Results:
-    """The results to go on with. Raises UsageError where trials could not be compared with them."""
+    """Return the results to resume. Raises UsageError if new trials would not be comparable."""
     results = load(path, trusted=True)
     differing = circumstances.differing(results.circumstances)
     differing = [name for name in differing if name not in _MAY_DIFFER]
     if results.space != space:
         differing.append("values to try")
     if differing:
-        searched_by = results.space.get("strategy")
-        hint = "repeat the command that wrote it, or name another place by --output"
-        if searched_by not in NAMES:
-            hint = (
-                f"its search, {searched_by}, is gone: advise from it as it is, or sweep to another "
-                "place by --output"
-            )
         raise UsageError(
-            f"{path} is of another sweep, its trials cannot be compared: "
-            f"{', '.join(differing)} differ",
-            hint,
+            f"{path} is from a different sweep: {', '.join(differing)} differ",
+            _resume_hint(results.space),
         )
     return results
+
+
+def _resume_hint(space: Mapping[str, Any]) -> str:
+    """Return what to do with results that cannot be resumed."""
+    kept = "run `writewise advise` on it as it is, or start a new sweep with another --output"
+    if space.get("strategy") not in NAMES:
+        return f"the strategy {space.get('strategy')} no longer exists: {kept}"
+    if space.get("transfer") is True:  # today the names of the settings
+        return f"an earlier version wrote it, without the transfer settings to try: {kept}"
+    return "repeat the command that wrote it, or use another file with --output"
 
 
 def _node_class(
@@ -265,6 +294,8 @@ def _node_class(
         transfer_settings=asdict(request.transfer) if request.space.transfer else None,
         objects=len(plan.objects),
         bytes=plan.bytes,
+        whole_objects=plan.whole_objects,
+        whole_bytes=plan.whole_bytes,
         contract=request.contract.source,
         max_at_risk_bytes=request.limits.max_at_risk_bytes,
         max_durable_s=request.limits.max_durable_s,
@@ -291,7 +322,7 @@ def _node(request: StudyRequest, system: System, mount: Mount, disk: Disk | None
 
 
 def _instance_type(system: System) -> str | None:
-    """The EC2 instance type, which Nitro shows as the product's name; None elsewhere."""
+    """Return the EC2 instance type, which Nitro has as product name; None on other hosts."""
     folder = "/sys/class/dmi/id"
     if not system.exists(f"{folder}/sys_vendor"):
         return None
@@ -305,7 +336,7 @@ def _measure(
 ) -> None:
     def begin(step: Step) -> None:
         if step.role != PRESENT:
-            _leave_out(study.results, left_out(study.results, study.sweep_plan), view)
+            _leave_out(study.results, left_out(study.results, study.sweep_plan))
         view.step(step)
 
     def keep(trial: Trial) -> None:
@@ -315,24 +346,23 @@ def _measure(
     workers = TrialWorkers(request.access, request.transfer, request.workers, request.client)
     with workers, _bench(request, host, destination, study, view, workers) as bench:
         run_sweep(study.results, study.sweep_plan, bench, on_step=begin, on_trial=keep)
-    _leave_out(study.results, _not_reached(request, study), view)
+    _leave_out(study.results, _not_reached(request, study))
     study.results.save(request.output)
 
 
-def _leave_out(results: Results, items: Sequence[LeftOut], view: View) -> None:
-    """Keep and show what is not known to be left out yet; the first reason holds."""
+def _leave_out(results: Results, items: Sequence[LeftOut]) -> None:
+    """Add the items that are not yet among those left out; the first reason counts."""
     for item in items:
         if item.what not in {known.what for known in results.left_out}:
             results.left_out.append(item)
-            view.left_out(item)
 
 
 def _not_reached(request: StudyRequest, study: Study) -> list[LeftOut]:
-    """What the present runs ruled out, and what the budget did not reach."""
+    """Return what the runs of the current settings ruled out, and what the budget did not reach."""
     items = left_out(study.results, study.sweep_plan)
     count = study.sweep_plan.strategy.remaining(Runs.of(study.results))
     if request.budget.is_limited and count:
-        items.append(LeftOut(counted(count, "setting"), "the budget was used up before"))
+        items.append(LeftOut(counted(count, "setting"), "the budget was used up"))
     return items
 
 
@@ -357,7 +387,7 @@ def _bench(
         )
         return
     present = lab.at(destination)
-    if present is not None:  # its cap holds for the members of a group, and their children
+    if present is not None:  # only the members of its group and their children are capped
         join(present.cap.group, host.system)
     with Instruments() as instruments:
         pool = workers.fresh(study.sweep_plan.present)

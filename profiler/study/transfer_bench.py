@@ -1,7 +1,8 @@
-"""The bench of a sweep of transfer settings alone: nothing on the host is changed, no probe loaded.
+# SPDX-License-Identifier: Apache-2.0
+"""The bench of a sweep of transfer settings alone: it changes nothing and loads no probe.
 
-It takes no root. Whether writers waited, for the device or a CPU, is therefore not known, clean
-caches stay, and the dirty limit is left to the kernel: `sweep --space transfer` as root has that.
+It does not need root. So it does not know whether writers waited, keeps clean caches, and leaves
+the dirty limit to the kernel; `sweep --space transfer` as root does more.
 """
 
 from __future__ import annotations
@@ -13,27 +14,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from profiler.pull.destination import Destination
-from profiler.pull.errors import PullStoppedError
-from profiler.pull.measured import OnPhase, PullMeasurement, Verify, measure_pull
+from profiler.pull.measured import OnPhase, PullMeasurement, Verify
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
 from profiler.study.bench import held_up_by, whole_pages_bytes
 from profiler.study.host_at_start import HostAtStart
 from profiler.study.in_force import unchanged
+from profiler.study.trial_pull import trial_pull
 from profiler.watch.timeline import TimelineRecorder
 from sysctl.evidence.results import Observation
 from sysctl.host.devices import Disk
 from sysctl.host.system import System
 from sysctl.knobs.setting import Setting
-from sysctl.sweep.steps import StoppedEarly
 
 
 @dataclass
 class TransferBench:
-    """Implements `sysctl.sweep.steps.Bench`. `fresh_pool` makes each trial's workers.
+    """Implements `sysctl.sweep.steps.Bench`; `fresh_pool` makes each trial's workers.
 
-    `say` shows what a trial is doing. Checksums are compared in the first pull of each setting,
-    sizes in the others.
+    `say` shows what a trial is doing. The first pull of each setting is verified by checksums, the
+    others by size.
     """
 
     plan: PullPlan
@@ -49,15 +49,15 @@ class TransferBench:
     _verified: set[Setting] = field(default_factory=set, init=False)
 
     def apply(self, setting: Setting) -> None:
-        """See `Bench`: new workers have it."""
+        """See `Bench`: starts new workers with it."""
         self._setting, self._pool = setting, self.fresh_pool(setting)
 
     def measure(
         self, *, durable: bool, stop_after_s: float | None = None, observe_price: bool = False
     ) -> Observation:
-        """See `Bench`. What other programs notice is not observed."""
+        """See `Bench`. The effect on other programs is not observed."""
         self.say("settling")
-        os.sync()  # of the whole host: what others left dirty counts against the same limits
+        os.sync()  # the whole host, because all dirty data counts against the limits
         at_start, recorder = HostAtStart(self.system), TimelineRecorder()
         self.say("pulling")
         with unchanged(self.system, self.mount_target, self.disk):
@@ -89,21 +89,16 @@ class TransferBench:
                 yield
 
         is_verified = self._setting in self._verified
-        try:
-            measured = measure_pull(
-                self._pool,
-                self.plan,
-                Destination(self.destination),
-                None,
-                durable=durable,
-                keep=False,
-                verify=Verify.SIZE if is_verified else Verify.CHECKSUM,
-                on_phase=self.on_phase,
-                stop_after_s=stop_after_s,
-                meanwhile=recorded,
-            )
-        except PullStoppedError as stopped:
-            raise StoppedEarly from stopped
-        measured.require_all()
+        measured = trial_pull(
+            self._pool,
+            self.plan,
+            Destination(self.destination),
+            None,
+            durable=durable,
+            verify=Verify.SIZE if is_verified else Verify.CHECKSUM,
+            on_phase=self.on_phase,
+            stop_after_s=stop_after_s,
+            during=recorded,
+        )
         self._verified |= {self._setting} if self._setting else set()
         return measured

@@ -1,1 +1,2 @@
-"""What the host and its processes do while something runs, and the causes of the writes' time."""
+# SPDX-License-Identifier: Apache-2.0
+"""Observes the host and its processes during a run, and finds why writes took their time."""

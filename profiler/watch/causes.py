@@ -1,16 +1,17 @@
-"""Why writes took their time: what is known of a run, its split by cause, and the main one.
+# SPDX-License-Identifier: Apache-2.0
+"""Why writes took their time: the time by cause, and the main cause.
 
-What counts as slow: writers spent at least a twentieth of the run in write calls. What is named as
-the cause: the longest of the waits, if it is a tenth of that time or more; else it was the copying.
-Where write calls were not slow, dirty throttling of a twentieth of the run outside of them is.
+Writes count as slow if writers spent at least 5 % of the run in write calls. The main cause is the
+longest wait, if it is at least 10 % of that time; otherwise it is copying, on the CPU. If write
+calls were not slow, dirty throttling outside of them for 5 % of the run is the cause.
 """
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from contracts.causes import Cause
 from contracts.model import CallType
 from contracts.stats import CallStats
 from profiler.bpf.disks import BlockDevice
@@ -18,21 +19,10 @@ from profiler.watch.timeline import Timeline
 
 if TYPE_CHECKING:
     from profiler.bpf.probes.block import DeviceStats
-    from profiler.bpf.probes.waits import StallStats
+    from profiler.bpf.probes.waits import StalledWriter, StallStats
 
 SLOW_SHARE = 0.05
 _WAIT_SHARE = 0.10
-
-
-class Cause(enum.Enum):
-    """What a write call spends its time on; the value is its name in the table and in JSON."""
-
-    THROTTLING = "dirty throttling"
-    DEVICE = "waiting for the device"
-    SLEEPING = "other sleeping"
-    QUEUED = "waiting for a CPU"
-    ASYNCHRONOUS = "in io_uring"
-    ON_CPU = "on CPU"
 
 
 _WAITS = tuple(cause for cause in Cause if cause is not Cause.ON_CPU)
@@ -40,12 +30,13 @@ _WAITS = tuple(cause for cause in Cause if cause is not Cause.ON_CPU)
 
 @dataclass(frozen=True)
 class WhyInputs:
-    """What is known of a run.
+    """The data of a run from which causes are found.
 
-    `calls` are the writes in scope (`profiler.watch.write_calls`) and `call_types` what they are;
-    `writers` is how many threads made them, None if not known; `sees_uring` whether requests to
-    io_uring are among the calls. `stall` is of all that the threads
-    in scope did. `devices` are the disks that were written to, with what they did in the run.
+    `calls` are the writes in scope (`profiler.watch.write_calls`), `call_types` their types.
+    `writers` is the number of threads that made them, None if unknown. `sees_uring` is whether
+    requests to io_uring are included. `stall` covers everything that the threads in scope did,
+    `stalled` the same by command and device. `devices` are the disks that were written to, with
+    their requests during the run. `fsyncs` are the fsync calls, None if nothing counted them.
     """
 
     calls: CallStats
@@ -56,12 +47,14 @@ class WhyInputs:
     sees_uring: bool = True
     timeline: Timeline | None = None
     devices: tuple[tuple[BlockDevice, DeviceStats], ...] = ()
+    fsyncs: CallStats | None = None
+    stalled: tuple[StalledWriter, ...] = ()
 
     @property
     def is_throttled_elsewhere(self) -> bool:
-        """Whether the threads in scope slept for dirty throttling outside of the calls, and long.
+        """Whether the threads in scope were throttled for long outside of the calls.
 
-        Nearly all of it for stores to mapped files, whose page faults wait.
+        The usual reason is stores to mapped files, whose page faults wait.
         """
         outside_ns = self.stall.total_ns - self.calls.throttled_ns
         return outside_ns > max(self.calls.latency_total_ns, SLOW_SHARE * self.elapsed_ns)
@@ -69,7 +62,7 @@ class WhyInputs:
 
 @dataclass(frozen=True)
 class Part:
-    """The time that the calls spent on one cause, and its share of all their time, 0 to 1."""
+    """The time that the calls spent on one cause, and its share of their total time, 0 to 1."""
 
     cause: Cause
     time_ns: int
@@ -77,7 +70,7 @@ class Part:
 
 
 def split(calls: CallStats) -> tuple[Part, ...]:
-    """The calls' time by cause, in the order of `Cause`; what is left over ran on a CPU."""
+    """Return the calls' time by cause, in the order of `Cause`; the remainder is time on a CPU."""
     times = {
         Cause.THROTTLING: calls.throttled_ns,
         Cause.DEVICE: calls.device_wait_ns,
@@ -91,7 +84,7 @@ def split(calls: CallStats) -> tuple[Part, ...]:
 
 
 def main_cause(why: WhyInputs) -> Cause | None:
-    """What the writers spent most of their time on; None when the writes were not slow."""
+    """Return what the writers spent most of their time on; None if the writes were not slow."""
     if not why.calls.count or why.calls.latency_total_ns < SLOW_SHARE * why.elapsed_ns:
         return Cause.THROTTLING if why.is_throttled_elsewhere else None
     longest = max(

@@ -1,8 +1,9 @@
-"""Memory and CPU time of the processes profiled, and CPU time of the host, by psutil.
+# SPDX-License-Identifier: Apache-2.0
+"""Memory and CPU time of the profiled processes, and CPU time of the host, from psutil.
 
-Memory is sampled, so a peak between two samples is not seen. CPU time comes in the kernel's clock
-ticks (10 ms). A process that ends is in the figures as long as its parent, which waits for it, is
-followed; otherwise what it used after the last sample is lost.
+Memory is sampled, so peaks between samples are missed. CPU time has the resolution of the kernel's
+clock ticks (10 ms). The CPU time of a process that ends is complete if its parent, which waits for
+it, is followed; otherwise the time after the last sample is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import psutil
 from contracts.stats import ResourceUsage, merge_usage
 
 SAMPLE_INTERVAL_NS = 100 * 10**6
-#: The share of one CPU that sampling may take; with very many processes it comes less often.
+#: The share of one CPU that sampling may take; with many processes there are fewer samples.
 SAMPLE_SHARE = 0.05
 _NS_PER_S = 10**9
 
@@ -40,7 +41,7 @@ class CpuTime:
 
 @dataclass(frozen=True)
 class ProcessSample:
-    """A process at one moment; `cpu` is with the children that it has waited for."""
+    """A process at one moment; `cpu` includes the children that it has waited for."""
 
     parent_pid: int
     rss_bytes: int
@@ -50,7 +51,7 @@ class ProcessSample:
 
 
 def read_process(pid: int) -> ProcessSample | None:
-    """The process `pid` now; None if there is none any more. A zombie has CPU time only."""
+    """Return the process `pid` now; None if it is gone. A zombie has only CPU time."""
     try:
         process = psutil.Process(pid)
         with process.oneshot():
@@ -63,7 +64,7 @@ def read_process(pid: int) -> ProcessSample | None:
 
 
 def read_swap_bytes(pid: int, proc: Path = Path("/proc")) -> int:
-    """Swapped out memory of a process, from one line of its `status` (psutil sums `smaps`)."""
+    """Return a process's swapped-out memory from its `status`; psutil would sum `smaps`."""
     with contextlib.suppress(OSError):
         for line in (proc / str(pid) / "status").read_bytes().splitlines():
             if line.startswith(b"VmSwap:"):
@@ -72,7 +73,7 @@ def read_swap_bytes(pid: int, proc: Path = Path("/proc")) -> int:
 
 
 def read_host() -> ResourceUsage:
-    """CPU time of all CPUs since the host's start: user with nice, system with interrupts."""
+    """Return the time of all CPUs since boot: user includes nice, system includes interrupts."""
     times = psutil.cpu_times()
     return ResourceUsage(
         host_user_ns=_ns(times.user + times.nice),
@@ -82,13 +83,13 @@ def read_host() -> ResourceUsage:
 
 
 def own_children() -> CpuTime:
-    """CPU time of the children that this process has waited for: a command that has ended."""
+    """Return the CPU time of children that this process has waited for: ended commands."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return CpuTime(_ns(used.ru_utime), _ns(used.ru_stime))
 
 
 def tree_below(*pids: int) -> Callable[[], Iterable[int]]:
-    """The processes `pids` and their descendants; once seen, also those that lost their parent."""
+    """Return a function that finds `pids` and their descendants, also orphans seen before."""
     known: set[psutil.Process] = set()
     for pid in pids:
         with contextlib.suppress(psutil.Error):
@@ -105,16 +106,17 @@ def tree_below(*pids: int) -> Callable[[], Iterable[int]]:
 
 
 def every_process() -> Iterable[int]:
-    """All processes of the host."""
+    """Return all processes of the host."""
     return psutil.pids()
 
 
 def narrowed(
     pids: Callable[[], Iterable[int]], comm: str | None, cgroup: str | None
 ) -> Callable[[], Iterable[int]]:
-    """Those of `pids` whose main thread has the name `comm` and that are below `cgroup`.
+    """Return a function that finds those of `pids` with the name `comm` that are below `cgroup`.
 
-    None narrows nothing. `cgroup` is a directory of a mounted cgroup file system.
+    None lets all pass. `comm` is the main thread's name, `cgroup` a directory of a mounted cgroup
+    file system.
     """
 
     def look() -> list[int]:
@@ -131,7 +133,7 @@ def narrowed(
 def _processes_of_group(directory: Path) -> set[int]:
     found: set[int] = set()
     for listing in directory.glob("**/cgroup.procs"):
-        with contextlib.suppress(OSError):  # the group has gone, or is of threads only
+        with contextlib.suppress(OSError):  # the group is gone, or is a threaded one
             found.update(map(int, listing.read_text(encoding="ascii").split()))
     return found
 
@@ -143,9 +145,10 @@ def _comm(pid: int) -> str:
 
 
 class ResourceSampler:
-    """Gathers a `ResourceUsage` for each timeframe from samples.
+    """Computes a `ResourceUsage` for each timeframe from samples.
 
-    `pids` gives the processes to follow, each time anew; the caller's own process is left out.
+    `pids` is called for each sample and returns the processes to follow; the caller's own process
+    is excluded.
     """
 
     def __init__(
@@ -167,7 +170,7 @@ class ResourceSampler:
         self._cpu_before, self._host_before = self._cpu(), host()
 
     def sample(self) -> None:
-        """Look at the processes: the frame's largest memory, and what ended ones had used."""
+        """Sample the processes, to update the frame's peak memory and the use of ended ones."""
         samples = {pid: self._read(pid) for pid in self._pids() if pid != self._own_pid}
         living = {pid: sample for pid, sample in samples.items() if sample is not None}
         for pid, last in self._known.items():
@@ -177,7 +180,7 @@ class ResourceSampler:
         self._peak = merge_usage([self._peak, _memory(living.values())])
 
     def take(self) -> ResourceUsage:
-        """The usage since the last call; samples once more."""
+        """Take a sample and return the usage since the last call."""
         self.sample()
         cpu, host = self._cpu(), self._host()
         used = cpu - self._cpu_before
@@ -197,14 +200,14 @@ class ResourceSampler:
         return sum(living, self._ended + self._waited_for())
 
     def _is_waited_for(self, pid: int, living: dict[int, ProcessSample]) -> bool:
-        """Whether an ancestor that is followed, or this process, has the time of the ended one."""
+        """Return whether a followed ancestor, or this process, has the ended process's CPU time."""
         while pid in self._known and pid not in living:
             pid = self._known[pid].parent_pid
         return pid in living or pid == self._own_pid
 
 
 def _memory(samples: Iterable[ProcessSample]) -> ResourceUsage:
-    """All together; pages that processes share are in it once for each of them."""
+    """Return the total memory; shared pages count once for each process."""
     listed = list(samples)
     rss_bytes = sum(sample.rss_bytes for sample in listed)
     return ResourceUsage(

@@ -1,6 +1,7 @@
-"""Work that comes due at fixed intervals, all in one thread, beside what the main thread waits for.
+# SPDX-License-Identifier: Apache-2.0
+"""Periodic work in one thread, while the main thread waits for something else.
 
-One thread, so that no two pieces of work need a lock against each other.
+With one thread, pieces of work need no locks against each other.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ _NS_PER_S = 10**9
 
 @dataclass
 class Beat:
-    """`run` every `interval_ns`, counted from the start: a late run makes no later one late.
+    """Calls `run` every `interval_ns`, counted from the start, so that delays do not add up.
 
-    Beats that come while it runs are left out, and as many more as keep its share of the thread's
-    time below `share`.
+    Beats that come due during a run are skipped, and as many more as needed to keep its share of
+    the thread's time below `share`.
     """
 
     interval_ns: int
@@ -28,23 +29,23 @@ class Beat:
     due_ns: int = field(default=0, init=False)
 
     def start(self, start_ns: int) -> None:
-        """The first run is due an interval from the start."""
+        """Set the first run to one interval after the start."""
         self.due_ns = start_ns + self.interval_ns
 
     def ran(self, began_ns: int, now_ns: int) -> None:
-        """Find the next beat after a run that took from `began_ns` to `now_ns`."""
+        """Set the next run after one that took from `began_ns` to `now_ns`."""
         rest_ns = (now_ns - began_ns) * (1 / self.share - 1)
         late_ns = now_ns + rest_ns - self.due_ns
         self.due_ns += self.interval_ns * max(1, int(-(-late_ns // self.interval_ns)))
 
 
 class Ticker:
-    """Runs beats in a thread while the context lasts; they have ended when it has.
+    """Runs beats in a thread within the block; they have ended after it.
 
-    A beat that raises is run no more; `failure` is the first such exception, and not raised here,
-    where it would take away what the main thread has done. Intervals are counted from `start_ns`,
-    by default from when the thread begins. `wait` sleeps for so many seconds and
-    returns whether the context has ended; tests give their own.
+    A beat that raises is no longer run. `failure` is the first such exception; it is not raised
+    here, where it would discard the main thread's work. Intervals are counted from `start_ns`, by
+    default from when the thread begins. `wait` sleeps for the given seconds and returns whether the
+    block has ended; tests replace it.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Ticker:
             self._thread.join()
 
     def run(self) -> None:
-        """Run the beats as they come due, until the end; the body of the thread."""
+        """Run the beats when they are due, until the block ends; the body of the thread."""
         start_ns = self._clock_ns() if self._start_ns is None else self._start_ns
         for beat in self._beats:
             beat.start(start_ns)
@@ -95,9 +96,9 @@ class Ticker:
 
 
 def start_deaf(thread: threading.Thread) -> None:
-    """Start a thread that takes no signal: the main thread waits for them, with a mask of its own.
+    """Start a thread that blocks all signals, because the main thread waits for them.
 
-    One that may take a signal would do so in its place, and a SIGCHLD would be lost in it.
+    Otherwise the new thread could receive a signal instead, and a SIGCHLD would be lost.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:

@@ -1,10 +1,10 @@
-"""The host's write-back while something runs: dirty memory against its thresholds, disks, pressure.
+# SPDX-License-Identifier: Apache-2.0
+"""The host's write-back during a run: dirty memory and its thresholds, disks, I/O pressure.
 
-A sample is one reading of `/proc/vmstat` (which makes the kernel compute its thresholds anew), one
-of `/proc/pressure/io` and one of the disks' counters. What is dirty or under write-back counts
-against the thresholds together. To start writing back, dirty pages alone must pass the background
-one; what is under write-back was handed over by it (mm/page-writeback.c, balance_dirty_pages and
-wb_over_bg_thresh, as of Linux 6.18).
+A sample reads `/proc/vmstat` (which makes the kernel compute its thresholds), `/proc/pressure/io`
+and the disks' counters. Dirty pages and pages under write-back together count against the dirty
+threshold; dirty pages alone start background write-back (mm/page-writeback.c, balance_dirty_pages
+and wb_over_bg_thresh, Linux 6.18).
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ _PRESSURE_LINE = re.compile(rb"^(some|full) .*total=(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Sample:
-    """One moment, `time_ns` after the first one.
+    """One sample, `time_ns` after the first one.
 
-    `io_some_us` and `io_full_us` are the kernel's running totals of the time in which some task,
-    or every task that wanted to run, waited for I/O (Documentation/accounting/psi.rst); None where
-    the kernel keeps none. `devices` has the disks' running totals, in the timeline's order.
+    `io_some_ns` and `io_full_ns` are the kernel's totals of the time in which some task, or all
+    tasks, waited for I/O (Documentation/accounting/psi.rst); None if the kernel does not keep them.
+    `devices` has the disks' totals, in the timeline's order.
     """
 
     time_ns: int
     dirty_bytes: int
     writeback_bytes: int
     thresholds: Thresholds
-    io_some_us: int | None = None
-    io_full_us: int | None = None
+    io_some_ns: int | None = None
+    io_full_ns: int | None = None
     devices: tuple[DeviceTotals, ...] = ()
 
     @property
     def held_bytes(self) -> int:
-        """Dirty and under write-back: what a kernel panic would lose."""
+        """Bytes dirty and under write-back, which a kernel panic would lose."""
         return self.dirty_bytes + self.writeback_bytes
 
     @property
     def is_above_freerun(self) -> bool:
-        """Whether writers may be made to wait."""
+        """Whether the kernel may make writers wait."""
         return self.held_bytes > self.thresholds.freerun_bytes
 
     @property
     def is_above_background(self) -> bool:
-        """Whether the kernel writes back in the background, or has still to finish doing so."""
+        """Whether background write-back is running or not yet complete."""
         return self.held_bytes > self.thresholds.background_bytes
 
 
@@ -64,8 +64,8 @@ class Sample:
 class Timeline:
     """The samples of a run, at least one. `devices` are the disks' names.
 
-    `peak` held most, `crossing` was the first above freerun (None: there was none); both are kept
-    even where every second sample was dropped.
+    `peak` is the sample with the most held bytes, `crossing` the first above freerun or None; both
+    are kept when samples are dropped.
     """
 
     samples: tuple[Sample, ...]
@@ -75,74 +75,72 @@ class Timeline:
 
     @property
     def first(self) -> Sample:
-        """The sample from before the run."""
+        """The sample before the run."""
         return self.samples[0]
 
     @property
     def last(self) -> Sample:
-        """The sample from after the run."""
+        """The sample after the run."""
         return self.samples[-1]
 
     @property
     def duration_ns(self) -> int:
-        """From the first sample to the last."""
+        """Time from the first sample to the last."""
         return self.last.time_ns - self.first.time_ns
 
     @property
     def peak_added_bytes(self) -> int:
-        """How much more was dirty or under write-back at most than at the beginning."""
+        """Largest increase of dirty bytes and bytes under write-back since the beginning."""
         return self.peak.held_bytes - self.first.held_bytes
 
     @property
     def above_freerun_ns(self) -> int:
-        """How long writers may have been made to wait, to about an interval between samples."""
+        """How long the kernel could make writers wait, to within one sampling interval."""
         return sum(_gap_ns(pair) for pair in self.pairs() if pair[0].is_above_freerun)
 
     @property
     def io_some_share(self) -> float | None:
-        """The share of the time in which some task waited for I/O, 0 to 1; None if not known."""
-        return self._pressure_share(self.first.io_some_us, self.last.io_some_us)
+        """Share of the time (0 to 1) in which some task waited for I/O; None if unknown."""
+        return self._pressure_share(self.first.io_some_ns, self.last.io_some_ns)
 
     @property
     def io_full_share(self) -> float | None:
-        """The same of the time in which no task could run for waiting for I/O."""
-        return self._pressure_share(self.first.io_full_us, self.last.io_full_us)
+        """Share of the time (0 to 1) in which all tasks waited for I/O; None if unknown."""
+        return self._pressure_share(self.first.io_full_ns, self.last.io_full_ns)
 
     def written_bytes(self, device: int) -> int:
-        """What the disk of that index wrote, whoever dirtied it."""
+        """Return what the disk of this index wrote, whichever process dirtied it."""
         return self.last.devices[device].written_bytes - self.first.devices[device].written_bytes
 
     def write_rate_bytes_per_s(self, device: int) -> float | None:
-        """The disk's mean rate over the run; None when no time went by."""
+        """Return the disk's mean write rate over the run; None for a run without duration."""
         return rate_bytes_per_s([(self.first, self.last)], device)
 
     def background_write_rate_bytes_per_s(self, device: int) -> float | None:
-        """Its mean rate while the kernel wrote back in the background; None if it never did."""
+        """Return its mean rate during background write-back; None if there was none."""
         pairs = [pair for pair in self.pairs() if pair[0].is_above_background]
         return rate_bytes_per_s(pairs, device)
 
     def write_latency_mean_ns(self, device: int) -> float | None:
-        """The mean time of the disk's write requests; None when none was timed."""
+        """Return the mean latency of the disk's write requests; None if none was timed."""
         return latency_mean_ns((self.first, self.last), device)
 
     def pairs(self) -> Iterator[tuple[Sample, Sample]]:
-        """Each sample with the one after it."""
+        """Yield each sample with the next one."""
         return zip(self.samples, self.samples[1:])
 
-    def _pressure_share(self, before_us: int | None, after_us: int | None) -> float | None:
-        if before_us is None or after_us is None or not self.duration_ns:
+    def _pressure_share(self, before_ns: int | None, after_ns: int | None) -> float | None:
+        if before_ns is None or after_ns is None or not self.duration_ns:
             return None
-        return (after_us - before_us) * 1000 / self.duration_ns
+        return (after_ns - before_ns) / self.duration_ns
 
 
 class TimelineRecorder:
-    """Takes samples, and keeps memory bounded: above `max_samples` every second one is dropped,
-    and the interval doubles.
+    """Takes samples; above `max_samples` it drops every second one and doubles the interval.
 
-    As a context manager it samples on entry, in a thread of its own while the context lasts, and
-    on exit. To share a thread, give `beat` to a `Ticker` instead and call `sample` before and
-    after. `read_devices` reads the totals of the disks named in `devices`. Raises OSError where
-    /proc has no vmstat.
+    As a context manager it samples on entry, on exit and between them in its own thread. To share a
+    thread, pass `beat` to a `Ticker` and call `sample` before and after. `read_devices` reads the
+    totals of the disks named in `devices`. Raises OSError if /proc has no vmstat.
     """
 
     def __init__(
@@ -176,7 +174,7 @@ class TimelineRecorder:
         self.sample()
 
     def sample(self) -> None:
-        """Take one now; never from two threads at a time."""
+        """Take a sample; not safe for several threads at a time."""
         sample = self._read()
         if not self._samples:
             self._peak = sample
@@ -190,7 +188,7 @@ class TimelineRecorder:
             self.beat.interval_ns *= 2
 
     def timeline(self) -> Timeline:
-        """What was recorded so far, at least one sample."""
+        """Return what was recorded so far; there must be a sample."""
         return Timeline(tuple(self._samples), self._peak, self._crossing, self._devices)
 
     def _read(self) -> Sample:
@@ -198,32 +196,34 @@ class TimelineRecorder:
         if self._start_ns is None:
             self._start_ns = now_ns
         dirty, writeback, threshold, background = read_vmstat(self._vmstat)
-        some_us, full_us = read_pressure(self._pressure)
+        some_ns, full_ns = read_pressure(self._pressure)
         return Sample(
             time_ns=now_ns - self._start_ns,
             dirty_bytes=dirty,
             writeback_bytes=writeback,
             thresholds=Thresholds(background, threshold),
-            io_some_us=some_us,
-            io_full_us=full_us,
+            io_some_ns=some_ns,
+            io_full_ns=full_ns,
             devices=self._read_devices(),
         )
 
 
 def read_vmstat(path: Path) -> tuple[int, ...]:
-    """Dirty, under write-back, the dirty and the background threshold, in bytes."""
+    """Return bytes dirty, under write-back, and of the dirty and the background threshold."""
     pages = dict(_VMSTAT_LINE.findall(path.read_bytes()))
     return tuple(int(pages[name.encode()]) * PAGE_BYTES for name in _VMSTAT)
 
 
 def read_pressure(path: Path) -> tuple[int | None, int | None]:
-    """Totals of `some` and `full` in µs; None without CONFIG_PSI, or when it is switched off."""
+    """Return the totals of `some` and `full` in ns; None without CONFIG_PSI or with psi=0."""
     try:
         totals = dict(_PRESSURE_LINE.findall(path.read_bytes()))
-    except OSError:  # there is no such file, or to read it is not supported (psi=0)
+    except OSError:  # the file is missing, or cannot be read with psi=0
         return None, None
-    some, full = (int(totals[kind]) if kind in totals else None for kind in (b"some", b"full"))
-    return some, full
+    some_ns, full_ns = (
+        int(totals[kind]) * 1000 if kind in totals else None for kind in (b"some", b"full")
+    )
+    return some_ns, full_ns
 
 
 def _gap_ns(pair: tuple[Sample, Sample]) -> int:
@@ -231,7 +231,7 @@ def _gap_ns(pair: tuple[Sample, Sample]) -> int:
 
 
 def rate_bytes_per_s(pairs: Sequence[tuple[Sample, Sample]], device: int) -> float | None:
-    """A disk's mean write rate over the times between pairs of samples; None for no time."""
+    """Return a disk's mean write rate over pairs of samples; None if they cover no time."""
     time_ns = sum(map(_gap_ns, pairs))
     if not time_ns:
         return None
@@ -240,7 +240,7 @@ def rate_bytes_per_s(pairs: Sequence[tuple[Sample, Sample]], device: int) -> flo
 
 
 def latency_mean_ns(pair: tuple[Sample, Sample], device: int) -> float | None:
-    """The mean time of a disk's write requests between two samples; None when none was timed."""
+    """Return the mean latency of a disk's write requests in a pair; None if none was timed."""
     before, after = (sample.devices[device] for sample in pair)
     writes = after.timed_writes - before.timed_writes
     total_ns = after.write_latency_total_ns - before.write_latency_total_ns

@@ -1,17 +1,21 @@
-"""What goes on around a session's calls: write-back and the disks; and so why writes were slow."""
+# SPDX-License-Identifier: Apache-2.0
+"""Observes write-back and the disks during a session, to explain slow writes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from profiler.bpf.probes.block import DeviceStats
+from profiler.bpf.probes.waits import StalledWriter
 from profiler.bpf.session import ProfileSession, ProfileSnapshot
 from profiler.watch.causes import WhyInputs
 from profiler.watch.ticker import Beat, Ticker
 from profiler.watch.timeline import TimelineRecorder
-from profiler.watch.write_calls import widest_writes
+from profiler.watch.write_calls import fsyncs_of, widest_writes
 
 
 class Watch:
-    """Watches a session for as long as the context lasts, in a thread of its own.
+    """Watches a session within the block, in its own thread.
 
     To share a thread, run `beat` in a ticker between `begin` and `end` instead.
     """
@@ -25,6 +29,9 @@ class Watch:
         self._recorder = TimelineRecorder([each.name for each in self._devices], read_devices)
         self._before: tuple[DeviceStats, ...] = ()
         self._after: tuple[DeviceStats, ...] = ()
+        self._read_stalled = session.stalled_writers
+        self._stalled_before: dict[tuple[str, str], int] = {}
+        self._stalled: tuple[StalledWriter, ...] = ()
 
     def __enter__(self) -> Watch:
         self.begin()
@@ -38,27 +45,37 @@ class Watch:
 
     @property
     def beat(self) -> Beat:
-        """Takes a sample of the timeline."""
+        """The beat that samples the timeline."""
         return self._recorder.beat
 
     def begin(self) -> None:
         """Take the first sample."""
         self._before = self._counters.stats() if self._counters else ()
+        self._stalled_before = self._read_stalled()
         self._recorder.sample()
 
     def end(self) -> None:
-        """Take the last sample; no beat runs any more."""
+        """Take the last sample, after the last beat."""
         self._recorder.sample()
         self._after = self._counters.stats() if self._counters else ()
+        self._stalled = tuple(self._stalled_since())
+
+    def _stalled_since(self) -> Iterator[StalledWriter]:
+        for (command, device), planned_ns in self._read_stalled().items():
+            before_ns = self._stalled_before.get((command, device), 0)
+            if planned_ns > before_ns:
+                yield StalledWriter(command, device, planned_ns - before_ns)
 
     def inputs(self, snapshot: ProfileSnapshot) -> WhyInputs:
-        """All that an explanation of the snapshot's writes needs; to be called after the end."""
+        """Return the data that explains the snapshot's writes; call it after `end`."""
         pairs = zip(self._contract.rules, snapshot.stats)
         of_slot = {rule.slot: stats for rule, stats in pairs if rule.slot}
         writes = widest_writes(of_slot)
         differences = (after.since(before) for before, after in zip(self._before, self._after))
         return WhyInputs(
             calls=writes.stats,
+            fsyncs=fsyncs_of(of_slot),
+            stalled=self._stalled,
             call_types=writes.call_types,
             elapsed_ns=snapshot.elapsed_ns,
             stall=snapshot.stall,

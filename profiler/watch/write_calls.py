@@ -1,4 +1,5 @@
-"""The writes that a contract counts, as one: the widest of its slots, no call twice."""
+# SPDX-License-Identifier: Apache-2.0
+"""The writes that a contract counts, from the widest of its slots, so that none counts twice."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ from sysctl.host.mount_table import is_below
 
 @dataclass(frozen=True)
 class WriteCalls:
-    """`stats` of calls of `call_types`: writes alone, or joined with others where the contract
-    has no rule of writes alone. Without a rule of writes there are neither.
+    """The `stats` of calls of `call_types`.
+
+    These are writes, together with other types if the contract has no rule for writes alone. Both
+    are empty without a rule for writes.
     """
 
     stats: CallStats = field(default_factory=CallStats)
@@ -21,11 +24,10 @@ class WriteCalls:
 
 
 def widest_writes(stats: Mapping[Slot, CallStats]) -> WriteCalls:
-    """The slots of writes with most time in them that share no call with one taken before.
+    """Return the writes of the slots with the most time that have no calls in common.
 
-    Those of writes alone go first, if they have any call. Of slots that overlap in part the one
-    with more time stands for both. Paths are compared by name: a rule's path through a symlink
-    counts as another place.
+    Slots for writes alone come first, if they have calls. Of overlapping slots the one with more
+    time stands for both. Paths are compared by name, so a path through a symlink counts as another.
     """
 
     def rank(slot: Slot) -> tuple[bool, int]:
@@ -42,6 +44,12 @@ def widest_writes(stats: Mapping[Slot, CallStats]) -> WriteCalls:
         merge([stats[slot] for slot in taken]),
         tuple(call_type for call_type in CallType if call_type in call_types),
     )
+
+
+def fsyncs_of(stats: Mapping[Slot, CallStats]) -> CallStats | None:
+    """The slot of fsync calls alone with most time in them; None where no rule counts these."""
+    found = [calls for slot, calls in stats.items() if slot.call_types == (CallType.FSYNC,)]
+    return max(found, key=lambda calls: calls.latency_total_ns, default=None)
 
 
 def _overlap(one: Slot, other: Slot) -> bool:

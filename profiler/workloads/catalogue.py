@@ -1,7 +1,8 @@
-"""Workloads as data: read from YAML, every error at once, and found by name.
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads as data: read from YAML, with all errors reported at once, and found by name.
 
-A file is a list of mappings with the fields of Workload, sizes and times with their units. A value
-is the text that is written, so YAML's guesses at types never matter and no object is constructed.
+A file is a list of mappings with the fields of Workload; sizes and times have units. A value is the
+text as written, so YAML's type guesses do not matter and no object is constructed.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from contracts.shared.files import FileKind
 from contracts.shared.text import printable, quoted, suggestion
 from contracts.shared.units import parse_count, parse_latency_ns, parse_size_bytes
 
-#: The shipped files, in the order in which their workloads are listed.
+#: The shipped files, in the order of listing.
 SHIPPED = ("synapse.yaml", "case-study.yaml", "small-files.yaml")
-_FILE = FileKind("workload", 1 << 20, "see profiler/workloads for files as they should be")
+_FILE = FileKind("workload", 1 << 20, "see the examples in profiler/workloads")
 _MAX_OBJECTS = 1_000_000
-#: Hard links to a file: below EXT4_LINK_MAX (65,000, fs/ext4/ext4.h); XFS and Btrfs take more.
+#: Hard links to a file: below EXT4_LINK_MAX (65,000, fs/ext4/ext4.h); XFS and Btrfs allow more.
 MAX_LINKS = 60_000
-#: The block of most file systems: what a file takes is a multiple of it.
+#: The block size of most file systems, of which a file's allocation is a multiple.
 _BLOCK_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A set of objects, and the shape of the S3 that they come from.
+    """A set of objects, and the latency and rate of the S3 server that has them.
 
-    `objects` files of `size_bytes`; those after the first `distinct` have the content of one of
-    these (of more where a file cannot have so many names). With `shards` they come in so many TAR
-    files instead. `workers` is the number of processes that pull, None for one per core. The source
-    has `first_byte_latency_ns`, and `rate_bytes_per_s` per connection.
+    There are `objects` files of `size_bytes` with `distinct` contents (more contents if a file
+    cannot have as many hard links). With `shards`, the files are in this many TAR files. `workers`
+    is the number of processes that pull, None for one per core. The server has
+    `first_byte_latency_ns`, and `rate_bytes_per_s` per connection.
     """
 
     name: str
@@ -51,24 +52,24 @@ class Workload:
 
     @property
     def bytes(self) -> int:
-        """The content of all files together, without what TAR adds."""
+        """Total size of all files, without TAR's headers."""
         return self.objects * self.size_bytes
 
     @property
     def contents(self) -> int:
-        """How many contents there are: file N has content N modulo this."""
+        """Number of distinct contents; file N has content N modulo this."""
         return min(max(self.distinct, -(-self.objects // MAX_LINKS)), self.objects)
 
     @property
     def files_of_shards(self) -> tuple[range, ...]:
-        """The numbers of the files in each shard."""
+        """The file numbers in each shard."""
         count = min(self.shards or 0, self.objects)
         edges = [self.objects * edge // count for edge in range(count + 1)] if count else []
         return tuple(map(range, edges, edges[1:]))
 
     @property
     def pulled_bytes(self) -> int:
-        """What its objects take where they arrive: blocks, of TAR with its headers and padding."""
+        """Space for its objects at the destination, in whole blocks, with TAR's headers."""
         if not self.shards:
             return self.objects * _rounded(self.size_bytes, _BLOCK_BYTES)
         entry_bytes = tarfile.BLOCKSIZE + _rounded(self.size_bytes, tarfile.BLOCKSIZE)
@@ -81,7 +82,7 @@ class Workload:
 
     @property
     def made_bytes(self) -> int:
-        """What its objects take where they are made: links take nothing, shards their size."""
+        """Space for its objects at the source, where hard links take none and shards their size."""
         contents_bytes = self.contents * _rounded(self.size_bytes, _BLOCK_BYTES)
         return contents_bytes + (self.pulled_bytes if self.shards else 0)
 
@@ -110,7 +111,7 @@ def _size(text: str) -> int:
     return size_bytes
 
 
-#: Name in the file → Workload's field, and what reads the text of the value.
+#: Name in the file → Workload's field, and the parser of the value.
 _FIELDS: dict[str, tuple[str, Callable[[str], object]]] = {
     "name": ("name", _word),
     "what": ("what", _word),
@@ -126,32 +127,32 @@ _NEEDED = {field.name for field in fields(Workload) if field.default is MISSING}
 
 
 def shipped_workloads() -> tuple[Workload, ...]:
-    """All workloads that come with Writewise."""
+    """Return all workloads that come with Writewise."""
     folder = Path(__file__).parent
     return tuple(each for name in SHIPPED for each in load_workloads(str(folder / name)))
 
 
 def find_workload(name: str) -> Workload:
-    """The workload of a name, or the only one of a YAML file. Raises UsageError."""
+    """Return the workload with this name, or the only one in a YAML file. Raises UsageError."""
     if name.endswith((".yaml", ".yml")):
         found = load_workloads(name)
         if len(found) == 1:
             return found[0]
         raise UsageError(
-            f"{printable(name)} has {len(found)} workloads", "give a file with the one to pull"
+            f"{printable(name)} has {len(found)} workloads", "use a file with a single workload"
         )
     by_name = {workload.name: workload for workload in shipped_workloads()}
     if name not in by_name:
         hint = suggestion(name, by_name)
         raise UsageError(
-            f"{quoted(name)} is no workload{', ' + hint if hint else ''}",
-            f"workloads are {', '.join(by_name)}, or a YAML file of one",
+            f"unknown workload {quoted(name)}{', ' + hint if hint else ''}",
+            f"workloads are {', '.join(by_name)}, or a YAML file with one workload",
         )
     return by_name[name]
 
 
 def load_workloads(path: str) -> tuple[Workload, ...]:
-    """Read a file. Raises UsageError, as InvalidFileError with every error's place in it."""
+    """Read a file. Raises UsageError; InvalidFileError lists every error with its place."""
     problems: list[str] = []
     items = enumerate(_compose(_FILE.read_text(path), printable(path)))
     parsed = [_parse(item, f"[{number}]", problems) for number, item in items]
@@ -161,13 +162,13 @@ def load_workloads(path: str) -> tuple[Workload, ...]:
 
 
 def _compose(text: str, source: str) -> list[yaml.Node]:
-    """The nodes of the list; what they alias is not expanded. Raises InvalidFileError."""
+    """Return the nodes of the list, without expanding aliases. Raises InvalidFileError."""
     try:
         document = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         place = "" if line is None else f"line {line + 1}: "
-        raise InvalidFileError(source, [f"{place}no YAML"]) from None
+        raise InvalidFileError(source, [f"{place}invalid YAML"]) from None
     if not isinstance(document, yaml.SequenceNode) or not document.value:
         raise InvalidFileError(source, ["must be a list of workloads"])
     nodes: list[yaml.Node] = document.value
@@ -175,14 +176,14 @@ def _compose(text: str, source: str) -> list[yaml.Node]:
 
 
 def _text(node: yaml.Node) -> str:
-    """One value; a list or a mapping, which aliases can make endless, is not looked into."""
+    """Return one value. Raises ValueError for a list or mapping, which aliases can make endless."""
     if not isinstance(node, yaml.ScalarNode):
         raise ValueError("must be one value")
     return str(node.value)
 
 
 def _parse(item: yaml.Node, place: str, problems: list[str]) -> dict[str, Any]:
-    """The fields of one workload; what is wrong with them goes to `problems`."""
+    """Return the fields of one workload, and append its errors to `problems`."""
     if not isinstance(item, yaml.MappingNode):
         problems.append(f"{place}: must be a mapping")
         return {}
@@ -190,11 +191,11 @@ def _parse(item: yaml.Node, place: str, problems: list[str]) -> dict[str, Any]:
     for key, value in item.value:
         name = printable(key.value) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
         if name not in _FIELDS:
-            problems.append(f"{place}.{name}: there is no such field")
+            problems.append(f"{place}.{name}: unknown field")
             continue
         field, read = _FIELDS[name]
         if field in values:
-            problems.append(f"{place}.{name}: is given twice")
+            problems.append(f"{place}.{name}: appears twice")
             continue
         try:
             values[field] = read(_text(value))

@@ -1,7 +1,8 @@
-"""A folder in TMPDIR that goes with the process that made it, however that ends.
+# SPDX-License-Identifier: Apache-2.0
+"""A temporary folder that is removed even if its process is killed.
 
-The process holds an flock on it, which the kernel drops also after SIGKILL. A folder with something
-in it and without a lock is then a killed run's, and the next run removes it.
+The process holds an flock on it, which the kernel drops even after SIGKILL. So a folder that is not
+empty and not locked was left by a killed run, and the next run removes it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A new folder (0700), removed at the end; what killed runs left is removed first.
+    """Make a folder (0700) in TMPDIR and remove it at the end, after those of killed runs.
 
     Raises OSError.
     """
@@ -36,15 +37,14 @@ def temporary_folder() -> Iterator[Path]:
 def remove_leftovers() -> None:
     """Remove the folders that killed runs of this user left in TMPDIR."""
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # in use, or none of ours
+        with contextlib.suppress(OSError):  # in use, or not one of these folders
             _remove_if_left(path)
 
 
 def _remove_if_left(path: Path) -> None:
-    """Remove a killed run's folder; an empty one may be new, its lock not yet taken.
+    """Remove a killed run's folder, but not an empty one, which may be new and not yet locked.
 
-    What is removed is below the very folder that was looked at, whatever its name leads to by now.
-    Raises OSError.
+    Contents are removed through the descriptor that was checked, not by name. Raises OSError.
     """
     descriptor = os.open(path, _FLAGS)
     try:

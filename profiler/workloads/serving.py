@@ -1,7 +1,8 @@
-"""A workload's objects, made on this host and served by the lab's S3 server.
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a workload's objects on this host and serves them with the lab's S3 server.
 
-Most are hard links, so that a set larger than memory stays in the page cache and costs little
-disk. The content depends on the workload alone: two hosts pull the same bytes.
+Most objects are hard links, so a set larger than memory stays in the page cache and needs little
+disk space. The contents depend only on the workload, so all hosts pull the same bytes.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ _BLOCK_BYTES = 1 << 20
 
 @contextlib.contextmanager
 def served(workload: Workload) -> Iterator[S3Server]:
-    """The server with the workload in the bucket BUCKET, from a folder in TMPDIR of its own.
+    """Yield a server with the workload in BUCKET, from a temporary folder.
 
-    What a killed run left there is removed first. Raises PullError when the folder cannot take it,
-    WritewiseError when the server does not start.
+    What killed runs left is removed first. Raises PullError if the objects do not fit into the
+    folder, WritewiseError if the server does not start.
     """
     with contextlib.ExitStack() as stack:
         try:
             folder = stack.enter_context(temporary_folder())
             make_objects(folder, workload)
         except OSError as error:
-            raise explain_local(error, "the workload's objects cannot be made") from error
+            raise explain_local(error, "cannot make the workload's objects") from error
         yield stack.enter_context(
             S3Server(
                 folder / "buckets",
@@ -45,7 +46,7 @@ def served(workload: Workload) -> Iterator[S3Server]:
 
 
 def make_objects(folder: Path, workload: Workload) -> None:
-    """Make `buckets/BUCKET` in `folder`, and beside it the contents that its files link to."""
+    """Make `buckets/BUCKET` in `folder`, and `contents` with the files that it links to."""
     bucket, contents = folder / "buckets" / BUCKET, folder / "contents"
     bucket.mkdir(parents=True)
     contents.mkdir()
@@ -63,7 +64,7 @@ def _content(contents: Path, workload: Workload, number: int) -> Path:
 
 
 def _make_shards(bucket: Path, contents: Path, workload: Workload) -> None:
-    """The files in as many TAR files, with the names that they would have as objects."""
+    """Write the files into TAR files, under the names that they would have as objects."""
     for shard, files in enumerate(workload.files_of_shards):
         with tarfile.open(bucket / f"shard-{shard:04}.tar", "x") as archive:
             for number in files:
@@ -74,7 +75,7 @@ def _make_shards(bucket: Path, contents: Path, workload: Workload) -> None:
 
 
 def _write(path: Path, size_bytes: int, number: int) -> None:
-    """Bytes that no device can compress and any host makes alike: SHAKE-128 of the position."""
+    """Write incompressible bytes that are the same on every host: SHAKE-128 of the position."""
     with path.open("xb") as file:
         for position in range(0, size_bytes, _BLOCK_BYTES):
             block = hashlib.shake_128(f"writewise {number} {position}".encode())

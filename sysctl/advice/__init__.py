@@ -1,1 +1,2 @@
-"""Results to advice: which setting, why, at what price, and why not the others."""
+# SPDX-License-Identifier: Apache-2.0
+"""Advice from results: which setting, why, its price, and why not the others."""

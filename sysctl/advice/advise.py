@@ -1,8 +1,9 @@
-"""From results to a recommendation: what to change, why, what it gains and what it risks.
+# SPDX-License-Identifier: Apache-2.0
+"""The recommendation: what to change, why, what it gains and what it risks.
 
-The rule by which settings are judged and chosen is in `sysctl.advice.analysis`, the reasons for no
-change in `sysctl.advice.cases`; `docs/advice.md` describes both. All of it is data:
-`profiler.report` words it.
+The rule that selects a setting is in `sysctl.advice.analysis`, the reasons for no change in
+`sysctl.advice.cases`; `docs/explanation/advice.md` describes both. The result is data, which
+`profiler.report` words.
 """
 
 from __future__ import annotations
@@ -11,22 +12,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sysctl.advice.analysis import Analysis, Faster, analyse
-from sysctl.advice.cases import beyond_memory, cost_of_limits, doubted_gains, way_within, why_none
+from sysctl.advice.cases import (
+    beyond_memory,
+    cost_of_limits,
+    fastest_within,
+    unattributed_gains,
+    why_none,
+)
 from sysctl.advice.conclusions import (
     Case,
     Change,
     Conclusion,
-    DoubtedGain,
     NoGain,
     Note,
-    OnlyDoubted,
+    OnlyUnattributed,
     PassedOver,
     PresentBeyond,
+    Sampled,
+    UnattributedGain,
 )
 from sysctl.advice.reasons import Reason, reasons_for
 from sysctl.advice.tradeoff import TradeOff, trade_off
 from sysctl.change.forms import Form, forms_of
-from sysctl.evidence.comparison import Comparison, Side, Verdict, paired_sides
+from sysctl.evidence.comparison import NEGLIGIBLE_SHARE, Comparison, Side, Verdict, paired_sides
 from sysctl.evidence.price import Limits, Price, limits_of
 from sysctl.evidence.results import PRICE, LeftOut, Results
 from sysctl.evidence.runs import Runs
@@ -37,11 +45,11 @@ from sysctl.knobs.vm import THRESHOLDS
 
 @dataclass(frozen=True)
 class Recommendation:
-    """`best` is None when no change is recommended; `conclusion` says either way what was found.
+    """The outcome of a sweep. `best` is None if no change is recommended.
 
-    `present` are the present settings by the runs that `best` is compared with, or by all.
-    `comparison` and `price` are of `best`; `notes` hold next to the conclusion. `left_out` is what
-    the sweep did not try.
+    `conclusion` is the outcome in either case. `present` are the current settings, with the runs
+    that `best` is compared with, or all. `comparison` and `price` are of `best`; `notes` supplement
+    the conclusion. `left_out` is what the sweep did not try.
     """
 
     analysis: Analysis
@@ -57,12 +65,12 @@ class Recommendation:
 
     @property
     def case(self) -> Case:
-        """What the sweep came to, in a word."""
+        """The outcome of the sweep as a name."""
         return self.conclusion.case
 
     @property
     def present_price(self) -> Price:
-        """The price of the present settings."""
+        """The price of the current settings."""
         return self.analysis.present_price
 
     @property
@@ -75,7 +83,7 @@ class Recommendation:
 
     @property
     def forms(self) -> tuple[Form, Form] | None:
-        """The recommended thresholds as ratios and as bytes; None where none is recommended."""
+        """The recommended thresholds as ratios and as bytes; None if none are recommended."""
         if self.best is None or not set(self.best.setting.values) & set(THRESHOLDS):
             return None
         runs = self.analysis.runs
@@ -84,19 +92,19 @@ class Recommendation:
 
     @property
     def interval(self) -> Interval | None:
-        """Of the recommended setting's time as a part of the present one's."""
+        """The interval of the recommended setting's time divided by the current one's."""
         return self.comparison.interval if self.comparison else None
 
     @property
     def speedup(self) -> float:
-        """How many times faster the recommended setting is, by the pairs; 1 without a change."""
+        """How many times faster the recommended setting is in the pairs; 1 without a change."""
         return 1 / self.interval.estimate if self.interval else 1.0
 
 
 def advise(results: Results, limits: Limits | None = None) -> Recommendation:
-    """Recommend a change, or none; the limits are those of the sweep if none are given.
+    """Recommend a change, or none; the default limits are those of the sweep.
 
-    Raises UsageError when there is nothing to compare.
+    Raises UsageError if there is nothing to compare.
     """
     asked = limits_of(results.circumstances) if limits is None else limits
     analysis = analyse(Runs.of(results), asked)
@@ -107,11 +115,12 @@ def advise(results: Results, limits: Limits | None = None) -> Recommendation:
 def _none(analysis: Analysis, left_out: tuple[LeftOut, ...]) -> Recommendation:
     conclusion = why_none(analysis, has_left_out=bool(left_out))
     notes: list[Note] = []
-    if not isinstance(conclusion, OnlyDoubted):
-        notes += doubted_gains(analysis)
+    if not isinstance(conclusion, OnlyUnattributed):
+        notes += unattributed_gains(analysis)
     is_beyond = analysis.limits.objection(analysis.present_price)
     if is_beyond and not isinstance(conclusion, PresentBeyond):
-        notes.append(way_within(analysis))
+        notes.append(fastest_within(analysis))
+    notes += _sampled(analysis, analysis.present)
     return Recommendation(
         analysis=analysis,
         conclusion=conclusion,
@@ -136,12 +145,12 @@ def _change(analysis: Analysis, left_out: tuple[LeftOut, ...]) -> Recommendation
         comparison=chosen.comparison,
         price=chosen.price,
         reasons=reasons_for(analysis, present, best, chosen.interval),
-        notes=tuple(_notes(analysis, near, best)),
+        notes=(*_notes(analysis, near, best), *_sampled(analysis, best)),
     )
 
 
 def _notes(analysis: Analysis, near: Sequence[Faster], best: Side) -> Iterator[Note]:
-    """What else was measured in pairs, what the limits cost, and why writers still wait."""
+    """Yield what else was measured in pairs, what the limits cost, and why writers still wait."""
     yield from _passed_over(analysis, near)
     cost = cost_of_limits(analysis, near[0].interval.estimate)
     if cost:
@@ -151,10 +160,28 @@ def _notes(analysis: Analysis, near: Sequence[Faster], best: Side) -> Iterator[N
         yield rest
 
 
+def _sampled(analysis: Analysis, side: Side) -> list[Note]:
+    """What a sample of the prefix may hide; nothing where all of it was pulled."""
+    of_class = analysis.runs.circumstances.node_class
+    if of_class.whole_bytes <= of_class.bytes:
+        return []
+    return [
+        Sampled(
+            pulled_objects=of_class.objects,
+            pulled_bytes=of_class.bytes,
+            whole_objects=of_class.whole_objects,
+            whole_bytes=of_class.whole_bytes,
+            freerun_bytes=side.thresholds.freerun_bytes,
+            is_of_change=side is not analysis.present,
+            have_waited=analysis.present.observation.throttled_share >= NEGLIGIBLE_SHARE,
+        )
+    ]
+
+
 def _passed_over(
     analysis: Analysis, near: Sequence[Faster]
-) -> Iterator[NoGain | DoubtedGain | PassedOver]:
-    """What else was measured in pairs, and why it is not recommended."""
+) -> Iterator[NoGain | UnattributedGain | PassedOver]:
+    """Yield what else was measured in pairs, and why it is not recommended."""
     chosen, as_good = near[0].setting, {each.setting for each in near}
     fastest = min(analysis.within, key=lambda each: each.interval.estimate).setting
     known = {chosen, *(each.setting for each in analysis.excluded)}
@@ -164,8 +191,8 @@ def _passed_over(
             continue
         if comparison.verdict is not Verdict.FASTER:
             yield NoGain(setting, interval)
-        elif setting in analysis.doubted:
-            yield DoubtedGain(setting, interval, analysis.doubted[setting])
+        elif setting in analysis.unattributed:
+            yield UnattributedGain(setting, interval, analysis.unattributed[setting])
         elif setting in as_good:
             yield PassedOver(setting, interval, is_as_fast=True)
         else:

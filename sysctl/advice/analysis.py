@@ -1,15 +1,16 @@
-"""All that an advice rests on, computed once: prices, comparisons, which settings count.
+# SPDX-License-Identifier: Apache-2.0
+"""The basis of an advice, computed once: prices, comparisons, and which settings count.
 
-The rule, so that it can be argued with (`docs/advice.md`):
+The rule, so that it can be argued with (`docs/explanation/advice.md`):
 
-1. A setting counts if its pairs with the present settings show a gain of `MIN_GAIN` or more and an
-   interval that excludes 1, at an error that allows for the looks at the pairs and for the number
-   of settings compared (`sysctl.evidence.comparison`), and if what it changes took part: extras
-   are credited by pairs of their own (`sysctl.search.extras`), thresholds only where writers
-   waited.
-2. One that costs more than the limits allow is excluded.
-3. The fastest of the rest, and those that are as good by their direct pairs with it: at most
-   `AS_GOOD` slower, or not shown to be slower and at most `MAYBE_AS_GOOD`.
+1. A setting counts if its pairs with the current settings show a gain of at least `MIN_GAIN` and an
+   interval that excludes 1, with an error that accounts for repeated looks at the pairs and for the
+   number of settings compared (`sysctl.evidence.comparison`). The gain must be attributable to the
+   setting: extras need pairs of their own (`sysctl.search.extras`), and thresholds count only if
+   writers waited.
+2. A setting whose price exceeds the limits is excluded.
+3. Of the rest, the fastest is kept, with those that are as good in direct pairs with it: at most
+   `AS_GOOD` slower, or not shown to be slower and at most `MAYBE_AS_GOOD` slower.
 4. The cheapest of these is recommended (`sysctl.evidence.price`).
 """
 
@@ -39,17 +40,17 @@ from sysctl.evidence.results import CANDIDATE
 from sysctl.evidence.runs import Runs
 from sysctl.evidence.statistics import Interval, Noise
 from sysctl.knobs.setting import Setting
-from sysctl.search.extras import ExtraPairs, Uncredited
+from sysctl.search.extras import ExtraPairs, ExtrasNotCounted
 
-#: Slower than the fastest by no more is as good.
+#: A setting that is at most this much slower than the fastest is as good.
 AS_GOOD = 0.05
-#: So is this, if the pairs do not show that it is slower.
+#: The same, if the pairs do not show that it is slower.
 MAYBE_AS_GOOD = 0.10
 
 
 @dataclass(frozen=True)
 class Faster:
-    """A setting that the pairs show to be faster, with its interval and its price."""
+    """A setting that is significantly faster in pairs, with its interval and price."""
 
     setting: Setting
     comparison: Comparison
@@ -59,9 +60,9 @@ class Faster:
 
 @dataclass(frozen=True)
 class Excluded:
-    """A faster setting that the limits exclude, why, and the share of the present time it took.
+    """A faster setting that the limits exclude, why, and its time as a share of the current time.
 
-    `pairs` is how many pairs show that share, 0 where it is from one run of the search.
+    `pairs` is the number of pairs behind that share, 0 if it is from one run of the search.
     """
 
     setting: Setting
@@ -71,8 +72,8 @@ class Excluded:
 
 
 @dataclass(frozen=True)
-class TookNoPart:
-    """A doubt about thresholds: at most that part of their time writers slept in throttling.
+class NotThrottled:
+    """A gain of thresholds although writers were throttled for at most `stall_share` of their time.
 
     `is_all`: the setting changes nothing else.
     """
@@ -81,19 +82,19 @@ class TookNoPart:
     is_all: bool = True
 
 
-#: Why a gain is not the setting's doing.
-Doubted = Union[TookNoPart, Uncredited]
+#: Why a gain is not attributable to the setting.
+NotAttributable = Union[NotThrottled, ExtrasNotCounted]
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the runs of a sweep come to for somebody with these limits.
+    """The analysis of a sweep's runs under these limits.
 
-    `present` are the present settings by all their runs, `noise` that of all settings in pairs.
-    `model` is None where `unpredictable` says why there is none. `prices` are of every setting with
-    a valid run. `comparisons` are of those in pairs with the present ones; of the faster ones the
-    gain of some is `doubted`, the others are `within` the limits or `excluded`. `search_gains` are
-    shares of the present time, of candidates that were faster in their one run and are in no pair.
+    `present` are the current settings with all their runs, `noise` that of all settings in pairs.
+    `model` is None if the runs are insufficient; `unpredictable` has the reason. `prices` has every
+    setting with a valid run. `comparisons` has those with pairs; a faster one is `unattributed`
+    (see `NotAttributable`), `within` the limits or `excluded`. `search_gains` has the
+    candidates that were faster in their one run but are in no pair, as shares of the current time.
     """
 
     runs: Runs
@@ -106,26 +107,26 @@ class Analysis:
     comparisons: Mapping[Setting, Comparison]
     within: tuple[Faster, ...]
     excluded: tuple[Excluded, ...]
-    doubted: Mapping[Setting, Doubted]
+    unattributed: Mapping[Setting, NotAttributable]
     search_gains: Mapping[Setting, float]
     extras: ExtraPairs
 
     @property
     def present_price(self) -> Price:
-        """The price of the present settings."""
+        """The price of the current settings."""
         return self.prices[self.runs.baseline.setting]
 
     @property
     def has_other_limits(self) -> bool:
-        """Whether the sweep was given others, so that it did not look for what keeps these."""
+        """Whether the sweep had other limits, so that it did not search within these."""
         return self.limits != limits_of(self.runs.circumstances)
 
     def keeps_limits(self, setting: Setting) -> bool:
-        """Return whether the limits allow a setting, as far as is known."""
+        """Return whether a setting is not known to exceed the limits."""
         return not self.limits.breaks(self.prices[setting])
 
     def preferred_first(self, faster: Sequence[Faster]) -> list[Faster]:
-        """Apply rules 3 and 4: return what is recommended, then what is as good; none of none."""
+        """Apply rules 3 and 4: return the recommended setting, then those that are as good."""
         if not faster:
             return []
         fastest = min(faster, key=lambda each: each.interval.estimate)
@@ -136,7 +137,7 @@ class Analysis:
         return [chosen, *(each for each in near if each is not chosen)]
 
     def _is_as_good(self, each: Faster, fastest: Faster) -> bool:
-        """By the blocks in which both ran; by their ratios to the present settings without any."""
+        """Compare by blocks with both; without any, by their ratios to the current settings."""
         interval = compare(self.runs, each.setting, fastest.setting).interval
         if interval is None:
             return each.interval.estimate <= fastest.interval.estimate * (1 + AS_GOOD)
@@ -145,12 +146,12 @@ class Analysis:
 
 
 def analyse(runs: Runs, limits: Limits) -> Analysis:
-    """Apply rules 1 and 2. Raises UsageError without a valid run of the present settings."""
+    """Apply rules 1 and 2. Raises UsageError without a valid run of the current settings."""
     present = present_side(runs)
     if present is None:
         raise UsageError(
-            "the results hold no valid run of the present settings, so nothing can be compared",
-            "run the sweep again, or go on with --resume",
+            "the results have no valid run of the current settings, so nothing can be compared",
+            "run the sweep again, or continue it with --resume",
         )
     model, unpredictable = _fitted(runs)
     measured = dict.fromkeys([runs.baseline.setting, *runs.valid_by_setting])
@@ -163,8 +164,8 @@ def analyse(runs: Runs, limits: Limits) -> Analysis:
         if found.verdict is Verdict.FASTER and found.interval
     ]
     extras = ExtraPairs(runs)
-    doubts = {each.setting: _doubt(extras, each.setting) for each in gains}
-    credited = [each for each in gains if doubts[each.setting] is None]
+    why_unattributed = {each.setting: _why_unattributed(extras, each.setting) for each in gains}
+    credited = [each for each in gains if why_unattributed[each.setting] is None]
     return Analysis(
         runs=runs,
         limits=limits,
@@ -176,7 +177,7 @@ def analyse(runs: Runs, limits: Limits) -> Analysis:
         comparisons=comparisons,
         within=tuple(each for each in credited if not limits.objection(each.price)),
         excluded=tuple(_excluded(credited, limits)),
-        doubted={setting: doubt for setting, doubt in doubts.items() if doubt},
+        unattributed={setting: why for setting, why in why_unattributed.items() if why},
         search_gains=dict(_search_gains(runs)),
         extras=extras,
     )
@@ -189,13 +190,13 @@ def _fitted(runs: Runs) -> tuple[Model | None, str | None]:
         return None, str(error)
 
 
-def _doubt(extras: ExtraPairs, setting: Setting) -> Doubted | None:
-    """Why a gain is not the setting's doing; None if it is."""
+def _why_unattributed(extras: ExtraPairs, setting: Setting) -> NotAttributable | None:
+    """Return why a gain is not attributable to the setting; None if it is."""
     runs = extras.runs
     share = runs.present_stall_share
     if share < NEGLIGIBLE_SHARE and runs.baseline.changed_thresholds(setting):
-        return TookNoPart(share, not runs.baseline.changed_besides_thresholds(setting))
-    return extras.uncredited(setting)
+        return NotThrottled(share, not runs.baseline.changed_besides_thresholds(setting))
+    return extras.not_counted(setting)
 
 
 def _excluded(faster: Sequence[Faster], limits: Limits) -> Iterator[Excluded]:

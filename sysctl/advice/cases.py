@@ -1,7 +1,8 @@
-"""The honest cases: why a change of settings does not help, or not enough.
+# SPDX-License-Identifier: Apache-2.0
+"""The reasons for no change: why other settings do not help, or not enough.
 
-Each is a pure function from measured figures to a conclusion, or None where the case is another
-one; `why_none` has their order.
+Each reason is a pure function from measured figures to a conclusion, or to None if it does not
+apply; `why_none` has their order.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from contracts.causes import Cause
 from sysctl.advice.analysis import Analysis, Excluded
 from sysctl.advice.conclusions import (
     AllLeftOut,
     BeyondMemory,
     Conclusion,
     CostOfLimits,
-    DoubtedGain,
     InvalidTrials,
     KeepsLimits,
     NoGainInPairs,
@@ -24,10 +25,11 @@ from sysctl.advice.conclusions import (
     NoneKeepsLimits,
     NothingMeasured,
     NothingWithin,
-    OnlyDoubted,
+    OnlyUnattributed,
     OtherWait,
     PresentBeyond,
     TooNoisy,
+    UnattributedGain,
     Unfinished,
     WritersDoNotWait,
 )
@@ -36,22 +38,21 @@ from sysctl.evidence.price import limits_of
 from sysctl.evidence.results import CANDIDATE, RECHECK, Observation, Trial
 from sysctl.evidence.statistics import Interval, summarize
 
-#: From this share on a wait in write calls is worth a sentence.
+#: A wait in write calls is reported from this share on.
 _MUCH = 0.10
-#: Causes of `profiler.watch.causes.Cause`: that of dirty throttling, and those that more room for
-#: dirty pages does not shorten.
-THROTTLING = "dirty throttling"
-OTHER_WAITS = ("waiting for the device", "other sleeping", "waiting for a CPU")
-#: One invalid trial alone, however few there are, is chance.
+#: The waits that higher thresholds do not shorten.
+OTHER_WAITS = (Cause.DEVICE, Cause.SLEEPING, Cause.QUEUED)
+#: A single invalid trial is not a sign of noise.
 _FEWEST_INVALID = 2
-#: From so many invalid trials, or so much between runs alike, or so wide an interval on is noise.
+#: Signs of noise: the share of invalid trials, the standard deviation of runs with the same
+#: settings, the width of an interval.
 _NOISY_TRIALS, _NOISY, _WIDE_INTERVAL = 0.25, 0.10, 1.5
 
 
 def why_none(analysis: Analysis, *, has_left_out: bool) -> Conclusion:
-    """Return the case that explains best why nothing is recommended.
+    """Return the best explanation of why nothing is recommended.
 
-    `has_left_out`: the sweep left out something, so that there may have been no candidate.
+    `has_left_out`: the sweep left something out, so there may be no candidate.
     """
     if analysis.excluded:
         return nothing_within(analysis, analysis.excluded)
@@ -64,7 +65,7 @@ def why_none(analysis: Analysis, *, has_left_out: bool) -> Conclusion:
         or present_beyond(analysis)
         or other_wait(analysis)
         or beyond_memory(analysis, analysis.present.observation)
-        or only_doubted(analysis)
+        or only_unattributed(analysis)
         or no_difference(analysis)
     )
 
@@ -72,8 +73,8 @@ def why_none(analysis: Analysis, *, has_left_out: bool) -> Conclusion:
 def writers_do_not_wait(analysis: Analysis) -> Conclusion | None:
     """Return that there is nothing to gain, or that writers wait for something else.
 
-    None where no probe saw whether they wait. Settings of the pull itself gain also where no
-    writer does.
+    None if no probe measured the waits, or if transfer settings were varied, which can help even if
+    writers do not wait.
     """
     runs, present = analysis.runs, analysis.present
     candidates = runs.of_role(CANDIDATE)
@@ -85,24 +86,24 @@ def writers_do_not_wait(analysis: Analysis) -> Conclusion | None:
 
 
 def other_wait(analysis: Analysis) -> OtherWait | None:
-    """Return the longest other wait in write calls, if it is a tenth of the writers' time or more.
+    """Return the longest other wait in write calls, if it is significant.
 
-    And no shorter than the wait in dirty throttling.
+    It must be at least 10 % of the writers' time and at least as long as dirty throttling.
     """
     runs, seen = analysis.runs, analysis.present.observation
     waits = {cause: runs.cause_share(seen, cause) for cause in OTHER_WAITS}
     cause = max(waits, key=lambda name: waits[name])
-    throttled = runs.cause_share(seen, THROTTLING)
+    throttled = runs.cause_share(seen, Cause.THROTTLING)
     if waits[cause] < max(_MUCH, throttled):
         return None
     return OtherWait(analysis.present, cause, waits[cause], throttled)
 
 
 def beyond_memory(analysis: Analysis, seen: Observation) -> BeyondMemory | None:
-    """Return that the burst is larger than memory, of a run in which writers still waited.
+    """Return that the burst is too large for memory, for a run in which writers still waited.
 
-    As predicted under the best thresholds that there can be (`Model.rate_needed_bytes_per_s`), not
-    under those that were tried.
+    The prediction is for the best possible thresholds (`Model.rate_needed_bytes_per_s`), not for
+    those that were tried.
     """
     model = analysis.model
     if model is None or seen.throttled_share < NEGLIGIBLE_SHARE:
@@ -146,13 +147,13 @@ def _width(interval: Interval) -> float:
 
 
 def _repeated(analysis: Analysis) -> list[Interval]:
-    """The intervals of more than one pair."""
+    """Return the intervals of more than one pair."""
     found = (comparison.interval for comparison in analysis.comparisons.values())
     return [interval for interval in found if interval and interval.count > 1]
 
 
 def unfinished(analysis: Analysis, *, has_left_out: bool) -> Unfinished | None:
-    """Return that the search has not ended, or that what it found has too few pairs."""
+    """Return that the search has not ended, or that its finding has too few pairs."""
     runs = analysis.runs
     if any(len(pairs_of(runs, setting)) >= MIN_PAIRS for setting in runs.rechecked):
         return None
@@ -163,13 +164,13 @@ def unfinished(analysis: Analysis, *, has_left_out: bool) -> Unfinished | None:
 
 
 def only_beyond(analysis: Analysis) -> NothingWithin | None:
-    """Return what the search found to be faster and was not measured again: it costs too much."""
+    """Return what was faster in the search but was not rechecked because it exceeds the limits."""
     beyond = excluded_in_search(analysis)
     return nothing_within(analysis, (beyond,)) if beyond else None
 
 
 def excluded_in_search(analysis: Analysis) -> Excluded | None:
-    """Return the fastest setting with a gain that is in no pair since it is beyond the limits."""
+    """Return the fastest setting that has no pairs because it exceeds the limits."""
     gains = analysis.search_gains
     beyond = [setting for setting in gains if not analysis.keeps_limits(setting)]
     if not beyond:
@@ -180,7 +181,7 @@ def excluded_in_search(analysis: Analysis) -> Excluded | None:
 
 
 def nothing_within(analysis: Analysis, excluded: tuple[Excluded, ...]) -> NothingWithin:
-    """Return that nothing faster is within the limits, and what of the search might be."""
+    """Return that nothing faster is within the limits, and the best candidate that may be."""
     gains, are_new = analysis.search_gains, analysis.has_other_limits
     within = [setting for setting in gains if analysis.keeps_limits(setting)]
     if not within:
@@ -191,13 +192,13 @@ def nothing_within(analysis: Analysis, excluded: tuple[Excluded, ...]) -> Nothin
 
 
 def present_beyond(analysis: Analysis) -> PresentBeyond | None:
-    """Return that the present settings are beyond the limits, and what keeps them."""
+    """Return that the current settings exceed the limits, and a setting that does not."""
     why = analysis.limits.objection(analysis.present_price)
-    return PresentBeyond(why, way_within(analysis)) if why else None
+    return PresentBeyond(why, fastest_within(analysis)) if why else None
 
 
-def way_within(analysis: Analysis) -> KeepsLimits | NoneKeepsLimits:
-    """Return the fastest measured setting but the present one that keeps the limits."""
+def fastest_within(analysis: Analysis) -> KeepsLimits | NoneKeepsLimits:
+    """Return the fastest other measured setting that keeps the limits."""
     runs = analysis.runs
     times_s = {s: times for s, times in runs.timed_s.items() if s != runs.baseline.setting}
     within = [setting for setting in times_s if analysis.keeps_limits(setting)]
@@ -215,29 +216,29 @@ def way_within(analysis: Analysis) -> KeepsLimits | NoneKeepsLimits:
 
 
 def cost_of_limits(analysis: Analysis, ratio: float) -> CostOfLimits | None:
-    """Return what the limits exclude that is faster than a recommended setting of that `ratio`."""
+    """Return the excluded settings that are faster than a recommended one with that `ratio`."""
     searched = excluded_in_search(analysis)
     is_faster = searched is not None and is_gain(searched.ratio / ratio)
     beyond = (*analysis.excluded, *([searched] if searched and is_faster else []))
     return CostOfLimits(beyond) if beyond else None
 
 
-def only_doubted(analysis: Analysis) -> OnlyDoubted | None:
-    """Return what was faster for another reason than the settings."""
-    gains = tuple(doubted_gains(analysis))
-    return OnlyDoubted(gains) if gains else None
+def only_unattributed(analysis: Analysis) -> OnlyUnattributed | None:
+    """Return the gains that are not attributable to the settings, if there are any."""
+    gains = tuple(unattributed_gains(analysis))
+    return OnlyUnattributed(gains) if gains else None
 
 
-def doubted_gains(analysis: Analysis) -> Iterator[DoubtedGain]:
-    """Yield each faster setting whose gain is not its doing."""
-    for setting, why in analysis.doubted.items():
+def unattributed_gains(analysis: Analysis) -> Iterator[UnattributedGain]:
+    """Yield each faster setting whose gain is not attributable to it."""
+    for setting, why in analysis.unattributed.items():
         interval = analysis.comparisons[setting].interval
         if interval is not None:
-            yield DoubtedGain(setting, interval, why)
+            yield UnattributedGain(setting, interval, why)
 
 
 def no_difference(analysis: Analysis) -> Conclusion:
-    """Return that nothing that was tried is faster by more than chance."""
+    """Return that no setting was significantly faster."""
     intervals = _repeated(analysis)
     if intervals:
         return NoGainInPairs(min(intervals, key=lambda interval: interval.estimate))

@@ -1,6 +1,7 @@
-"""What a sweep came to, as data: a change, or why there is none; `profiler.report` words it.
+# SPDX-License-Identifier: Apache-2.0
+"""The outcome of a sweep as data: a change, or why there is none; `profiler.report` words it.
 
-Every type but `Change` is a reason for no change. Those of `Note` hold next to a conclusion.
+Every type but `Change` is a reason for no change. The types of `Note` supplement a conclusion.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import enum
 from dataclasses import dataclass
 from typing import ClassVar, Union
 
-from sysctl.advice.analysis import Doubted, Excluded
+from sysctl.advice.analysis import Excluded, NotAttributable
 from sysctl.evidence.comparison import Side
 from sysctl.evidence.prediction import Model
 from sysctl.evidence.price import Limits, Objection, Price
@@ -18,7 +19,7 @@ from sysctl.knobs.setting import Setting
 
 
 class Case(str, enum.Enum):
-    """What a sweep came to; the value is its name in JSON."""
+    """The outcome of a sweep; the value is its name in JSON."""
 
     CHANGE = "change recommended"
     NOTHING_TO_GAIN = "writers do not wait"
@@ -34,7 +35,7 @@ class Case(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Change:
-    """A change is recommended: times to return (s) by its pairs, and their ratio."""
+    """A change is recommended: times to return (s) of its pairs, and their ratio."""
 
     case: ClassVar[Case] = Case.CHANGE
     interval: Interval
@@ -68,7 +69,7 @@ class OtherWait:
 class BeyondMemory:
     """The burst needs more dirty memory than there is, so its rest waits for the device.
 
-    `device_bytes_per_s` or `dirtyable_bytes` is what it would need of the one or of the other.
+    It would need a device with `device_bytes_per_s`, or memory of `dirtyable_bytes`.
     """
 
     case: ClassVar[Case] = Case.BEYOND_MEMORY
@@ -79,7 +80,7 @@ class BeyondMemory:
 
 @dataclass(frozen=True)
 class InvalidTrials:
-    """Trials that do not count: `count` of `trials`, most often (`times`) for one `reason`."""
+    """Invalid trials: `count` of `trials`; the most frequent `reason` occurred `times` times."""
 
     count: int
     trials: int
@@ -104,10 +105,10 @@ class AllLeftOut:
 
 @dataclass(frozen=True)
 class TooNoisy:
-    """Runs alike differ too much, or too many trials are invalid, to tell settings apart.
+    """Runs with the same settings differ too much, or too many trials are invalid.
 
-    Each sign is None where there is none of it: invalid trials; the standard deviation of times
-    under the same settings; the narrowest interval of a setting.
+    The signs are None if absent: invalid trials; the standard deviation of times under the same
+    settings; the narrowest interval of a setting.
     """
 
     case: ClassVar[Case] = Case.NOISE
@@ -118,7 +119,7 @@ class TooNoisy:
 
 @dataclass(frozen=True)
 class NoGainInPairs:
-    """The best setting that was measured in pairs is not faster by enough, or by chance."""
+    """The best setting in pairs is not faster by enough, or not significantly."""
 
     case: ClassVar[Case] = Case.NO_DIFFERENCE
     best: Interval
@@ -126,7 +127,7 @@ class NoGainInPairs:
 
 @dataclass(frozen=True)
 class NoGainInSearch:
-    """Nothing was worth pairs; `best_s` is None where every candidate was stopped."""
+    """No candidate was worth pairs; `best_s` is None if every candidate was stopped."""
 
     case: ClassVar[Case] = Case.NO_DIFFERENCE
     best_s: float | None
@@ -134,28 +135,28 @@ class NoGainInSearch:
 
 
 @dataclass(frozen=True)
-class DoubtedGain:
-    """A setting was faster in its pairs, and that is not its doing."""
+class UnattributedGain:
+    """A setting was faster in its pairs, but the gain is not attributable to it."""
 
     setting: Setting
     interval: Interval
-    why: Doubted
+    why: NotAttributable
 
 
 @dataclass(frozen=True)
-class OnlyDoubted:
-    """What was faster was so for another reason than the settings."""
+class OnlyUnattributed:
+    """Settings were faster, but no gain is attributable to its setting."""
 
     case: ClassVar[Case] = Case.NO_DIFFERENCE
-    gains: tuple[DoubtedGain, ...]
+    gains: tuple[UnattributedGain, ...]
 
 
 @dataclass(frozen=True)
 class NothingWithin:
-    """Every faster setting costs too much.
+    """Every faster setting exceeds the limits.
 
-    `fastest_s` is the time in one run of the `fastest` candidate that keeps the limits; None
-    without any. `are_new`: the sweep was given other limits.
+    `fastest_s` is the time of the one run of the `fastest` candidate that keeps the limits; None
+    without one. `are_new`: the sweep had other limits.
     """
 
     case: ClassVar[Case] = Case.NOT_WITHIN_LIMITS
@@ -167,7 +168,7 @@ class NothingWithin:
 
 @dataclass(frozen=True)
 class KeepsLimits:
-    """The fastest setting but the present one that keeps the limits, and the present time (s)."""
+    """The fastest other setting that keeps the limits, and the current time (s)."""
 
     setting: Setting
     price: Price
@@ -185,16 +186,16 @@ class NoneKeepsLimits:
 
 @dataclass(frozen=True)
 class PresentBeyond:
-    """Nothing is faster, and the present settings are no answer to the limits either."""
+    """Nothing is faster, and the current settings exceed the limits."""
 
     case: ClassVar[Case] = Case.PRESENT_BEYOND_LIMITS
     why: Objection
-    way: KeepsLimits | NoneKeepsLimits
+    alternative: KeepsLimits | NoneKeepsLimits
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The search has not ended, or what it found has too few pairs."""
+    """The search has not ended, or its finding has too few pairs."""
 
     case: ClassVar[Case] = Case.UNFINISHED
 
@@ -209,7 +210,7 @@ Conclusion = Union[
     TooNoisy,
     NoGainInPairs,
     NoGainInSearch,
-    OnlyDoubted,
+    OnlyUnattributed,
     NothingWithin,
     PresentBeyond,
     Unfinished,
@@ -218,10 +219,10 @@ Conclusion = Union[
 
 @dataclass(frozen=True)
 class PassedOver:
-    """A setting in pairs that counts, or could, and is not recommended.
+    """A faster setting in pairs that is not recommended.
 
-    `faster` is the fastest setting, where it is another than the recommended one; `is_as_fast` says
-    that this one is, and no cheaper.
+    `faster` is the fastest setting if that is not the recommended one. `is_as_fast`: this setting
+    is as fast as the recommended one, but not cheaper.
     """
 
     setting: Setting
@@ -240,11 +241,46 @@ class NoGain:
 
 @dataclass(frozen=True)
 class CostOfLimits:
-    """What the limits exclude that is faster than the recommended setting."""
+    """The excluded settings that are faster than the recommended one."""
 
     excluded: tuple[Excluded, ...]
 
 
+@dataclass(frozen=True)
+class Sampled:
+    """The sweep pulled a sample of the prefix, which may show less than a pull of the whole.
+
+    Sizes are in bytes. Writers wait from `freerun_bytes`: with the recommended settings where
+    `is_of_change`, else with the current ones; `have_waited` is whether they did in the sample.
+    """
+
+    pulled_objects: int
+    pulled_bytes: int
+    whole_objects: int
+    whole_bytes: int
+    freerun_bytes: int
+    is_of_change: bool
+    have_waited: bool
+
+    @property
+    def hides_waits(self) -> bool:
+        """Whether the sample cannot make writers wait and the whole could."""
+        is_small = self.pulled_bytes < self.freerun_bytes < self.whole_bytes
+        return is_small and not (self.is_of_change or self.have_waited)
+
+    @property
+    def enough_bytes(self) -> int:
+        """A size of a sample, in whole GiB, that is twice what writers may leave unwritten."""
+        return -(-2 * self.freerun_bytes // 2**30) * 2**30
+
+
 Note = Union[
-    DoubtedGain, PassedOver, NoGain, CostOfLimits, KeepsLimits, NoneKeepsLimits, BeyondMemory
+    UnattributedGain,
+    PassedOver,
+    NoGain,
+    CostOfLimits,
+    KeepsLimits,
+    NoneKeepsLimits,
+    BeyondMemory,
+    Sampled,
 ]

@@ -1,11 +1,12 @@
-"""What memory limits of control groups do to the advice, as containers and ECS tasks have them.
+# SPDX-License-Identifier: Apache-2.0
+"""Advice for control groups with memory limits, such as containers and ECS tasks.
 
 Version 2 with the memory and io controllers (mm/page-writeback.c, `mdtc_calc_avail()` and
-`domain_dirty_limits()`, as of Linux 6.18): a group's writers are held to the same percentages of
-the memory that its file pages may take, bytes being made a percentage of the host's first, and the
-stricter of group and host wins. Version 1 (`writeback_throttling_sane()` in mm/vmscan.c), and
-version 2 where the io controller is on version 1: there is no dirty limit of a group. Where the
-memory of a version 1 group is full its writers wait in reclaim until its dirty pages are written.
+`domain_dirty_limits()`, as of Linux 6.18): the same percentages apply to the memory that the
+group's file pages may take (bytes are first converted to a percentage of the host's memory), and
+the stricter of group and host wins. Version 1 (`writeback_throttling_sane()` in mm/vmscan.c), and
+version 2 with the io controller on version 1: a group has no dirty limit. When the memory of a
+version 1 group is full, its writers wait in reclaim until its dirty pages are written.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class OwnLimit:
     """A group's own dirty limit: its writers wait from `freerun_bytes` on, at the latest.
 
     That is `share` of the `available_bytes` that its file pages may take. To hold the peak of the
-    pull it needs a memory limit of `needed_bytes`.
+    pull, it needs a memory limit of `needed_bytes`.
     """
 
     freerun_bytes: int
@@ -40,10 +41,10 @@ class OwnLimit:
 
 @dataclass(frozen=True)
 class GroupAdvice:
-    """What a group's memory limit means for pulls in it.
+    """The effect of a group's memory limit on its pulls.
 
-    `dirtyable_bytes` are the host's, on which writers wait from `freerun_bytes` on; `peak_bytes`
-    were dirty at most. `own` is None where the group has no dirty limit of its own.
+    `dirtyable_bytes` are the host's; on the host writers wait from `freerun_bytes` on. `peak_bytes`
+    is the peak of dirty bytes. `own` is None if the group has no dirty limit of its own.
     """
 
     group: MemoryGroup
@@ -55,7 +56,7 @@ class GroupAdvice:
 
 @dataclass(frozen=True)
 class Starved:
-    """Thresholds in bytes make writers of the smallest of these groups wait from there on."""
+    """Thresholds in bytes make writers of the smallest group wait from `freerun_bytes` on."""
 
     groups: GroupLimits
     freerun_bytes: int
@@ -64,7 +65,7 @@ class Starved:
 def group_advice(
     recommendation: Recommendation, group: MemoryGroup, host_dirty_bytes: int = 0
 ) -> GroupAdvice | None:
-    """Return what the group's limit means for pulls in it; None where the host is the stricter one.
+    """Return the effect of the group's limit on its pulls; None if the host is stricter.
 
     `host_dirty_bytes` are dirty or under write-back on the host.
     """
@@ -98,14 +99,14 @@ def _own(recommendation: Recommendation, group: MemoryGroup, dirty_bytes: int) -
 
 
 def _peak_bytes(recommendation: Recommendation) -> int:
-    """The most that was dirty under the recommended settings, or the present ones."""
+    """Return the peak of dirty bytes under the recommended settings, else the current ones."""
     return (recommendation.price or recommendation.present_price).at_risk_bytes
 
 
 def starved_by(values: Mapping[str, int], runs: Runs) -> Starved | None:
-    """Return how `values` in bytes starve groups of the host that was measured.
+    """Return how `values` in bytes starve groups of the measured host.
 
-    None where no group of it has a memory limit, and for ratios.
+    None if no group has a memory limit, and for ratios.
     """
     groups = runs.circumstances.node_class.limited_groups
     if groups is None or not set(values) & _IN_BYTES:

@@ -1,7 +1,8 @@
-"""Why a recommended value is what it is, as data with this host's figures.
+# SPDX-License-Identifier: Apache-2.0
+"""The reasons for each recommended value, as data with this host's figures.
 
-`profiler.report.reasons` words it: what a value does here, what was measured, what it may cost and
-when to revert it.
+`profiler.report.reasons` words them: the effect of a value, what was measured, its risk, and when
+to revert it.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from sysctl.knobs.transfer import TRANSFER_BY_NAME
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, THRESHOLDS
 from sysctl.search.extras import MOUNT, Extra
 
-#: The name of a reason that is about mount options; of others it is that of a knob.
+#: The name of a reason for mount options; other reasons have the name of a knob.
 MOUNT_OPTIONS = "mount options"
 SET, KEEP, LEAVE_OUT = "set", "keep", "leave out"
-#: What a mount has without any tunable option, and what a knob was that nobody read.
+#: The text for a mount without tunable options, and for a knob whose value is unknown.
 DEFAULTS, AS_FOUND = "defaults", "as found"
-#: Of this one 0 is no shortest time: it turns periodic write-back off.
+#: The knob whose 0 is not the shortest time: it turns periodic write-back off.
 _OFF_AT_0 = "vm.dirty_writeback_centisecs"
 
 
 @dataclass(frozen=True)
 class WholeSetting:
-    """The time with the whole setting as a part of the present one; so many values change."""
+    """The time with the whole setting divided by the current time; `changes` values change."""
 
     interval: Interval
     changes: int
@@ -45,26 +46,26 @@ class MeasuredWith:
 
 @dataclass(frozen=True)
 class Unchanged:
-    """The value is the present one; the combination is what was measured."""
+    """The value stays; the combination was measured."""
 
 
 @dataclass(frozen=True)
 class InSearch:
-    """Times to return (s) of single runs with this value alone changed, by value."""
+    """Times to return (s) of single runs in which only this value differs, by value."""
 
     times_s: tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
 class OwnPairs:
-    """The time with an extra as a part of the time without it."""
+    """The time with an extra divided by the time without it."""
 
     interval: Interval
 
 
 @dataclass(frozen=True)
 class NotCompared:
-    """An extra has no pairs of its own; `problem` is why its last run failed, if one did."""
+    """An extra has no pairs of its own; `problem` is why its last run failed, if it did."""
 
     problem: str | None
 
@@ -76,8 +77,8 @@ Effect = Union[WholeSetting, MeasuredWith, Unchanged, InSearch, OwnPairs, NotCom
 class Reason:
     """A knob's value or a text of mount options: to `set`, to `keep` or to `leave out`, and why.
 
-    `before` is what it replaces, None where nothing changes; `effects` what was measured.
-    `is_riskier`: the change has the risk that the knob or the option is known for.
+    `before` is the old value, None if nothing changes; `effects` is what was measured.
+    `is_riskier`: the change has the known risk of the knob or option.
     """
 
     name: str
@@ -91,7 +92,7 @@ class Reason:
 def reasons_for(
     analysis: Analysis, present: Side, best: Side, interval: Interval
 ) -> tuple[Reason, ...]:
-    """Return a reason for each value of the best setting, and each extra that it does not have."""
+    """Return a reason for each value of the best setting and for each extra not in it."""
     setting = best.setting
     whole = WholeSetting(interval, analysis.runs.baseline.change_count(setting))
     return (
@@ -192,7 +193,7 @@ def _left_out(analysis: Analysis, best: Setting) -> list[Reason]:
 
 
 def _before(present: Setting, name: str) -> str | None:
-    """What the value replaces: of a ratio/bytes pair the member in force."""
+    """Return the old value; for a ratio/bytes pair that of the member in force."""
     counterpart = BY_NAME[name].counterpart
     if name in present.values:
         return str(present.values[name])
@@ -202,7 +203,7 @@ def _before(present: Setting, name: str) -> str | None:
 
 
 def _is_riskier(name: str, present: Side, best: Side) -> bool:
-    """A lowered threshold leaves less in memory; of other sysctls the value itself decides."""
+    """Return whether more data is in memory: by the thresholds, else by the value itself."""
     old, new = present.thresholds, best.thresholds
     if name in DIRTY_PAIR:
         return new.dirty_bytes > old.dirty_bytes
@@ -213,12 +214,12 @@ def _is_riskier(name: str, present: Side, best: Side) -> bool:
 
 
 def _in_memory_for(name: str, value: int) -> float:
-    """A value as the time that data stays in memory."""
+    """Return how long data stays in memory with a value, for comparison."""
     return math.inf if name == _OFF_AT_0 and value == 0 else value
 
 
 def _in_search(analysis: Analysis, chosen: Setting, name: str) -> tuple[InSearch, ...]:
-    """The times of the settings that differ from the chosen one in this sysctl alone, if any do."""
+    """Return the times of the settings that differ from the chosen one only in this sysctl."""
     times = {
         trial.setting.values[name]: trial.valid.return_s
         for trial in analysis.runs.of_role(CANDIDATE)
@@ -234,7 +235,7 @@ def _without(setting: Setting, name: str) -> tuple[object, ...]:
 
 
 def _own(analysis: Analysis, setting: Setting, name: str) -> OwnPairs | NotCompared:
-    """What the pairs with and without an extra show."""
+    """Return the result of the pairs with and without an extra."""
     interval = analysis.extras.own_interval(setting, name)
     if interval is not None:
         return OwnPairs(interval)

@@ -1,6 +1,7 @@
-"""What return time costs in bytes at risk: every setting of a sweep, and some that are well known.
+# SPDX-License-Identifier: Apache-2.0
+"""The trade-off between time to return and bytes at risk, for measured and well-known settings.
 
-A setting that was not measured is predicted (`sysctl.evidence.prediction`), and said to be.
+Settings that were not measured are predicted (`sysctl.evidence.prediction`) and marked so.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from sysctl.evidence.statistics import Repeats, summarize
 from sysctl.knobs.setting import Setting, replace_values
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 
-PRESENT_NAME = "present"
+CURRENT_NAME = "current"
 DEFAULT_NAME = "kernel default"
 CASE_STUDY_NAME = "case study 30/20"
 RECOMMENDED_NAME = "recommended"
 _DIRTY, _BACKGROUND = DIRTY_PAIR[0], BACKGROUND_PAIR[0]
-#: Settings that people ask about, by name.
+#: Well-known settings by name.
 WELL_KNOWN: Mapping[str, Mapping[str, int]] = {
     DEFAULT_NAME: {name: BY_NAME[name].kernel_default for name in (_DIRTY, _BACKGROUND)},
     CASE_STUDY_NAME: {_DIRTY: 30, _BACKGROUND: 20},
@@ -32,12 +33,12 @@ WELL_KNOWN: Mapping[str, Mapping[str, int]] = {
 
 @dataclass(frozen=True)
 class Point:
-    """A setting's time to return (s), the bytes at risk and the time to durable (s, or None).
+    """A setting's time to return (s), bytes at risk and time to durable (s, or None).
 
-    `names` are what it is known by, none for an ordinary candidate. `runs` is how many valid
-    trials the time is the median of, 0 where it is predicted: of the present and the recommended
-    settings those of the comparison, of others measured again those of the recheck alone.
-    `extrapolates` says why a prediction is less certain than others.
+    `names` is empty for an ordinary candidate. `runs` is the number of valid trials behind the
+    median time, 0 if it is predicted: those of the comparison for the current and the recommended
+    settings, only those of the recheck for other rechecked settings. `extrapolates` has the reasons
+    why a prediction is less certain.
     """
 
     setting: Setting
@@ -50,16 +51,16 @@ class Point:
 
     @property
     def is_measured(self) -> bool:
-        """Whether a pull ran under it."""
+        """Whether a pull ran under this setting."""
         return self.runs > 0
 
 
 @dataclass(frozen=True)
 class TradeOff:
-    """The points from the fewest bytes at risk on.
+    """The points in the order of bytes at risk.
 
     `missing` are the names of settings that were neither measured nor predicted; `why_missing` is
-    why nothing could be predicted.
+    the reason.
     """
 
     points: tuple[Point, ...]
@@ -68,12 +69,12 @@ class TradeOff:
 
     @property
     def telling(self) -> tuple[Point, ...]:
-        """Those with a name, and those that no other beats in both time and bytes at risk."""
+        """The points with a name, and those that no other beats in both time and bytes at risk."""
         front = self._front()
         return tuple(p for p in self.points if p.names or (p.at_risk_bytes, p.return_s) in front)
 
     def _front(self) -> set[tuple[int, float]]:
-        """Bytes at risk and times of which none is beaten: each faster than all that risk less."""
+        """The Pareto front as (bytes at risk, time): each faster than all that risk less."""
         front: set[tuple[int, float]] = set()
         fastest_s = math.inf
         for at_risk_bytes, return_s in sorted((p.at_risk_bytes, p.return_s) for p in self.points):
@@ -84,10 +85,10 @@ class TradeOff:
 
 
 def trade_off(analysis: Analysis, present: Side, best: Side | None = None) -> TradeOff:
-    """Return every measured setting, and the well-known ones measured or predicted.
+    """Return every measured setting, and the well-known ones, measured or predicted.
 
-    `present` and `best` (the recommended one) are the sides of the comparison: their times here are
-    those that it shows.
+    `present` and `best` (the recommended one) are the sides of the comparison; their times are
+    those of the comparison.
     """
     points = [_measured(analysis, each, present, best) for each in analysis.runs.timed_s]
     known = {name for point in points for name in point.names}
@@ -104,7 +105,7 @@ def _measured(analysis: Analysis, setting: Setting, present: Side, best: Side | 
     times = side.return_s if side else _times_of(analysis.runs, setting)
     price = analysis.prices[setting]
     names = {
-        PRESENT_NAME: setting == present.setting,
+        CURRENT_NAME: setting == present.setting,
         RECOMMENDED_NAME: best is not None and setting == best.setting,
         **_well_known(analysis.runs, setting),
     }
@@ -119,14 +120,14 @@ def _measured(analysis: Analysis, setting: Setting, present: Side, best: Side | 
 
 
 def _times_of(runs: Runs, setting: Setting) -> Repeats:
-    """The times to return of a setting's valid runs: of its recheck, if there was one."""
+    """Return the times to return of a setting's valid runs; only of its recheck, if it has one."""
     trials = (trial for trial in runs.of_setting(setting) if trial.role == RECHECK)
     rechecks = [trial.valid.return_s for trial in trials if trial.valid]
     return summarize(rechecks or runs.timed_s[setting])
 
 
 def _well_known(runs: Runs, setting: Setting) -> dict[str, bool]:
-    """Which of the well-known settings it is: of their thresholds, and the rest as at present."""
+    """Return which well-known settings it equals: the same thresholds and nothing else changed."""
     if runs.baseline.changed_besides_thresholds(setting):
         return {}
     present, own = runs.baseline.setting.values, runs.baseline.values_with(setting)
@@ -134,7 +135,7 @@ def _well_known(runs: Runs, setting: Setting) -> dict[str, bool]:
 
 
 def _predicted(analysis: Analysis, wanted: Mapping[str, Mapping[str, int]]) -> list[Point]:
-    """The well-known settings that were not measured; none without a model."""
+    """Return the predictions of well-known settings; none without a model."""
     model, present = analysis.model, analysis.runs.baseline.setting.values
     if model is None:
         return []

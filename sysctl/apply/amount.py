@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """The thresholds of a recommendation on a host with other memory: the measured amount is kept.
 
-A ratio is a share of each host's own memory, so the same ratio is another amount of dirty pages on
-a host with other memory. The amount is written as bytes. Where control groups have memory limits it
-is written as the ratio of this host's memory that comes to it.
+A ratio is a share of each host's own memory, so on a host with other memory the same ratio is
+another amount of dirty pages. The amount is written as bytes or, if control groups have memory
+limits, as the ratio of this host's memory that gives this amount.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.knobs.writeback import group_thresholds
 
 _PAIRS = (DIRTY_PAIR, BACKGROUND_PAIR)
-#: Percent by which a whole percentage may come to more than the amount that it stands for.
+#: The part of a percent by which a rounded percentage may exceed the amount.
 _ROUNDING = 0.02
-#: Memory that differs by less is the same host's, with another kernel or at another moment.
+#: Memory that differs by less is the same host's, with another kernel or at another time.
 _SAME_MEMORY = 0.25
 
 
 @dataclass(frozen=True)
 class Amount:
-    """One recommended threshold in bytes: where it was measured, the same ratio here, set here."""
+    """One recommended threshold in bytes: as measured, with the same ratio here, as set here."""
 
     name: str
     measured_bytes: int
@@ -40,11 +41,11 @@ class Amount:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A change as it is for this host, whose dirtyable memory is `here_bytes`.
+    """A change adapted to this host, which has `here_bytes` of dirtyable memory.
 
-    `amounts` are the thresholds of a change that was measured with other memory (else empty),
-    `stands_for` the recommended sysctls where others are written in their place. `unmeasured` says
-    that nothing was measured on such a host (empty: it was).
+    `amounts` has the thresholds of a change that was measured with other memory, else nothing.
+    `stands_for` has the recommended sysctls if others are written instead. `unmeasured` is a
+    warning that nothing was measured on such a host, or "".
     """
 
     change: RecommendedChange
@@ -56,7 +57,7 @@ class Fitted:
 
 
 def is_same_memory(one_bytes: int, other_bytes: int) -> bool:
-    """Whether two amounts of memory are near enough to be the same host's."""
+    """Return whether two amounts of memory can be the same host's."""
     return abs(one_bytes - other_bytes) <= _SAME_MEMORY * other_bytes
 
 
@@ -67,9 +68,9 @@ def fit(
     as_ratio: bool = False,
     max_at_risk_bytes: int | None = None,
 ) -> Fitted:
-    """The change for this host's memory; with `as_ratio` the ratios as they are.
+    """Return the change for this host's memory; with `as_ratio` the ratios stay.
 
-    Raises HostError where the measured amount cannot be kept on this host.
+    Raises HostError if the measured amount cannot be kept on this host.
     """
     measured, here = change.evidence.dirtyable_bytes, dirtyable_bytes(system)
     if not change.changes_sysctls:
@@ -104,15 +105,15 @@ def fit(
 def _unmeasured(measured: int, here: int) -> str:
     known = f"{format_size(measured)} of" if measured else "an unknown amount of"
     return (
-        f"measured with {known} dirtyable memory, and this host has {format_size(here)}: nothing "
+        f"measured with {known} dirtyable memory, but this host has {format_size(here)}: nothing "
         "was measured on such a host"
     )
 
 
 def _is_same_host(system: System, evidence: Evidence, here_bytes: int) -> bool:
-    """Whether the memory is that of the host that was measured.
+    """Return whether the memory is that of the measured host.
 
-    Dirtyable memory depends on the moment, so it only counts where the whole was not written down.
+    Dirtyable memory varies, so it only counts if the total memory was not recorded.
     """
     if evidence.memory_bytes:
         return is_same_memory(read_total_bytes(system), evidence.memory_bytes)
@@ -120,32 +121,33 @@ def _is_same_host(system: System, evidence: Evidence, here_bytes: int) -> bool:
 
 
 def _check_amount(recommended: Mapping[str, int], measured: int, here: int) -> None:
-    """Raise HostError where the measured amount is not known, or larger than this host's memory."""
+    """Raise HostError if the measured amount is unknown or exceeds this host's memory."""
     hint = "run a sweep on this host"
     if not _is_in_bytes(recommended):
-        hint += ", or take the measured percentage with --as-ratio"
+        hint += ", or use the measured percentage with --as-ratio"
     dirty_bytes = threshold_bytes(recommended, DIRTY_PAIR, measured)
     if not measured and any(recommended.get(in_percent) for in_percent, _ in _PAIRS):
-        raise HostError(
-            "the recommendation does not say with how much memory it was measured", hint
-        )
+        raise HostError("the recommendation does not include the memory of the measured host", hint)
     if dirty_bytes >= here:
         raise HostError(
-            f"the measured threshold of {format_size(dirty_bytes)} is more than the "
-            f"{format_size(here)} of dirtyable memory of this host",
+            f"the measured threshold of {format_size(dirty_bytes)} exceeds this host's dirtyable "
+            f"memory of {format_size(here)}",
             hint,
         )
 
 
 def _as_bytes(pair: tuple[str, str], size_bytes: int) -> tuple[str, int]:
-    """The sysctl and its value; a threshold of 0 is possible as a ratio only."""
+    """Return the sysctl and its value; a threshold of 0 is possible only as a ratio."""
     return (pair[1], whole_pages(pair[1], size_bytes)) if size_bytes else (pair[0], 0)
 
 
 def _as_ratios(
     amounts: Mapping[tuple[str, str], int], here: int, max_at_risk_bytes: int | None
 ) -> dict[str, int]:
-    """As whole percentages of the amount at most; a background too small for that stays bytes."""
+    """Return whole percentages that do not exceed the amounts.
+
+    A background threshold that is too small for a percentage stays in bytes.
+    """
     values = {}
     for pair, size_bytes in amounts.items():
         percent = int(100 * size_bytes / here + _ROUNDING)
@@ -161,19 +163,20 @@ def _as_ratios(
 
 
 def _check_one_percent(size_bytes: int, here: int, max_at_risk_bytes: int | None) -> None:
-    """Raise HostError where 1 % is more than may be at risk. Bytes would starve the groups."""
+    """Raise HostError if 1 % is more than may be at risk. Bytes would starve the groups."""
     least = here // 100
     if least <= (max_at_risk_bytes or 0):
         return
     raise HostError(
-        f"control groups have memory limits here, so a ratio is needed, and the smallest, 1%, is "
-        f"{format_size(least)} on this host: more than the measured {format_size(size_bytes)}",
-        f"accept 1% by --max-at-risk of {format_size(least)} or more, or run a sweep on this host",
+        f"control groups on this host have memory limits, so a ratio is needed, but the smallest, "
+        f"1%, is {format_size(least)}: more than the measured {format_size(size_bytes)}",
+        f"accept 1% with --max-at-risk of at least {format_size(least)}, or run a sweep on this "
+        "host",
     )
 
 
 def _rewritten(change: RecommendedChange, values: Mapping[str, int]) -> tuple[SysctlAdvice, ...]:
-    """The advice with the thresholds as `values` have them, and a reason that says so."""
+    """Return the advice with the thresholds of `values`, and this added to the reasons."""
     measured = format_size(change.evidence.dirtyable_bytes)
     written = {name: pair for pair in _PAIRS for name in pair}
 
@@ -183,7 +186,7 @@ def _rewritten(change: RecommendedChange, values: Mapping[str, int]) -> tuple[Sy
         value = values.get(name, advice.value)
         if (name, value) == (advice.name, advice.value):
             return advice
-        why = f"keeps the amount that {advice.name} = {advice.value} was with {measured} of memory"
+        why = f"the same amount as {advice.name} = {advice.value} with {measured} of memory"
         return replace(advice, name=name, value=value, reason=f"{advice.reason}; {why}")
 
     return tuple(map(here, change.sysctls))
@@ -207,7 +210,7 @@ def _amount(
 def _notes(
     system: System, groups: tuple[MemoryGroup, ...], written: Mapping[str, int], here: int
 ) -> tuple[str, ...]:
-    """What the values that are written mean for control groups, and later on this host."""
+    """Return notes on what the values mean for control groups, and later on this host."""
     if not groups:
         return _bytes_notes(written)
     values = replace_values(read_writeback(system), written)
@@ -219,42 +222,42 @@ def _bytes_notes(written: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _is_in_bytes(values: Mapping[str, int]) -> bool:
-    """Whether a threshold is set in bytes."""
+    """Return whether a threshold is set in bytes."""
     return any(values.get(in_bytes) for _, in_bytes in _PAIRS)
 
 
 def _later_notes(system: System, written: Mapping[str, int], here: int) -> tuple[str, ...]:
-    """That a ratio is more when programs give memory back."""
+    """Return a note that a ratio means more when programs free memory."""
     ratio, total = written.get(DIRTY_PAIR[0], 0), read_total_bytes(system)
     if not ratio or is_same_memory(total, here):
         return ()
     return (
-        f"{ratio}% of the {format_size(here)} that can be dirtied now; with all of this host's "
-        f"{format_size(total)} free it is up to {format_size(ratio * total // 100)}",
+        f"{ratio}% is of the {format_size(here)} that is dirtyable now; if all of this host's "
+        f"{format_size(total)} is free, it is up to {format_size(ratio * total // 100)}",
     )
 
 
 def _moment_notes(recommended: Mapping[str, int], measured: int, here: int) -> tuple[str, ...]:
-    """That a ratio is another amount now, on the host that was measured with other free memory."""
+    """Return a note that a ratio is another amount now, because other memory is free."""
     ratio = recommended.get(DIRTY_PAIR[0], 0)
     if not ratio or not measured or is_same_memory(here, measured):
         return ()
     then_bytes, now_bytes = ratio * measured // 100, ratio * here // 100
     return (
-        f"{DIRTY_PAIR[0]} = {ratio} was {format_size(then_bytes)} when it was measured, with "
-        f"{format_size(measured)} of dirtyable memory; programs left this host "
-        f"{format_size(here)} now, of which it is {format_size(now_bytes)}",
+        f"{DIRTY_PAIR[0]} = {ratio} was {format_size(then_bytes)} when it was measured with "
+        f"{format_size(measured)} of dirtyable memory; this host now has {format_size(here)} of "
+        f"dirtyable memory, so it is {format_size(now_bytes)}",
     )
 
 
 def _group_notes(
     groups: tuple[MemoryGroup, ...], values: Mapping[str, int], here: int
 ) -> tuple[str, ...]:
-    """What all thresholds mean in the smallest group: at most that share of its own memory."""
+    """Return a note on the thresholds in the smallest group: a share of its own memory."""
     least = min(groups, key=lambda group: group.limit_bytes)
     own = group_thresholds(values, here, least.limit_bytes)
     return (
-        f"control groups here have memory limits; in the smallest, {least.path} "
-        f"({format_size(least.limit_bytes)}), writers wait from at most "
-        f"{format_size(own.freerun_bytes)} of dirty pages on",
+        f"control groups on this host have memory limits; in the smallest, {least.path} "
+        f"({format_size(least.limit_bytes)}), writers wait at {format_size(own.freerun_bytes)} of "
+        "dirty pages or earlier",
     )

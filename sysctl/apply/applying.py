@@ -1,4 +1,5 @@
-"""A recommendation taken in force: the one order in which it is done, each step journaled first."""
+# SPDX-License-Identifier: Apache-2.0
+"""Applying a recommendation: the order of the steps, each journaled first."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from sysctl.host.system import HostError, System
 
 @dataclass(frozen=True)
 class Options:
-    """How to apply: in a file too, remounting too, for a trial period (s), with a unit at boot.
+    """How to apply: with a file, with remounts, for a trial period (s), with a unit at boot.
 
-    With `as_ratio` ratios are kept on other memory; more than `max_at_risk_bytes` is refused.
+    With `as_ratio` ratios stay on other memory; more than `max_at_risk_bytes` is refused.
     """
 
     persist: bool = False
@@ -28,7 +29,7 @@ class Options:
 
 
 def check(system: System, plan: ApplyPlan, options: Options) -> None:
-    """Refuse what cannot be done before anything is. Raises HostError."""
+    """Raise HostError for what cannot be done, before anything is changed."""
     if options.trial_s is not None:
         units.require_start_by_systemd(system, "--for")
     if options.install_recovery:
@@ -39,13 +40,13 @@ def check(system: System, plan: ApplyPlan, options: Options) -> None:
     mount = plan.mount
     if options.mounts and mount and mount.is_change and mount.takes_fresh_mount:
         raise HostError(
-            f"{','.join(mount.new)} on {mount.target} takes a fresh mount, not a remount",
-            "leave out --mounts, write the options into /etc/fstab, unmount and mount the volume",
+            f"a remount of {mount.target} cannot set {','.join(mount.new)}",
+            "omit --mounts, write the options into /etc/fstab, then unmount and mount the volume",
         )
 
 
 def perform(host: AppliedHost, plan: ApplyPlan, options: Options) -> list[str]:
-    """Apply it all, or nothing: what an error or a signal leaves half done is taken back.
+    """Apply everything or nothing: after an error or a signal the changes are reverted.
 
     Returns what was done, in sentences. Raises HostError.
     """
@@ -55,15 +56,15 @@ def perform(host: AppliedHost, plan: ApplyPlan, options: Options) -> list[str]:
     if options.trial_s is not None:
         ends_at = utc_now() + timedelta(seconds=options.trial_s)
         host.start_trial(units.revert_argv(options.trial_s, units.program()), ends_at)
-        done.append(f"the originals return by themselves at {ends_at:%Y-%m-%d %H:%M:%S} UTC")
-    history = read_history(host.system)  # the file names the values of before
+        done.append(f"the old values return automatically at {ends_at:%Y-%m-%d %H:%M:%S} UTC")
+    history = read_history(host.system)  # the file contains the old values
     file = persistence.persisted_file(host.system, change, history) if options.persist else None
     host.apply_sysctls(
         change.sysctl_values, for_boots=options.persist, stands_for=plan.fitted.stands_for
     )
     if file:
         host.write_file(file.path, file.text)
-        done.append(f"wrote {file.path}, which every boot reads")
+        done.append(f"wrote {file.path}, which is read at every boot")
     if plan.disk and plan.knobs:
         host.apply_knobs(plan.disk, {knob.name: knob.new for knob in plan.knobs})
     if options.mounts and plan.mount:
@@ -75,10 +76,10 @@ def perform(host: AppliedHost, plan: ApplyPlan, options: Options) -> list[str]:
 
 
 def install_recovery(host: AppliedHost) -> str:
-    """Install and enable the unit that recovers at boot; it is no change to be rolled back."""
+    """Install and enable the unit that recovers at boot; `rollback` does not remove it."""
     units.require_start_by_systemd(host.system, "--install-recovery")
     persistence.check_is_free(host.system, units.RECOVERY_PATH)
     host.install_file(units.RECOVERY_PATH, units.recovery_unit(units.program()))
     host.system.run(["systemctl", "daemon-reload"])
     host.system.run(["systemctl", "enable", units.RECOVERY_UNIT])
-    return f"{units.RECOVERY_UNIT} takes back at boot what a killed run leaves"
+    return f"{units.RECOVERY_UNIT} reverts at boot the changes of a killed run"

@@ -1,4 +1,5 @@
-"""Whether a host is as it should be, setting by setting, and why not: for `writewise verify`."""
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a host has the wanted settings, and the reason for each that differs: for `verify`."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ from sysctl.knobs.setting import replace_values
 
 @dataclass(frozen=True)
 class Wanted:
-    """How a host should be: sysctls, knobs by disk, mount options by target.
+    """The wanted state of a host: sysctls, knobs by disk, mount options by target.
 
-    `missing` are knobs that have no place here. `notes` say what another memory makes of it.
+    `missing` are knobs that this host does not have. `notes` concern hosts with other memory.
     """
 
     sysctls: Mapping[str, int] = field(default_factory=dict)
@@ -37,9 +38,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Compliance:
-    """One setting: wanted and present, `reason` why they differ (empty: they do not).
+    """One setting with its wanted and its current value; `reason` is why they differ, or "".
 
-    `note` is what holds besides: what a boot makes of it.
+    `note` is further information, such as the value after a boot.
     """
 
     name: str
@@ -50,12 +51,12 @@ class Compliance:
 
     @property
     def is_compliant(self) -> bool:
-        """Whether it is as wanted."""
+        """Whether it has the wanted value."""
         return not self.reason
 
 
 def wanted_by(system: System, change: RecommendedChange, applied: Sequence[Change] = ()) -> Wanted:
-    """What a recommendation wants on this host; `applied` (the oldest first) was applied here."""
+    """Return what a recommendation wants on this host; `applied` is in order of time."""
     sysctls, notes = _sysctls_wanted(system, change, applied)
     wanted = Wanted(
         sysctls=sysctls,
@@ -75,7 +76,7 @@ def wanted_by(system: System, change: RecommendedChange, applied: Sequence[Chang
 def _sysctls_wanted(
     system: System, change: RecommendedChange, applied: Sequence[Change]
 ) -> tuple[Mapping[str, int], tuple[str, ...]]:
-    """What `apply` made of the recommendation here; else as it is, or as `apply` would make it."""
+    """Return the sysctls as `apply` adapted them; else as in force, or as `apply` would adapt."""
     recommended = change.sysctl_values
     for each in reversed(applied):
         if isinstance(each, AppliedSysctls) and recommended == (each.stands_for or each.values):
@@ -91,18 +92,18 @@ def _sysctls_wanted(
 
 
 def _memory_notes(system: System, applied: AppliedSysctls) -> tuple[str, ...]:
-    """That the host has other memory now, as after a boot as another instance type."""
+    """Return a note if the host has other memory now, such as after a change of instance type."""
     before, now = applied.memory_bytes, read_total_bytes(system)
     if not before or is_same_memory(now, before):
         return ()
     return (
-        f"this host had {format_size(before)} of memory when the sysctls were applied and has "
-        f"{format_size(now)} now: apply the recommendation again",
+        f"this host had {format_size(before)} of memory when the sysctls were applied, and now has "
+        f"{format_size(now)}: apply the recommendation again",
     )
 
 
 def wanted_by_applied(system: System, changes: Sequence[Change]) -> Wanted:
-    """What was applied, the latest value of each setting."""
+    """Return what was applied: the latest value of each setting."""
     notes: tuple[str, ...] = ()
     sysctls: dict[str, int] = {}
     knobs: dict[devices.Disk, dict[str, str]] = {}
@@ -121,7 +122,7 @@ def wanted_by_applied(system: System, changes: Sequence[Change]) -> Wanted:
 def check_compliance(
     system: System, wanted: Wanted, applied: Sequence[Change] = ()
 ) -> list[Compliance]:
-    """Each setting of `wanted`; `applied` (the oldest first) tells what was applied when."""
+    """Return the state of each wanted setting; `applied` (the oldest first) has the history."""
     return [
         *_sysctls(system, wanted.sysctls, applied),
         *(check for disk, values in wanted.knobs for check in _knobs(system, disk, values)),
@@ -139,7 +140,7 @@ def _sysctls(
     for name, value in wanted.items():
         text, others = present_text(present, name), _others(system, name)
         if name not in there:
-            why = "this kernel does not have it"
+            why = "this kernel does not have this sysctl"
             checks.append(Compliance(name, str(value), "not there", why))
         elif present.get(name) == value:
             checks.append(Compliance(name, str(value), text, note=_at_boot(name, value, others)))
@@ -151,16 +152,19 @@ def _sysctls(
 
 @dataclass(frozen=True)
 class _Others:
-    """Who sets a sysctl: at boot the last one wins, `late` come after; `hidden` cannot be read."""
+    """What else sets a sysctl: the last of `boot` wins, `late` come after it.
+
+    `hidden` are files that cannot be read.
+    """
 
     boot: tuple[Setter, ...]
     late: tuple[OtherSetter, ...]
     hidden: tuple[str, ...]
 
     def may_set(self, name: str, value: int) -> list[str]:
-        """Who may set something else, whatever the files that were read say."""
+        """Return what may set another value, apart from the files that were read."""
         late = [f"also set: {each}" for each in self.late if not each.sets(name, value)]
-        hidden = [f"cannot be read here: {', '.join(self.hidden)}"] if self.hidden else []
+        hidden = [f"not readable: {', '.join(self.hidden)}"] if self.hidden else []
         return [*late, *hidden]
 
 
@@ -175,23 +179,22 @@ def _others(system: System, name: str) -> _Others:
 
 
 def _at_boot(name: str, value: int, others: _Others) -> str:
-    """What the files make of a value at the next boot."""
-    said, is_set_late = "", any(each.sets(name, value) for each in others.late)
+    """Return what happens to a value at the next boot."""
+    note, is_set_late = "", any(each.sets(name, value) for each in others.late)
     if others.boot and not others.boot[-1].sets(name, value):
-        said = f"a boot sets {others.boot[-1]}"
+        note = f"a boot sets {others.boot[-1]}"
     elif not others.boot and not is_set_late:
-        said = f"in no file of sysctl.d{_that_is_read(others)}"
-    return "; ".join(filter(None, [said, *others.may_set(name, value)]))
+        note = f"in no {_files(others)}: a boot resets it"
+        note += ", unless another file has it" if others.hidden else ""
+    return "; ".join(filter(None, [note, *others.may_set(name, value)]))
 
 
-def _that_is_read(others: _Others) -> str:
-    if others.hidden:
-        return " that can be read here: unless another has it, a boot takes it away"
-    return ": a boot takes it away"
+def _files(others: _Others) -> str:
+    return "readable file of sysctl.d" if others.hidden else "file of sysctl.d"
 
 
 def _set_by(present: Mapping[str, int], others: _Others) -> str:
-    """Who has set the value that is in force in place of the wanted one."""
+    """Return what has set the value in force instead of the wanted one."""
     for each in (*reversed(others.late), *reversed(others.boot)):
         if each.name in present and each.sets(each.name, present[each.name]):
             return f"overridden: {each}"
@@ -199,27 +202,26 @@ def _set_by(present: Mapping[str, int], others: _Others) -> str:
 
 
 def _since(name: str, value: int, applied: Sequence[Change], others: _Others) -> str:
-    """Whether it was applied at all, and who may have changed it."""
-    said = "not applied on this host, or changed since"
+    """Return whether it was applied here, and what may have changed it."""
+    reason = "not applied on this host, or changed since"
     for change in applied:
         if isinstance(change, AppliedSysctls) and change.values.get(name) == value:
-            which = " that can be read here" if others.hidden else ""
-            said = f"changed since it was applied at {change.at}, by no file of sysctl.d{which}"
-    return "; ".join([said, *others.may_set(name, value)])
+            reason = f"changed since it was applied at {change.at}, but by no {_files(others)}"
+    return "; ".join([reason, *others.may_set(name, value)])
 
 
 def _knobs(system: System, disk: devices.Disk, wanted: Mapping[str, str]) -> list[Compliance]:
     if not devices.is_there(system, disk):
-        why = f"{disk.name} is not the disk any more that it was"
+        why = f"{disk.name} is no longer the same disk"
         return [Compliance(name, value, "not there", why) for name, value in wanted.items()]
     present = devices.present_values(system, disk)
     checks = []
     for name, value in wanted.items():
         reason = devices.lacking(system, disk, name)
         if not reason and name not in present:
-            reason = f"{disk.name} does not let it be read"
+            reason = f"it cannot be read on {disk.name}"
         if name in present and not devices.is_same(name, value, present[name]):
-            reason = f"another value on {disk.name}: set anew, or never applied"
+            reason = f"another value on {disk.name}: changed since, or never applied"
         found = present.get(name, "not there")
         checks.append(Compliance(f"{disk.name} {name}", value, found, reason or ""))
     return checks
@@ -229,7 +231,7 @@ def _mount(system: System, target: str, words: tuple[str, ...]) -> Compliance:
     mount = mount_at(system.mounts(), target)
     present = ",".join(present_words(mount)) or "defaults" if mount else "not mounted"
     missing = missing_words(system, target, words)
-    reason = f"did not take, or not mounted so: {', '.join(missing)}" if missing else ""
+    reason = f"mount options differ, or not mounted: {', '.join(missing)}" if missing else ""
     if mount is None:
         reason = f"nothing is mounted on {target}"
     return Compliance(f"mount {target}", ",".join(words) or "defaults", present, reason)

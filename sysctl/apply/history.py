@@ -1,4 +1,5 @@
-"""What `apply` changed on this host before, as its journal has it; read, and nothing changed."""
+# SPDX-License-Identifier: Apache-2.0
+"""What `apply` has changed on this host, read from its journal without changing anything."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from sysctl.host.system import System
 
 @dataclass(frozen=True)
 class History:
-    """What is applied and not taken back, the oldest first.
+    """What is applied and not reverted, the oldest first.
 
-    `temporary` says of each value that is not to stay whose it is: of a program at work, or of one
-    that was killed. `problem` is why all that is not known (empty: it is), `hint` what to do.
+    `temporary` has a sentence for values that will not stay: those of a running program, or of one
+    that was killed. `problem` is why the history is unknown, or ""; `hint` is what to do.
     """
 
     changes: tuple[Change, ...] = ()
@@ -29,7 +30,7 @@ class History:
 
 
 def read_history(system: System) -> History:
-    """The journal's changes. What keeps it from being read is told, not raised."""
+    """Return the journal's changes. A failure to read it is in `problem`, not raised."""
     try:
         directory = state_directory()
         owner = directory.stat().st_uid
@@ -51,6 +52,6 @@ def read_history(system: System) -> History:
 def _temporary(directory: Path, system: System) -> tuple[str, ...]:
     holder = holder_of(directory / f"{WRITER}.lock")
     if holder:
-        return (f"at work on this host, with values of its own for a while: {holder}",)
+        return (f"{holder} is running on this host and sets values temporarily",)
     left = left_by_a_killed_run(directory, system)
-    return tuple(f"a killed run left what is taken back first: {change}" for change in left)
+    return tuple(f"left by a killed run, will be reverted first: {change}" for change in left)

@@ -1,8 +1,9 @@
-"""Who sets a sysctl besides the files of sysctl.d: the kernel's command line, and TuneD.
+# SPDX-License-Identifier: Apache-2.0
+"""What sets a sysctl besides the files of sysctl.d: the kernel's command line, and TuneD.
 
-The kernel takes `sysctl.NAME=VALUE` before the first program runs (fs/proc/proc_sysctl.c,
-do_sysctl_args, since 5.8). TuneD sets what its active profile has in [sysctl] or [vm] when it
-starts (tuned/plugins/plugin_sysctl.py), and then by default what /etc/sysctl.d has once more.
+The kernel applies `sysctl.NAME=VALUE` before the first program runs (fs/proc/proc_sysctl.c,
+do_sysctl_args, since 5.8). When TuneD starts, it sets what its active profile has in [sysctl] or
+[vm] (tuned/plugins/plugin_sysctl.py), and then by default applies /etc/sysctl.d again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sysctl.host.system import System
 
 _COMMAND_LINE = "/proc/cmdline"
 _ACTIVE_PROFILE = "/etc/tuned/active_profile"
-#: Where TuneD looks for profiles, the strongest first: of all versions, the new and the old place.
+#: TuneD's folders of profiles in all versions, the one with the highest priority first.
 _FOLDERS = ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned", "/usr/lib/tuned/profiles")
 _PROFILE = re.compile(r"[A-Za-z0-9_.-]+")  # Loader.safe_name() of tuned/profiles/loader.py
 _MAX_BYTES = 2**20
@@ -33,9 +34,9 @@ _MAX_BYTES = 2**20
 
 @dataclass(frozen=True)
 class OtherSetter:
-    """Who sets `name` to `value`; without a value: who may, as his settings cannot be read here.
+    """Something that sets `name` to `value`; without a value, its settings cannot be read.
 
-    `is_late` tells that he does so after the files of sysctl.d were read.
+    `is_late`: it sets them after the files of sysctl.d.
     """
 
     who: str
@@ -46,11 +47,11 @@ class OtherSetter:
     def __str__(self) -> str:
         """`vm.dirty_ratio = 40 by the TuneD profile …`, safe to print."""
         if self.value is None:
-            return printable(f"{self.who} may set it, and cannot be read here")
+            return printable(f"{self.who} may set it, but cannot be read")
         return printable(f"{self.name} = {self.value} by {self.who}")
 
     def sets(self, name: str, value: int) -> bool:
-        """Whether it is `name` that he sets, and to `value`."""
+        """Return whether it sets `name` to `value`."""
         return self.name == name and self.value is not None and is_number(self.value, value)
 
 
@@ -59,7 +60,7 @@ Setter = Union[Assignment, OtherSetter]
 
 
 def other_setters(system: System, names: Iterable[str]) -> list[OtherSetter]:
-    """All who set one of `names` or a counterpart, in the order in which they do."""
+    """Return everything that sets one of `names` or a counterpart, in its order."""
     wanted = set(members(names))
     found = [*_kernel_parameters(system), *_tuned(system)]
     return [
@@ -84,7 +85,7 @@ def _kernel_parameters(system: System) -> Iterator[OtherSetter]:
 
 
 class _UnknownProfileError(Exception):
-    """A profile that is not there, or not to be understood without TuneD."""
+    """A profile is missing, or only TuneD can interpret it."""
 
 
 def _tuned(system: System) -> list[OtherSetter]:
@@ -105,9 +106,9 @@ def _tuned(system: System) -> list[OtherSetter]:
 
 
 def _profile_values(system: System, profile: str, seen: set[str]) -> dict[str, tuple[str, str]]:
-    """What a profile sets and where; what it includes comes first, so that its own is stronger.
+    """Return what a profile sets, and where; its own values override those that it includes.
 
-    One that includes its namesake means the one in the next folder. Raises OSError too.
+    A profile that includes its own name means the one in the next folder. Raises OSError too.
     """
     if not _PROFILE.fullmatch(profile) or profile.startswith("."):
         raise _UnknownProfileError
@@ -125,7 +126,7 @@ def _profile_values(system: System, profile: str, seen: set[str]) -> dict[str, t
 
 
 def _parsed(text: str | None) -> configparser.ConfigParser:
-    """A profile, read as TuneD does (tuned/profiles/loader.py)."""
+    """Parse a profile as TuneD does (tuned/profiles/loader.py)."""
     parser = configparser.ConfigParser(
         delimiters=("=",), inline_comment_prefixes=("#",), strict=False, interpolation=None
     )
@@ -148,7 +149,7 @@ def _own_values(parser: configparser.ConfigParser) -> Iterator[tuple[str, str]]:
 
 
 def _read(system: System, path: str) -> str | None:
-    """The text, None where there is none. Raises OSError where it cannot be read."""
+    """Return the text; None if there is no file. Raises OSError if it cannot be read."""
     try:
         with system.path(path).open("rb") as file:
             return file.read(_MAX_BYTES).decode(errors="replace")

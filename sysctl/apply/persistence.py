@@ -1,4 +1,5 @@
-"""Writewise's own file in /etc/sysctl.d: its name, its text, and what would override it."""
+# SPDX-License-Identifier: Apache-2.0
+"""Writewise's own file in /etc/sysctl.d: its name, its text, and what overrides it."""
 
 from __future__ import annotations
 
@@ -14,19 +15,18 @@ from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
 from sysctl.render import sysctl_d
 
-#: The first is the one that the snippets name; the second wins against 99-sysctl.conf, the link to
-#: /etc/sysctl.conf of Debian and Red Hat.
+#: The first is also the path in the snippets; the second overrides 99-sysctl.conf, the link to
+#: /etc/sysctl.conf on Debian and Red Hat.
 PATHS = ("/etc/sysctl.d/90-writewise.conf", "/etc/sysctl.d/99-writewise.conf")
-#: How every file that Writewise writes begins.
+#: The beginning of every file that Writewise writes.
 OURS = "# Written by writewise"
 
 
 @dataclass(frozen=True)
 class PersistedFile:
-    """The file that is to be read at each boot: where, its text, and what overrides it there.
+    """The file that each boot reads: its path, its text, and what overrides it.
 
-    `replaces` says what becomes of a file at `path` that is not as `apply` wrote it; it may be
-    empty.
+    `replaces` is what happens to a file at `path` that is not as `apply` wrote it, or "".
     """
 
     path: str
@@ -36,9 +36,9 @@ class PersistedFile:
 
 
 def persisted_file(system: System, change: RecommendedChange, history: History) -> PersistedFile:
-    """What `apply --persist` would write now.
+    """Return the file that `apply --persist` would write now.
 
-    Raises HostError where a file of somebody else is in the way, or there is nothing to write.
+    Raises HostError if there is a file that Writewise did not write, or there is nothing to write.
     """
     path = choose_path(system, change)
     check_is_free(system, path)
@@ -49,26 +49,26 @@ def persisted_file(system: System, change: RecommendedChange, history: History) 
 
 
 def _originals(system: System, history: History) -> Mapping[str, int]:
-    """The write-back sysctls before the first change; none if a boot came between."""
+    """Return the write-back sysctls before the first change."""
     applied = [each for each in history.changes if isinstance(each, AppliedSysctls)]
     return applied[0].originals if applied else read_writeback(system)
 
 
 def _replaced(present: str | None, path: str, text: str, history: History) -> str:
-    """What is said of the file that is there: nothing of one that is just as it was written."""
+    """Return what happens to the existing file; "" if it is as `apply` wrote it."""
     if present is None or present == text:
         return ""
     if history.problem:
-        return f"replaces the one there, and rollback brings it back ({history.problem})"
+        return f"replaces the existing file, which rollback restores ({history.problem})"
     ours = [each for each in history.changes if isinstance(each, WrittenFile) and each.path == path]
     if ours and ours[-1].text == present:
         return ""
     was = "was edited since" if ours else "was not written by apply, or was edited since a rollback"
-    return f"the one there {was}: it is replaced, and rollback brings it back"
+    return f"the existing file {was}: it is replaced, and rollback restores it"
 
 
 def choose_path(system: System, change: RecommendedChange) -> str:
-    """The path under which the fewest lines override the file; one that is there already first."""
+    """Return the path at which the fewest lines override the file; an existing one is preferred."""
     there = [path for path in PATHS if is_ours(system, path)]
     return min(
         dict.fromkeys([*there, *PATHS]), key=lambda path: len(overriding(system, change, path))
@@ -76,7 +76,7 @@ def choose_path(system: System, change: RecommendedChange) -> str:
 
 
 def overriding(system: System, change: RecommendedChange, path: str) -> list[Assignment]:
-    """The lines that are read after the file at `path` and say something else."""
+    """Return the lines that are read after the file at `path` and set other values."""
     found = [
         each
         for name, value in change.sysctl_values.items()
@@ -86,7 +86,7 @@ def overriding(system: System, change: RecommendedChange, path: str) -> list[Ass
 
 
 def is_ours(system: System, path: str) -> bool:
-    """Whether there is a file that Writewise wrote."""
+    """Return whether `path` is a file that Writewise wrote."""
     return not _is_link(system, path) and (read_file(system, path) or "").startswith(OURS)
 
 
@@ -95,21 +95,21 @@ def _is_link(system: System, path: str) -> bool:
 
 
 def check_is_free(system: System, path: str) -> None:
-    """Raise HostError where a file is in the way that Writewise did not write."""
+    """Raise HostError if there is a file that Writewise did not write."""
     if _is_link(system, path):
-        raise HostError(f"{path} is a symlink, so it is not replaced", "move it out of the way")
+        raise HostError(f"{path} is a symlink, so it is not replaced", "move it away")
     if read_file(system, path) is not None and not is_ours(system, path):
         raise HostError(
-            f"{path} was not written by writewise, so it is not replaced",
-            "look into it, and move it out of the way",
+            f"{path} was not written by Writewise, so it is not replaced",
+            "check its content and move it away",
         )
 
 
 def text_of(change: RecommendedChange, path: str, originals: Mapping[str, int]) -> str:
-    """The file's text; `originals` are for its undo. Raises HostError where there is none."""
+    """Return the file's text; `originals` are for its undo. Raises HostError without sysctls."""
     if not change.changes_sysctls:
         raise HostError(
             "the recommendation changes no sysctl, so there is no file to write",
-            "leave out --persist",
+            "omit --persist",
         )
     return sysctl_d.installed_text(change, path, originals)

@@ -1,4 +1,5 @@
-"""What applying a recommendation would change on this host, as it is now; nothing is changed."""
+# SPDX-License-Identifier: Apache-2.0
+"""What applying a recommendation would change on this host; nothing is changed here."""
 
 from __future__ import annotations
 
@@ -30,11 +31,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Difference:
-    """One value: as it is on this host, and as it would be.
+    """One value: the current one on this host, and the new one.
 
-    `present` names the counterpart where that is in force. The bytes are what the kernel makes of a
-    threshold with today's dirtyable memory, None for what is none. `others` set it to something
-    else at boot, in this order: kernel parameters, lines of files, TuneD.
+    `present` names the counterpart if that is in force. The bytes are those of a threshold with the
+    current dirtyable memory, None for other settings. `others` set another value at boot, in this
+    order: kernel parameters, lines of files, TuneD.
     """
 
     name: str
@@ -49,9 +50,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class MountDifference:
-    """How `target` is mounted, and should be; `fstab` is the new line there, or what to add to it.
+    """The current and the new options of `target`; `fstab` is the new line, or what to add to it.
 
-    `takes_fresh_mount` tells that a remount would not do.
+    `takes_fresh_mount`: a remount is not enough.
     """
 
     target: str
@@ -65,10 +66,10 @@ class MountDifference:
 
 @dataclass(frozen=True)
 class ApplyPlan:
-    """Everything that a recommendation means for this host. `disk` is that of `knobs`.
+    """All changes of a recommendation on this host. `disk` is that of `knobs`.
 
-    `fitted` is the change as it is for this host's memory. `notes` say what speaks against applying
-    what was measured elsewhere; `left_out` what this host has no place for, and why.
+    `fitted` is the change adapted to this host's memory. `notes` are warnings about applying what
+    was measured elsewhere; `left_out` is what does not apply to this host, and why.
     """
 
     fitted: Fitted
@@ -79,11 +80,6 @@ class ApplyPlan:
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
-    @property
-    def is_in_force(self) -> bool:
-        """Whether nothing would change, mount options aside."""
-        return not any(each.is_change for each in (*self.sysctls, *self.knobs))
-
 
 def plan_of(
     system: System,
@@ -92,9 +88,9 @@ def plan_of(
     as_ratio: bool = False,
     max_at_risk_bytes: int | None = None,
 ) -> ApplyPlan:
-    """Compare a recommendation with the host; what the host has no place for is left out.
+    """Compare a recommendation with the host; what does not apply to the host is left out.
 
-    Raises HostError where nothing of it can be meant for this host, or its thresholds cannot.
+    Raises HostError if nothing of it applies to this host, or its thresholds do not.
     """
     fitted = fit(system, change, as_ratio=as_ratio, max_at_risk_bytes=max_at_risk_bytes)
     left_out: list[str] = []
@@ -109,7 +105,7 @@ def plan_of(
         mount = _found(lambda: _mount(system, mount_advice), left_out, name)
     if left_out and not (knobs or mount or change.changes_sysctls):
         raise HostError(
-            f"nothing of the recommendation has a place on this host: {'; '.join(left_out)}",
+            f"nothing in the recommendation applies to this host: {'; '.join(left_out)}",
             "mount the volume there, or run a sweep on this host",
         )
     sysctls = _sysctls(system, fitted, max_at_risk_bytes)
@@ -126,7 +122,7 @@ def plan_of(
 
 
 def _found(find: Callable[[], T], left_out: list[str], name: str) -> T | None:
-    """What `find` returns; where the host has no such thing, `name` is left out."""
+    """Return what `find` returns; if it raises HostError, add `name` to `left_out`."""
     try:
         return find()
     except HostError as error:
@@ -139,22 +135,22 @@ def _knob_names(advice: DiskAdvice) -> str:
 
 
 def _notes(system: System, change: RecommendedChange) -> tuple[str, ...]:
-    """The half that is not the host's, and which files might set a value, too."""
+    """Return notes on the transfer settings, and on unreadable files that may set a value."""
     hidden = ", ".join(unreadable(system))
-    told = (f"cannot be read here, and may set them too: {hidden}",) if hidden else ()
-    return (*_transfer_notes(change), *told)
+    unread = (f"files that may also set them cannot be read: {hidden}",) if hidden else ()
+    return (*_transfer_notes(change), *unread)
 
 
 def _transfer_notes(change: RecommendedChange) -> tuple[str, ...]:
-    """The other half of what was measured is not the host's."""
+    """Return a note that the measured transfer settings are not applied to the host."""
     if not change.transfer:
         return ()
     words = transfer_words(change.transfer)
-    return (f"measured together with settings of the pull, which are not applied here: {words}",)
+    return (f"measured together with transfer settings, which `apply` does not set: {words}",)
 
 
 def disk_at(system: System, advice: DiskAdvice) -> Disk:
-    """The disk that holds the advice's mount. Raises HostError."""
+    """Return the disk below the advice's mount. Raises HostError."""
     return disk_of(system, _mounted(system, advice.target))
 
 
@@ -162,7 +158,7 @@ def _mounted(system: System, target: str) -> Mount:
     mount = mount_at(system.mounts(), target)
     if mount is None:
         raise HostError(
-            f"nothing is mounted on {target}, which the recommendation is for",
+            f"nothing is mounted on {target}, the mount point of the recommendation",
             "mount the volume there, or run a sweep on this host",
         )
     return mount
@@ -176,14 +172,15 @@ def _sysctls(
     reason = invalid_reason(new, dirtyable)
     if reason:
         raise HostError(
-            f"not for this host: {reason}", "apply the thresholds in the other form, or sweep here"
+            f"not for this host: {reason}",
+            "apply the thresholds in the other form, or run a sweep on this host",
         )
     before, after = (effective_thresholds(values, dirtyable) for values in (present, new))
     if max_at_risk_bytes is not None and after.dirty_bytes > max_at_risk_bytes:
         raise HostError(
             f"up to {format_size(after.dirty_bytes)} would be at risk on this host, "
             f"more than {format_size(max_at_risk_bytes)}",
-            "allow more by --max-at-risk, or sweep with that limit on this host",
+            "allow more with --max-at-risk, or run a sweep with that limit on this host",
         )
     return tuple(
         Difference(
@@ -201,11 +198,11 @@ def _sysctls(
 
 
 def _lower_notes(sysctls: Sequence[Difference]) -> tuple[str, ...]:
-    """That an amount measured with less memory holds up writers earlier than this host does now."""
+    """Return a note if the measured amount would throttle writers earlier than now."""
     sizes = [(each.name, each.new_bytes or 0, each.present_bytes or 0) for each in sysctls]
     return tuple(
-        f"{name}: the measured {format_size(new)} is less than the present {format_size(present)} "
-        "of this host, so writers would wait earlier than now"
+        f"{name}: the measured {format_size(new)} is less than the current {format_size(present)} "
+        "of this host, so writers would be throttled sooner than now"
         for name, new, present in sizes
         if name in DIRTY_PAIR and new < present
     )
@@ -221,7 +218,7 @@ def _others(system: System, name: str, value: int) -> tuple[Setter, ...]:
 
 
 def present_text(present: Mapping[str, int], name: str) -> str:
-    """`20`, or `vm.dirty_bytes = 1073741824` where the counterpart is in force."""
+    """Return `20`, or `vm.dirty_bytes = 1073741824` if the counterpart is in force."""
     if name in present:
         return str(present[name])
     counterpart = BY_NAME[name].counterpart
@@ -260,7 +257,7 @@ def _mount(system: System, advice: MountAdvice) -> MountDifference:
     mount = _mounted(system, advice.target)
     if mount.fstype != advice.fstype:
         raise HostError(
-            f"{advice.target} holds {mount.fstype}, and the options are for {advice.fstype}",
+            f"{advice.target} has {mount.fstype}, but the options are for {advice.fstype}",
             "run a sweep on this host",
         )
     return MountDifference(
@@ -275,7 +272,7 @@ def _mount(system: System, advice: MountAdvice) -> MountDifference:
 
 
 def _fstab_text(system: System, advice: MountAdvice) -> str:
-    """This host's own line of fstab with the new options; without one the options alone."""
+    """Return this host's own line of fstab with the new options; without one only the options."""
     here = replace(advice, fstab=fstab_line(system, advice.target))
     try:
         return fstab_text(here, fstab_options(here))

@@ -1,4 +1,5 @@
-"""What Writewise has changed on this host and still holds: for `writewise status`."""
+# SPDX-License-Identifier: Apache-2.0
+"""What Writewise has changed on this host and not reverted: for `writewise status`."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _STAYING = (AppliedSysctls, AppliedKnobs, AppliedMount, WrittenFile)
 
 @dataclass(frozen=True)
 class AppliedItem:
-    """One change that is to stay: what, and when it was made (ISO 8601)."""
+    """One applied change, and when it was made (ISO 8601)."""
 
     what: str
     at: str
@@ -30,10 +31,10 @@ class AppliedItem:
 
 @dataclass(frozen=True)
 class AppliedState:
-    """What is applied, the end of its trial period, our files, what a killed run left, who works.
+    """The applied changes, the end of their trial period, our files, and running programs.
 
-    `interrupted` is what the next start takes back: nothing while somebody holds the lock, since
-    those are changes at work. `trial_ends_at` and `lock_holder` are None where there is none.
+    `interrupted` are changes of a killed run that the next start reverts; none while a program
+    holds the lock, because they may be its own. `trial_ends_at` and `lock_holder` may be None.
     """
 
     applied: tuple[AppliedItem, ...]
@@ -44,7 +45,7 @@ class AppliedState:
 
 
 def read_state(system: System | None = None) -> AppliedState:
-    """Look; nothing is changed and no lock is taken. Raises JournalError."""
+    """Return the state without changes and without the lock. Raises JournalError."""
     directory = state_directory()
     if not directory.exists():
         return AppliedState((), None, _files(system or System()), (), None)

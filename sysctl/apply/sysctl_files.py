@@ -1,10 +1,11 @@
-"""Who else sets a sysctl: every file that is read at boot, in the order in which the last one wins.
+# SPDX-License-Identifier: Apache-2.0
+"""The files that set sysctls at boot, in their order: the last one wins.
 
-The rules are those of sysctl.d(5), as systemd-sysctl and procps' `sysctl --system` follow them: of
-files with one name the first directory's counts; the rest go by name, whatever their directory; an
-empty file or a link to /dev/null masks. An assignment by name is stronger than any glob.
-`/etc/sysctl.conf` is read last, by procps always and by systemd where a link in sysctl.d names it.
-What this user may not read is left out, and named by `unreadable`.
+The rules are those of sysctl.d(5), which systemd-sysctl and procps' `sysctl --system` follow: of
+files with the same name the one in the first directory counts; files are sorted by name, whatever
+their directory; an empty file or a link to /dev/null masks others. An assignment by name overrides
+any glob. `/etc/sysctl.conf` is read last, by procps always and by systemd if a link in sysctl.d
+leads to it. `unreadable` returns the files that this user may not read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from contracts.shared.text import printable
 from sysctl.host.system import System
 from sysctl.knobs.vm import BY_NAME
 
-#: sysctl.d(5), the strongest first; `/lib` is the same as `/usr/lib` on most hosts.
+#: sysctl.d(5), the highest priority first; `/lib` is the same as `/usr/lib` on most hosts.
 DIRECTORIES = (
     *("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d"),
     *("/usr/lib/sysctl.d", "/lib/sysctl.d"),
@@ -29,7 +30,7 @@ DIRECTORIES = (
 SYSCTL_CONF = "/etc/sysctl.conf"
 _MAX_BYTES = 2**20
 _GLOB = re.compile(r"[*?\[]")
-#: What the kernel takes for a number, by its first characters (kernel/sysctl.c, proc_get_long).
+#: How the kernel reads a number, by its first characters (kernel/sysctl.c, proc_get_long).
 _NUMBERS = (
     (re.compile(r"0[xX][0-9a-fA-F]{1,16}"), 16),
     (re.compile(r"0[0-7]{0,22}"), 8),
@@ -38,7 +39,7 @@ _NUMBERS = (
 
 
 def is_number(text: str, value: int) -> bool:
-    """Whether the kernel reads `value` in `text`: `61`, `0x3d` and `075` are one number."""
+    """Return whether the kernel reads `text` as `value`: `61`, `0x3d` and `075` are equal."""
     word = text.strip()
     bases = [base for pattern, base in _NUMBERS if pattern.fullmatch(word)]
     return int(word, bases[0]) == value if bases else word == str(value)
@@ -58,13 +59,13 @@ class Assignment:
         return printable(f"{self.name} = {self.value} in {self.path}, line {self.line}")
 
     def sets(self, name: str, value: int) -> bool:
-        """Whether it is `name` that it sets, and to `value`."""
+        """Return whether it sets `name` to `value`."""
         return self.name == name and is_number(self.value, value)
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of a file: `name` may be a glob; `value` None takes the name out of every glob."""
+    """A line of a file: `name` may be a glob; with `value` None globs do not set the name."""
 
     path: str
     number: int
@@ -73,9 +74,9 @@ class _Line:
 
 
 def files_in_order(system: System) -> list[str]:
-    """The files that are read, the last of them last; masked ones are left out.
+    """Return the files in the order in which they are read, without masked ones.
 
-    What cannot be looked at counts as a file: at boot it may well be one.
+    A path that cannot be checked counts as a file, because it may be one at boot.
     """
     by_name: dict[str, str] = {}
     for folder in DIRECTORIES:
@@ -88,7 +89,7 @@ def files_in_order(system: System) -> list[str]:
 
 
 def unreadable(system: System) -> list[str]:
-    """`/etc/sysctl.d/99-x.conf (Permission denied)`: what a boot reads, and this user may not."""
+    """Return files that this user may not read: `/etc/sysctl.d/99-x.conf (Permission denied)`."""
     found = []
     for folder in DIRECTORIES:
         found += _problem(folder, _listing, system)
@@ -128,7 +129,7 @@ def _may_be_file(path: Path) -> bool:
 
 
 def _bytes(name: str) -> bytes:
-    """Names go by their bytes (strcmp)."""
+    """Return a name's bytes, by which names are sorted (strcmp)."""
     return name.encode(errors="surrogateescape")
 
 
@@ -140,14 +141,14 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def position(path: str) -> tuple[bool, bytes]:
-    """When a file is read, to be compared: by name, /etc/sysctl.conf last."""
+    """Return a sort key for the order of reading: by name, /etc/sysctl.conf last."""
     return path == SYSCTL_CONF, _bytes(path.rpartition("/")[2])
 
 
 def assignments(system: System, names: Iterable[str]) -> list[Assignment]:
-    """Every line that sets one of `names`, in the order in which they take effect: the last wins.
+    """Return every line that sets one of `names`, in order: the last wins.
 
-    A name that a line of its own sets is not set by globs.
+    Globs do not set a name that a line of its own sets.
     """
     lines = [line for path in files_in_order(system) for line in _lines(system, path)]
     found: list[tuple[int, Assignment]] = []
@@ -165,37 +166,37 @@ def assignments(system: System, names: Iterable[str]) -> list[Assignment]:
 def _matches(line: _Line, name: str) -> bool:
     try:
         return bool(_GLOB.search(line.name)) and fnmatchcase(name, line.name)
-    except re.error:  # `[z-a]` before Python 3.11; it matches nothing
+    except re.error:  # `[z-a]` before Python 3.11, which matches nothing
         return False
 
 
 def rivals(system: System, names: Iterable[str]) -> list[Assignment]:
-    """As `assignments`, with each name's counterpart: writing that one zeroes it.
+    """Return the same with each name's counterpart, because writing that sets the name to 0.
 
-    Without those that the kernel refuses or that change nothing: 0 for a threshold in bytes.
+    Without assignments that the kernel refuses or that change nothing: 0 for a threshold in bytes.
     """
     found = assignments(system, members(names))
     return [each for each in found if not is_no_threshold(each.name, each.value)]
 
 
 def members(names: Iterable[str]) -> list[str]:
-    """Each name and its counterpart: what sets either of them sets both."""
+    """Return each name and its counterpart, since writing one changes both."""
     pairs = ((name, BY_NAME[name].counterpart) for name in names)
     return sorted({member for pair in pairs for member in pair if member is not None})
 
 
 def is_no_threshold(name: str, value: str) -> bool:
-    """Whether a value changes nothing: 0 for a threshold in bytes."""
+    """Return whether a value changes nothing: 0 for a threshold in bytes."""
     return name.endswith("_bytes") and is_number(value, 0)
 
 
 def contradicting(system: System, name: str, value: int) -> list[Assignment]:
-    """The lines that set `name`, or its counterpart, to something else than `value`."""
+    """Return the lines that set `name`, or its counterpart, to anything other than `value`."""
     return [each for each in rivals(system, [name]) if not each.sets(name, value)]
 
 
 def after(found: Iterable[Assignment], path: str) -> list[Assignment]:
-    """Those of `found` that are read after the file at `path`."""
+    """Return the lines that are read after the file at `path`."""
     return [each for each in found if position(each.path) > position(path)]
 
 
@@ -203,7 +204,7 @@ def _lines(system: System, path: str) -> Iterator[_Line]:
     try:
         text = _text(system.path(path))
     except OSError:
-        return  # gone meanwhile, or told by `unreadable`
+        return  # it was removed, or `unreadable` returns it
     for number, line in enumerate(text.split("\n"), 1):
         parsed = _parse(line)
         if parsed is not None:
@@ -216,7 +217,7 @@ def _text(path: Path) -> str:
 
 
 def _parse(line: str) -> tuple[str, str | None] | None:
-    """`-vm/dirty_ratio = 40` → name and value; None for a comment or what is no assignment."""
+    """`-vm/dirty_ratio = 40` → name and value; None for a comment or another line."""
     text = line.strip()
     if not text or text[0] in "#;":
         return None
@@ -229,7 +230,7 @@ def _parse(line: str) -> tuple[str, str | None] | None:
 
 
 def normalized(key: str) -> str:
-    """With dots between: where `/` comes first it is the separator, and dots are part of a name."""
+    """Return the name with dots: if `/` comes first, it is the separator and dots are literal."""
     first = re.search(r"[./]", key)
     if first is None or first[0] == ".":
         return key

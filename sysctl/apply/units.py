@@ -1,7 +1,8 @@
-"""What systemd does for Writewise: a trial period's timer, and the recovery at boot.
+# SPDX-License-Identifier: Apache-2.0
+"""The units of systemd that Writewise uses: a trial period's timer, and the recovery at boot.
 
 Sources: systemd-run(1), systemd.service(5), systemd.unit(5). Arguments are lists and units are
-plain text; nothing goes through a shell.
+plain text; no shell is involved.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ from sysctl.host.system import HostError, System, host_errors
 RECOVERY_UNIT = "writewise-recover.service"
 RECOVERY_PATH = f"/etc/systemd/system/{RECOVERY_UNIT}"
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+,=-]+")
-#: What systemd takes in no path of a program (`string_is_safe()`), and what it would substitute.
+#: Characters that systemd refuses in a program's path (`string_is_safe()`) or would substitute.
 _REFUSED = set("\"'\\$")
 
 
 def require_start_by_systemd(system: System, what: str) -> None:
-    """Check that systemd runs this host, and may be told to start this program as root.
+    """Check that systemd runs this host and may start this program as root.
 
-    Raises HostError, and UntrustedError where others could change what would be started.
+    Raises HostError, and UntrustedError if others could change the program.
     """
     if not system.is_run_by_systemd():
         raise HostError(
             f"{what} needs systemd, which does not run this host",
-            "leave the option out, and undo by `writewise rollback`",
+            "omit the option, and undo the change with `writewise rollback`",
         )
     for path in (program()[0], sys.executable, __file__):
         with host_errors(f"use {path}"):
-            os.close(walk(path, believe_all=False))
+            os.close(walk(path, trust_all=False))
 
 
 def program() -> tuple[str, ...]:
-    """The words that start this Writewise again, whatever the directory."""
+    """Return the command that starts this Writewise again, from any directory."""
     script = Path(sys.executable).with_name("writewise")
     if script.is_file():
         return (str(script),)
@@ -48,12 +49,12 @@ def program() -> tuple[str, ...]:
 
 
 def revert_argv(seconds: int, words: Sequence[str]) -> list[str]:
-    """Run `writewise rollback --trial` after so many seconds, whatever becomes of this program.
+    """Return the command that runs `writewise rollback --trial` after `seconds`.
 
-    Where it fails (a sweep holds the lock), it is tried again every minute. It does nothing once
-    the trial period was ended by another `apply`.
+    If the rollback fails (a sweep holds the lock), it is repeated every minute. It does nothing if
+    another `apply` has ended the trial period.
     """
-    is_elsewhere = bool(os.environ.get("WRITEWISE_STATE_DIRECTORY"))  # may be relative to here
+    is_elsewhere = bool(os.environ.get("WRITEWISE_STATE_DIRECTORY"))  # may be a relative path
     return [
         "systemd-run",
         f"--unit={REVERT_UNIT}",
@@ -73,12 +74,12 @@ def revert_argv(seconds: int, words: Sequence[str]) -> list[str]:
 
 
 def recovery_unit(words: Sequence[str]) -> str:
-    """The unit that takes back at boot what a killed run left; what was applied to stay stays."""
+    """Return the unit that reverts at boot what a killed run left; applied changes stay."""
     command = " ".join(_quoted(word) for word in (*words, "rollback", "--interrupted"))
     return f"""# Written by writewise.
 # To undo: systemctl disable {RECOVERY_UNIT} && rm {RECOVERY_PATH}
 [Unit]
-Description=Take back what a killed writewise left on this host
+Description=Revert what a killed writewise left on this host
 After=local-fs.target
 RequiresMountsFor={STATE_DIRECTORY}
 ConditionPathExistsGlob={STATE_DIRECTORY}/*.journal
@@ -93,10 +94,10 @@ WantedBy=multi-user.target
 
 
 def _quoted(word: str) -> str:
-    """A word of ExecStart=. Raises HostError for one that no unit can hold."""
+    """Return a word for ExecStart=. Raises HostError for one that a unit cannot contain."""
     if not word.isprintable() or _REFUSED & set(word):
         raise HostError(
-            "the path of this program has characters that no unit of systemd can hold",
-            "install it in another place, or leave out --install-recovery",
+            "the path of this program has characters that a systemd unit cannot contain",
+            "install Writewise in another folder, or omit --install-recovery",
         )
     return word if _PLAIN.fullmatch(word) else '"' + word.replace("%", "%%") + '"'

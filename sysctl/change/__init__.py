@@ -1,1 +1,2 @@
-"""A recommended change as data: made by advice, rendered and applied."""
+# SPDX-License-Identifier: Apache-2.0
+"""A recommended change as data: advice makes it, the renderers and `apply` use it."""

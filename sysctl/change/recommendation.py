@@ -1,8 +1,8 @@
-"""A recommended change as data: what `advise` writes, snippets are rendered from and `apply` takes.
+# SPDX-License-Identifier: Apache-2.0
+"""A recommended change as data: `advise` writes it, the renderers and `apply` read it.
 
-`recommendation.json` holds it with the evidence that carries it, without the trials. Nothing in it
-is trusted when it is read (`sysctl.change.recommendation_file`): it is about to be a change of a
-host.
+`recommendation.json` contains it with its evidence, without the trials. Nothing in the file is
+trusted when it is read (`sysctl.change.recommendation_file`), because it changes a host.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sysctl.knobs.vm import BY_NAME
 FORMAT = "writewise-recommendation"
 FORMAT_VERSION = 1
 FILE_NAME = "recommendation.json"
-#: Characters of a sentence, and of a name or a path (PATH_MAX of include/uapi/linux/limits.h).
+#: Characters of a sentence, and of a name or path (PATH_MAX of include/uapi/linux/limits.h).
 MAX_SENTENCE, MAX_NAME = 2000, 4096
 
 
 @dataclass(frozen=True)
 class SysctlAdvice:
-    """One sysctl; `present` is what it was when the sweep ran, 0 where its counterpart counted."""
+    """One sysctl; `present` is its value during the sweep, 0 if its counterpart was in force."""
 
     name: str
     value: int
@@ -42,10 +42,10 @@ class KnobAdvice:
 
 @dataclass(frozen=True)
 class DiskAdvice:
-    """Knobs of the disk that holds what is mounted on `target` from `device`.
+    """Knobs of the disk below the mount of `device` on `target`.
 
-    `name` is the disk's in /sys/block, `serial` and `wwid` what the kernel says of it. As in the
-    file, what is not known is "".
+    `name` is the disk's name in /sys/block, `serial` and `wwid` are from the kernel. Unknown texts
+    are "", as in the file.
     """
 
     target: str
@@ -58,7 +58,7 @@ class DiskAdvice:
 
 @dataclass(frozen=True)
 class DiskIdentity:
-    """A disk's `name` in /sys/block, and what stays when that changes; None where it has none."""
+    """A disk's `name` in /sys/block, which may change, and its permanent ids; None if missing."""
 
     name: str
     wwid: str | None = None
@@ -67,7 +67,7 @@ class DiskIdentity:
 
 @dataclass(frozen=True)
 class FstabLine:
-    """A line of the user's fstab, without its mount point, with `source` as it is there.
+    """A line of the user's fstab without its mount point; `source` is as written.
 
     `options` are the words of the fourth field; `dump` and `check` are the last two fields.
     """
@@ -81,10 +81,10 @@ class FstabLine:
 
 @dataclass(frozen=True)
 class MountAdvice:
-    """Mount options for what is mounted on `target`.
+    """Mount options for the volume mounted on `target`.
 
-    `value` and `present` are the tunable words, `policy` those that stay as they are (`nosuid`).
-    `fstab` is the line of the host that was measured; None without one, and where it is not known.
+    `value` and `present` are the new and the current tunable words, `policy` those that stay
+    (`nosuid`). `fstab` is the measured host's line; None if there is none or it is unknown.
     """
 
     target: str
@@ -99,7 +99,7 @@ class MountAdvice:
 
 @dataclass(frozen=True)
 class OtherForm:
-    """The same thresholds as `kind` (ratio or bytes), which was not measured; `note` says how."""
+    """The same thresholds as `kind` (ratio or bytes), the form not measured; with a `note`."""
 
     kind: str
     values: Mapping[str, int]
@@ -108,7 +108,7 @@ class OtherForm:
 
 @dataclass(frozen=True)
 class Measured:
-    """One side of the comparison: times to return and until durable in s, and how many runs."""
+    """One side of the comparison: times to return and to durable in s, and the number of runs."""
 
     return_s: float
     runs: int
@@ -117,11 +117,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured, when, where, and what it says; `ratio_*` is of the times to return.
+    """What was measured, when and where, and the verdict; `ratio_*` are of the times to return.
 
-    `ratio_high` is None where a single pair bounds nothing. `at_risk_bytes` was in memory only at
-    most, `ceiling_bytes` is what a larger pull may have there. `client` pulled. As in the file,
-    text that the results do not have is "", and an unknown `memory_bytes` (MemTotal) is 0.
+    `ratio_high` is None if there is only one pair. `at_risk_bytes` is the most data that was only
+    in memory, `ceiling_bytes` the most that a larger pull may have there. `client` is the pull
+    client. Unknown texts are "" and an unknown `memory_bytes` (MemTotal) is 0, as in the file.
     """
 
     verdict: str
@@ -151,12 +151,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class RecommendedChange:
-    """What to change, each value with its reason; values that stay are named too.
+    """What to change, each value with its reason; values that stay are included.
 
-    What was measured is the combination. `originals` are the write-back sysctls that were in force
-    (of each ratio/bytes pair one member): what to write back by hand. `transfer` has the settings
-    of the pull (`sysctl.knobs.transfer`) that it was measured with, where these change, too: they
-    go with the pull, and are nothing that a host is changed by.
+    The combination was measured. `originals` are the write-back sysctls that were in force (one
+    member of each ratio/bytes pair), to restore by hand. `transfer` has the transfer settings
+    (`sysctl.knobs.transfer`) of the measurement if these change too: they are options of the pull
+    and do not change the host.
     """
 
     sysctls: tuple[SysctlAdvice, ...]
@@ -174,17 +174,17 @@ class RecommendedChange:
 
     @property
     def changes_sysctls(self) -> bool:
-        """Whether one of the sysctls differs from what was in force when it was measured."""
+        """Whether one of the sysctls differs from the value in force during the measurement."""
         return any(self.originals.get(name) != v for name, v in self.sysctl_values.items())
 
     @property
     def is_of_pull_alone(self) -> bool:
-        """Whether it has settings of the pull, and nothing for a host."""
+        """Whether it has only transfer settings."""
         return bool(self.transfer) and not (self.changes_sysctls or self.mount or self.disk)
 
     @property
     def undo_values(self) -> dict[str, int]:
-        """What `sysctl -w` takes to undo it: of each pair the member that was in force."""
+        """The sysctls that undo it: the member of each pair that was in force."""
         named = {
             member
             for name in self.sysctl_values
@@ -194,7 +194,7 @@ class RecommendedChange:
         return {name: value for name, value in self.originals.items() if name in named}
 
     def to_json(self) -> dict[str, Any]:
-        """The document of `recommendation.json`; `transfer` is in it only where there is one."""
+        """Return the document of `recommendation.json`; with `transfer` only if there is some."""
         fields = asdict(self)
         if not self.transfer:
             del fields["transfer"]

@@ -1,7 +1,8 @@
-"""Reads `recommendation.json`, trusting nothing in it: every problem at once, with its path.
+# SPDX-License-Identifier: Apache-2.0
+"""Validation of `recommendation.json`: reports every problem at once, with its path.
 
-It is about to change a host as root, and parts of it are printed and written into files: names are
-those of known knobs, values in their ranges, texts bounded and printable, paths absolute.
+The file changes a host as root, and parts of it are printed and written into files, so nothing in
+it is trusted: names must be known, values in range, texts short and printable, paths absolute.
 """
 
 from __future__ import annotations
@@ -38,30 +39,32 @@ from sysctl.knobs.vm import BY_NAME
 
 T = TypeVar("T")
 
-_HINT = "give the recommendation.json that `writewise advise` wrote"
+_HINT = "use the recommendation.json that `writewise advise` wrote"
 _LARGEST = 2**63 - 1
 _MAX_ITEMS = 64
-#: Names of a volume: a device file, or what fstab(5) finds one by; no image in a file.
+#: Names of a volume: a device file or a tag of fstab(5); not an image file.
 _DEVICE = re.compile(r"(?:/dev/|(?:UUID|LABEL|PARTUUID|PARTLABEL)=)\S+")
 
 
 def parse_recommendation(text: str, name: str) -> RecommendedChange:
-    """The change that `text` holds; `name` is for messages. Raises UsageError."""
+    """Return the change in `text`; `name` is for messages. Raises UsageError."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no recommendation, or one cut short: {error}", _HINT) from None
+        message = f"{name} is not a recommendation, or it is truncated: {error}"
+        raise UsageError(message, _HINT) from None
     return from_json(document, name)
 
 
 def from_json(document: object, name: str) -> RecommendedChange:
-    """Check a document of `RecommendedChange.to_json`. Raises UsageError."""
+    """Return the change of a document of `RecommendedChange.to_json`. Raises UsageError."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise UsageError(f"{name} is no recommendation of `writewise advise`", _HINT)
+        raise UsageError(f"{name} is not a recommendation of `writewise advise`", _HINT)
     if document.get("version") != FORMAT_VERSION:
         raise UsageError(
-            f"{name} is of version {quoted(str(document.get('version')))}, not {FORMAT_VERSION}",
-            "use the writewise that wrote it, or run `writewise advise` again",
+            f"{name} has version {quoted(str(document.get('version')))}; this version of "
+            f"Writewise reads {FORMAT_VERSION}",
+            "use the version that wrote it, or run `writewise advise` again",
         )
     problems: list[str] = []
     fields = {key: value for key, value in document.items() if key not in ("format", "version")}
@@ -72,78 +75,78 @@ def from_json(document: object, name: str) -> RecommendedChange:
 
 
 class _Fields:
-    """One JSON object; a field that is not what it should be is a problem, and has a stand-in."""
+    """One JSON object; an invalid field is added as a problem and replaced by a default."""
 
     def __init__(self, data: object, path: str, problems: list[str]) -> None:
         self.path, self._problems = path, problems
         self._data: dict[str, Any] = dict(data) if isinstance(data, dict) else {}
         if not isinstance(data, dict):
-            self.problem("", "is no object")
+            self.problem("", "is not an object")
 
     def problem(self, name: str, what: str) -> None:
-        """Keep a problem of field `name`."""
+        """Add a problem of field `name`."""
         place = ".".join(part for part in (self.path, name) if part)
         self._problems.append(f"{place}: {what}"[:300])
 
-    def take(self, name: str, is_right: Callable[[Any], bool], what: str, stand_in: T) -> T:
-        """The field, if it is right."""
+    def take(self, name: str, is_right: Callable[[Any], bool], what: str, default: T) -> T:
+        """Return the field; add a problem and return the default unless it `is_right`."""
         value = self._data.pop(name, None)
         if is_right(value):
             return value  # type: ignore[no-any-return]
         self.problem(name, f"is not {what}")
-        return stand_in
+        return default
 
     def sentence(self, name: str) -> str:
-        """Bounded text of one line that is safe to print."""
+        """Return one line of text of limited length that is safe to print."""
         return self.take(name, _is_text(MAX_SENTENCE), "a printable text of one line", "")
 
     def later_sentence(self, name: str) -> str:
-        """The same; empty in files of before there was such a field."""
+        """Return the same; "" from earlier files, which do not have the field."""
         return self.sentence(name) if name in self._data else ""
 
     def folder(self, name: str) -> str:
-        """An absolute path without `..`."""
+        """Return an absolute path without `..`."""
         return self.take(name, _is_folder, "an absolute path", "/")
 
     def whole(self, name: str, maximum: int = _LARGEST) -> int:
-        """A whole number from 0 on."""
-        return self.take(name, _is_whole(maximum), f"a whole number of 0 to {maximum}", 0)
+        """Return a whole number from 0 to `maximum`."""
+        return self.take(name, _is_whole(maximum), f"a whole number from 0 to {maximum}", 0)
 
     def later_whole(self, name: str) -> int:
-        """The same; 0 in files of before there was such a field."""
+        """Return the same; 0 from earlier files, which do not have the field."""
         return self.whole(name) if name in self._data else 0
 
     def positive(self, name: str) -> float:
-        """A number above 0."""
+        """Return a number above 0."""
         return self.take(name, _is_positive, "a number above 0", 1.0)
 
     def optional(self, name: str) -> float | None:
-        """A number above 0, or null."""
+        """Return a number above 0, or None for null."""
         return self.take(name, lambda v: v is None or _is_positive(v), "a number or null", None)
 
     def words(self, name: str, is_right: Callable[[str], bool]) -> tuple[str, ...]:
-        """A list of mount options, each of which `is_right`."""
+        """Return a list of mount options, each of which `is_right`."""
         return tuple(self.take(name, _are_words(is_right), "a list of mount options", []))
 
     def volume(self, name: str) -> str:
-        """The name of a volume's device."""
+        """Return the name of a volume's device."""
         return self.take(name, _is_device, "a device in /dev", "")
 
     def child(self, name: str) -> _Fields:
-        """The object in field `name`."""
+        """Return the object in field `name`."""
         return _Fields(
             self._data.pop(name, None), f"{self.path}.{name}".lstrip("."), self._problems
         )
 
     def optional_child(self, name: str) -> _Fields | None:
-        """The same, or None for null."""
+        """Return the same, or None for null."""
         if self._data.get(name) is None:
             self._data.pop(name, None)
             return None
         return self.child(name)
 
     def children(self, name: str) -> list[_Fields]:
-        """The objects of the list in field `name`."""
+        """Return the objects of the list in field `name`."""
         items: list[Any] = self.take(name, _is_short_list, "a list of a few objects", [])
         return [
             _Fields(item, f"{self.path}.{name}[{at}]".lstrip("."), self._problems)
@@ -151,7 +154,7 @@ class _Fields:
         ]
 
     def sysctls(self, name: str) -> dict[str, int]:
-        """Known sysctls with values in their ranges; of no pair both."""
+        """Return known sysctls with values in their ranges; at most one of each pair."""
         found: dict[Any, Any] = self.take(
             name, lambda v: isinstance(v, dict) and len(v) <= _MAX_ITEMS, "a map", {}
         )
@@ -160,7 +163,7 @@ class _Fields:
         return {str(key): value for key, value in found.items() if _is_whole(_LARGEST)(value)}
 
     def transfer(self, name: str) -> dict[str, int]:
-        """Settings of the pull by name, each in its range; none where the field is missing."""
+        """Return valid transfer settings by name; none if the field is missing."""
         self._data.setdefault(name, {})
         found: dict[Any, Any] = self.take(
             name, lambda v: isinstance(v, dict) and len(v) <= _MAX_ITEMS, "a map", {}
@@ -171,9 +174,9 @@ class _Fields:
         return {} if problems else found
 
     def end(self) -> None:
-        """What was not taken is not known."""
+        """Add a problem for each field that was not taken."""
         for name in list(self._data)[:_MAX_ITEMS]:
-            self.problem(printable(str(name))[:40], "is not known")
+            self.problem(printable(str(name))[:40], "is unknown")
 
 
 def _is_text(limit: int) -> Callable[[object], bool]:
@@ -223,9 +226,9 @@ def _sysctl_problems(values: Mapping[Any, Any]) -> list[str]:
     for name, value in values.items():
         knob = BY_NAME.get(name)
         if knob is None:
-            problems.append(f"{quoted(str(name))} is no sysctl that this version knows")
+            problems.append(f"unknown sysctl {quoted(str(name))}")
         elif not _is_whole(knob.maximum)(value) or value < knob.minimum:
-            problems.append(f"{name} is not a whole number of {knob.minimum} to {knob.maximum}")
+            problems.append(f"{name} is not a whole number from {knob.minimum} to {knob.maximum}")
         elif knob.counterpart in values and name < str(knob.counterpart):
             problems.append(f"{name} and {knob.counterpart} exclude each other")
     return problems
@@ -235,7 +238,7 @@ def _change(fields: _Fields) -> RecommendedChange:
     sysctls = tuple(_sysctl(child) for child in fields.children("sysctls"))
     values = {advice.name: advice.value for advice in sysctls}
     if len(values) != len(sysctls):
-        fields.problem("sysctls", "names one of them twice")
+        fields.problem("sysctls", "repeats a name")
     for problem in _sysctl_problems(values):
         fields.problem("sysctls", problem)
     evidence = _evidence(fields.child("evidence"))
@@ -272,7 +275,7 @@ def _sysctl(fields: _Fields) -> SysctlAdvice:
 
 def _mount(fields: _Fields) -> MountAdvice:
     is_type = {"xfs", "ext4"}.__contains__
-    fstab = fields.optional_child("fstab")  # None in files of before there was such a field
+    fstab = fields.optional_child("fstab")  # None from earlier files, which do not have the field
     advice = MountAdvice(
         target=fields.folder("target"),
         device=fields.volume("device"),
@@ -288,8 +291,8 @@ def _mount(fields: _Fields) -> MountAdvice:
     return _ended(fields, advice)
 
 
-def is_believed(line: FstabLine) -> bool:
-    """Whether a recommendation may carry this line of fstab: its reader would take it."""
+def is_acceptable(line: FstabLine) -> bool:
+    """Return whether a recommendation may contain this line of fstab."""
     problems: list[str] = []
     _fstab_line(_Fields({**asdict(line), "options": list(line.options)}, "", problems))
     return not problems
@@ -310,7 +313,7 @@ def _fstab_line(fields: _Fields) -> FstabLine:
 def _disk(fields: _Fields) -> DiskAdvice:
     knobs = tuple(_knob(child) for child in fields.children("knobs"))
     if len({knob.name for knob in knobs}) != len(knobs):
-        fields.problem("knobs", "names one of them twice")
+        fields.problem("knobs", "repeats a name")
     target, device = fields.folder("target"), fields.sentence("device")
     name, serial, wwid = (fields.sentence(field) for field in ("name", "serial", "wwid"))
     return _ended(fields, DiskAdvice(target, device, knobs, name, serial, wwid))
@@ -319,7 +322,7 @@ def _disk(fields: _Fields) -> DiskAdvice:
 def _knob(fields: _Fields) -> KnobAdvice:
     name = fields.sentence("name")
     value, present = fields.sentence("value"), fields.sentence("present")
-    refusal = DEVICE_BY_NAME[name].refusal(value) if name in DEVICE_BY_NAME else "is not known"
+    refusal = DEVICE_BY_NAME[name].refusal(value) if name in DEVICE_BY_NAME else "is unknown"
     if refusal:
         fields.problem(printable(name)[:40], refusal)
     return _ended(fields, KnobAdvice(name, value, present, fields.sentence("reason")))

@@ -1,1 +1,2 @@
-"""What the runs of a sweep show: results, noise, comparisons, prices and predictions."""
+# SPDX-License-Identifier: Apache-2.0
+"""The results of a sweep and what they show: noise, comparisons, prices and predictions."""

@@ -1,4 +1,5 @@
-"""The present settings, and what another setting changes of them, by kind."""
+# SPDX-License-Identifier: Apache-2.0
+"""The current settings, and what another setting changes, by kind."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from sysctl.knobs.vm import THRESHOLDS
 
 @dataclass(frozen=True)
 class Baseline:
-    """The present settings, with the tunable options that the mount has.
+    """The current settings, with the tunable options of the mount.
 
-    Without a known run of the present ones the setting names nothing.
+    Without a run of the current settings the setting names nothing.
     """
 
     setting: Setting
@@ -29,23 +30,23 @@ class Baseline:
         return {name: value for name, value in values.items() if name in THRESHOLDS}
 
     def changed_sysctls(self, setting: Setting) -> list[str]:
-        """Return the sysctls to which the setting gives another value."""
+        """Return the sysctls whose values the setting changes."""
         present = self.setting.values
         return [name for name, value in setting.sysctls if present.get(name) != value]
 
     def changed_options(self, setting: Setting) -> set[str]:
-        """Return the words in which the setting's mount options differ from the present mount's."""
+        """Return the words in which the setting's mount options differ from the current ones."""
         if setting.mount_options is None:
             return set()
         return set(self.mount_words) ^ set(split_options(setting.mount_options))
 
     def changed_transfer(self, setting: Setting) -> list[str]:
-        """Return the settings of the pull itself that differ from the present ones."""
+        """Return the transfer settings that differ from the current ones."""
         present = dict(self.setting.transfer)
         return [name for name, value in setting.transfer if present.get(name) != value]
 
     def changed_besides_thresholds(self, setting: Setting) -> list[str]:
-        """Return what it changes but thresholds: options, knobs, other sysctls, the pull's."""
+        """Return its other changes: mount options, knobs, other sysctls, transfer settings."""
         others = [name for name in self.changed_sysctls(setting) if name not in THRESHOLDS]
         return [
             *sorted(self.changed_options(setting)),
@@ -59,5 +60,5 @@ class Baseline:
         return [name for name in self.changed_sysctls(setting) if name in THRESHOLDS]
 
     def change_count(self, setting: Setting) -> int:
-        """Return how many values a person would have to change for it."""
+        """Return the number of values that it changes."""
         return len(self.changed_thresholds(setting)) + len(self.changed_besides_thresholds(setting))

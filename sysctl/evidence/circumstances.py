@@ -1,13 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
 """The circumstances of a sweep: what the node shares with its class, and what is its own.
 
-A class of nodes pulls the same with the same client to volumes of the same kind: what is measured
-on one node of it holds for the others. Which part a circumstance is of is a question of that alone:
+The nodes of a class pull the same objects with the same client to volumes of the same kind, so a
+result of one node holds for the others.
 
-- *class*: another node with another value would be expected to give another result (the instance
-  type, the kernel, the file system and its options, the limits of control groups, the client), or
-  the sweep was asked for it (the contract, the limits);
-- *node*: which host, volume and place it was, when, and with how much memory. Ratios are of that
-  memory, so each run has its own figure too.
+- *class*: a node with another value would give another result (the instance type, the kernel, the
+  file system and its options, the limits of control groups, the client), or it is an option of the
+  sweep (the contract, the limits);
+- *node*: the host, the volume, the destination, the time, and the amount of memory. Ratios are
+  shares of that memory, so each run records it too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sysctl.knobs.writeback import PAGE_BYTES
 
 @dataclass(frozen=True)
 class GroupLimits:
-    """How many control groups have a memory limit of their own, and the smallest of these."""
+    """The number of control groups with a memory limit of their own, and the smallest limit."""
 
     count: int
     smallest_bytes: int
@@ -31,13 +32,15 @@ class GroupLimits:
 
 @dataclass(frozen=True)
 class NodeClass:
-    """What the nodes of a class have in common; None, 0 and empty mappings: not known.
+    """What the nodes of a class have in common; None, 0 and empty mappings mean unknown.
 
     `mount_options` are all options of the mount, `mount_words` the tunable ones, `mount_policy`
     those that stay (`nosuid`). `present` are the write-back sysctls in force, `present_device` the
-    knobs of the disk. `workers` are worker processes; `transfer` says the pull's settings in words,
-    `transfer_settings` has them where a sweep varied some. `objects` and `bytes` are of one pull,
-    `contract` names what it was held to. The last two are the limits that the sweep was given.
+    knobs of the disk. `workers` is the number of worker processes; `transfer` has the transfer
+    settings as text, `transfer_settings` as values if the sweep varied some. `objects` and `bytes`
+    are of one pull; `whole_objects` and `whole_bytes` are of the prefix if only a sample of it was
+    pulled, else 0. `contract` is the name of the pull's contract. `max_at_risk_bytes` and
+    `max_durable_s` are the limits of the sweep.
     """
 
     fstype: str
@@ -56,6 +59,8 @@ class NodeClass:
     transfer_settings: Mapping[str, int] | None = None
     objects: int = 0
     bytes: int = 0
+    whole_objects: int = 0
+    whole_bytes: int = 0
     contract: str | None = None
     max_at_risk_bytes: int | None = None
     max_durable_s: float | None = None
@@ -63,10 +68,11 @@ class NodeClass:
 
 @dataclass(frozen=True)
 class Node:
-    """One node and its sweep; None and a `memory_bytes` of 0: not known.
+    """One node and its sweep; None and a `memory_bytes` of 0 mean unknown.
 
-    `memory_bytes` is all memory of the host; `available_bytes`, and of these `dirtyable_bytes`, are
-    as the sweep began. `device` is what is mounted on `mount_target`, `disk` the disk below it.
+    `memory_bytes` is all memory of the host; `available_bytes`, and `dirtyable_bytes` as a part of
+    it, are from the start of the sweep. `device` is mounted on `mount_target`; `disk` is the disk
+    below it.
     """
 
     available_bytes: int
@@ -85,30 +91,30 @@ class Node:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """On what a sweep ran."""
+    """The class and the node of a sweep."""
 
     node_class: NodeClass
     node: Node
 
     def differing(self, other: Circumstances) -> list[str]:
-        """Return the names of what is not the same in both."""
+        """Return the names of the fields that differ."""
         pairs = ((self.node_class, other.node_class), (self.node, other.node))
         return [
             name for one, two in pairs for name in vars(one) if vars(one)[name] != vars(two)[name]
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """For the results file."""
+        """Return the document for the results file."""
         return {"class": asdict(self.node_class), "node": asdict(self.node)}
 
 
 def circumstances_from_json(data: Mapping[str, Any]) -> Circumstances:
-    """Read back `to_json`. Raises KeyError, TypeError, ValueError or AttributeError otherwise."""
+    """Parse a document of `to_json`. Raises KeyError, TypeError, ValueError or AttributeError."""
     return Circumstances(_node_class(data["class"]), _node(data["node"]))
 
 
 def circumstances_of(context: Mapping[str, Any]) -> Circumstances:
-    """Read the `context` of files of version 2 and 3: the same, under the same names, in one."""
+    """Parse the `context` of files of versions 2 and 3, which has all fields in one object."""
     return Circumstances(_node_class(context), _node(context))
 
 
@@ -134,6 +140,8 @@ def _node_class(data: Mapping[str, Any]) -> NodeClass:
         transfer_settings=_numbers(data.get("transfer_settings")),
         objects=whole(data.get("objects", 0)),
         bytes=whole(data.get("bytes", 0)),
+        whole_objects=whole(data.get("whole_objects", 0)),
+        whole_bytes=whole(data.get("whole_bytes", 0)),
         contract=_text(data.get("contract")),
         max_at_risk_bytes=whole_or_none(data.get("max_at_risk_bytes")),
         max_durable_s=None if durable_s is None else share_or_time(durable_s),
@@ -142,7 +150,7 @@ def _node_class(data: Mapping[str, Any]) -> NodeClass:
 
 def _node(data: Mapping[str, Any]) -> Node:
     if whole(data["dirtyable_bytes"]) < PAGE_BYTES:
-        raise ValueError("there is no memory that can be dirtied")
+        raise ValueError("dirtyable_bytes is too small")
     fstab, disk = data.get("fstab"), data.get("disk")
     return Node(
         available_bytes=whole(data["available_bytes"]),
@@ -184,7 +192,7 @@ def _text(value: object) -> str | None:
 
 
 def _count(value: object) -> int | None:
-    """Return a number that nothing is calculated from which a wrong one could damage."""
+    """Return a number for display only; None if it is invalid."""
     return value if isinstance(value, int) and value > 0 else None
 
 

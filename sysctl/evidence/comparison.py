@@ -1,8 +1,9 @@
-"""What runs show together: one side of a comparison, and paired comparisons of two settings.
+# SPDX-License-Identifier: Apache-2.0
+"""Comparisons of settings by pairs of runs.
 
-The ratio of two settings is that of pairs alone: runs next to each other in time, so that what
-drifts (memory, the volume, the network) is the same for both. How much runs under the same settings
-scatter is estimated from the runs of both.
+The ratio of two settings comes only from pairs: runs next to each other in time, so that drift
+(memory, the volume, the network) affects both equally. The noise is estimated from the runs of
+both settings.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ from sysctl.evidence.statistics import (
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import Thresholds
 
-#: Shares of time below this are as good as none: writers may be said not to wait at all.
+#: A smaller share of time is negligible: writers practically do not wait.
 NEGLIGIBLE_SHARE = 0.02
-#: A smaller gain is not worth a change, whatever the evidence.
+#: A smaller gain is not worth a change, even if it is significant.
 MIN_GAIN = 0.05
-#: Degrees of freedom from which on a noise is known well enough: those of 3 pairs.
+#: Degrees of freedom for a sufficient estimate of the noise: those of 3 pairs.
 ENOUGH_DEGREES = 4
-#: Fewer pairs are no comparison.
+#: Fewer pairs are not compared.
 MIN_PAIRS = 2
-#: More are not made: what 6 pairs do not show is not worth finding out.
+#: More pairs are not run: what 6 pairs do not show is not worth the time.
 MAX_PAIRS = 6
-#: The error of one look at the pairs that is 5 % over the five looks after 2 to 6 of them: Pocock,
+#: The error of one look at the pairs; over the five looks after 2 to 6 pairs it is 5 %: Pocock,
 #: Group sequential methods in the design and analysis of clinical trials, Biometrika 64 (1977).
 LOOK_ERROR = 0.0158
 
 
 @dataclass(frozen=True)
 class Side:
-    """A setting, its times to return (s), what the run of the median time showed, and its meaning.
+    """A setting, its times to return (s), the observation of its median run, and its thresholds.
 
-    `thresholds` are what the setting means with the memory that the sweep had, the runs' median:
-    that of each run differs a little, and two settings should differ in what they say alone.
+    `thresholds` are calculated with the median memory of all runs. The memory of each run differs a
+    little, but the thresholds of two settings should differ only by the settings.
     """
 
     setting: Setting
@@ -55,9 +56,9 @@ class Side:
 
 
 def side_of(runs: Runs, setting: Setting, seen: Sequence[Observation]) -> Side:
-    """Return a side of some runs of a setting, at least one.
+    """Return a side made of some runs of a setting, at least one.
 
-    When all was on the device is known from any run of it.
+    The time to durable may come from any valid run of the setting.
     """
     ranked = sorted(seen, key=lambda run: run.return_s)
     valid = runs.valid_by_setting.get(setting, ())
@@ -71,16 +72,16 @@ def side_of(runs: Runs, setting: Setting, seen: Sequence[Observation]) -> Side:
 
 
 def present_side(runs: Runs) -> Side | None:
-    """Return the present settings by all their runs; None where none of them is valid."""
+    """Return the current settings with all their runs; None if none of these is valid."""
     seen = runs.valid_present
     return side_of(runs, runs.baseline.setting, seen) if seen else None
 
 
 def paired_sides(runs: Runs, setting: Setting) -> tuple[Side, Side]:
-    """Return the present settings and `setting`, both by the runs of its pairs alone.
+    """Return the current settings and `setting`, both with only the runs of its pairs.
 
-    No other time enters what is said of the two, as none enters their ratios. Raises ValueError
-    without a valid pair.
+    Reported times then agree with the ratios, which use the same runs. Raises ValueError without a
+    valid pair.
     """
     pairs = pairs_of(runs, setting)
     if not pairs:
@@ -93,19 +94,19 @@ def paired_sides(runs: Runs, setting: Setting) -> tuple[Side, Side]:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two runs next to each other: under a base, the present settings by default, and another."""
+    """Two runs next to each other: under a base (by default the current settings) and another."""
 
     present: Observation
     other: Observation
 
     @property
     def ratio(self) -> float:
-        """The other's time to return divided by the base's: below 1 it is faster."""
+        """The other's time to return divided by the base's; below 1 means faster."""
         return self.other.return_s / self.present.return_s
 
 
 class Verdict(str, enum.Enum):
-    """What pairs of runs show of a setting compared with another one."""
+    """The outcome of a comparison of two settings."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -115,9 +116,9 @@ class Verdict(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A setting compared with a base: the ratio of their times to return (below 1 is faster).
+    """A setting compared with a base: the ratio of their times to return (below 1 means faster).
 
-    `interval` is the 95 % one, None without a single pair; `noise` that of the runs of both.
+    `interval` is the 95 % confidence interval, None without a pair; `noise` is that of both.
     """
 
     interval: Interval | None
@@ -128,7 +129,7 @@ class Comparison:
 def pairs_of(runs: Runs, setting: Setting, base: Setting | None = None) -> list[Pair]:
     """Return the pairs of a setting with a base, in the order in which they ran.
 
-    A pair is of one block and valid on both sides. The base is the present settings by default.
+    Both runs of a pair are valid and from the same block. The default base is the current settings.
     """
     other = runs.baseline.setting if base is None else base
     ran_in = dict.fromkeys(trial.pair for trial in runs.of_setting(setting))
@@ -139,10 +140,10 @@ def pairs_of(runs: Runs, setting: Setting, base: Setting | None = None) -> list[
 
 
 def noise_of(runs: Runs, settings: Iterable[Setting]) -> Noise:
-    """Return the noise that the runs of some settings have in common.
+    """Return the pooled noise of the runs of some settings.
 
-    From their runs in blocks; where these are few, from those of the search too. A host that became
-    slower in between is then taken for a noisy one, until more blocks show it.
+    It uses runs in blocks and, if these are too few, also runs of the search. A host that became
+    slower between the two then looks noisy until there are more blocks.
     """
     chosen = list(dict.fromkeys(settings))
     paired = pooled_noise(runs.times_s(each, is_paired=True) for each in chosen)
@@ -152,17 +153,17 @@ def noise_of(runs: Runs, settings: Iterable[Setting]) -> Noise:
 
 
 def noise_of_pairs(runs: Runs) -> Noise:
-    """Return the noise of the present settings and of all that was measured in pairs."""
+    """Return the noise of the current settings and of all settings measured in pairs."""
     return noise_of(runs, [t.setting for t in runs.trials if t.role in (PRESENT, RECHECK)])
 
 
 def compare(
     runs: Runs, setting: Setting, base: Setting | None = None, *, error: float = LOOK_ERROR
 ) -> Comparison:
-    """Return what the pairs show of a setting compared with a base, by default the present ones.
+    """Return the comparison of a setting with a base, by default the current settings.
 
-    It is faster where its mean ratio is a gain of `MIN_GAIN` or more and the interval of confidence
-    1 − `error` excludes 1.
+    The setting is faster if its mean ratio is a gain of at least `MIN_GAIN` and the interval with
+    confidence 1 − `error` excludes 1.
     """
     other = runs.baseline.setting if base is None else base
     noise = noise_of(runs, (other, setting))
@@ -184,23 +185,23 @@ def _verdict(interval: Interval, strict: Interval) -> Verdict:
 
 
 def error_of_each(count: int) -> float:
-    """Return the error of a look at one of so many finalists: together they have `LOOK_ERROR`."""
+    """Return the error of a look at one of `count` finalists; together they have `LOOK_ERROR`."""
     return LOOK_ERROR / max(1, count)
 
 
 def compared_settings(runs: Runs) -> list[Setting]:
-    """Return the settings that have pairs with the present ones."""
+    """Return the settings that have pairs with the current ones."""
     return [setting for setting in runs.rechecked if pairs_of(runs, setting)]
 
 
 def error_of_looks(runs: Runs, finalists: Iterable[Setting] = ()) -> float:
-    """Return the error of a look at one of all that have pairs, or are to have some.
+    """Return the error of a look at one of the settings that have pairs or are to have some.
 
-    The recheck and the advice use the same, so that what the one has decided the other says.
+    The recheck and the advice use the same error, so they come to the same decision.
     """
     return error_of_each(len({*compared_settings(runs), *finalists}))
 
 
 def is_gain(ratio: float) -> bool:
-    """Return whether a ratio of times is a gain that is worth a change."""
+    """Return whether a ratio of times is a gain of at least `MIN_GAIN`."""
     return ratio * (1 + MIN_GAIN) <= 1

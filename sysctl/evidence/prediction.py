@@ -1,14 +1,15 @@
-"""What a pull would take under settings, with memory or of a size that were not measured.
+# SPDX-License-Identifier: Apache-2.0
+"""Prediction of pulls under settings, with memory or of a size that were not measured.
 
-A pull comes at the source's rate S. The device writes at its rate W, from the moment at which the
-background threshold is dirty. From freerun F on the kernel slows writers down: to 2 W there, to W
-at the set point P (`dirty_freerun_ceiling()` and `wb_position_ratio()` in mm/page-writeback.c, as
-of Linux 6.18). With a rate that falls in proportion between the two, dirty bytes approach P by an
-exponential with the time constant (P - F) / W, and t seconds after F
+A pull arrives at the source's rate S. The device writes at its rate W as soon as the background
+threshold is reached. Above freerun F the kernel throttles writers: to 2 W at F, to W at the set
+point P (`dirty_freerun_ceiling()` and `wb_position_ratio()` in mm/page-writeback.c, as of Linux
+6.18). If the rate falls linearly between the two, dirty bytes approach P exponentially with the
+time constant (P - F) / W, and t seconds after F
 
     W t + (P - F) (1 - exp(-W t / (P - F)))
 
-have arrived. `docs/prediction.md` has the measured errors.
+have arrived. `docs/explanation/prediction.md` has the measured errors.
 """
 
 from __future__ import annotations
@@ -29,25 +30,29 @@ from sysctl.knobs.setting import Setting, replace_values
 from sysctl.knobs.vm import BY_NAME, DIRTY_PAIR
 from sysctl.knobs.writeback import PAGE_BYTES, Thresholds, effective_thresholds, flush_age_s
 
-#: A pull returns in time if it takes at most this share longer than without any wait.
+#: Sizes that there are: an x86-64 kernel with four-level page tables addresses at most 64 TiB, and
+#: the largest EBS volume has as much; a burst may go to several.
+MEMORY_BYTES = (2**20, 2**46)
+BURST_BYTES = (1, 2**50)
+#: A pull returns in time if it takes at most this share longer than without waits.
 IN_TIME = 0.02
 #: Memory or a burst that differs from the measured one by more than this factor is extrapolated.
 FAR = 2.0
-#: The source's rate is the slope of a course with at least so many points over so many seconds:
-#: points are 0.05 s apart or more, and data comes in bursts of up to that length.
+#: The source's rate is the slope of a trace with at least this many points over this many seconds:
+#: points are at least 0.05 s apart, and data arrives in bursts of up to that length.
 _FEWEST_POINTS, _SHORTEST_S = 3, 0.1
-#: Until this part of the burst has arrived, connections are only starting; at most this part of
-#: what arrived before writers could be made to wait.
+#: While connections start, the rate is not measured: until this part of the burst has arrived, but
+#: at most this part of what arrived before writers could be throttled.
 _START_PART, _FREE_START_PART = 0.02, 0.10
-#: Rates of sources and devices that exist; any other is a sign of a damaged file.
+#: The range of rates of real sources and devices; another rate is a sign of a damaged file.
 _SLOWEST_BYTES_PER_S, _FASTEST_BYTES_PER_S = 1e3, 1e12
-#: Each step doubles the number of right digits.
+#: Each step doubles the number of correct digits.
 _NEWTON_STEPS = 12
-_HINT = "run the sweep again, or go on with --resume"
+_HINT = "run the sweep again, or continue it with --resume"
 
 
 class Beyond(enum.Enum):
-    """In what a prediction goes beyond the runs that it is made from."""
+    """The respect in which a prediction goes beyond the measured runs."""
 
     MEMORY = enum.auto()
     BURST = enum.auto()
@@ -59,8 +64,8 @@ class Beyond(enum.Enum):
 class Extrapolation:
     """Why a prediction is less certain than the measured errors.
 
-    `amount` is of memory or a burst how many times the measured one it is, of a peak the bytes up
-    to which the source was seen without waits; None of a dirty threshold above all memory.
+    For memory or a burst, `amount` is its ratio to the measured one; for a peak, the bytes up to
+    which the source was measured without waits; None for a dirty threshold above all memory.
     """
 
     beyond: Beyond
@@ -69,7 +74,7 @@ class Extrapolation:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a pull would take. Times in s; `peak_dirty_bytes` are dirty or under write-back."""
+    """The predicted pull. Times are in s; `peak_dirty_bytes` are dirty or under write-back."""
 
     return_s: float
     durable_s: float
@@ -79,11 +84,11 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Model:
-    """A pull of `burst_bytes` with `dirtyable_bytes` of memory, as the runs of a sweep showed it.
+    """A pull of `burst_bytes` with `dirtyable_bytes` of memory, fitted to the runs of a sweep.
 
-    `source_bytes_per_s` is its rate while no writer is made to wait, `device_bytes_per_s` the rate
-    of the device. `seen_bytes` is how much was held at most without waits. `present` are the
-    sysctls in force, which a setting leaves as they are.
+    `source_bytes_per_s` is its rate while writers do not wait, `device_bytes_per_s` the rate of the
+    device. `seen_bytes` is the most that was held without waits. `present` are the sysctls in
+    force, for those that a setting does not name.
     """
 
     present: Mapping[str, int]
@@ -100,15 +105,15 @@ class Model:
         burst_bytes: int | None = None,
         dirtyable_bytes: int | None = None,
     ) -> Prediction:
-        """Return what the pull would take under sysctl `values`, or with that size or memory."""
+        """Return the prediction for sysctl `values`, also with another size or memory."""
         size = self.burst_bytes if burst_bytes is None else burst_bytes
         memory = self.dirtyable_bytes if dirtyable_bytes is None else dirtyable_bytes
         complete = replace_values(self.present, values)
         asked = effective_thresholds(complete, memory)
-        # No more can be dirty than there is memory, whatever a threshold in bytes says.
+        # Not more than all memory can be dirty, even with a larger threshold in bytes.
         at = Thresholds(min(asked.background_bytes, memory), min(asked.dirty_bytes, memory))
         source, device = self.source_bytes_per_s, self.device_bytes_per_s
-        begins_s = _write_back_begins_s(at, complete, size, source)
+        begins_s = write_back_begins_s(at, complete, size, source)
         unthrottled_s = size / source
         return_s = time_to_return_s(size, at, begins_s, source, device)
         unthrottled_peak = max(begins_s * source, size - (unthrottled_s - begins_s) * device)
@@ -124,13 +129,13 @@ class Model:
         )
 
     def unthrottled_s(self) -> float:
-        """Return how long the pull takes (s) where nothing makes its writers wait."""
+        """Return how long the pull takes (s) if writers do not wait."""
         return self.burst_bytes / self.source_bytes_per_s
 
     def rate_needed_bytes_per_s(self) -> float | None:
-        """Return the least device rate (bytes/s) with which the pull returns in time.
+        """Return the lowest device rate (bytes/s) with which the pull returns in time.
 
-        With this memory. None where the present device is fast enough.
+        The memory stays. None if the current device is fast enough.
         """
         memory, device = self.dirtyable_bytes, self.device_bytes_per_s
         if self._is_in_time(memory, device):
@@ -140,18 +145,18 @@ class Model:
     def memory_needed_bytes(self) -> float | None:
         """Return the least dirtyable memory (bytes) with which the pull returns in time.
 
-        With this device. None where the present memory is enough.
+        The device stays. None if the current memory is enough.
         """
         device = self.device_bytes_per_s
         if self._is_in_time(self.dirtyable_bytes, device):
             return None
-        most = 2.0 * self.burst_bytes  # freerun is the burst then, also without a background one
+        most = 2.0 * self.burst_bytes  # freerun is then the burst, even with a background of 0
         return _least(lambda size: self._is_in_time(size, device), self.dirtyable_bytes, most)
 
     def _is_in_time(self, memory_bytes: float, device_bytes_per_s: float) -> bool:
-        """Whether some thresholds let the pull return in time, with all memory as the dirty one.
+        """Whether some thresholds let the pull return in time; the dirty one is all memory.
 
-        Of the background threshold both ends are tried, 0 and just below the other: the device
+        Both extremes of the background threshold are tried, 0 and the dirty threshold: the device
         begins at once, or no writer waits before all memory is dirty.
         """
         size, source = self.burst_bytes, self.source_bytes_per_s
@@ -160,7 +165,7 @@ class Model:
             time_to_return_s(
                 size,
                 at,
-                _write_back_begins_s(at, self.present, size, source),
+                write_back_begins_s(at, self.present, size, source),
                 source,
                 device_bytes_per_s,
             )
@@ -183,19 +188,19 @@ class Model:
 
 
 def fit(runs: Runs) -> Model:
-    """Fit the model to the valid runs of the present settings.
+    """Fit the model to the valid runs of the current settings.
 
     If any valid run, also a candidate's, stalled less than `NEGLIGIBLE_SHARE` of its writers' time,
     the source's rate is that of such runs: their time to return is the time without waits. Raises
-    UsageError when there is no valid run, when the runs do not show how fast the source or the
-    device is, or show what no host can have.
+    UsageError if there is no valid run, if the runs do not show the rate of the source or the
+    device, or if they show impossible values.
     """
     present = runs.baseline.setting
     every = (t for t in runs.of_setting(present) if t.role in (PRESENT, PRICE))
     seen = [trial.valid for trial in every if trial.valid]
     if not runs.valid_present or not seen:
         raise UsageError(
-            "the results hold no valid run of the present settings, so nothing can be predicted",
+            "the results have no valid run of the current settings, so nothing can be predicted",
             _HINT,
         )
     _check_present(present.values)
@@ -216,19 +221,19 @@ def fit(runs: Runs) -> Model:
 
 
 def _check_present(values: Mapping[str, int]) -> None:
-    """Raise UsageError unless these can be in force, a dirty threshold among them."""
+    """Raise UsageError unless the values are in range and include a dirty threshold."""
     wrong = [name for name, value in values.items() if value > BY_NAME[name].maximum]
     if wrong:
-        raise UsageError(f"the present settings have a {wrong[0]} that is out of range", _HINT)
+        raise UsageError(f"{wrong[0]} of the current settings is out of range", _HINT)
     if not any(values.get(name) for name in DIRTY_PAIR):
-        raise UsageError("the present settings do not say which dirty threshold they have", _HINT)
+        raise UsageError("the current settings have no dirty threshold", _HINT)
 
 
 def _check_run(run: Observation) -> None:
-    """Raise UsageError if a run brought nothing, or its host had no memory to dirty."""
+    """Raise UsageError if a run pulled nothing, or its host had no dirtyable memory."""
     needed = {
-        "bytes that arrived": run.bytes,
-        "memory that can be dirtied": run.dirtyable_bytes,
+        "bytes pulled": run.bytes,
+        "dirtyable memory": run.dirtyable_bytes,
         "dirty threshold": run.thresholds.dirty_bytes,
     }
     lacking = [what for what, size_bytes in needed.items() if size_bytes < 1]
@@ -237,14 +242,14 @@ def _check_run(run: Observation) -> None:
 
 
 def _plausible(bytes_per_s: float, what: str) -> float:
-    """Return the rate. Raises UsageError when nothing is so slow or so fast."""
+    """Return the rate. Raises UsageError if it is impossibly low or high."""
     if not _SLOWEST_BYTES_PER_S <= bytes_per_s <= _FASTEST_BYTES_PER_S:
-        raise UsageError(f"the runs show {what} of {format_rate(bytes_per_s)}", _HINT)
+        raise UsageError(f"the runs show an impossible {what}: {format_rate(bytes_per_s)}", _HINT)
     return bytes_per_s
 
 
 def _unthrottled_runs(runs: Runs, present: Setting) -> list[Observation]:
-    """Return the valid runs in which writers hardly waited, if they pulled as the present ones."""
+    """Return the valid runs with the current transfer settings in which writers hardly waited."""
     alike = (t.valid for t in runs.trials if t.setting.transfer == present.transfer)
     seen = ((run, run.stall_share) for run in alike if run)
     return [run for run, share in seen if share is not None and share < NEGLIGIBLE_SHARE]
@@ -255,15 +260,15 @@ def _source_bytes_per_s(runs: Sequence[Observation], unthrottled: Sequence[Obser
     rates = rates or [rate for run in runs if (rate := _free_rate(run))]
     if not rates:
         raise UsageError(
-            "the runs do not show how fast the source is: in each of them writers had to wait too "
-            "soon after the start",
-            "sweep with --dirty-ratio 80: a run in which writers hardly wait shows it",
+            "the runs do not show how fast the source is: in each of them writers were throttled "
+            "too early",
+            "sweep with --dirty-ratio 80: a run in which writers hardly wait shows the rate",
         )
-    return _plausible(statistics.median(rates), "a source")
+    return _plausible(statistics.median(rates), "rate of the source")
 
 
 def _free_rate(run: Observation) -> float | None:
-    """Return bytes/s that arrived before writers could be made to wait; None if too short."""
+    """Return the bytes/s that arrived before writers could be throttled; None if too few."""
     freerun_bytes = run.thresholds.freerun_bytes
     free = list(itertools.takewhile(lambda p: p.held_bytes <= freerun_bytes, run.trace))
     if not free:
@@ -278,35 +283,35 @@ def _free_rate(run: Observation) -> float | None:
 
 
 def _arrived(run: Observation, point: TracePoint) -> float:
-    """Return what the pull had written until then, on the device or not."""
+    """Return the bytes that the pull had written until then, to the device or not."""
     return point.held_bytes - run.trace[0].held_bytes + point.written_bytes
 
 
 def _device_bytes_per_s(
     runs: Sequence[Observation], present: Mapping[str, int], source_bytes_per_s: float
 ) -> float:
-    """Return the rate of the runs that waited until all was on the device.
+    """Return the device's rate in the runs that waited until all data was durable.
 
-    From when it began to write: it never rests after that, since it goes on writing above the
-    background threshold, and the wait for it begins at the return.
+    It is measured from when the device began to write. From then on the device is always busy: it
+    writes while the background threshold is exceeded, and the sync begins at the return.
     """
     rates = []
     for run in runs:
-        begins_s = _write_back_begins_s(run.thresholds, present, run.bytes, source_bytes_per_s)
+        begins_s = write_back_begins_s(run.thresholds, present, run.bytes, source_bytes_per_s)
         if run.durable_s is not None and run.durable_s > begins_s:
             rates.append(run.bytes / (run.durable_s - begins_s))
     if not rates:
         raise UsageError(
-            "the runs of the present settings do not show how fast the device writes",
-            "sweep again: the first run waits until all is on the device",
+            "the runs of the current settings do not show how fast the device writes",
+            "run the sweep again: its first run waits until all data is durable",
         )
-    return _plausible(statistics.median(rates), "a device")
+    return _plausible(statistics.median(rates), "rate of the device")
 
 
-def _write_back_begins_s(
+def write_back_begins_s(
     at: Thresholds, values: Mapping[str, int], size_bytes: int, source_bytes_per_s: float
 ) -> float:
-    """Return when the device begins to write (s): by the background threshold, age or a sync."""
+    """Return when the device begins to write (s): at the background threshold, age or a sync."""
     by_size_s = min(at.background_bytes, size_bytes) / source_bytes_per_s
     return min(by_size_s, flush_age_s(values))
 
@@ -320,14 +325,14 @@ def time_to_return_s(
 ) -> float:
     """Return the time to return (s) under thresholds, with a device that begins at `begins_s`.
 
-    A source slower than twice the device is slowed only from where the kernel allows less.
+    A source slower than twice the device is throttled only from where the kernel allows less.
     """
     unthrottled_s = size_bytes / source_bytes_per_s
-    faster = min(1.0, source_bytes_per_s / device_bytes_per_s - 1)  # by so many times the device
+    faster = min(1.0, source_bytes_per_s / device_bytes_per_s - 1)  # in units of the device's rate
     if faster <= 0:
         return unthrottled_s
     room_bytes = at.setpoint_bytes - at.freerun_bytes
-    held_bytes = at.setpoint_bytes - room_bytes * faster  # when writers are slowed
+    held_bytes = at.setpoint_bytes - room_bytes * faster  # when throttling begins
     slowed_s = held_bytes / source_bytes_per_s
     if slowed_s > begins_s:
         not_written_bytes = begins_s * device_bytes_per_s  # before the device began
@@ -337,25 +342,25 @@ def time_to_return_s(
         return unthrottled_s
     if room_bytes < PAGE_BYTES:
         return slowed_s + left_bytes / device_bytes_per_s
-    constants = _solved(left_bytes / room_bytes, faster)
+    constants = solve_constants(left_bytes / room_bytes, faster)
     return max(unthrottled_s, slowed_s + constants * room_bytes / device_bytes_per_s)
 
 
 def waiting_bytes(size_bytes: int, at: Thresholds) -> float:
-    """Return what the device writes while writers are slowed, to which their wait is in proportion.
+    """Return the bytes that the device writes during throttling; the wait is proportional to them.
 
-    Of a source that is much faster than the device.
+    It assumes a source that is much faster than the device.
     """
     room_bytes, left_bytes = at.setpoint_bytes - at.freerun_bytes, size_bytes - at.freerun_bytes
     if left_bytes <= 0 or room_bytes < PAGE_BYTES:
         return max(0.0, left_bytes)
-    return _solved(left_bytes / room_bytes, 1.0) * room_bytes
+    return solve_constants(left_bytes / room_bytes, 1.0) * room_bytes
 
 
-def _solved(arrived: float, faster: float) -> float:
-    """Return the t with t + faster · (1 - exp(-t)) = arrived, by Newton's method.
+def solve_constants(arrived: float, faster: float) -> float:
+    """Solve t + faster · (1 - exp(-t)) = arrived for t, by Newton's method.
 
-    The left side is concave: after one step the values rise to the solution.
+    The left side is concave, so after one step the values rise to the solution.
     """
     t = arrived
     for _ in range(_NEWTON_STEPS):
@@ -365,7 +370,7 @@ def _solved(arrived: float, faster: float) -> float:
 
 
 def _least(is_enough: Callable[[float], bool], low: float, high: float) -> float | None:
-    """Return the least value from `low` to `high` that is enough, to a thousandth; None if none."""
+    """Return the least value from `low` to `high` that is enough, within 0.1 %; None if none is."""
     if not is_enough(high):
         return None
     while high - low > high / 1000:
@@ -375,9 +380,9 @@ def _least(is_enough: Callable[[float], bool], low: float, high: float) -> float
 
 
 def _throttled_peak_bytes(at: Thresholds) -> float:
-    """Return the most that is dirty while writers are throttled.
+    """Return the peak of dirty bytes while writers are throttled.
 
-    They pass the set point before the kernel has slowed them, and never the limit: in the median
-    of the grids of November 2026 the peak was half way between.
+    Writers exceed the set point before the kernel has slowed them, but never the limit: in the
+    grids of November 2026 the median peak was halfway between the two.
     """
     return (at.setpoint_bytes + at.dirty_bytes) / 2

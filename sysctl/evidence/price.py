@@ -1,11 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """The price of a setting: bytes at risk, time until they are durable, what programs notice.
 
-Bytes at risk are those that a host loses when it fails: dirty or under write-back. Where a pull ran
-under the setting they are the most that was seen; else the bound that the kernel keeps, the dirty
-threshold (`domain_dirty_limits()`, mm/page-writeback.c, as of Linux 6.18), or the whole burst where
-that is smaller. A time to durable that nobody waited for is predicted
-(`sysctl.evidence.prediction`), and said to be. What other programs notice is known where a run
-with a neighbour showed it (role `price`), and `sysctl.evidence.price_label` puts it all in a word.
+Bytes at risk are those that are lost if the instance terminates or the host fails: dirty or under
+write-back. If a pull ran under the setting, they are its peak. Else they are the kernel's bound,
+the dirty threshold (`domain_dirty_limits()`, mm/page-writeback.c, as of Linux 6.18), or the whole
+burst if that is smaller. A time to durable that was not measured is predicted
+(`sysctl.evidence.prediction`) and marked so. What other programs notice is known from a run with a
+neighbour (role `price`). `sysctl.evidence.price_label` summarises the price in one word.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from sysctl.evidence.results import Observation
 from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
 
-#: Prices that differ by less are the same: a peak is seen by samples, and a device's rate varies.
+#: Prices that differ by less are equal: a peak is sampled, and a device's rate varies.
 SAME_SHARE = 0.05
 
 
 @dataclass(frozen=True)
 class Price:
-    """What a setting costs; `is_measured` is of `at_risk_bytes`, else they are the bound.
+    """The price of a setting. `at_risk_bytes` are measured if `is_measured`, else the bound.
 
-    `ceiling_bytes` is the dirty threshold, which a larger burst may reach; `durable_s` is None
-    where no trial waited for the device and no model could predict it. `change_count` is how many
-    values a person would have to change. `after_return_s` is how long after the return data of the
-    pull was not yet durable, predicted where `durable_s` is. `seen` is what other programs noticed,
-    None where no neighbour ran; `rating` is the label with its reasons.
+    `ceiling_bytes` is the dirty threshold, which a larger burst may reach. `durable_s` is None if
+    no trial waited for the device and no model could predict it. `change_count` is the number of
+    values to change. `after_return_s` is how long after the return all data was durable, predicted
+    if `durable_s` is. `seen` is what other programs noticed, None without a run with a neighbour.
+    `rating` is the label with its reasons.
     """
 
     at_risk_bytes: int
@@ -52,12 +53,12 @@ class Price:
 
     @property
     def measured_durable_s(self) -> float | None:
-        """The time to durable where a run waited for it; None where it is predicted, or unknown."""
+        """The measured time to durable; None if it is predicted or unknown."""
         return None if self.is_durable_predicted else self.durable_s
 
 
 class Exceeded(enum.Enum):
-    """Which limit a price exceeds, as far as is known."""
+    """The limit that a price exceeds, or may exceed."""
 
     AT_RISK = enum.auto()
     DURABLE = enum.auto()
@@ -66,7 +67,7 @@ class Exceeded(enum.Enum):
 
 @dataclass(frozen=True)
 class Objection:
-    """Why a setting of that price is out of the question for somebody with these limits."""
+    """Why the limits exclude a setting with this price."""
 
     exceeded: Exceeded
     price: Price
@@ -75,13 +76,13 @@ class Objection:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a person is ready to pay; None is no limit."""
+    """The user's limits on the price; None is no limit."""
 
     max_at_risk_bytes: int | None = None
     max_durable_s: float | None = None
 
     def objection(self, price: Price) -> Objection | None:
-        """Return why a setting of this price is out of the question; None if it is not."""
+        """Return why the limits exclude a setting with this price; None if they do not."""
         exceeded = self._exceeded(price)
         return Objection(exceeded, price, self) if exceeded else None
 
@@ -96,15 +97,15 @@ class Limits:
         return Exceeded.DURABLE if price.durable_s > durable_s else None
 
     def breaks(self, price: Price) -> bool:
-        """Return whether a setting of this price is beyond them as far as is known.
+        """Return whether the price is known to exceed a limit.
 
-        A time to durable that nobody waited for nor could predict may turn out to be within.
+        An unknown time to durable does not: it may turn out to be within the limit.
         """
         return self._exceeded(price) in (Exceeded.AT_RISK, Exceeded.DURABLE)
 
     @property
     def with_room(self) -> Limits:
-        """The same, lower by what one run does not tell, or a prediction misses (`SAME_SHARE`)."""
+        """The limits lowered by the uncertainty of one run or of a prediction (`SAME_SHARE`)."""
         at_risk, durable_s = self.max_at_risk_bytes, self.max_durable_s
         return Limits(
             None if at_risk is None else int(at_risk / (1 + SAME_SHARE)),
@@ -113,13 +114,13 @@ class Limits:
 
 
 def limits_of(circumstances: Circumstances) -> Limits:
-    """Return the limits that the sweep was given, by which its finalists were chosen."""
+    """Return the limits of the sweep, by which its finalists were chosen."""
     asked = circumstances.node_class
     return Limits(asked.max_at_risk_bytes, asked.max_durable_s)
 
 
 def model_of(runs: Runs) -> Model | None:
-    """Return the model of the runs; None where they do not suffice for one."""
+    """Return the model of the runs; None if they are insufficient."""
     try:
         return fit(runs)
     except UsageError:
@@ -127,10 +128,10 @@ def model_of(runs: Runs) -> Model | None:
 
 
 def price_of(runs: Runs, setting: Setting, model: Model | None = None) -> Price:
-    """Return the price of a setting, from its valid trials, or the bound where it has none.
+    """Return the price of a setting, from its valid trials or, without any, the bound.
 
-    A run with a neighbour counts for the bytes at risk and the time to durable as well. With a
-    `model` a time to durable that was not measured is the one that it predicts.
+    Runs with a neighbour count for the bytes at risk and the time to durable too. If the time to
+    durable was not measured, a `model` predicts it.
     """
     seen = runs.valid_by_setting.get(setting, ())
     ceiling_bytes = runs.thresholds_of(setting).dirty_bytes
@@ -163,9 +164,9 @@ def price_of(runs: Runs, setting: Setting, model: Model | None = None) -> Price:
 
 
 def _durable(runs: Sequence[Observation]) -> tuple[float, float] | None:
-    """When all was durable, from the start and from the return, in s: the medians of the runs.
+    """Return the median times to durable in s, from the start and from the return.
 
-    None where no run waited for the device.
+    None if no run waited for the device.
     """
     waited = [(run.durable_s, run.return_s) for run in runs if run.durable_s is not None]
     if not waited:
@@ -178,8 +179,8 @@ def _durable(runs: Sequence[Observation]) -> tuple[float, float] | None:
 
 _Measure = Callable[[Price], Optional[float]]
 
-#: What makes one setting cheaper than another, the weightiest first, and what counts as the same.
-#: A time to durable that is predicted makes none cheaper.
+#: The criteria for a cheaper setting, the most important first, each with its tolerance. A
+#: predicted time to durable does not count.
 CRITERIA: tuple[tuple[_Measure, float], ...] = (
     (lambda price: price.change_count, 0.0),
     (lambda price: price.at_risk_bytes, SAME_SHARE),
@@ -189,10 +190,10 @@ CRITERIA: tuple[tuple[_Measure, float], ...] = (
 
 
 def cheapest(prices: Mapping[Setting, Price]) -> list[Setting]:
-    """The settings that no other is cheaper than, in the order given; by one criterion at a time.
+    """Return the cheapest settings, in the order given; one criterion is applied after another.
 
-    At each criterion those within its tolerance of the lowest stay in; one of which it is not
-    known stays in too.
+    Each criterion keeps the settings within its tolerance of the lowest value, and those whose
+    value is unknown.
     """
     left = list(prices)
     for measure, tolerance in CRITERIA:
@@ -205,7 +206,7 @@ def _lowest(
 ) -> list[Setting]:
     known = [value for value in values.values() if value is not None]
     least = min(known, default=0.0)
-    reach = max(least, least * (1 + tolerance))  # a float may be below a large whole number
+    reach = max(least, least * (1 + tolerance))  # a float may be less than a large integer
     kept: list[Setting] = []
     for setting in settings:
         value = values[setting]

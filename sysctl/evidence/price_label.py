@@ -1,7 +1,8 @@
-"""The label of a price: low, moderate or high, and the figures that decide it.
+# SPDX-License-Identifier: Apache-2.0
+"""The label of a price (low, moderate or high) and the figures that decide it.
 
-The label is the highest that any one figure gives. A figure that is not known gives none, and is
-named. `docs/advice.md` has the same limits with their reasons.
+The label is the highest that any figure gives. Unknown figures give no label and are listed.
+`docs/explanation/price.md` has the same limits with their reasons.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sysctl.evidence.price_seen import Latency, PriceSeen
 
 
 class Label(str, enum.Enum):
-    """How much a setting costs, in a word."""
+    """The risk of a setting in one word."""
 
     LOW = "low"
     MODERATE = "moderate"
@@ -23,44 +24,48 @@ class Label(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Bounds:
-    """Above `moderate` a figure makes a price moderate, above `high` (None: never) high."""
+    """The bounds of a figure: above `moderate` the price is moderate, above `high` it is high.
+
+    `high` is None for a figure that never makes a price high.
+    """
 
     moderate: float
     high: float | None = None
 
     def label(self, value: float) -> Label:
-        """The label that this one figure gives."""
+        """Return the label for one figure."""
         if self.high is not None and value > self.high:
             return Label.HIGH
         return Label.MODERATE if value > self.moderate else Label.LOW
 
 
-#: A quarter is the kernel's default dirty_ratio of 20 %, with room for what exceeds it shortly.
-#: Above a half, most memory cannot be reclaimed before it is written.
+#: 25 % is the kernel's default dirty_ratio of 20 % with room for a short excess. Above 50 %, most
+#: memory cannot be reclaimed before it is written.
 AT_RISK_SHARE = Bounds(0.25, 0.50)
 #: 30 s is the kernel's default dirty_expire_centisecs; 2 min is the notice of a spot interruption.
 AFTER_RETURN_S = Bounds(30.0, 120.0)
-#: 40 % is the dirty_ratio of tuned's profile throughput-performance. A bound alone is no loss.
+#: 40 % is the dirty_ratio of TuneD's profile throughput-performance. A bound alone loses no data.
 CEILING_SHARE = Bounds(0.40)
-#: 1 s is etcd's default election timeout, 10 s the default deadline of Kubernetes' controllers to
-#: renew their lease.
+#: 1 s is etcd's default election timeout; 10 s is the default deadline for Kubernetes controllers
+#: to renew their lease.
 WAIT_S = Bounds(1.0, 10.0)
-#: Longer than under the present settings: so many times, and longer than etcd's heartbeat interval.
+#: A wait is much longer than under the current settings if it is this many times as long and
+#: exceeds etcd's heartbeat interval.
 WAIT_FACTOR, WAIT_NOTICED_S = 5.0, 0.1
-#: One moment in a hundred is noticed in a 99th percentile, one in ten in a 90th.
+#: 1 % of the time affects a 99th percentile, 10 % a 90th.
 PRESSURE_SHARE = Bounds(0.01, 0.10)
 LOST_SHARE = Bounds(0.01, 0.10)
-#: Where no rate is known: the least that EBS gp3 gives a volume, 125 MiB/s.
+#: If no rate is known: the baseline of an EBS gp3 volume, 125 MiB/s.
 ASSUMED_RATE_BYTES_PER_S = 125 * 2**20
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known of a setting's price, None where it is not.
+    """The known figures of a setting's price; None if unknown.
 
-    `memory_bytes` is the memory that may be dirty. `after_return_s` is how long after the return
-    the pull was not yet durable. `seen` is of the setting's own run with a neighbour,
-    `present_seen` of the one under the present settings.
+    `memory_bytes` is the dirtyable memory. `after_return_s` is how long after the return all data
+    was durable. `seen` is from the setting's own run with a neighbour, `present_seen` from that of
+    the current settings.
     """
 
     memory_bytes: int
@@ -72,7 +77,7 @@ class Figures:
 
 
 class Criterion(str, enum.Enum):
-    """A figure that a label goes by; the value is its name."""
+    """A figure that decides the label; the value is its name."""
 
     AT_RISK = "bytes at risk"
     AFTER_RETURN = "time until durable"
@@ -81,13 +86,13 @@ class Criterion(str, enum.Enum):
     READ = "a neighbour's reads"
     PRESSURE = "memory pressure"
     LOST = "memory that programs lost"
-    #: All of those that a run with a neighbour shows.
+    #: All figures of a run with a neighbour.
     NEIGHBOUR = "what a neighbour and other programs notice"
 
 
 @dataclass(frozen=True)
 class Rating:
-    """A label, the criteria that decide it, and those of which the figure is not known."""
+    """A label, the criteria that decide it, and those with unknown figures."""
 
     label: Label
     figures: Figures
@@ -96,7 +101,7 @@ class Rating:
 
 
 def rate(figures: Figures) -> Rating:
-    """Return the label of a price by all figures that are known."""
+    """Return the label of a price, from all known figures."""
     found = {criterion: judge(figures) for criterion, judge in _CRITERIA.items()}
     known = {criterion: label for criterion, label in found.items() if label is not None}
     label = max(known.values(), key=list(Label).index)
@@ -106,7 +111,7 @@ def rate(figures: Figures) -> Rating:
 
 
 def left_s(figures: Figures) -> float:
-    """Return how long after the return not all was durable (s), as far as is known."""
+    """Return how long after the return all data was durable (s); estimated if not measured."""
     if figures.after_return_s is None:
         return figures.at_risk_bytes / ASSUMED_RATE_BYTES_PER_S
     return figures.after_return_s

@@ -1,19 +1,20 @@
-"""What other programs notice of a pull, seen in a run of its own (role `price`).
+# SPDX-License-Identifier: Apache-2.0
+"""What other programs notice of a pull, measured in a separate run (role `price`).
 
-A run with a neighbour is no run of the comparison: the neighbour's fsyncs change what they measure.
+A run with a neighbour is not part of a comparison: the neighbour's fsyncs affect the pull.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: The mode in which a commit of ext4's journal waits for the data of the files that grew.
+#: The mode in which a commit of ext4's journal waits for the data of files that grew.
 ORDERED = "ordered"
 
 
 @dataclass(frozen=True)
 class Latency:
-    """The times of one kind of call, in s: the median and the longest of `count`, at least 1."""
+    """The times of one type of call, in s: median and maximum of `count` (at least 1) calls."""
 
     median_s: float
     worst_s: float
@@ -22,15 +23,15 @@ class Latency:
 
 @dataclass(frozen=True)
 class PriceSeen:
-    """What was seen from the start of a pull until all of it was durable, `observed_s` later.
+    """What was measured from the start of a pull until it was durable, `observed_s` later.
 
-    `fsync` is of a neighbour on the same volume that each second writes 4 KiB and waits for fsync,
-    `read` of its reads of 4 KiB past the page cache; None where none was timed, and `problem` says
-    why (`profiler/price/neighbour.py`). The rest is of the host (`profiler/price/memory.py`), None
-    where the kernel keeps no such figure: bytes that were swapped out; bytes that were read back
-    after their reclaim; how often an allocation had to reclaim memory itself; the share of the time
-    (0 to 1) in which some task waited for memory. `ext4_data_mode` is `ordered`, `writeback` or
-    `journal`, empty on another file system.
+    `fsync` is from a neighbour on the same volume that writes 4 KiB each second and calls fsync,
+    `read` from its reads of 4 KiB that bypass the page cache; None if none was timed, with the
+    reason in `problem` (`profiler/price/neighbour.py`). The rest is from the host
+    (`profiler/price/memory.py`), None if the kernel does not report it: bytes swapped out; bytes
+    read back after reclaim; the number of allocations that had to reclaim memory themselves; the
+    share of the time (0 to 1) in which some task waited for memory. `ext4_data_mode` is `ordered`,
+    `writeback` or `journal`, and "" on other file systems.
     """
 
     observed_s: float
@@ -45,6 +46,6 @@ class PriceSeen:
 
     @property
     def lost_bytes(self) -> int | None:
-        """Memory that programs lost, as far as is known: swapped out, or read back; None if not."""
+        """Memory that programs lost: swapped out or read back after reclaim; None if unknown."""
         known = [n for n in (self.swapped_out_bytes, self.refaulted_bytes) if n is not None]
         return sum(known) if known else None

@@ -1,38 +1,39 @@
-"""The trial protocol: what a trial is, when it counts, when it is repeated, when it is stopped.
+# SPDX-License-Identifier: Apache-2.0
+"""The trial protocol: what a trial is, and when it is valid, repeated or stopped.
 
 A trial, in this order (`profiler/study/bench.py`): journal → apply → read back → wait for dirty
 pages and write-back to drain and for the kernel's dirty limit to settle → drop clean caches →
 pull → time to return, time to durable, percentiles and causes of the writes, peak dirty bytes →
 delete.
 
-It is *invalid*, with its reason kept and printed, when
+A trial is *invalid*, and its reason is kept and printed, if
 
-- a sysctl, a mount option or a knob of the disk does not read back as it was set, or is another
-  one after the pull than before it;
+- a sysctl, a mount option or a knob of the disk does not read back as set, or changed during the
+  pull;
 - an object failed;
 - the cap of the lab's volume was lost before its files were deleted;
-- the memory that may be dirty differs by more than `MAX_MEMORY_CHANGE` from the median of the three
-  runs before it, valid or not: one run that is out of line does not count, and where the memory has
-  changed for good the third attempt does;
-- others dirtied more than `MAX_OTHERS_SHARE` of the pull meanwhile;
+- the dirtyable memory differs by more than `MAX_MEMORY_CHANGE` from the median of the previous
+  three runs, valid or not: a single outlier does not count, but if the memory has changed
+  permanently, the third attempt is valid;
+- other programs dirtied more than `MAX_OTHERS_SHARE` of the pull during it;
 - its writers waited for a CPU for `CPU_WAIT_SLACK` more of their time than in the median run of the
-  same setting, valid or not, or the hypervisor kept more than `MAX_STOLEN_SHARE` of the CPUs' time
-  to itself;
-- the hypervisor's balloon took or gave back more than `MAX_BALLOON_SHARE` of the pull;
-- the disk wrote more than `MAX_RATE_LOSS` slower than under the present settings: a volume out of
-  credits (EBS gp2, st1, or the instance's own bucket) is another volume.
+  same setting, valid or not, or the hypervisor stole more than `MAX_STOLEN_SHARE` of the CPU time;
+- the hypervisor's balloon took or returned more than `MAX_BALLOON_SHARE` of the pull;
+- the disk wrote slower by more than `MAX_RATE_LOSS` than under the current settings: a volume
+  without credits (EBS gp2, st1, or the instance's own bucket) is not comparable.
 
-An invalid trial is repeated at once, `ATTEMPTS` times in all, and never ends the study. A candidate
-that takes longer than the best so far could excuse is stopped: it is no observation and no failure.
+An invalid trial is repeated at once, up to `ATTEMPTS` attempts, and never ends the study. A
+candidate that can no longer win is stopped: it is neither an observation nor a failure.
 
-A run of the role `price` has a neighbour on the volume (`profiler/price`) and waits until all is
-durable. It is valid by the same rules, and no time of it is compared with another.
+A run of the role `price` has a neighbour on the volume (`profiler/price`) and waits until all data
+is durable. The same rules apply, but its times are not compared.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Container, Sequence
+from typing import TypeVar
 
 from contracts.shared.units import format_rate, format_size
 from sysctl.evidence.results import PRESENT, Observation, Trial
@@ -43,20 +44,28 @@ ATTEMPTS = 3
 MAX_MEMORY_CHANGE = 0.10
 _MEMORY_RUNS = 3
 MAX_OTHERS_SHARE = 0.05
-#: So much is dirtied on every host at any time (logs, a shell): it is no other writer, however
-#: small the pull.
+#: Every host dirties this much (logs, a shell), so it is ignored even for a small pull.
 OTHERS_SLACK_BYTES = 8 * 2**20
 MAX_RATE_LOSS = 0.25
 MAX_STOLEN_SHARE = 0.05
-#: The kernel counts stolen time in ticks of 10 ms: of a pull that takes a few of them one is much.
+#: The kernel counts stolen time in ticks of 10 ms, which is much for a very short pull.
 STOLEN_SLACK_S = 0.05
 MAX_BALLOON_SHARE = 0.05
-#: A candidate may take so much longer than the best run so far.
+#: A candidate is stopped after the best time so far plus this share.
 STOP_MARGIN = 0.5
-#: Write-back has begun in earnest so long after the background threshold was passed, and a rate
-#: over a shorter time than `_MIN_RATE_S` says nothing: of equal pulls some are a fifth lower then.
+#: The time from the background threshold to full write-back. Rates over less than `_MIN_RATE_S`
+#: are unreliable: for equal pulls some are 20 % lower.
 _RAMP_S = 0.5
 _MIN_RATE_S = 2.0
+T = TypeVar("T")
+
+
+def abba(order: Sequence[T], number: int) -> Sequence[T]:
+    """Return `order` in the block `number`: every second block is reversed, so that drift cancels.
+
+    The order must be the same in blocks 0 and 1, 2 and 3, and so on.
+    """
+    return order[::-1] if number % 2 else order
 
 
 def invalid_reason(
@@ -66,12 +75,12 @@ def invalid_reason(
     before: Sequence[Observation] | None = None,
     cpu_waits: Sequence[float] = (),
 ) -> str | None:
-    """Return why a pull that went well does not count next to the valid `present` runs, if so.
+    """Return why a complete pull is not comparable with the valid `present` runs; None if it is.
 
-    `before` are all runs before it in their order, valid or not, by which its memory is judged; the
-    `present` ones where they are not given. The disk's rate is not judged where `setting` changes
-    knobs of the disk: they may be the cause. `cpu_waits` are the parts of their time in which
-    writers waited for a CPU, in this run and then in each other one of the same setting.
+    `before` are all earlier runs in order, valid or not, for the check of the memory; by default
+    the `present` ones. The disk's rate is not checked if `setting` changes knobs of the disk, which
+    may be the cause. `cpu_waits` are the shares of their time in which writers waited for a CPU:
+    first in this run, then in the other runs of the same setting.
     """
     reasons = (
         _others_wrote(seen),
@@ -89,8 +98,8 @@ def _others_wrote(seen: Observation) -> str | None:
         return None
     share = seen.others_dirtied_bytes / seen.bytes if seen.bytes else 1.0
     return (
-        f"other programs dirtied {format_size(seen.others_dirtied_bytes)} meanwhile, "
-        f"{share:.0%} of the pull"
+        f"other programs dirtied {format_size(seen.others_dirtied_bytes)} during the pull, "
+        f"{share:.0%} of its size"
     )
 
 
@@ -99,21 +108,21 @@ def _starved(cpu_waits: Sequence[float]) -> str | None:
     if not cpu_waits or cpu_waits[0] <= usual + CPU_WAIT_SLACK:
         return None
     return (
-        f"other programs kept the CPUs busy: writers waited for one {cpu_waits[0]:.0%} of their "
-        f"time, usually {usual:.0%} with the same settings"
+        f"other programs kept the CPUs busy: writers waited for a CPU for {cpu_waits[0]:.0%} of "
+        f"their time (usually {usual:.0%} with these settings)"
     )
 
 
 def _robbed(seen: Observation) -> str | None:
-    """What the hypervisor did meanwhile."""
+    """Return why the hypervisor's activity makes the run invalid."""
     stolen_s = seen.stolen_share * seen.return_s
     if seen.stolen_share > MAX_STOLEN_SHARE and stolen_s > STOLEN_SLACK_S:
         return (
-            f"the hypervisor kept {seen.stolen_share:.0%} of the CPUs' time: the instance may be "
+            f"the hypervisor stole {seen.stolen_share:.0%} of the CPU time: the instance may be "
             "out of CPU credits"
         )
     if seen.ballooned_bytes > MAX_BALLOON_SHARE * seen.bytes:
-        return f"the hypervisor's balloon moved {format_size(seen.ballooned_bytes)} of memory"
+        return f"the hypervisor's balloon took or returned {format_size(seen.ballooned_bytes)}"
     return None
 
 
@@ -123,7 +132,7 @@ def _memory_moved(seen: Observation, before: Sequence[Observation]) -> str | Non
     if abs(seen.dirtyable_bytes - usual) <= MAX_MEMORY_CHANGE * usual:
         return None
     return (
-        f"the memory that may be dirty moved from {format_size(usual)} to "
+        f"the dirtyable memory changed from {format_size(usual)} to "
         f"{format_size(seen.dirtyable_bytes)}"
     )
 
@@ -135,15 +144,15 @@ def _device_throttled(seen: Observation, present: Sequence[Observation]) -> str 
         return None
     return (
         f"the disk wrote {format_rate(rate)}, but {format_rate(statistics.median(rates))} under "
-        "the present settings: the volume or the instance may be out of credits"
+        "the current settings: the volume or the instance may be out of credits"
     )
 
 
 def writeback_rate_bytes_per_s(seen: Observation) -> float | None:
-    """What the destination's disk wrote while the kernel wrote back in the background.
+    """Return the rate of the destination's disk during background write-back.
 
-    From half a second after the background threshold was passed to the end of the pull; None where
-    that was shorter than 2 s, or where the pull has no course.
+    It is measured from 0.5 s after the background threshold to the end of the pull; None if that is
+    less than 2 s or the pull has no trace.
     """
     above = [p for p in seen.trace if p.held_bytes > seen.thresholds.background_bytes]
     steady = [point for point in above if point.time_s >= above[0].time_s + _RAMP_S]
@@ -154,9 +163,9 @@ def writeback_rate_bytes_per_s(seen: Observation) -> float | None:
 
 
 def stop_after_s(runs: Runs, able: Container[Setting]) -> float | None:
-    """Return the time to return from which a candidate can no longer win; None before any run.
+    """Return the time to return (s) above which a candidate can no longer win; None without runs.
 
-    A setting that is not `able` to win, as it is beyond the limits, stops no other.
+    Settings that are not `able` to win, because they exceed the limits, do not count.
     """
     able_ones = (t for t in runs.search.trials if t.role == PRESENT or t.setting in able)
     times = [trial.valid.return_s for trial in able_ones if trial.valid]
@@ -164,7 +173,7 @@ def stop_after_s(runs: Runs, able: Container[Setting]) -> float | None:
 
 
 def concluded(trials: Sequence[Trial]) -> list[Trial]:
-    """Of each run the trial that ended it: the valid or stopped one, or the last failed attempt."""
+    """Return the last trial of each run: the valid or stopped one, or the last failed attempt."""
     ended, failures = [], 0
     for trial in trials:
         failures = failures + 1 if trial.problem else 0
@@ -175,6 +184,6 @@ def concluded(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def to_repeat(trials: Sequence[Trial]) -> Trial | None:
-    """The last trial, if it failed and may be tried again."""
+    """Return the last trial if it failed and may be repeated."""
     ended = concluded(trials)
     return trials[-1] if trials and (not ended or ended[-1] is not trials[-1]) else None

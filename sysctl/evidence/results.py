@@ -1,7 +1,8 @@
-"""The results of a sweep: what was tried, on what, and what came of it; one JSON file.
+# SPDX-License-Identifier: Apache-2.0
+"""The results of a sweep: its circumstances, its space and its trials, in one JSON file.
 
-Written whole and atomically after every trial, so a kill never tears it; a file cut short by
-other means is refused with a sentence.
+The file is replaced atomically after every trial, so a kill never truncates it. A file that was
+truncated in another way is refused.
 """
 
 from __future__ import annotations
@@ -36,20 +37,28 @@ T = TypeVar("T")
 
 FORMAT = "writewise-results"
 FORMAT_VERSION = 4
-#: Version 2 has no runs that are watched for a price; in versions 2 and 3 the circumstances of the
-#: class and of the node are one `context`. All else is as in this one.
+#: Version 2 has no runs of the role `price`; versions 2 and 3 have the circumstances of the class
+#: and of the node in one `context`. The rest is the same.
 _READABLE = (2, 3, FORMAT_VERSION)
 _FILE = FileKind(
     noun="results",
-    max_bytes=32 * 2**20,  # at worst, parsed, thirty times as much memory
-    hint="give the file that `writewise sweep` wrote; run the sweep again if it is lost",
+    max_bytes=32 * 2**20,  # parsed, it takes up to thirty times as much memory
+    hint="use the file that `writewise sweep` wrote; run the sweep again if it is lost",
 )
-#: No sweep comes near it.
+#: The format of the file that `writewise apply` reads.
+_RECOMMENDATION = "writewise-recommendation"
+#: How the `tuning.json` of an earlier version begins.
+_TUNING_ABOUT = "Written by writewise: all that `writewise transfer tune` measured."
+_TUNING_HINT = (
+    "an earlier version wrote it: use the settings in the transfer.json next to it with "
+    "`writewise pull --transfer`, or run `writewise transfer tune` again"
+)
+#: Far more than any sweep runs.
 MAX_TRIALS = 10_000
 
-#: Roles: the present settings, alone or in a block; a setting of the search; any other setting in
+#: Roles: the current settings, alone or in a block; a setting of the search; any other setting in
 #: a block (`sysctl.sweep.blocks`), where settings are compared; a run with a neighbour, which shows
-#: the price of a setting and takes part in no comparison of times.
+#: the price of a setting and is not part of comparisons.
 PRESENT = "present"
 CANDIDATE = "candidate"
 RECHECK = "recheck"
@@ -60,8 +69,8 @@ PRICE = "price"
 class TracePoint:
     """One moment of a pull, `time_s` after its start.
 
-    `held_bytes` are dirty or under write-back on the host, `written_bytes` what the destination's
-    disk has written since the start.
+    `held_bytes` are dirty or under write-back on the host; `written_bytes` is what the
+    destination's disk has written since the start.
     """
 
     time_s: float
@@ -71,21 +80,21 @@ class TracePoint:
 
 @dataclass(frozen=True)
 class Observation:
-    """What one pull showed. Times in s, sizes in bytes.
+    """The measurements of one pull. Times are in s, sizes in bytes.
 
-    `stall_share` is the part of the writing threads' time that they slept in dirty throttling
-    (None: no probes), and `writers` how many of these there were at a time (0: one for each
-    worker); `durable_s` is None when the files were deleted before they reached the device.
-    `thresholds`, `limit_bytes` and `dirtyable_bytes` are as the pull began. `write_p50_ns`,
-    `write_p99_ns` and `split_s` (the time in write calls by cause, `profiler.watch.causes.Cause`)
-    are of the contract's writes. `others_dirtied_bytes` is what was dirtied meanwhile and was not
-    of this pull, `device_read_bytes` what was read from the destination's disk (None: not known).
-    `stolen_share` is the part of the CPUs' time that the hypervisor kept, `ballooned_bytes` the
-    memory that its balloon took or gave back. `held_up_by` says what the pull itself waited for
-    (`profiler.pull.evidence.Limit`, in lower case; None: the client does not tell). `trace` is the
-    pull's course, a few hundred points at most. `findings` are the contract's values
-    (`profiler.report.findings`), for reading only. `price` is what other programs noticed, None
-    where no neighbour ran.
+    `stall_share` is the share of the writing threads' time in dirty throttling (None without
+    probes), and `writers` the number of these threads at a time (0: one for each worker).
+    `durable_s` is None if the files were deleted before they reached the device. `thresholds`,
+    `limit_bytes` and `dirtyable_bytes` are from the start of the pull. `write_p50_ns`,
+    `write_p99_ns` and `split_s` (the time in write calls by cause, `contracts.causes.Cause`)
+    are of the contract's writes. `others_dirtied_bytes` is what other programs dirtied during the
+    pull, `device_read_bytes` what was read from the destination's disk (None: unknown).
+    `stolen_share` is the share of the CPU time that the hypervisor stole, `ballooned_bytes` the
+    memory that its balloon took or returned. `held_up_by` is what the pull itself waited for
+    (`profiler.pull.evidence.Limit`, in lower case; None if the client does not report it). `trace`
+    has at most a few hundred points. `findings` are the contract's values
+    (`profiler.report.findings`), for display only. `price` is what other programs noticed, None
+    without a neighbour.
     """
 
     return_s: float
@@ -112,17 +121,17 @@ class Observation:
 
     @property
     def throttled_share(self) -> float:
-        """The stall share; 0 where it is not known, as nothing speaks for more room then."""
+        """The stall share; 0 if unknown, because then nothing suggests higher thresholds."""
         return self.stall_share or 0.0
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting, tried once. `problem` says why it has no valid observation; else it is empty.
+    """One run of one setting. `problem` is why it has no valid observation, or "".
 
-    Trials of one `pair`, the number of their block, ran next to each other. A trial that was
-    stopped since it could no longer win has no observation and no problem: it took longer than
-    `stopped_s`. `elapsed_s` is what all of it took, settling and deleting included.
+    Trials with the same `pair`, the number of their block, ran next to each other. A trial that was
+    stopped because it could no longer win has neither observation nor problem: it took longer than
+    `stopped_s`. `elapsed_s` is the time of the whole trial, with settling and deleting.
     """
 
     role: str
@@ -136,20 +145,20 @@ class Trial:
 
     @property
     def valid(self) -> Observation | None:
-        """The observation, if it can be compared with others."""
+        """The observation if it is comparable, else None."""
         return None if self.problem else self.observation
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Something that was asked for and not tried, and why."""
+    """Something that was requested but not tried, and why."""
 
     what: str
     why: str
 
 
 def by_reason(items: Sequence[LeftOut]) -> list[LeftOut]:
-    """The same with those of one reason together: their number in place of more than two names."""
+    """Return the items grouped by reason; more than two names become a number."""
     named: dict[str, list[str]] = {}
     for item in items:
         named.setdefault(item.why, []).append(item.what)
@@ -171,7 +180,7 @@ class Results:
     trials: list[Trial] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
-        """Write the file whole: a reader finds either the old one or the new one."""
+        """Replace the file atomically: a reader finds either the old or the new content."""
         document = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
@@ -184,7 +193,7 @@ class Results:
 
 
 def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
-    """The values by their keys, in their order."""
+    """Return the values grouped by key, in their order."""
     groups: dict[K, list[T]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
@@ -209,10 +218,9 @@ def _trial_to_json(trial: Trial) -> dict[str, Any]:
 
 
 def load(path: Path, *, trusted: bool = False) -> Results:
-    """Read a results file. Raises UsageError naming what is wrong with it.
+    """Read a results file. Raises UsageError if it is invalid.
 
-    With `trusted`, which commands ask for that change the host, also where others could have
-    written it.
+    With `trusted` (for commands that change the host), also if others could have written it.
     """
     text = _FILE.read_text(str(path), trusted=trusted)
     name = printable(str(path))
@@ -220,14 +228,19 @@ def load(path: Path, *, trusted: bool = False) -> Results:
         document = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{name} is no results file, or one cut short: {error}", _FILE.hint
+            f"{name} is not a results file, or it is truncated: {error}", _FILE.hint
         ) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise UsageError(f"{name} is no results file of `writewise sweep`", _FILE.hint)
+        is_tuning = isinstance(document, dict) and document.get("about") == _TUNING_ABOUT
+        hint = _TUNING_HINT if is_tuning else _FILE.hint
+        if isinstance(document, dict) and document.get("format") == _RECOMMENDATION:
+            hint = "this is a recommendation: use `writewise apply`"
+        raise UsageError(f"{name} is not a results file of `writewise sweep`", hint)
     if document.get("version") not in _READABLE:
         raise UsageError(
-            f"{name} is of version {document.get('version')!r}; this writewise reads 2 to 4",
-            "use the writewise that wrote it, or run the sweep again",
+            f"{name} has version {document.get('version')!r}; this version of Writewise reads "
+            f"{_READABLE[0]} to {FORMAT_VERSION}",
+            "use the version that wrote it, or run the sweep again",
         )
     try:
         return Results(
@@ -237,19 +250,19 @@ def load(path: Path, *, trusted: bool = False) -> Results:
             trials=[_trial_from_json(trial) for trial in _bounded(document["trials"])],
         )
     except KeyError as error:
-        raise UsageError(f"{name} is damaged: it lacks {error}", _FILE.hint) from None
+        raise UsageError(f"{name} is damaged: {error} is missing", _FILE.hint) from None
     except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UsageError(f"{name} is damaged: {error}", _FILE.hint) from None
 
 
 def _bounded(trials: Sequence[T]) -> Sequence[T]:
     if len(trials) > MAX_TRIALS:
-        raise ValueError(f"it has {len(trials)} trials, more than {MAX_TRIALS}")
+        raise ValueError(f"{len(trials)} trials, more than {MAX_TRIALS}")
     return trials
 
 
 def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is no measurement")
+    raise ValueError(f"invalid number: {text}")
 
 
 def _circumstances(document: Mapping[str, Any]) -> Circumstances:
@@ -260,11 +273,11 @@ def _circumstances(document: Mapping[str, Any]) -> Circumstances:
 
 def _trial_from_json(data: Mapping[str, Any]) -> Trial:
     if data["role"] not in (PRESENT, CANDIDATE, RECHECK, PRICE):
-        raise ValueError(f"a trial of role {data['role']!r}")
+        raise ValueError(f"unknown role of a trial: {data['role']!r}")
     setting = Setting.from_json(data["setting"])
     unknown = [name for name in setting.values if name not in BY_NAME]
     if unknown or not all(0 <= value <= LARGEST for value in setting.values.values()):
-        raise ValueError(f"{setting} is no setting")
+        raise ValueError(f"invalid setting: {setting}")
     observed = data["observation"]
     return Trial(
         role=data["role"],
@@ -326,7 +339,7 @@ def _latency(data: Mapping[str, Any] | None) -> Latency | None:
     count = whole(data["count"])
     median_s, worst_s = (share_or_time(data[name]) for name in ("median_s", "worst_s"))
     if not count or not median_s <= worst_s <= LONGEST_S:
-        raise ValueError(f"{count} calls of {median_s} s, at worst {worst_s} s, are no latency")
+        raise ValueError(f"invalid latency: {count} calls, median {median_s} s, worst {worst_s} s")
     return Latency(median_s, worst_s, count)
 
 

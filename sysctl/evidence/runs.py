@@ -1,7 +1,8 @@
-"""The trials of a sweep as they are at one moment: immutable, and indexed once for all who read.
+# SPDX-License-Identifier: Apache-2.0
+"""The trials of a sweep at one moment: immutable and indexed once for all readers.
 
-A step of a sweep, an advice and a prediction each begin with `Runs.of` and hand it down. Nothing
-changes in it, so what it works out at the first use holds for as long as it lives.
+A step of a sweep, an advice and a prediction each begin with `Runs.of` and pass it on. It never
+changes, so values are calculated at the first use and cached.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from contracts.causes import Cause
 from sysctl.evidence.baseline import Baseline
 from sysctl.evidence.circumstances import Circumstances
 from sysctl.evidence.price_seen import PriceSeen
@@ -27,11 +29,9 @@ from sysctl.evidence.results import (
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import Thresholds, effective_thresholds
 
-#: Writers that wait for a CPU for more of their time than this, compared with the median run of the
-#: same setting, are slowed by something that is not the setting.
+#: If writers wait for a CPU for this much more of their time than in the median run of the same
+#: setting, other programs slow them down.
 CPU_WAIT_SLACK = 0.05
-#: `profiler.watch.causes.Cause.QUEUED`, by its name in the results.
-CPU_WAIT = "waiting for a CPU"
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Runs:
         return Runs(results.circumstances, tuple(results.trials))
 
     def where(self, keep: Callable[[Trial], bool]) -> Runs:
-        """Return some of the trials."""
+        """Return the runs with only the trials that `keep` accepts."""
         return replace(self, trials=tuple(filter(keep, self.trials)))
 
     def first(self, count: int) -> Runs:
-        """Return the first trials: the runs as they were then."""
+        """Return the runs with only the first `count` trials."""
         return replace(self, trials=self.trials[:count])
 
     @cached_property
@@ -61,7 +61,7 @@ class Runs:
 
     @cached_property
     def baseline(self) -> Baseline:
-        """The present settings."""
+        """The current settings."""
         setting = next((trial.setting for trial in self.of_role(PRESENT)), Setting(()))
         return Baseline(setting, self.circumstances.node_class.mount_words)
 
@@ -83,17 +83,17 @@ class Runs:
 
     @cached_property
     def valid_by_setting(self) -> Mapping[Setting, Sequence[Observation]]:
-        """The observations that count, by setting; no setting without one."""
+        """The valid observations by setting; only settings that have one."""
         return grouped((trial.setting, trial.valid) for trial in self.trials if trial.valid)
 
     @cached_property
     def valid_present(self) -> Sequence[Observation]:
-        """The valid runs of the present settings, those for a price apart."""
+        """The valid runs of the current settings, without those for a price."""
         return [trial.valid for trial in self.of_role(PRESENT) if trial.valid]
 
     @cached_property
     def present_alone_s(self) -> Sequence[float]:
-        """The times to return (s) of the valid present runs that were in no block."""
+        """The times to return (s) of the valid current runs outside blocks."""
         alone = (trial.valid for trial in self.of_role(PRESENT) if trial.pair is None)
         return [run.return_s for run in alone if run]
 
@@ -105,18 +105,18 @@ class Runs:
 
     @cached_property
     def timed_s(self) -> Mapping[Setting, Sequence[float]]:
-        """The times to return (s) of all valid runs but those for a price, by setting."""
+        """The times to return (s) of all valid runs by setting, without those for a price."""
         timed = (trial for trial in self.trials if trial.role != PRICE)
         return grouped((trial.setting, trial.valid.return_s) for trial in timed if trial.valid)
 
     @cached_property
     def rechecked(self) -> Sequence[Setting]:
-        """The settings that ran in blocks with others, but for the present ones."""
+        """The settings, other than the current ones, that ran in blocks."""
         return list(dict.fromkeys(trial.setting for trial in self.of_role(RECHECK)))
 
     @cached_property
     def blocks(self) -> Mapping[int, Mapping[Setting, Observation]]:
-        """The runs that count, by the number of their block and by setting."""
+        """The comparable runs by the number of their block and by setting."""
         blocks: dict[int, dict[Setting, Observation]] = {}
         for trial in self.trials:
             if trial.pair is not None and trial.valid and not self.is_starved(trial):
@@ -124,7 +124,7 @@ class Runs:
         return blocks
 
     def times_s(self, setting: Setting, *, is_paired: bool = False) -> list[float]:
-        """Return the times to return (s) of a setting's runs that count in comparisons."""
+        """Return the times to return (s) of a setting's comparable runs."""
         return [
             trial.valid.return_s
             for trial in self.of_setting(setting)
@@ -134,9 +134,9 @@ class Runs:
 
     @cached_property
     def dirtyable_bytes(self) -> int:
-        """The memory of which the ratios were shares while it was measured: the runs' median.
+        """The dirtyable memory during the measurements: the runs' median.
 
-        Before the first run it was more: the sweep's own workers were not there yet.
+        Before the first run it was more, because the sweep's workers were not running.
         """
         valid = (trial.valid for trial in self.trials)
         known = [run.dirtyable_bytes for run in valid if run and run.dirtyable_bytes]
@@ -144,47 +144,47 @@ class Runs:
 
     @cached_property
     def burst_bytes(self) -> int:
-        """How much one pull of the sweep brought; 0 where no trial is valid."""
+        """The bytes of one pull of the sweep; 0 if no trial is valid."""
         return next((trial.valid.bytes for trial in self.trials if trial.valid), 0)
 
     @cached_property
     def present_stall_share(self) -> float:
-        """The largest part of their time that writers slept in throttling at present; 0 to 1."""
+        """The largest share of writers' time in throttling under the current settings, 0 to 1."""
         runs = self.valid_by_setting.get(self.baseline.setting, ())
         return max((run.throttled_share for run in runs), default=0.0)
 
     @cached_property
     def seen_prices(self) -> Mapping[Setting, PriceSeen]:
-        """What other programs noticed, by setting: of its last run with a neighbour."""
+        """What other programs noticed, by setting, from its last run with a neighbour."""
         valid = ((trial.setting, trial.valid) for trial in self.trials if trial.valid)
         return {setting: run.price for setting, run in valid if run.price is not None}
 
     def thresholds_of(self, setting: Setting) -> Thresholds:
-        """Return what a setting means in bytes with the memory that the sweep had."""
+        """Return the thresholds of a setting with the memory of the sweep."""
         return effective_thresholds(self.baseline.values_with(setting), self.dirtyable_bytes)
 
     def writers_of(self, run: Observation) -> int:
-        """Return how many threads could write at a time in a run; at least 1."""
+        """Return the number of threads that could write at a time in a run; at least 1."""
         workers = self.circumstances.node_class.workers or 1
         return max(1, min(run.writers or workers, run.objects))
 
-    def cause_share(self, run: Observation, cause: str) -> float:
-        """Return the part of the writers' time that write calls spent for a cause; 0 if not known.
+    def cause_share(self, run: Observation, cause: Cause) -> float:
+        """Return the share of the writers' time that write calls spent on a cause; 0 if unknown.
 
         The writers' time is the time to return × the threads that could write at a time.
         """
         return run.split_s.get(cause, 0.0) / (run.return_s * self.writers_of(run))
 
     def cpu_wait_share(self, run: Observation) -> float:
-        """Return the part of the writers' time in which they waited for a CPU in write calls."""
-        return self.cause_share(run, CPU_WAIT)
+        """Return the share of the writers' time in which write calls waited for a CPU."""
+        return self.cause_share(run, Cause.QUEUED)
 
     def is_starved(self, trial: Trial) -> bool:
-        """Return whether its writers waited for a CPU for more of their time than is usual.
+        """Return whether its writers waited for a CPU unusually long.
 
-        By more than `CPU_WAIT_SLACK`, compared with the median run of the same setting, valid or
-        not: on a host that is busy all the time every run waits. That a first run was disturbed is
-        known only afterwards.
+        That is `CPU_WAIT_SLACK` more of their time than in the median run of the same setting,
+        valid or not, because on a busy host every run waits. A disturbed first run is recognised
+        only after later runs.
         """
         if trial.valid is None:
             return False

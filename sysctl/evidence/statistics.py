@@ -1,25 +1,25 @@
-"""What repeated measurements say: a centre and a spread, noise, the interval of a ratio.
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics of repeated measurements: median and range, noise, the interval of a ratio.
 
-The standard library calculates: SciPy and NumPy take 259 MB. The tests compare with SciPy.
+Only the standard library is used, because SciPy and NumPy take 259 MB. Tests compare with SciPy.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
-#: exp() ends at 709.
+#: exp() overflows at 709.
 _LARGEST_LOG = 100.0
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """Median, smallest and largest of repeated measurements, in the unit of the measurements."""
+    """Median, minimum and maximum of repeated measurements, in their unit."""
 
     median: float
     smallest: float
@@ -36,9 +36,9 @@ def summarize(values: Sequence[float]) -> Repeats:
 
 @dataclass(frozen=True)
 class Interval:
-    """A ratio, estimated from `count` pairs, with its interval, of 95 % unless said.
+    """A ratio estimated from `count` pairs, with its confidence interval (95 % by default).
 
-    `high` is infinite where nothing is known of the noise.
+    `high` is infinite if the noise is unknown.
     """
 
     estimate: float
@@ -47,29 +47,29 @@ class Interval:
     count: int
 
     def includes(self, ratio: float) -> bool:
-        """Whether `ratio` cannot be ruled out."""
+        """Return whether `ratio` is in the interval."""
         return self.low <= ratio <= self.high
 
 
 def confidence_of_each(comparisons: int) -> float:
-    """With which each of so many intervals holds, so that all together do with `CONFIDENCE`.
+    """Return the confidence of each interval with which all together hold with `CONFIDENCE`.
 
-    Bonferroni's inequality; it asks for no independence, as of clients compared with the same one.
+    Bonferroni's inequality; it does not require independence.
     """
     return 1 - (1 - CONFIDENCE) / max(1, comparisons)
 
 
 def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """Return the median of paired ratios and the interval that holds it with `confidence`.
+    """Return the median of paired ratios and its interval with `confidence`.
 
-    With enough ratios (6 for 95 %) these are the two order statistics that hold the median by the
-    binomial distribution, the sign test's interval, which assumes no shape. The bootstrap of the
-    median is never wider, and alone holds 86 % with 7 ratios. With fewer it is Student's t of the
+    With enough ratios (6 for 95 %) the interval is that of the sign test: two order statistics, by
+    the binomial distribution, without an assumption on the shape. (A bootstrap of the median is
+    never wider, and covers only 86 % with 7 ratios.) With fewer ratios it is Student's t of the
     logarithms, and never narrower than with 95 %.
-    Raises ValueError without any ratio, or for one that is not positive and finite.
+    Raises ValueError without a ratio, or if one is not positive and finite.
     """
     if not ratios or not all(0 < ratio < math.inf for ratio in ratios):
-        raise ValueError("ratios must be positive, and one or more")
+        raise ValueError("at least one ratio is needed, and all must be positive and finite")
     low, high = _bounds(ratios, confidence)
     return Interval(statistics.median(ratios), low, high, len(ratios))
 
@@ -80,7 +80,7 @@ def _bounds(ratios: Sequence[float], confidence: float) -> tuple[float, float]:
     if ends := order_statistics(ratios, confidence):
         return ends
     low, high = _student(ratios, confidence)
-    # more confidence than the order statistics serve for: at least as wide as with less
+    # too few ratios for order statistics: at least as wide as with less confidence
     least, most = order_statistics(ratios) or (low, high)
     return min(low, least), max(high, most)
 
@@ -88,9 +88,9 @@ def _bounds(ratios: Sequence[float], confidence: float) -> tuple[float, float]:
 def order_statistics(
     ratios: Sequence[float], confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
-    """The innermost two of the sorted ratios that hold the median with `confidence`.
+    """Return the innermost two of the sorted ratios that enclose the median with `confidence`.
 
-    None where the smallest and the largest do not: those of 5 hold it with 93.8 %, of 6 with 96.9.
+    None if there are too few: the extremes of 5 ratios enclose it with 93.8 %, of 6 with 96.9 %.
     """
     count, outside, rank = len(ratios), 1, 0
     while outside / 2**count <= (1 - confidence) / 2:
@@ -114,8 +114,8 @@ def _student(ratios: Sequence[float], confidence: float) -> tuple[float, float]:
 def student_quantile(degrees: int, confidence: float) -> float:
     """Return t such that Student's variable is within ±t with probability `confidence`.
 
-    `degrees` of freedom are a whole number from 1 on, and `confidence` is between 0 and 1. The
-    probability rises with the angle atan(t / √degrees), which is found by halving.
+    `degrees` of freedom are at least 1; `confidence` is between 0 and 1. The probability increases
+    with the angle atan(t / √degrees), which is found by bisection.
     """
     low, high = 0.0, math.pi / 2
     while low < (middle := (low + high) / 2) < high:
@@ -142,10 +142,10 @@ def _student_within(degrees: int, angle: float) -> float:
 
 @dataclass(frozen=True)
 class Noise:
-    """How much runs under the same settings scatter.
+    """The scatter of runs under the same settings.
 
     `deviation` is the standard deviation of the logarithm of the time (0.03 is 3 %), estimated with
-    so many `degrees` of freedom; 0 degrees: nothing is known.
+    `degrees` of freedom; with 0 degrees it is unknown.
     """
 
     deviation: float
@@ -153,7 +153,7 @@ class Noise:
 
 
 def pooled_noise(groups: Iterable[Sequence[float]]) -> Noise:
-    """Return the noise that groups of times have in common, each group of one setting's runs."""
+    """Return the pooled noise of groups of times; each group is from one setting's runs."""
     squares, degrees = 0.0, 0
     for times in groups:
         if len(times) > 1:
@@ -166,14 +166,14 @@ def pooled_noise(groups: Iterable[Sequence[float]]) -> Noise:
 def paired_interval(
     ratios: Sequence[float], noise: Noise, confidence: float = CONFIDENCE
 ) -> Interval:
-    """Return the geometric mean of paired ratios and the interval that holds the true ratio.
+    """Return the geometric mean of paired ratios and its confidence interval.
 
-    The logarithm of a ratio of two runs has twice the variance of a run's. Student's t with the
-    degrees of freedom of the noise: so two pairs suffice where more runs tell the noise.
-    Raises ValueError without any ratio, or for one that is not positive and finite.
+    The logarithm of a ratio of two runs has twice the variance of one run's. Student's t has the
+    degrees of freedom of the noise, so two pairs are enough if the noise is known from more runs.
+    Raises ValueError without a ratio, or if one is not positive and finite.
     """
     if not ratios or not all(0 < ratio < math.inf for ratio in ratios):
-        raise ValueError("ratios must be positive, and one or more")
+        raise ValueError("at least one ratio is needed, and all must be positive and finite")
     centre = statistics.fmean(math.log(ratio) for ratio in ratios)
     if not noise.degrees:
         return Interval(math.exp(centre), 0.0, math.inf, len(ratios))
@@ -181,14 +181,3 @@ def paired_interval(
     reach = min(student_quantile(noise.degrees, confidence) * error, _LARGEST_LOG)
     low, high = math.exp(centre - reach), math.exp(centre + reach)
     return Interval(math.exp(centre), low, high, len(ratios))
-
-
-def noise_floor(times: Sequence[float]) -> float:
-    """By how much two runs of the same settings typically differ, as a part: 0.03 is 3 %.
-
-    The median over every two of `times`, so that one disturbed run does not decide. 0 for fewer
-    than two: nothing is known then.
-    """
-    pairs = itertools.combinations(times, 2)
-    differences = [abs(math.log(a / b)) for a, b in pairs]
-    return math.expm1(statistics.median(differences)) if differences else 0.0

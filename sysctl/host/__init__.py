@@ -1,4 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
 """The only code that changes the host: journal, apply, verify, restore.
 
-`Host` is the way in; `changes` has a class for each kind of change and how it is taken back.
+Other packages use `Host`; `changes` has a class for each kind of change, with its undo.
 """

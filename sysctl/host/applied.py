@@ -1,8 +1,9 @@
-"""What `writewise apply` changes: kinds of change that stay, and that step aside.
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of change of `writewise apply`, which stay after the program.
 
-They are journaled as the others are (`sysctl.host.changes`), with the value that was applied beside
-the original. What is neither of the two any more was changed by the administrator (or by a program
-of his): it is told and left as it is.
+They are journaled like the others (`sysctl.host.changes`), with both the applied and the original
+value. A value that is neither of the two was changed by the administrator or another program: it is
+reported and not restored.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.knobs.setting import invalid_reason, replace_values
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR, KNOBS
 
-#: Sysctls that are one setting: of the two pairs only one member each is in force.
+#: The groups of sysctls that are one setting: only one member of each pair is in force.
 _SETTINGS: tuple[tuple[str, ...], ...] = (
     DIRTY_PAIR,
     BACKGROUND_PAIR,
@@ -38,10 +39,10 @@ def _words(values: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True)
 class AppliedSysctls:
-    """Write-back sysctls as they were (`originals`) and as applied; `at` is when (ISO 8601).
+    """The original and the applied write-back sysctls; `at` is the time (ISO 8601).
 
-    `stands_for` are the recommended ones where other values were applied in their place, and
-    `memory_bytes` is the host's memory (MemTotal) then, 0 where that was not written down.
+    `stands_for` has the recommended values if others were applied instead. `memory_bytes` is the
+    host's memory (MemTotal) at that time, 0 if it was not recorded.
     """
 
     kind: ClassVar[str] = "applied-sysctls"
@@ -52,7 +53,7 @@ class AppliedSysctls:
     memory_bytes: int = 0
 
     def undo(self, system: System) -> None:
-        """Write back the originals of what still is as it was applied, and read them back."""
+        """Restore the originals of values that are still as applied, and read them back."""
         write_writeback(system, self._to_restore(system))
 
     def restoring(self, system: System) -> str | None:
@@ -60,21 +61,21 @@ class AppliedSysctls:
         return _words(self._to_restore(system)) or None
 
     def left_alone(self, system: System) -> list[str]:
-        """A sentence for each setting that somebody else changed since, and what that excludes."""
+        """Return a sentence for each setting that was changed since, and for what that excludes."""
         changed = [
-            f"{_words(present)} is neither what was applied ({_words(applied)}) nor what was there "
-            f"before ({_words(original)}): it was changed since, and is left as it is"
+            f"{_words(present)} is neither the applied value ({_words(applied)}) nor the original "
+            f"({_words(original)}): it was changed since and is not restored"
             for present, applied, original in self._settings(system)
             if present not in (applied, original)
         ]
         wanted = self._originals_due(system)
         why = self._contradiction(system, wanted)
         if wanted and why:
-            changed.append(f"{_words(wanted)} is not restored: beside that {why}")
+            changed.append(f"{_words(wanted)} is not restored: with that, {why}")
         return changed
 
     def _to_restore(self, system: System) -> dict[str, int]:
-        """What is due, unless it contradicts what somebody else changed: then none of it."""
+        """Return the originals to restore; none if they contradict a value changed since."""
         wanted = self._originals_due(system)
         return {} if self._contradiction(system, wanted) else wanted
 
@@ -87,7 +88,7 @@ class AppliedSysctls:
         }
 
     def _contradiction(self, system: System, wanted: Mapping[str, int]) -> str | None:
-        """Why the kernel would not take `wanted` next to the rest; None if it would."""
+        """Return why the kernel would not use `wanted` with the other values; None if it would."""
         present = read_writeback(system)
         after = replace_values(present, wanted)
         dirtyable = dirtyable_bytes(system)
@@ -96,7 +97,7 @@ class AppliedSysctls:
     def _settings(
         self, system: System
     ) -> list[tuple[dict[str, int], dict[str, int], dict[str, int]]]:
-        """Of each setting that was applied: the present, the applied and the original value."""
+        """Return the current, the applied and the original value of each applied setting."""
         present = read_writeback(system)
         sides = (present, self.values, self.originals)
         return [
@@ -106,7 +107,7 @@ class AppliedSysctls:
         ]
 
     def __str__(self) -> str:
-        recommended = f" (in place of {_words(self.stands_for)})" if self.stands_for else ""
+        recommended = f" (instead of {_words(self.stands_for)})" if self.stands_for else ""
         return _words(self.values) + recommended
 
 
@@ -116,7 +117,7 @@ def _of(values: Mapping[str, int], names: tuple[str, ...]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class AppliedKnobs:
-    """Knobs of a disk: before, as applied, and `kept`, what brings them back (`kept_values`)."""
+    """Knobs of a disk: original and applied values, and `kept`, which restores (`kept_values`)."""
 
     kind: ClassVar[str] = "applied-knobs"
     name: str
@@ -129,11 +130,11 @@ class AppliedKnobs:
 
     @property
     def disk(self) -> devices.Disk:
-        """The disk that they are of."""
+        """The disk of the knobs."""
         return devices.Disk(self.name, self.number, self.sequence)
 
     def undo(self, system: System) -> None:
-        """Write back what was not changed since, if it is still this disk."""
+        """Restore what was not changed since, if it is still the same disk."""
         if devices.is_there(system, self.disk):
             devices.write_kept(system, self.disk, self._to_restore(system))
 
@@ -145,18 +146,18 @@ class AppliedKnobs:
         return f"{self.name}: {_words(restored)}" if restored else None
 
     def left_alone(self, system: System) -> list[str]:
-        """A sentence for each knob that somebody else changed since."""
+        """Return a sentence for each knob that was changed since."""
         if not devices.is_there(system, self.disk):
             return []
         return [
             f"{self.name} {name} = {devices.read_attribute(system, self.disk, name)} is neither "
-            f"what was applied ({self.values[name]}) nor what was there before "
-            f"({self.before.get(name, 'unknown')}): it was changed since, and is left as it is"
+            f"the applied value ({self.values[name]}) nor the original "
+            f"({self.before.get(name, 'unknown')}): it was changed since and is not restored"
             for name in self._changed(system)
         ]
 
     def _changed(self, system: System) -> list[str]:
-        """Those that are neither value; a share that is read in bytes moves by itself."""
+        """Return the knobs that have neither value; shares in bytes change on their own."""
         return [
             name
             for name, value in self.values.items()
@@ -175,7 +176,7 @@ class AppliedKnobs:
 
 
 def touched(names: list[str]) -> set[str]:
-    """What setting these knobs changes: they, their exact attributes, and what they reset."""
+    """Return all attributes that setting these knobs changes, also exact ones and resets."""
     knobs = [DEVICE_BY_NAME[name] for name in names]
     fields = {(k.name, k.exact, k.counterpart, *k.resets) for k in knobs}
     coarse = {k.exact.replace("_fine", "") for k in knobs}
@@ -184,7 +185,7 @@ def touched(names: list[str]) -> set[str]:
 
 @dataclass(frozen=True)
 class AppliedMount:
-    """A mount as it was (`options`), and the words with which it was remounted."""
+    """A mount's original `options`, and the words with which it was remounted."""
 
     kind: ClassVar[str] = "applied-mount"
     target: str
@@ -195,7 +196,7 @@ class AppliedMount:
     at: str
 
     def undo(self, system: System) -> None:
-        """Remount it as it was, if it still is as it was applied."""
+        """Remount it with its original options, if it still has the applied ones."""
         if self._is_ours(system):
             mounts.restore(system, self.target, self.source, self.fstype, tuple(self.options))
 
@@ -205,10 +206,10 @@ class AppliedMount:
         return f"{self.target} mounted with {','.join(self.options)}" if is_due else None
 
     def left_alone(self, system: System) -> list[str]:
-        """A sentence, when it was mounted in another way since."""
+        """Return a sentence if it was mounted with other options since."""
         if self._is_ours(system) or self._is_original(system):
             return []
-        return [f"{self.target} was mounted in another way since, and is left as it is"]
+        return [f"{self.target} was mounted with other options since and is not restored"]
 
     def _is_ours(self, system: System) -> bool:
         mount = mount_at(system.mounts(), self.target)
@@ -226,7 +227,7 @@ class AppliedMount:
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that was written, what it replaced (None: nothing), and the temporary file."""
+    """A file that was written, its previous text (None: no file), and the temporary file."""
 
     kind: ClassVar[str] = "written-file"
     path: str
@@ -237,11 +238,11 @@ class WrittenFile:
 
     @property
     def sysctls(self) -> dict[str, int]:
-        """What it sets at a boot, if it is our file of sysctl.d."""
+        """The sysctls that it sets at boot, if it is our file of sysctl.d."""
         return {name: int(value) for name, value in _ASSIGNMENT.findall(self.text)}
 
     def undo(self, system: System) -> None:
-        """Delete it or write back what it replaced, unless it was edited since."""
+        """Delete it or restore the previous text, unless it was edited since."""
         remove_file(system, self.temporary)
         if read_file(system, self.path) != self.text or self.text == self.previous:
             return
@@ -257,10 +258,10 @@ class WrittenFile:
         return f"no {self.path}" if self.previous is None else f"{self.path} as it was before"
 
     def left_alone(self, system: System) -> list[str]:
-        """A sentence, when it was edited since."""
+        """Return a sentence if it was edited since."""
         if read_file(system, self.path) in (self.text, self.previous, None):
             return []
-        return [f"{self.path} was edited since, and is left as it is"]
+        return [f"{self.path} was edited since and is not restored"]
 
     def __str__(self) -> str:
         return self.path
@@ -268,21 +269,21 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class TrialPeriod:
-    """A timer of systemd's that runs `writewise rollback --trial` at `ends_at` (ISO 8601)."""
+    """A timer of systemd that runs `writewise rollback --trial` at `ends_at` (ISO 8601)."""
 
     kind: ClassVar[str] = "trial-period"
     unit: str
     ends_at: str
 
     def undo(self, system: System) -> None:
-        """Stop the timer, if it is there: it is a transient one, and gone once it has elapsed."""
+        """Stop the timer if it exists; a transient timer disappears when it elapses."""
         if system.exists(f"{TRANSIENT_UNITS}/{self.unit}.timer"):
             system.run(["systemctl", "stop", f"{self.unit}.timer"])
 
     def restoring(self, system: System) -> str | None:
         """Return what `undo` would do now, in words; None if that is nothing.
 
-        Once the timer has elapsed there is the service, which tries again while a lock is held.
+        When the timer has elapsed, the service remains and retries while the lock is held.
         """
         is_there = any(
             system.exists(f"{TRANSIENT_UNITS}/{self.unit}.{kind}") for kind in ("timer", "service")
@@ -290,7 +291,7 @@ class TrialPeriod:
         return f"no trial period until {self.ends_at}" if is_there else None
 
     def left_alone(self, system: System) -> list[str]:
-        """Nothing: the timer is ours alone."""
+        """Return nothing: only Writewise uses the timer."""
         return []
 
     def __str__(self) -> str:

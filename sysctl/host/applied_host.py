@@ -1,11 +1,12 @@
-"""Changes that are to stay: applied by `writewise apply`, kept in a journal of their own.
+# SPDX-License-Identifier: Apache-2.0
+"""Changes that stay: made by `writewise apply`, with a journal of their own.
 
     with applying("apply of …") as host:          # holds the lock of every writer
         host.apply_sysctls({"vm.dirty_ratio": 40, "vm.dirty_background_ratio": 5})
-        host.keep()                               # without it all is taken back here
+        host.keep()                               # without it, everything is reverted here
 
-What was not kept (the program was killed) is taken back by the next start, as with a sweep. A sweep
-leaves what was kept as it is: to it these are the present settings.
+If the program is killed before `keep`, the next start reverts its changes, like those of a sweep. A
+sweep does not change what was kept: these are its current settings.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Now = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """The time of day."""
+    """Return the current time."""
     return datetime.now(timezone.utc)
 
 
@@ -59,11 +60,11 @@ class AppliedHost(Host):
         for_boots: bool = False,
         stands_for: Mapping[str, int] | None = None,
     ) -> None:
-        """Set write-back sysctls to stay; those that are so already are not journaled.
+        """Set write-back sysctls to stay; values already in force are not journaled.
 
-        With `for_boots` they are: a file is going to set them at boots, after which only the
-        journal knows that they are not the administrator's. With `stands_for`, the recommended
-        values in whose place they are, they are too: only the journal knows whose they are.
+        With `for_boots` they are journaled too: a file will set them at boot, and then only the
+        journal shows that Writewise set them. The same applies to `stands_for`, the recommended
+        values that these replace.
         """
         present = sysctls.read_writeback(self.system)
         is_change = any(present.get(name) != value for name, value in values.items())
@@ -76,12 +77,12 @@ class AppliedHost(Host):
             sysctls.write_writeback(self.system, values)
 
     def _stand_for(self, values: Mapping[str, int], stands_for: Mapping[str, int]) -> bool:
-        """Whether the last journaled sysctls say that already."""
+        """Return whether the last journaled sysctls are the same."""
         last = [each for each in self.applied() if isinstance(each, AppliedSysctls)][-1:]
         return any((each.values, each.stands_for) == (values, stands_for) for each in last)
 
     def apply_knobs(self, disk: devices.Disk, values: Mapping[str, str]) -> None:
-        """Set knobs of a disk to stay. Raises HostError when one is refused or did not take."""
+        """Set knobs of a disk to stay. Raises HostError if one is refused or has no effect."""
         before = devices.present_values(self.system, disk)
         if all(
             name in before and devices.is_same(name, values[name], before[name]) for name in values
@@ -102,7 +103,7 @@ class AppliedHost(Host):
     def apply_mount_words(self, target: str, words: Sequence[str]) -> None:
         """Remount `target` with option `words` to stay.
 
-        Raises HostError where that takes a fresh mount, is refused or did not take.
+        Raises HostError if that needs a fresh mount, is refused or has no effect.
         """
         mount = mount_at(self.system.mounts(), target)
         if mount is None:
@@ -111,8 +112,8 @@ class AppliedHost(Host):
             return
         if mounts.needs_fresh_mount(mount, words, mount.all_options):
             raise HostError(
-                f"{','.join(words)} on {target} takes a fresh mount, not a remount",
-                "write the options into /etc/fstab, unmount and mount the volume",
+                f"a remount of {target} cannot set {','.join(words)}",
+                "write the options into /etc/fstab, then unmount and mount the volume",
             )
         self._remount(mount, tuple(words))
 
@@ -128,10 +129,10 @@ class AppliedHost(Host):
         mounts.apply_words(self.system, mount, mount.all_options, words)
         missing = mounts.missing_words(self.system, mount.target, words)
         if missing:
-            raise HostError(f"{mount.target} was remounted, without {', '.join(missing)}")
+            raise HostError(f"{mount.target} was remounted, but without {', '.join(missing)}")
 
     def write_file(self, absolute: str, text: str) -> None:
-        """Write a file of ours in a directory of root's own; the caller knows that it is ours."""
+        """Write a file of ours in a directory of root; the caller has checked that it is ours."""
         previous = read_file(self.system, absolute)
         if previous != text:
             temporary = temporary_name(absolute)
@@ -139,9 +140,9 @@ class AppliedHost(Host):
             replace_file(self.system, absolute, text, temporary)
 
     def install_file(self, absolute: str, text: str) -> None:
-        """Write a file that is part of the installation: it stays at a rollback.
+        """Write a file that is part of the installation, which a rollback does not remove.
 
-        It is journaled until it is there: a program that is killed leaves no half of it.
+        It is journaled until it is complete: a killed program leaves no partial file.
         """
         previous = read_file(self.system, absolute)
         if previous != text:
@@ -151,38 +152,38 @@ class AppliedHost(Host):
             self._journal.mark_undone(sequence)
 
     def start_trial(self, argv: Sequence[str], ends_at: datetime) -> None:
-        """Start the timer that takes everything back; before the changes, so that it is there.
+        """Start the timer that reverts everything; to be called before the changes.
 
-        Raises HostError while another one runs.
+        Raises HostError while another timer runs.
         """
         trial = next(self._pending_of(TrialPeriod), None)
         if trial and trial.restoring(self.system):
             raise HostError(
-                f"there is {trial} already",
-                "end it by `writewise rollback`, or keep the changes by an apply without --for",
+                f"there is already {trial}",
+                "end it with `writewise rollback`, or keep the changes with an apply without --for",
             )
         self.end_trial()
         self._record(TrialPeriod(REVERT_UNIT, ends_at.isoformat(timespec="seconds")))
         self.system.run(argv)
 
     def end_trial(self) -> None:
-        """Stop the timer, if there is one: what was applied stays."""
+        """Stop the timer, if there is one; applied changes stay."""
         self._take_back(lambda entry: entry.kind == TrialPeriod.kind)
 
     def has_trial(self) -> bool:
-        """Whether a trial period was begun and not ended, by its timer or by an `apply`."""
+        """Return whether a trial period has begun that neither its timer nor `apply` has ended."""
         return next(self._pending_of(TrialPeriod), None) is not None
 
     def keep(self) -> None:
-        """All is done and is to stay."""
+        """Mark all changes as complete, so that they stay."""
         self._journal.mark_kept()
 
     # --- what is there ----------------------------------------------------------------------
 
     def applied(self) -> list[Change]:
-        """What was applied and not taken back, the oldest first.
+        """Return what was applied and not reverted, the oldest first.
 
-        A boot leaves of it what our file in /etc/sysctl.d sets.
+        After a boot this is only what our file in /etc/sysctl.d sets.
         """
         kept = [entry for entry in reversed(self._journal.pending()) if entry.is_kept]
         here = [from_json(e.change) for e in kept if e.boot_id == self._boot_id]
@@ -192,7 +193,7 @@ class AppliedHost(Host):
         return [*files, *booted, *here]
 
     def interrupted(self) -> list[str]:
-        """What a killed `apply` has left, in words."""
+        """Return what a killed `apply` has left, in words."""
         entries = [entry for entry in self._journal.pending() if not entry.is_kept]
         return [str(from_json(entry.change)) for entry in entries]
 
@@ -201,7 +202,7 @@ class AppliedHost(Host):
 
 
 def _booted(file: WrittenFile, before: Sequence[Change]) -> AppliedSysctls:
-    """What a boot sets by our file: what was applied with it, without originals."""
+    """Return what our file sets at boot: what was applied with it, without originals."""
     for change in reversed(before):
         if isinstance(change, AppliedSysctls) and change.values == file.sysctls:
             return replace(change, originals={})
@@ -209,7 +210,7 @@ def _booted(file: WrittenFile, before: Sequence[Change]) -> AppliedSysctls:
 
 
 def left_by_a_killed_run(directory: Path, system: System | None = None) -> tuple[str, ...]:
-    """What the next start takes back, in words. Raises JournalError."""
+    """Return what the next start reverts, in words. Raises JournalError."""
     sweep, apply = Host(directory, WRITER, system), AppliedHost(directory, system)
     return (*sweep.pending(), *apply.interrupted())
 
@@ -218,9 +219,9 @@ def left_by_a_killed_run(directory: Path, system: System | None = None) -> tuple
 def applying(
     purpose: str, system: System | None = None, now: Now = utc_now
 ) -> Iterator[AppliedHost]:
-    """Hold the lock of every writer; what killed runs left is taken back first.
+    """Hold the lock of every writer; first revert what killed runs left.
 
-    What the block did not `keep` is taken back at its end. Raises LockedError.
+    What the block did not `keep` is reverted at its end. Raises LockedError.
     """
     with Host.exclusive(WRITER, purpose, system) as writer:
         host = AppliedHost(state_directory(), system, now)
@@ -231,4 +232,4 @@ def applying(
             finally:
                 host.recover()
         finally:
-            host.recover()  # all is done, unless a signal came on the way into the first one
+            host.recover()  # needed only if a signal came just before the first call

@@ -1,7 +1,8 @@
-"""The kinds of change to a host: what is journaled, how it is described, how it is taken back.
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of change to a host: what is journaled, how it is described, how it is undone.
 
-A change is written down *before* it is made, so `undo` must be right whether it was made, half made
-or never made, and right again when it is called twice.
+A change is journaled *before* it is made, so `undo` must work whether the change was made, partly
+made or never made, and also if it is called twice.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sysctl.host.mount_table import is_below, mount_at
 from sysctl.host.sysctls import read_sysctl, write_sysctl, write_writeback
 from sysctl.host.system import HostError, System, host_errors, sync_writable_directory
 
-#: Trial directories carry this prefix; nothing else is ever deleted below a destination.
+#: Trial directories have this prefix; nothing else below a destination is ever deleted.
 TRIAL_PREFIX = ".writewise-trial-"
 
 
@@ -39,7 +40,7 @@ class WritebackOriginals:
     values: Mapping[str, int]
 
     def undo(self, system: System) -> None:
-        """Write the originals back in a safe order and read them back."""
+        """Restore the originals in a safe order and read them back."""
         write_writeback(system, self.values)
 
     def __str__(self) -> str:
@@ -55,7 +56,7 @@ class SysctlOriginal:
     value: int
 
     def undo(self, system: System) -> None:
-        """Write the original back and read it back."""
+        """Restore the original and read it back."""
         if read_sysctl(system, self.name) != self.value:
             write_sysctl(system, self.name, self.value)
 
@@ -75,11 +76,11 @@ class DeviceOriginals:
 
     @property
     def disk(self) -> devices.Disk:
-        """The disk that they are of."""
+        """The disk of the knobs."""
         return devices.Disk(self.name, self.number, self.sequence)
 
     def undo(self, system: System) -> None:
-        """Write the originals back, if it is still this disk: its name may be another's by now."""
+        """Restore the originals if it is still the same disk: another may have its name now."""
         if devices.is_there(system, self.disk):
             devices.write_kept(system, self.disk, self.values)
 
@@ -91,7 +92,8 @@ class DeviceOriginals:
 class MountOriginal:
     """How a volume was mounted before its options were changed or it was unmounted.
 
-    `uuid` is its file system's, where it has one: a device's name may be another volume's later.
+    `uuid` is that of its file system, if it has one: another volume may have the device's name
+    later.
     """
 
     kind: ClassVar[str] = "mount-options"
@@ -102,7 +104,7 @@ class MountOriginal:
     uuid: str = ""
 
     def undo(self, system: System) -> None:
-        """Mount the volume as it was; a mount point that is gone (a lab's) took it along."""
+        """Mount the volume as before, unless its mount point is gone (that of a lab)."""
         if mount_at(system.mounts(), self.target) is None:
             if not system.exists(self.target):
                 return
@@ -115,13 +117,13 @@ class MountOriginal:
 
 @dataclass(frozen=True)
 class NewMount:
-    """A mount that was not there before; `source` is its device, or `tmpfs`."""
+    """A mount that did not exist before."""
 
     kind: ClassVar[str] = "new-mount"
     target: str
 
     def undo(self, system: System) -> None:
-        """Unmount it, if it is there."""
+        """Unmount it if it is mounted."""
         while mount_at(system.mounts(), self.target):
             mounts.unmount(system, self.target)
 
@@ -131,7 +133,7 @@ class NewMount:
 
 @dataclass(frozen=True)
 class LoopDevice:
-    """A loop device that was made for a backing file of ours."""
+    """A loop device that was attached to a file of ours."""
 
     kind: ClassVar[str] = "loop-device"
     backing_file: str
@@ -147,9 +149,9 @@ class LoopDevice:
 
 @dataclass(frozen=True)
 class NewPath:
-    """A file or folder that was not there before, in a private directory or a trial directory.
+    """A file or folder that did not exist before, in a private directory or a trial directory.
 
-    `mounted_on` is the mount point of the volume that a trial directory is on.
+    `mounted_on` is the mount point of the volume with the trial directory.
     """
 
     kind: ClassVar[str] = "new-path"
@@ -157,14 +159,14 @@ class NewPath:
     mounted_on: str = ""
 
     def undo(self, system: System) -> None:
-        """Delete it and what is in it, never following a symlink nor entering a mount."""
+        """Delete it with its content, without following symlinks or entering mounts."""
         path = system.path(self.path)
         if self._is_out_of_reach(system):
             raise HostError(f"cannot delete {self.path}: nothing is mounted on {self.mounted_on}")
         with host_errors(f"delete {self.path}"):
             if system.exists(self.path):
                 self._delete(system, path)
-            # also what is not there: on a device that failed it may be gone from memory alone
+            # even if it is missing: on a failed device it may be deleted only in memory
             if self.mounted_on and path.parent.is_dir():
                 sync_writable_directory(path.parent)  # the journal is on another disk
 
@@ -178,7 +180,7 @@ class NewPath:
             shutil.rmtree(path)
 
     def _is_out_of_reach(self, system: System) -> bool:
-        """A mount point that is gone (a lab's) took its volume along."""
+        """Return whether its volume is not mounted; a missing mount point (of a lab) is fine."""
         if not self.mounted_on or mount_at(system.mounts(), self.mounted_on):
             return False
         return system.exists(self.mounted_on)
@@ -189,7 +191,7 @@ class NewPath:
 
 @dataclass(frozen=True)
 class DeviceCap:
-    """A cap on a device that had none: a cgroup file, the line that sets and that clears it."""
+    """A cap on a device that had none: a cgroup file, the lines that set and clear the cap."""
 
     kind: ClassVar[str] = "device-cap"
     path: str
@@ -197,7 +199,7 @@ class DeviceCap:
     clearing_line: str
 
     def undo(self, system: System) -> None:
-        """Clear the cap if it is still this one: the device's number may be another's by now."""
+        """Clear the cap if it is still ours: another device may have the number now."""
         if system.exists(self.path) and self.setting_line in system.read(self.path).splitlines():
             system.write(self.path, self.clearing_line)
 
@@ -207,7 +209,7 @@ class DeviceCap:
 
 @dataclass(frozen=True)
 class LiftedCap:
-    """A cap on a loop device of ours that is cleared for a moment: a cgroup file and its line."""
+    """A temporarily cleared cap on a loop device of ours: a cgroup file and its line."""
 
     kind: ClassVar[str] = "lifted-cap"
     path: str
@@ -215,7 +217,7 @@ class LiftedCap:
     backing_file: str
 
     def undo(self, system: System) -> None:
-        """Set it again, if the device is still that file's: its number may be another's by now."""
+        """Set it again if the device is still that of the file: its number may be reused."""
         number = self.setting_line.split()[0]
         holder = f"/sys/dev/block/{number}/loop/backing_file"
         is_ours = system.exists(holder) and system.read(holder) == self.backing_file
@@ -228,7 +230,7 @@ class LiftedCap:
 
 @dataclass(frozen=True)
 class NewGroup:
-    """A control group (v2) that was not there before."""
+    """A control group (v2) that did not exist before."""
 
     kind: ClassVar[str] = "new-cgroup"
     path: str
@@ -247,14 +249,14 @@ class NewGroup:
 
 @dataclass(frozen=True)
 class NewSlice:
-    """A transient slice of systemd's that was not there before, and its control group (v2)."""
+    """A transient slice of systemd that did not exist before, and its control group (v2)."""
 
     kind: ClassVar[str] = "new-slice"
     unit: str
     path: str
 
     def undo(self, system: System) -> None:
-        """Move its processes to its parent and stop it: systemd then removes the group."""
+        """Move its processes to its parent and stop it; systemd then removes the group."""
         if system.exists(self.path):
             _move_to_parent(system, self.path)
         if system.exists(f"{TRANSIENT_UNITS}/{self.unit}"):
@@ -269,7 +271,7 @@ def _move_to_parent(system: System, group: str) -> None:
         try:
             system.write(f"{Path(group).parent}/cgroup.procs", pid)
         except HostError:
-            if system.exists(f"/proc/{pid}"):  # a process that has ended needs no other group
+            if system.exists(f"/proc/{pid}"):  # a process that has ended need not move
                 raise
 
 
@@ -292,14 +294,14 @@ class GroupController:
 
 @dataclass(frozen=True)
 class ChildProcess:
-    """A process that goes on after the program that started it, known by pid and start time."""
+    """A process that outlives the program that started it, identified by pid and start time."""
 
     kind: ClassVar[str] = "process"
     pid: int
     start_ticks: int
 
     def undo(self, system: System) -> None:
-        """End it: SIGTERM, and SIGKILL after two seconds. Another process of that pid is spared."""
+        """End it with SIGTERM, after two seconds with SIGKILL; not another process of that pid."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             for _ in range(40):
                 if system.process_start_ticks(self.pid) != self.start_ticks:
@@ -320,7 +322,7 @@ def _signal(pid: int, number: int) -> None:
         return
 
 
-#: Changes that stay after the program, and whose `undo` steps aside for the administrator.
+#: Changes that stay after the program; their `undo` does not touch what was changed since.
 Applied = (AppliedSysctls, AppliedKnobs, AppliedMount, WrittenFile, TrialPeriod)
 
 Change = Union[
@@ -354,7 +356,7 @@ def _is_mapping(value: Any, of: type) -> bool:
     return isinstance(value, dict) and _are_all(value, str) and _are_all(value.values(), of)
 
 
-#: By annotation, whether a value of the journal fits; bool is an int to Python, and does no harm.
+#: Checks of a journal's values by annotation; a bool counts as int, which is harmless.
 _FITS: Mapping[str, Callable[[Any], bool]] = {
     "str": lambda value: isinstance(value, str),
     "str | None": lambda value: value is None or isinstance(value, str),
@@ -370,17 +372,17 @@ def _check_types(kind: type[Change], values: Mapping[str, Any]) -> None:
         if field.name in values and not _FITS[str(field.type)](values[field.name]):
             raise HostError(
                 f"the journal is damaged: {field.name} of a change of kind {kind.kind!r}",
-                "restore by hand what the journal names, then remove the file",
+                "restore by hand what the journal lists, then remove the file",
             )
 
 
 def to_json(change: Change) -> dict[str, Any]:
-    """For the journal."""
+    """Return a change as JSON for the journal."""
     return {"kind": change.kind, **asdict(change)}
 
 
 def from_json(data: Mapping[str, Any]) -> Change:
-    """From the journal. Raises HostError for a change that this version does not know."""
+    """Return a change of the journal. Raises HostError for an unknown kind."""
     values = dict(data)
     kind = values.pop("kind", None)
     for known in KINDS:
@@ -396,6 +398,6 @@ def from_json(data: Mapping[str, Any]) -> Change:
             _check_types(known, values)
             return known(**values)
     raise HostError(
-        f"the journal names a change of kind {kind!r}, which this version cannot take back",
-        "use the version of writewise that wrote it",
+        f"the journal has a change of kind {kind!r}, which this version cannot revert",
+        "use the version of Writewise that wrote it",
     )

@@ -1,4 +1,5 @@
-"""What the kernel says of a disk that is the same after a restart, when its name may be another."""
+# SPDX-License-Identifier: Apache-2.0
+"""The identifiers of a disk that, unlike its name, stay the same after a reboot."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from sysctl.change.recommendation import DiskIdentity
 from sysctl.host.devices import Disk
 from sysctl.host.system import HostError, System
 
-#: Where an identifier is, below the disk's folder in sysfs: its own, or that of its controller
+#: The files with an identifier below the disk's folder in sysfs: its own or its controller's
 #: (`Documentation/ABI/stable/sysfs-block`, drivers/nvme/host/sysfs.c, drivers/scsi/scsi_sysfs.c).
 _FILES = {"wwid": ("wwid", "device/wwid"), "serial": ("serial", "device/serial")}
 
 
 def disk_identity(system: System, disk: Disk) -> DiskIdentity:
-    """Return what the kernel says of a disk."""
+    """Return the identifiers of a disk from sysfs."""
     return DiskIdentity(
         disk.name, **{key: _first(system, disk, files) for key, files in _FILES.items()}
     )

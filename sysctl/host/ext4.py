@@ -1,4 +1,5 @@
-"""What ext4 alone knows of a mount."""
+# SPDX-License-Identifier: Apache-2.0
+"""The journalling mode of an ext4 mount."""
 
 from __future__ import annotations
 
@@ -7,11 +8,11 @@ from sysctl.host.system import System
 
 
 def data_mode(system: System, mount: Mount) -> str:
-    """How ext4 journals the data of a mount: `ordered`, `writeback` or `journal`.
+    """Return how ext4 journals data: `ordered`, `writeback` or `journal`.
 
-    Empty on another file system, without a journal, and where it is not known. The mount table
-    names a mode only where it is not the default; /proc/fs/ext4/DEVICE/options names it always
-    (`_ext4_show_options()` in fs/ext4/super.c, as of Linux 6.18). Raises HostError.
+    "" on another file system, without a journal, or if unknown. The mount table shows a mode only
+    if it is not the default; /proc/fs/ext4/DEVICE/options always shows it (`_ext4_show_options()`
+    in fs/ext4/super.c, as of Linux 6.18). Raises HostError.
     """
     if mount.fstype != "ext4":
         return ""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The line of /etc/fstab for a mount point (fstab(5)); parsing only."""
 
 from __future__ import annotations
@@ -8,16 +9,16 @@ from sysctl.change.recommendation import FstabLine
 from sysctl.host.system import HostError, System
 
 PATH = "/etc/fstab"
-#: What util-linux, glibc and systemd all read back.
+#: The escapes that util-linux, glibc and systemd all understand.
 _ESCAPES = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}
 _ESCAPE = re.compile(r"\\(040|011|012|134)")
-#: What a line means that ends before a field.
+#: The defaults of missing fields.
 _DEFAULTS = ("", "", "", "defaults", "0", "0")
 _DIGIT = re.compile(r"[0-9]")
 
 
 def fstab_line(system: System, target: str) -> FstabLine | None:
-    """The line for what is mounted on `target`; None without one, and where there are several."""
+    """Return the line for `target`; None if there is none or more than one."""
     try:
         return parse_fstab(system.read(PATH), target) if system.exists(PATH) else None
     except HostError:
@@ -25,7 +26,7 @@ def fstab_line(system: System, target: str) -> FstabLine | None:
 
 
 def parse_fstab(text: str, target: str) -> FstabLine | None:
-    """The same of an fstab's text; a line that fstab(5) does not allow counts as none."""
+    """Return the line for `target` in an fstab's text; None also for an invalid line."""
     lines = (line.strip(" \t") for line in text.split("\n"))
     rows = [re.split("[ \t]+", line) for line in lines if not line.startswith("#")]
     found = [row for row in rows if len(row) > 1 and unescaped(row[1]) == target]
@@ -40,10 +41,10 @@ def parse_fstab(text: str, target: str) -> FstabLine | None:
 
 
 def escaped(text: str) -> str:
-    """A field as fstab has it: `/my data` → `/my\\040data`."""
+    """Return a field with fstab's escapes: `/my data` → `/my\\040data`."""
     return "".join(_ESCAPES.get(character, character) for character in text)
 
 
 def unescaped(field: str) -> str:
-    """A field's text."""
+    """Return a field's text without escapes."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), field)

@@ -1,12 +1,13 @@
-"""`Host`: the one way to change the host. Journal first, then apply, verify, and restore.
+# SPDX-License-Identifier: Apache-2.0
+"""`Host`: the only way to change the host. Journal first, then apply, verify, and restore.
 
     with Host.exclusive(WRITER, "sweep of …") as host:   # restores what an earlier run left
         host.set_writeback({"vm.dirty_ratio": 40, "vm.dirty_background_ratio": 5})
         …
                                                          # restored here, whatever happens
 
-The restore runs with SIGINT, SIGTERM and SIGHUP held back, so a second Ctrl-C cannot tear it.
-After SIGKILL the journal is still there, for the next `Host.exclusive` or `writewise rollback`.
+SIGINT, SIGTERM and SIGHUP are held back during the restore, so a second Ctrl-C cannot interrupt it.
+After SIGKILL the next `Host.exclusive` or `writewise rollback` restores from the journal.
 """
 
 from __future__ import annotations
@@ -55,17 +56,17 @@ STATE_DIRECTORY = Path("/var/lib/writewise")
 WRITER = "sweep"
 #: The journal of what `writewise apply` changed.
 APPLIED = "applied"
-#: What a controller is called in systemd.resource-control(5).
+#: The names of controllers in systemd.resource-control(5).
 _ACCOUNTING = {"io": "IO", "memory": "Memory"}
-#: systemd starts a slice a moment after it was asked to.
+#: systemd starts a slice shortly after the request.
 _SLICE_LOOKS, _SLICE_LOOK_S = 100, 0.05
 
 
 def state_directory() -> Path:
-    """Where journals and locks are; WRITEWISE_STATE_DIRECTORY names another place, for tests.
+    """Return the folder of journals and locks; WRITEWISE_STATE_DIRECTORY overrides it, for tests.
 
-    Without symlinks on the way, as the mount table names what is mounted below it. Raises
-    HostError, and UntrustedError for a symlink that others could have made.
+    Symlinks are resolved, because the mount table has resolved paths. Raises HostError, and
+    UntrustedError for a symlink that others could have made.
     """
     path = Path(os.environ.get("WRITEWISE_STATE_DIRECTORY") or STATE_DIRECTORY)
     with host_errors(f"use {path}"):
@@ -86,7 +87,7 @@ class Host:
     def exclusive(name: str, purpose: str, system: System | None = None) -> Iterator[Host]:
         """Hold the lock, restore what a killed run left, and restore again at the end.
 
-        Raises LockedError at once when another program holds the lock.
+        Raises LockedError at once if another program holds the lock.
         """
         with Host.lasting(name, purpose, system) as host:
             for journal in (APPLIED, name) if name == WRITER else (name,):
@@ -99,19 +100,19 @@ class Host:
                 finally:
                     host.restore()
             finally:
-                host.restore()  # all is done, unless a signal came on the way into the first one
+                host.restore()  # needed only if a signal came just before the first call
 
     @staticmethod
     @contextlib.contextmanager
     def lasting(name: str, purpose: str, system: System | None = None) -> Iterator[Host]:
-        """Hold the lock, but leave the changes in place at the end: `restore` is the caller's."""
+        """Hold the lock, but keep the changes at the end: the caller must `restore`."""
         directory = private_directory(state_directory())
         with exclusive_lock(directory / f"{name}.lock", purpose, system):
             yield Host(directory, name, system)
 
-    #: What an earlier, killed run had left and `exclusive` took back.
+    #: What an earlier, killed run had left and `exclusive` restored.
     recovered: Sequence[str] = ()
-    #: Why something was not restored, in sentences: somebody else changed it meanwhile.
+    #: Sentences on what was not restored, because it was changed since.
     left: Sequence[str] = ()
 
     # --- the changes ------------------------------------------------------------------------
@@ -123,38 +124,40 @@ class Host:
         sysctls.write_writeback(self.system, values)
 
     def replace_writeback(self, values: Mapping[str, int]) -> None:
-        """As `set_writeback`, and what is not named is as before the first change."""
+        """Do the same, and restore what is not named to its value before the first change."""
         originals = next(self._pending_of(WritebackOriginals), None)
         before = originals.values if originals else sysctls.read_writeback(self.system)
         self.set_writeback(replace_values(before, values))
 
     def set_device(self, disk: devices.Disk, values: Mapping[str, str]) -> None:
-        """Set knobs of the destination's disk; what is not named is as before the first change.
+        """Set knobs of the destination's disk, and restore those that are not named.
 
-        To be called after `set_writeback`, as some are shares of the dirty threshold. Raises
-        HostError when a value is refused or did not take.
+        To be called after `set_writeback`, because some are shares of the dirty threshold. Raises
+        HostError if a value is refused or has no effect.
         """
         originals = next((o for o in self._pending_of(DeviceOriginals) if o.disk == disk), None)
         if originals:
+            devices.check_kept(disk, values, originals.values)
             originals.undo(self.system)
         elif values:
             kept = devices.kept_values(self.system, disk)
+            devices.check_kept(disk, values, kept)
             self._record(DeviceOriginals(disk.name, disk.number, disk.sequence, kept))
         devices.write_values(self.system, disk, values)
 
     def set_sysctl(self, name: str, value: int) -> int:
-        """Set one other sysctl; returns what the kernel made of it (a pool may grant less)."""
+        """Set one other sysctl; return the resulting value (a pool may grant less)."""
         if not self._is_recorded(kind=SysctlOriginal.kind, name=name):
             self._record(SysctlOriginal(name, sysctls.read_sysctl(self.system, name)))
         self.system.write(sysctls.sysctl_path(name), str(value))
         return sysctls.read_sysctl(self.system, name)
 
     def set_mount_options(self, target: str, words: Sequence[str]) -> str:
-        """Mount `target` with option `words` in place of its tunable ones.
+        """Mount `target` with option `words` instead of its tunable ones.
 
-        Returns how it was done. Raises HostError when it is refused or did not take.
+        Returns how it was done. Raises HostError if it is refused or has no effect.
         """
-        if mount_at(self.system.mounts(), target) is None:  # what came before it went wrong
+        if mount_at(self.system.mounts(), target) is None:  # an earlier change failed
             self.restore_mount_options(target)
         mount = mount_at(self.system.mounts(), target)
         if mount is None:
@@ -168,11 +171,11 @@ class Host:
         if missing:
             holders = mounts.held_elsewhere(self.system, mount.device)
             why = f"; the mount namespace of {', '.join(holders)} holds the volume" * bool(holders)
-            raise HostError(f"mounted by {how}, but these did not take: {', '.join(missing)}{why}")
+            raise HostError(f"mounted by {how}, but without {', '.join(missing)}{why}")
         return how
 
     def restore_mount_options(self, target: str) -> None:
-        """Mount `target` as it was before its first change; nothing when it was not changed."""
+        """Mount `target` as before its first change; do nothing if it was not changed."""
         if self._is_recorded(kind=MountOriginal.kind, target=target):
             self._original_of(target).undo(self.system)
 
@@ -184,73 +187,73 @@ class Host:
         return (change for change in changes if isinstance(change, kind))
 
     def make_directory(self, path: Path, mounted_on: str = "") -> None:
-        """A new folder (0700) that goes again with everything in it."""
+        """Make a folder (0700) that is deleted at the restore with everything in it."""
         self._record(NewPath(str(path), mounted_on))
         with host_errors(f"make {path}"):
             path.mkdir(mode=0o700)
 
     def make_trial_directory(self, destination: Path, token: str) -> Path:
-        """A new folder for one trial's files below a destination."""
+        """Make a folder for one trial's files below a destination."""
         path = destination / f"{TRIAL_PREFIX}{token}"
         self.make_directory(path, mount_of(self.system.mounts(), str(destination)).target)
         return path
 
     def make_sparse_file(self, path: Path, size_bytes: int) -> None:
-        """A new sparse file."""
+        """Make a sparse file."""
         self._record(NewPath(str(path)))
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
         with host_errors(f"make {path}"), os.fdopen(os.open(path, flags, 0o600), "wb") as file:
             file.truncate(size_bytes)
 
     def attach_loop_device(self, backing_file: Path) -> str:
-        """A loop device with direct I/O for a file of ours; returns `/dev/loopN`."""
+        """Attach a loop device with direct I/O to a file of ours; return `/dev/loopN`."""
         self._record(LoopDevice(str(backing_file)))
         argv = ["losetup", "--find", "--show", "--direct-io=on", "--", str(backing_file)]
         return self.system.run(argv).strip()
 
     def mount(self, source: str, target: Path, fstype: str, options: str = "") -> Mount:
-        """A mount on an empty folder of ours."""
+        """Mount `source` on an empty folder of ours."""
         self._record(NewMount(str(target)))
         chosen = ["-o", options] if options else []
         self.system.run(["mount", "-t", fstype, *chosen, "--", source, str(target)])
         mount = mount_at(self.system.mounts(), str(target))
         if mount is None:
-            raise HostError(f"{source} was mounted on {target}, but the mount table lacks it")
+            raise HostError(f"{source} was mounted on {target}, but is not in the mount table")
         return mount
 
     def cap_device(self, path: str, setting_line: str, clearing_line: str) -> None:
-        """Cap a device of ours by a line in a cgroup file."""
+        """Cap a device of ours with a line in a cgroup file."""
         self._record(DeviceCap(path, setting_line, clearing_line))
         self.system.write(path, setting_line)
 
     def lift_cap(
         self, path: str, setting_line: str, clearing_line: str, backing_file: Path
     ) -> None:
-        """Clear a cap on the loop device of a file of ours until it is taken back."""
+        """Clear a cap on the loop device of a file of ours until the restore."""
         self._record(LiftedCap(path, setting_line, str(backing_file)))
         self.system.write(path, clearing_line)
 
     def is_cap_lifted(self) -> bool:
-        """Whether a cap is cleared for the moment."""
+        """Return whether a cap is temporarily cleared."""
         return self._is_recorded(kind=LiftedCap.kind)
 
     def enable_controller(self, folder: str, controller: str) -> None:
-        """Let the groups below a cgroup v2 folder have a controller, where they have not yet."""
+        """Enable a controller for the groups below a cgroup v2 folder, if it is not enabled."""
         path = f"{folder}/cgroup.subtree_control"
         if controller not in self.system.read(path).split():
             self._record(GroupController(path, controller))
             self.system.write(path, f"+{controller}")
 
     def make_cgroup(self, path: Path) -> None:
-        """A new, empty control group."""
+        """Make an empty control group."""
         self._record(NewGroup(str(path)))
         with host_errors(f"make the control group {path}"):
             self.system.path(str(path)).mkdir(exist_ok=True)
 
     def start_slice(self, unit: str, path: str, controllers: Sequence[str]) -> str:
-        """Have systemd make a slice that accounts by `controllers`; returns `path`, its group.
+        """Make systemd start a slice with accounting by `controllers`; return `path`, its group.
 
-        systemd then keeps these controllers enabled for it, over daemon-reload and daemon-reexec.
+        systemd keeps these controllers enabled for it, also after daemon-reload and daemon-reexec.
         """
         self._record(NewSlice(unit, path))
         asked = [f"{_ACCOUNTING[controller]}Accounting" for controller in controllers]
@@ -273,9 +276,9 @@ class Host:
         raise HostError(f"systemd enables only {' '.join(enabled) or 'nothing'} for {path}")
 
     def adopt_process(self, pid: int) -> int:
-        """Journal a process of ours that is to go on, so that `restore` ends it.
+        """Journal a process of ours that keeps running, so that `restore` ends it.
 
-        Returns its start time in clock ticks, which with the pid is its identity.
+        Returns its start time in clock ticks, which identifies it together with the pid.
         """
         started = self.system.process_start_ticks(pid)
         if started is None:
@@ -284,14 +287,14 @@ class Host:
         return started
 
     def drop_clean_caches(self) -> None:
-        """Forget clean page cache, dentries and inodes (dirty pages stay); nothing to restore."""
+        """Drop clean page cache, dentries and inodes (dirty pages stay); nothing to restore."""
         self.system.write("/proc/sys/vm/drop_caches", "3")
 
     # --- taking them back -------------------------------------------------------------------
 
     @contextlib.contextmanager
     def temporary(self) -> Iterator[None]:
-        """Take back at the end of the block what was first changed inside it."""
+        """Undo at the end of the block what was first changed inside it."""
         already = {entry.sequence for entry in self._journal.pending()}
         try:
             yield
@@ -299,19 +302,19 @@ class Host:
             self._take_back(lambda entry: entry.sequence not in already)
 
     def pending(self) -> list[str]:
-        """What `restore` would bring back, in words, the newest change first."""
+        """Return what `restore` would restore, in words, the newest change first."""
         due = [from_json(entry.change) for entry in self._journal.pending() if self._is_due(entry)]
         return [text for change in due if (text := _restoring(change, self.system))]
 
     def has_pending(self) -> bool:
-        """Whether the journal has any change, also one that nothing is to be restored of."""
+        """Return whether the journal has any change, even one with nothing to restore."""
         return bool(self._journal.pending())
 
     def recover(self, *, give_up: bool = False) -> list[str]:
-        """Take back what a killed run left, which is all but what an `apply` meant to stay.
+        """Undo what a killed run left: everything except what a complete `apply` changed.
 
-        Values of an earlier boot stay only with a file that was to stay: a boot took the others
-        away, and what they are now a file made them that is taken back here. Else as `restore`.
+        Applied values of an earlier boot stay only with a file that stays. Without one, the boot
+        has reset them, and any file that set them since is removed here. Else like `restore`.
         """
         pending = self._journal.pending()
         has_file = any(e.is_kept and e.kind == WrittenFile.kind for e in pending)
@@ -324,11 +327,11 @@ class Host:
         return self._take_back(is_left, give_up=give_up)
 
     def restore(self, *, give_up: bool = False) -> list[str]:
-        """Take back every pending change, the newest first; returns what is restored, in words.
+        """Undo every pending change, the newest first; return what is restored, in words.
 
-        Goes on after a failure and then raises HostError with all of them; what failed stays in the
-        journal, or with `give_up` is told in `left` and forgotten. Changes of another boot went
-        with it, all but the files.
+        Continues after failures and then raises HostError with all of them. A failed change stays
+        in the journal; with `give_up` it is removed from it and added to `left`. A boot has already
+        undone the changes of earlier boots, except files.
         """
         return self._take_back(lambda entry: True, give_up=give_up)
 
@@ -350,16 +353,16 @@ class Host:
         if failures and not give_up:
             raise HostError(
                 "not everything could be restored: " + "; ".join(f.message for f in failures),
-                "mend the cause and run `writewise rollback` again: the journal still has it; what "
-                "can never be restored (a volume that is gone): `writewise rollback --give-up`",
+                "fix the cause and run `writewise rollback` again; for what can never be restored "
+                "(a volume that is gone) run `writewise rollback --give-up`",
             )
         self._journal.tidy()
         return restored
 
     def _mount_again(self, pending: Sequence[Entry]) -> None:
-        """First of all: what lies on a volume can only be deleted while it is mounted."""
+        """Mount volumes again first: files on a volume can only be deleted while it is mounted."""
         for entry in (each for each in pending if each.kind == MountOriginal.kind):
-            with contextlib.suppress(WritewiseError):  # told when its turn comes
+            with contextlib.suppress(WritewiseError):  # reported when the change itself is undone
                 change = from_json(entry.change)
                 if isinstance(change, MountOriginal) and not mount_at(
                     self.system.mounts(), change.target
@@ -371,13 +374,13 @@ class Host:
         what: object = entry.change
         with contextlib.suppress(WritewiseError):
             what = from_json(entry.change)
-        self.left = [*self.left, f"not restored, and forgotten: {what} ({error.message})"]
+        self.left = [*self.left, f"not restored, and removed: {what} ({error.message})"]
 
     def _undo(self, entry: Entry, *, is_due: bool) -> str | None:
-        """Take one change back, if it is due; what is restored, in words, if anything.
+        """Undo one change if it is due; return what is restored, in words, if anything.
 
-        What is due was told before the first was taken back: a file that is gone by now had made
-        the values of a boot.
+        What is due was decided before the first undo: a file that is deleted by now may have set
+        the values at boot.
         """
         change, restored = from_json(entry.change), None
         if is_due:
@@ -389,9 +392,9 @@ class Host:
         return restored
 
     def _is_due(self, entry: Entry) -> bool:
-        """Files outlive a boot, and with a file in /etc/sysctl.d the sysctls in it do.
+        """Return whether a change may still exist: files outlive a boot, and so do their sysctls.
 
-        Also where a rollback that was killed has taken that file back since the boot.
+        Sysctls also count if a killed rollback has deleted their file since the boot.
         """
         if entry.boot_id == self._boot_id or entry.kind in (NewPath.kind, WrittenFile.kind):
             return True

@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """The journal: what was changed on the host, written and synced before each change.
 
-One JSON object a line, append-only. The first names the format and its version; then comes
+Append-only, one JSON object per line. The first line has the format and its version. Then follow
 `{"sequence": 3, "boot_id": …, "change": {…}}` before a change, `{"undone": 3, "boot_id": …}` after
-it was taken back, and `{"kept": 3}` once all changes up to that one are to stay (`writewise
-apply`). A torn last line is a change that was never begun. The file goes when nothing is pending.
-Mode 0600 in a directory of root's own (0700).
+its undo, and `{"kept": 3}` when all changes up to that one stay (`writewise apply`). A partial last
+line is a change that was never begun. The file is removed when nothing is pending. Its mode is 0600
+in a directory of root (0700).
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ FORMAT_VERSION = 1
 
 
 class JournalError(WritewiseError):
-    """The journal cannot be written or trusted; no change is made without it."""
+    """The journal cannot be written or trusted, so nothing is changed."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A change that was begun and not taken back. `change` is what `changes.from_json` reads.
+    """A change that was begun and not undone. `changes.from_json` reads `change`.
 
-    `is_kept` tells that the program which made it came to its end, and meant it to stay.
+    `is_kept`: the program that made it has completed, and the change stays.
     """
 
     sequence: int
@@ -46,18 +47,18 @@ class Entry:
 
     @property
     def kind(self) -> object:
-        """The kind of change, before it is looked into."""
+        """The kind of change, not yet validated."""
         return self.change.get("kind")
 
 
 def private_directory(path: Path) -> Path:
-    """Make `path` root's own (0700), or check that it is; returns it without symlinks.
+    """Make or check a directory that only root can use (0700); return it with symlinks resolved.
 
-    Raises JournalError, also where others could put another directory in its place.
+    Raises JournalError, also if others could replace the directory.
     """
     try:
         make_directories(path.parent)
-        parent = walk(str(path.parent), believe_all=False)
+        parent = walk(str(path.parent), trust_all=False)
         try:
             place = Path(path_of(parent), path.name)
             with contextlib.suppress(FileExistsError):
@@ -66,9 +67,7 @@ def private_directory(path: Path) -> Path:
         finally:
             os.close(parent)
     except UntrustedError as error:
-        raise JournalError(
-            f"no journal there can be trusted: {error.message}", error.hint
-        ) from None
+        raise JournalError(f"the journal cannot be trusted: {error.message}", error.hint) from None
     except OSError as error:
         raise JournalError(f"cannot use {path}: {error.strerror}") from None
     return place
@@ -77,14 +76,14 @@ def private_directory(path: Path) -> Path:
 def _require_private(status: os.stat_result, path: Path) -> None:
     if not stat.S_ISDIR(status.st_mode):
         raise JournalError(
-            f"{path} is no directory, so no journal there can be trusted",
-            "look who made it, and remove it",
+            f"{path} is not a directory, so its journal cannot be trusted",
+            "find out who made it, and remove it",
         )
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         quoted = shlex.quote(str(path))
         raise JournalError(
             f"{path} could be changed by others, so its journal cannot be trusted",
-            f"look into it, then: chown root: {quoted} && chmod 0700 {quoted}",
+            f"check its content, then run: chown root: {quoted} && chmod 0700 {quoted}",
         )
 
 
@@ -96,7 +95,7 @@ class Journal:
         self._boot_id = boot_id
 
     def record(self, change: Mapping[str, Any]) -> int:
-        """Write a change down durably *before* it is made; returns its sequence number."""
+        """Write a change durably *before* it is made; return its sequence number."""
         sequence = 1 + max((line.get("sequence", 0) for line in self._lines()), default=0)
         self._append(
             {
@@ -109,9 +108,9 @@ class Journal:
         return sequence
 
     def mark_undone(self, sequence: int) -> None:
-        """Write down that a change was taken back; the file goes with the last one.
+        """Record that a change was undone; with the last one the file is removed.
 
-        The last one takes no space: a full disk cannot keep a journal alive.
+        That needs no space, so it works on a full disk too.
         """
         if [entry.sequence for entry in self.pending()] == [sequence]:
             self._path.unlink(missing_ok=True)
@@ -119,18 +118,18 @@ class Journal:
             self._append({"undone": sequence, "boot_id": self._boot_id})
 
     def mark_kept(self) -> None:
-        """Write down that every change so far is complete and is to stay."""
+        """Record that every change so far is complete and stays."""
         pending = self.pending()
         if pending and not all(entry.is_kept for entry in pending):
             self._append({"kept": pending[0].sequence})
 
     def tidy(self) -> None:
-        """Remove a file in which nothing is pending: a crash left it before the first change."""
+        """Remove a journal without pending changes, which a crash before the first one left."""
         if not self.pending():
             self._path.unlink(missing_ok=True)
 
     def pending(self) -> list[Entry]:
-        """Changes that were begun and not taken back, the newest first. Raises JournalError."""
+        """Return changes that were begun and not undone, the newest first. Raises JournalError."""
         lines = self._lines()
         undone = {line["undone"] for line in lines if "undone" in line}
         kept = max((line["kept"] for line in lines if "kept" in line), default=0)
@@ -171,13 +170,13 @@ class Journal:
             known = False
         if not known and isinstance(line, dict) and _is_of_another_version(line):
             raise JournalError(
-                f"the journal {self._path} is of another version: {line['version']!r:.20}",
+                f"another version wrote the journal {self._path}: {line['version']!r:.20}",
                 "run `writewise rollback` of the writewise that wrote it",
             )
         if not known:
             raise JournalError(
                 f"the journal {self._path} cannot be read: line {number} is damaged",
-                "restore by hand what its other lines name, then remove the file",
+                "restore by hand what its other lines list, then remove the file",
             )
         return dict(line)
 
@@ -204,7 +203,7 @@ _HEAD = {"format": FORMAT, "version": FORMAT_VERSION}
 
 
 def _is_known(line: Mapping[str, Any]) -> bool:
-    """Whether a line is one that this version writes (or wrote, before it had a first line)."""
+    """Return whether this version can read a line, also from before there was a first line."""
     for mark in ("undone", "kept"):
         if mark in line:
             return isinstance(line[mark], int)
@@ -223,10 +222,7 @@ def _is_of_another_version(line: Mapping[str, Any]) -> bool:
 
 
 def _cut_torn_line(descriptor: int) -> int:
-    """Drop what a crash left of a line that was never finished, so that the next one is whole.
-
-    Returns how many bytes are left.
-    """
+    """Remove a partial last line that a crash left; return the number of bytes left."""
     size = os.fstat(descriptor).st_size
     content = os.pread(descriptor, size, 0)
     whole = content.rfind(b"\n") + 1

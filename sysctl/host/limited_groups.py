@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """The control groups of a host whose own memory limit also limits their dirty pages.
 
-A group's writers are held to the thresholds as shares of the group's memory only where both the
-memory and the io controller are of version 2 (`inode_cgwb_enabled()`, include/linux/backing-dev.h,
-as of Linux 6.18). Version 1 has no dirty limit of a group, so its groups do not count here.
+The thresholds apply to a group's own memory only if both the memory and the io controller are on
+version 2 (`inode_cgwb_enabled()`, include/linux/backing-dev.h, as of Linux 6.18). Groups of version
+1 have no dirty limit, so they do not count here.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from sysctl.host.system import HostError, System
 
 
 def limited_groups(system: System) -> tuple[MemoryGroup, ...]:
-    """Every version 2 group with a limit below the host's memory, by its own limit.
+    """Return every version 2 group with a limit below the host's memory.
 
-    One without processes counts: a drained node's pods come back to it. The paths are those below
-    the mount of the hierarchy. There are none where groups do not limit dirty pages.
+    Groups without processes count too: pods return to a drained node. Paths are relative to the
+    mount of the hierarchy. The result is () if groups do not limit dirty pages.
     """
     mounts = [mount for mount in system.mounts() if mount.fstype == "cgroup2"]
     if not mounts or not has_dirty_limits(system):
@@ -36,7 +37,7 @@ def limited_groups(system: System) -> tuple[MemoryGroup, ...]:
 
 
 def _limit(system: System, folder: str) -> int | None:
-    """The tighter of a group's two limits; None without one, or when the group is gone."""
+    """Return the lower of a group's two limits; None without one, or if the group is gone."""
     with contextlib.suppress(HostError):
         return min(limits_at(system, folder, V2_FILES), default=None)
     return None

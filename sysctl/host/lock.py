@@ -1,7 +1,8 @@
-"""One writer at a time: an flock that the kernel drops with its holder, also after SIGKILL.
+# SPDX-License-Identifier: Apache-2.0
+"""The lock of writers: an flock that the kernel releases when its holder ends, even by SIGKILL.
 
-The holder's commands (mount, mkfs) inherit it. After SIGKILL it is free only when the last of them
-has ended, so that nothing which they still do can escape the restore.
+The holder's commands (mount, mkfs) inherit it. After SIGKILL it is released only when the last of
+them has ended, so the restore covers everything that they do.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contracts.shared.errors import WritewiseError
 from sysctl.host.system import COMMAND_TIMEOUT_S, System, host_errors
 
 _POLL_S = 0.05
-#: A process that was sent SIGKILL runs for a moment until it sees it.
+#: A process runs for a moment after SIGKILL was sent.
 _GRACE_S = 0.3
 
 
@@ -27,11 +28,11 @@ class LockedError(WritewiseError):
 
 @contextlib.contextmanager
 def exclusive_lock(path: Path, purpose: str, system: System | None = None) -> Iterator[None]:
-    """Hold the lock file while in the block.
+    """Hold the lock file during the block.
 
-    Raises LockedError naming the holder after a moment, in which one that was just killed ends;
-    while the holder is dead and a command of it still runs, waits for that. Raises HostError when
-    the file cannot be used.
+    Raises LockedError with the holder after a short wait, in which a holder that was just killed
+    can end. If the holder is dead and one of its commands still runs, waits for that. Raises
+    HostError if the file cannot be used.
     """
     with host_errors(f"use {path}"):
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -39,7 +40,7 @@ def exclusive_lock(path: Path, purpose: str, system: System | None = None) -> It
     try:
         _take(descriptor, system or System())
         os.set_inheritable(descriptor, True)
-        with contextlib.suppress(OSError):  # a full disk: the name is a courtesy
+        with contextlib.suppress(OSError):  # a full disk: the text is only informative
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{purpose}, process {os.getpid()}\n".encode(), 0)
         yield
@@ -48,7 +49,7 @@ def exclusive_lock(path: Path, purpose: str, system: System | None = None) -> It
 
 
 def holder_of(path: Path) -> str | None:
-    """Return who holds the lock, in words; None if nobody does. Raises HostError."""
+    """Return the holder of the lock, in words; None if it is free. Raises HostError."""
     with host_errors(f"use {path}"):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -74,12 +75,12 @@ def _take(descriptor: int, system: System) -> None:
                 break
         system.sleep(_POLL_S)
     raise LockedError(
-        f"another writewise is at work on this host: {holder or 'unknown'}",
-        "wait for it to end, or stop it with SIGTERM: it restores what it changed",
+        f"another writewise is running on this host: {holder or 'unknown'}",
+        "wait until it ends, or stop it with SIGTERM: it restores what it changed",
     )
 
 
 def _is_alive(holder: str, system: System) -> bool:
-    """Whether the process that `holder` names runs; one that has not signed yet soon will."""
+    """Return whether the process in the holder's text is running."""
     found = re.search(r"process (\d+)$", holder)
     return found is not None and system.is_running(int(found[1]))

@@ -1,8 +1,9 @@
-"""The memory limit of the control group that this process is in, as a container or an ECS task has.
+# SPDX-License-Identifier: Apache-2.0
+"""The memory limit of this process's control group, as in a container or an ECS task.
 
 Version 2: Documentation/admin-guide/cgroup-v2.rst (memory.max, memory.high); version 1:
-Documentation/admin-guide/cgroup-v1/memory.rst (memory.limit_in_bytes). A group is held by the
-tightest limit from itself up to the root.
+Documentation/admin-guide/cgroup-v1/memory.rst (memory.limit_in_bytes). The lowest limit from the
+group up to the root applies.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sysctl.host.sysctls import read_total_bytes, whole_number
 from sysctl.host.system import HostError, System
 from sysctl.knobs.writeback import GroupUse
 
-#: A version 2 group's own limits of memory.
+#: The memory limits of a version 2 group.
 V2_FILES = ("memory.max", "memory.high")
 _V1_FILES = ("memory.limit_in_bytes",)
 _FILE_PAGES = ("active_file", "inactive_file")
@@ -25,10 +26,10 @@ _DIRTY_PAGES = ("file_dirty", "file_writeback")
 
 @dataclass(frozen=True)
 class MemoryGroup:
-    """A limited group: version 1 or 2 of control groups, its path, and the tightest limit.
+    """A limited group: the version of control groups, its path, and the lowest limit.
 
-    `use` is what it has of memory now, None where it cannot be read. Without `has_dirty_limit` the
-    kernel holds its writers to the host's thresholds alone.
+    `use` is its current memory use, None if it cannot be read. Without `has_dirty_limit` only the
+    host's thresholds apply to its writers.
     """
 
     version: int
@@ -39,7 +40,7 @@ class MemoryGroup:
 
 
 def memory_group(system: System) -> MemoryGroup | None:
-    """The group that limits this process's memory below the host's; None when none does."""
+    """Return the group that limits this process's memory below the host's; None without one."""
     try:
         total_bytes = read_total_bytes(system)
         places = list(_places(system))
@@ -51,7 +52,7 @@ def memory_group(system: System) -> MemoryGroup | None:
 
 
 def has_dirty_limits(system: System) -> bool:
-    """Whether groups have dirty limits of their own: memory and io are both of version 2.
+    """Return whether groups have dirty limits of their own: memory and io are on version 2.
 
     `inode_cgwb_enabled()` in include/linux/backing-dev.h, as of Linux 6.18.
     """
@@ -65,7 +66,7 @@ def _v1_controllers(system: System) -> set[str]:
 
 
 def _places(system: System) -> Iterator[tuple[int, Mount, str]]:
-    """Version, mount and path of each hierarchy that may limit memory (cgroups(7))."""
+    """Yield version, mount and path of each hierarchy that may limit memory (cgroups(7))."""
     mounts = system.mounts()
     for line in system.read("/proc/self/cgroup").split("\n"):
         number, _, rest = line.partition(":")
@@ -81,7 +82,7 @@ def _places(system: System) -> Iterator[tuple[int, Mount, str]]:
 
 
 def _limit(system: System, version: int, mount: Mount, path: str) -> MemoryGroup | None:
-    """The tightest limit from the group up to where the hierarchy is mounted."""
+    """Return the lowest limit from the group up to the mount of the hierarchy."""
     inside = path[len(mount.root.rstrip("/")) :] if is_below(path, mount.root) else "/"
     names = [name for name in inside.split("/") if name]
     if ".." in names:  # a group outside of the namespace of this process
@@ -98,7 +99,7 @@ def _limit(system: System, version: int, mount: Mount, path: str) -> MemoryGroup
 
 
 def _use(system: System, folders: list[str]) -> GroupUse | None:
-    """What the last of the groups has of memory, each being below the one before it."""
+    """Return the memory use of the last group; each group is below the one before it."""
     try:
         rows = [line.split() for line in system.read(f"{folders[-1]}/memory.stat").split("\n")]
         found = {row[0]: whole_number(row[1], row[0]) for row in rows if len(row) == 2}
@@ -108,7 +109,7 @@ def _use(system: System, folders: list[str]) -> GroupUse | None:
     if not {*_FILE_PAGES, *_DIRTY_PAGES} <= found.keys():
         return None
     headroom_bytes = min((room for room in rooms if room is not None), default=None)
-    if headroom_bytes is None:  # the limits were taken away between two looks
+    if headroom_bytes is None:  # the limits were removed between two reads
         return None
     file_bytes, dirty_bytes = (
         sum(found[name] for name in names) for names in (_FILE_PAGES, _DIRTY_PAGES)
@@ -117,7 +118,7 @@ def _use(system: System, folders: list[str]) -> GroupUse | None:
 
 
 def _headroom(system: System, folder: str) -> int | None:
-    """What a group's own limits leave of memory; None where it has none."""
+    """Return the memory that a group's own limits leave; None without limits."""
     limits = list(limits_at(system, folder, V2_FILES))
     if not limits:
         return None
@@ -126,7 +127,7 @@ def _headroom(system: System, folder: str) -> int | None:
 
 
 def limits_at(system: System, folder: str, names: tuple[str, ...]) -> Iterator[int]:
-    """The limits in bytes that those files of a group's folder hold; none for `max`."""
+    """Yield the limits in bytes in those files of a group's folder; none for `max`."""
     for name in names:
         if system.exists(f"{folder}/{name}"):
             text = system.read(f"{folder}/{name}")

@@ -1,4 +1,5 @@
-"""The mount table, as /proc/self/mountinfo tells it (proc(5)); parsing only."""
+# SPDX-License-Identifier: Apache-2.0
+"""The mount table from /proc/self/mountinfo (proc(5)); only parsing."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
-#: Flags of one mount point (field 6) that the VFS keeps, not the file system.
+#: Flags of one mount point (field 6) that belong to the VFS, not to the file system.
 VFS_POLICY_FLAGS = ("ro", "rw", "nosuid", "nodev", "noexec", "nosymfollow")
 #: Shown in the table, but not accepted by mount(2): SELinux adds `seclabel` to every file system.
 _SHOWN_ONLY = ("seclabel",)
@@ -31,13 +32,13 @@ class Mount:
 
     @property
     def all_options(self) -> tuple[str, ...]:
-        """Every option that a fresh mount needs to be as this one is, in order, none twice."""
+        """The distinct options, in order, that a fresh mount needs to be equal to this one."""
         own = [option for option in self.super_options if option not in ("rw", *_SHOWN_ONLY)]
         return tuple(dict.fromkeys([*self.options, *own]))
 
 
 def _unescape(field: str) -> str:
-    """Undo the table's octal escapes of blank, tab, newline, `#` and backslash."""
+    """Undo the table's octal escapes of space, tab, newline, `#` and backslash."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), field)
 
 
@@ -59,28 +60,28 @@ def _parse_line(line: str) -> Mount | None:
 
 
 def parse_mountinfo(text: str) -> tuple[Mount, ...]:
-    """Every mount in the order of the table (a later one covers an earlier one)."""
+    """Return every mount in the order of the table (later mounts cover earlier ones)."""
     return tuple(mount for mount in map(_parse_line, text.split("\n")) if mount)
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether absolute `path` is `folder` or lies below it, by name."""
+    """Return whether the absolute `path` is `folder` or below it, by name."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def mount_at(mounts: Sequence[Mount], target: str) -> Mount | None:
-    """The mount that is visible at mount point `target`, or None."""
+    """Return the mount that is visible at mount point `target`, or None."""
     return next((mount for mount in reversed(mounts) if mount.target == target), None)
 
 
 def mount_of(mounts: Sequence[Mount], path: str) -> Mount:
-    """The mount that holds absolute, resolved `path`.
+    """Return the mount of an absolute, resolved `path`.
 
-    Raises UsageError below a root that is in no mount, as in a chroot.
+    Raises UsageError below a root that is not in the mount table, as in a chroot.
     """
     holding = [mount for mount in mounts if is_below(path, mount.target)]
     if not holding:
-        message = f"the mount table does not say what {printable(path)} is on"
+        message = f"the mount table has no mount for {printable(path)}"
         raise UsageError(message, "run outside of the chroot")
     longest = max(len(mount.target) for mount in holding)
     return [mount for mount in holding if len(mount.target) == longest][-1]

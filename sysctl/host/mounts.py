@@ -1,4 +1,5 @@
-"""Changing how a volume is mounted: remount or fresh mount, always read back from the table."""
+# SPDX-License-Identifier: Apache-2.0
+"""Changing mount options: by remount or fresh mount, always read back from the mount table."""
 
 from __future__ import annotations
 
@@ -19,38 +20,38 @@ from sysctl.host.system import HostError, System
 from sysctl.knobs.mount import Takes, find, is_tunable, may_be_recommended, split_options
 
 _UNMOUNT_ATTEMPTS = 15
-#: Looks at a device that is held, 0.1 s apart; after so many another namespace is asked for.
+#: Polls of a busy device, 0.1 s apart; after the second number other namespaces are checked.
 _FREE_LOOKS, _NAMESPACE_LOOKS = 50, 10
 
 
 def check_sweepable(system: System, destination: str) -> Mount:
-    """The mount whose options may be tried: DEST's own, used by nothing else. Raises HostError."""
+    """Return DEST's mount if its options may be tried: nothing else uses it. Raises HostError."""
     table = system.mounts()
     mount = mount_of(table, destination)
     if mount.target == "/":
         raise HostError(
             f"{destination} is on /, whose mount options are never changed",
-            "give a DEST on a volume of its own, or leave out --mount-options",
+            "use a DEST on a volume of its own, or omit --mount-options",
         )
     others = [m.target for m in table if m.device == mount.device and m is not mount]
     nested = [m.target for m in table if is_below(m.target, mount.target) and m is not mount]
     if others or nested:
         raise HostError(
-            f"{mount.target} cannot be remounted: also mounted there or from it: "
-            + ", ".join(others + nested),
-            "unmount those first, or leave out --mount-options",
+            f"{mount.target} cannot be remounted because of other mounts of the volume or below "
+            f"it: {', '.join(others + nested)}",
+            "unmount those first, or omit --mount-options",
         )
     users = list(users_of(system, mount))
     if users:
         raise HostError(
             f"{mount.target} is in use by {', '.join(users[:5])}",
-            "stop them, or leave out --mount-options",
+            "stop them, or omit --mount-options",
         )
     return mount
 
 
 def users_of(system: System, mount: Mount) -> Iterator[str]:
-    """Processes with an open file, a working directory or a program on the volume."""
+    """Yield processes with an open file, a working directory or a program on the volume."""
     major, minor = (int(part) for part in mount.device.split(":"))
     try:
         device = system.path(mount.target).stat().st_dev
@@ -62,7 +63,7 @@ def users_of(system: System, mount: Mount) -> Iterator[str]:
 
 
 def held_elsewhere(system: System, device: str) -> list[str]:
-    """Processes in whose own mount namespace (a container's, PrivateTmp=) a device is mounted."""
+    """Return processes whose mount namespace (of a container, PrivateTmp=) has a device mounted."""
     holders: dict[Path, str] = {}
     for process in system.path("/proc").glob("[0-9]*"):
         try:
@@ -72,7 +73,7 @@ def held_elsewhere(system: System, device: str) -> list[str]:
                 is_holder = any(mount.device == device for mount in table)
                 holders[namespace] = f"{_name(process)} (process {process.name})" * is_holder
         except OSError:
-            continue  # it ended meanwhile
+            continue  # the process has ended
     holders.pop(system.path("/proc/self/ns/mnt").readlink(), None)
     return [holder for holder in holders.values() if holder]
 
@@ -82,7 +83,7 @@ def _links(process: Path) -> Iterator[Path]:
     try:
         yield from (process / "fd").iterdir()
     except OSError:
-        return  # it ended meanwhile
+        return  # the process has ended
 
 
 def _is_on(link: Path, device: int) -> bool:
@@ -100,10 +101,10 @@ def _name(process: Path) -> str:
 
 
 def wanted_options(fstype: str, original: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
-    """The original options with the tunable ones replaced by `words`; policy stays as it is.
+    """Return the original options with the tunable ones replaced by `words`; policy stays.
 
-    The original is the one before the first change: an option that this table does not know
-    would otherwise look like policy once a trial has set it.
+    The original options are those before the first change: an option that is not in the table
+    would otherwise look like policy after a trial has set it.
     """
     kept = [o for o in original if not is_tunable(o, fstype)]
     asked = [w for w in words if _takes(w, fstype) is not Takes.NOTHING]
@@ -116,10 +117,10 @@ def _takes(word: str, fstype: str) -> Takes:
 
 
 def needs_fresh_mount(mount: Mount, words: Sequence[str], original: Sequence[str] = ()) -> bool:
-    """Whether a remount would not do: an option that takes a fresh mount comes or goes."""
+    """Return whether a remount is not enough: an option that needs a fresh mount changes."""
     known = {*words, *(original or mount.all_options)}
     if any(o not in known and not is_tunable(o, mount.fstype) for o in mount.all_options):
-        return True  # a trial set an option that is in no table: only this takes it away
+        return True  # a trial set an option that is not in the table: only this removes it
     present = {o for o in mount.all_options if is_tunable(o, mount.fstype)}
     shown = {*mount.options, *mount.super_options}
     coming = [w for w in words if w not in shown]
@@ -128,7 +129,7 @@ def needs_fresh_mount(mount: Mount, words: Sequence[str], original: Sequence[str
     return Takes.FRESH_MOUNT in takes
 
 
-#: Options that XFS shows whether they were asked for or not (`xfs_fs_show_options()`).
+#: Options that XFS always shows, even if they were not requested (`xfs_fs_show_options()`).
 _SHOWN_DEFAULTS = {"xfs": ("attr2", "inode64", "logbufs=8", "logbsize=32k"), "ext4": ()}
 
 
@@ -140,10 +141,10 @@ def _is_shown_default(word: str, fstype: str) -> bool:
 
 
 def apply_words(system: System, mount: Mount, original: Sequence[str], words: Sequence[str]) -> str:
-    """Mount `mount` with `words` in place of the tunable ones of its original options.
+    """Mount `mount` with `words` instead of the tunable words of its original options.
 
-    Returns how (`Takes`). The caller has journaled the original. Raises HostError, with the volume
-    mounted or not.
+    Returns how (`Takes`). The caller has journaled the original. After a HostError the volume may
+    be unmounted.
     """
     options = wanted_options(mount.fstype, original, words)
     if needs_fresh_mount(mount, words, original):
@@ -155,14 +156,14 @@ def apply_words(system: System, mount: Mount, original: Sequence[str], words: Se
 
 
 def _opposites(mount: Mount, words: Sequence[str]) -> list[str]:
-    """A remount keeps what it is not told to change: name the default of each option that goes."""
+    """Return the default of each removed option, because a remount keeps options not named."""
     going = [find(o, mount.fstype) for o in mount.all_options if o not in words]
     groups = {option.group for option in (find(w, mount.fstype) for w in words) if option}
     return [o.default for o in going if o and o.default and o.group not in groups]
 
 
 def _mount(system: System, target: str, source: str, fstype: str, options: Sequence[str]) -> None:
-    # Source and target both named: mount(8) then takes nothing from fstab.
+    # With both source and target, mount(8) does not read fstab.
     system.run(["mount", "-t", fstype, "-o", ",".join(options), "--", source, target])
 
 
@@ -175,7 +176,7 @@ def _fresh_mount(
 
 
 def unmount(system: System, target: str) -> None:
-    """Unmount; a process that was just killed may hold the volume for a moment."""
+    """Unmount, with retries: a process that was just killed may still hold the volume."""
     for attempt in range(_UNMOUNT_ATTEMPTS):
         try:
             system.run(["umount", "--", target])
@@ -187,12 +188,11 @@ def unmount(system: System, target: str) -> None:
 
 
 def _wait_until_free(system: System, device: str) -> None:
-    """Wait until the file system has let go of its device.
+    """Wait until the file system has released its device.
 
-    Where another mount namespace (a container, a service with PrivateTmp=) still holds it, a
-    "fresh" mount would silently be the old one with its old options. A mounted device cannot be
-    opened with O_EXCL. A namespace that holds it for a second, as none does that is about to end,
-    is not waited for.
+    If another mount namespace (a container, a service with PrivateTmp=) still holds it, a "fresh"
+    mount would silently be the old one with its old options. A mounted device cannot be opened with
+    O_EXCL. The wait ends after a second if a namespace still holds the device.
     """
     for look in range(_FREE_LOOKS):
         try:
@@ -200,11 +200,11 @@ def _wait_until_free(system: System, device: str) -> None:
             return
         except OSError as error:
             if error.errno != errno.EBUSY:
-                return  # no block device: nothing to wait for
+                return  # not a block device: nothing to wait for
         if look == _NAMESPACE_LOOKS and _is_held_elsewhere(system, device):
             break
         system.sleep(0.1)
-    # The volume is mounted again all the same; what did not take is found by reading back.
+    # The volume is mounted again in any case; reading back finds options without effect.
 
 
 def _is_held_elsewhere(system: System, device: str) -> bool:
@@ -213,15 +213,15 @@ def _is_held_elsewhere(system: System, device: str) -> bool:
 
 
 def present_words(mount: Mount) -> tuple[str, ...]:
-    """The tunable options that the mount has and that are not what it would have without any."""
+    """Return the tunable options of the mount that are not defaults."""
     tunable = (o for o in mount.all_options if is_tunable(o, mount.fstype))
     return tuple(o for o in tunable if not _is_shown_default(o, mount.fstype))
 
 
 def missing_words(system: System, target: str, words: Sequence[str]) -> list[str]:
-    """Those of `words` that the mount table does not show: they did not take.
+    """Return the `words` that the mount table does not show: they have no effect.
 
-    Without words (`defaults`) those that are shown and should not be.
+    Else return tunable options that are shown but not wanted.
     """
     mount = mount_at(system.mounts(), target)
     if mount is None:
@@ -246,7 +246,7 @@ def _is_silent_default(word: str, fstype: str) -> bool:
 
 
 def _ext4_options(system: System, mount: Mount) -> list[str]:
-    """ext4 hides its defaults from the mount table; /proc/fs/ext4/DEVICE/options has them all."""
+    """Return all options of ext4; the mount table does not show its defaults."""
     path = f"/proc/fs/ext4/{Path(mount.source).name}/options"
     return system.read(path).split() if mount.fstype == "ext4" and system.exists(path) else []
 
@@ -258,8 +258,8 @@ def restore(
     mount = mount_at(system.mounts(), target)
     if mount is not None and mount.source != source:
         raise HostError(
-            f"{target} now holds {mount.source} instead of {source}",
-            "another program mounted it; it was left as it is",
+            f"{mount.source} is now mounted on {target} instead of {source}",
+            "another program mounted it, so it was not changed",
         )
     if mount is None:
         _mount(system, target, source, fstype, options)
@@ -267,11 +267,11 @@ def restore(
         _give_back(system, mount, options)
     mount = mount_at(system.mounts(), target)
     if mount is None or set(mount.all_options) != set(options):
-        raise HostError(f"{target} could not be given its original options {','.join(options)}")
+        raise HostError(f"cannot restore the original options of {target}: {','.join(options)}")
 
 
 def file_system_uuid(system: System, source: str) -> str | None:
-    """Return what identifies the file system on a device; None if nothing does that can be read."""
+    """Return the UUID of the file system on a device; None if it has none or it is unreadable."""
     words = ["blkid", "--probe", "--match-tag", "UUID", "--output", "value", "--", source]
     try:
         return system.run(words).strip() or None
@@ -280,17 +280,17 @@ def file_system_uuid(system: System, source: str) -> str | None:
 
 
 def check_file_system(system: System, target: str, source: str, uuid: str) -> None:
-    """Raise HostError when `source` has another file system by now; one without a UUID passes."""
+    """Raise HostError if `source` now has another file system; one without a UUID passes."""
     present = file_system_uuid(system, source) if uuid else None
     if present not in (None, uuid):
         raise HostError(
-            f"{source} has another file system (UUID {present}) than the one that was mounted on "
-            f"{target} (find it with `blkid --uuid {uuid}`), so it was not mounted there"
+            f"{source} now has another file system (UUID {present}), so it was not mounted on "
+            f"{target}; find the original one with `blkid --uuid {uuid}`"
         )
 
 
 def _give_back(system: System, mount: Mount, options: tuple[str, ...]) -> None:
-    """By remount where that does it, else by a fresh mount."""
+    """Restore the options by a remount if possible, else by a fresh mount."""
     words = [o for o in options if o not in VFS_POLICY_FLAGS]
     if not needs_fresh_mount(mount, words, options):
         remount = ("remount", *options, *_opposites(mount, words))
@@ -302,7 +302,7 @@ def _give_back(system: System, mount: Mount, options: tuple[str, ...]) -> None:
 
 
 def loop_devices_of(system: System, backing_file: str) -> list[str]:
-    """The loop devices whose backing file is `backing_file` (also when it was deleted)."""
+    """Return the loop devices whose backing file is `backing_file`, even if it is deleted."""
     listing = system.run(["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"])
     devices = []
     for line in listing.splitlines():
@@ -313,16 +313,16 @@ def loop_devices_of(system: System, backing_file: str) -> list[str]:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of an option text, checked: what could be recommended may be tried.
+    """Return the words of an option text that may be tried.
 
-    Raises HostError for what is no word, for words that tell a program how to mount, and for those
-    that decide who may do what.
+    Raises HostError for an invalid word, for words that only programs read, and for those that
+    decide who may do what.
     """
     words = split_options(text)
     for word in words:
         if not may_be_recommended(word):
             raise HostError(
-                f"{word!r} is no mount option that may be tried",
-                "give options of the file system that matter for its speed, as in noatime",
+                f"{word!r} is not a mount option that Writewise tries",
+                "use options of the file system that affect its speed, such as noatime",
             )
     return words

@@ -1,8 +1,9 @@
-"""Whether a hypervisor takes back what memory is free: free page reporting of virtio's balloon.
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a hypervisor takes back free memory: free page reporting of virtio's balloon.
 
-A page that was free for a while is no longer the virtual machine's. The next write into it waits
-until the hypervisor has given another one: within the kernel's copy into the page cache, where it
-looks like CPU time. Small blocks are not reported, so large folios meet this more than small ones.
+A page that was free for a while no longer belongs to the virtual machine. The next write to it
+waits until the hypervisor provides a new page. This happens inside the kernel's copy into the page
+cache, where it looks like CPU time. Small blocks are not reported, so it affects large folios more.
 Source: Linux, mm/page_reporting.c, include/uapi/linux/virtio_balloon.h.
 """
 
@@ -21,7 +22,7 @@ _LARGEST_ORDER = 10  # of blocks that the kernel keeps
 
 
 def reported_block_bytes(system: System) -> int | None:
-    """From which size on free blocks are taken back, in bytes; None where none are.
+    """Return the size in bytes from which free blocks are taken back; None if none are.
 
     Raises HostError.
     """

@@ -1,8 +1,9 @@
-"""What the running kernel takes: mount options, tried on a scratch volume, and a disk's knobs.
+# SPDX-License-Identifier: Apache-2.0
+"""What the running kernel accepts: mount options, tried on a scratch volume, and a disk's knobs.
 
 Versions are not compared. A small image on a loop device is mounted with each option, and the mount
-table is read back, since XFS accepts some options and ignores them. What a disk takes depends on
-its driver, so that is tried on the destination's own, for a moment, journaled and taken back.
+table is read back, because XFS accepts and ignores some options. What a disk accepts depends on its
+driver, so values are tried briefly on the destination's disk, journaled and restored.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from sysctl.host.host import Host
 from sysctl.host.system import HostError
 from sysctl.knobs.mount import Takes, find
 
-#: The smallest images that mkfs.xfs (300 MiB since xfsprogs 5.19) and mkfs.ext4 take; sparse.
+#: The sizes of the sparse images; mkfs.xfs needs at least 300 MiB since xfsprogs 5.19.
 _IMAGE_BYTES = {"xfs": 320 * 2**20, "ext4": 32 * 2**20}
 _MKFS = {"xfs": ["mkfs.xfs", "-q", "-f"], "ext4": ["mkfs.ext4", "-q", "-F"]}
 
 
 @dataclass(frozen=True)
 class OptionVerdict:
-    """Whether a trial can use a mount option; `reason` says why not, or what is known of it."""
+    """Whether a trial can use a mount option; `reason` is why not, or a note on the option."""
 
     word: str
     usable: bool
@@ -34,7 +35,7 @@ class OptionVerdict:
 
 @dataclass(frozen=True)
 class DeviceVerdict:
-    """Whether a trial can use a value of a disk's knob; `reason` says why not, else empty."""
+    """Whether a trial can use a value of a disk's knob; `reason` is why not, or ""."""
 
     name: str
     value: str
@@ -42,14 +43,14 @@ class DeviceVerdict:
 
     @property
     def usable(self) -> bool:
-        """Whether it was taken and read back."""
+        """Whether it was accepted and read back."""
         return not self.reason
 
 
 def judge_device_values(
     host: Host, disk: Disk, values: Mapping[str, Sequence[str]]
 ) -> list[DeviceVerdict]:
-    """Set each value alone for a moment, and tell which this disk takes under this kernel."""
+    """Set each value alone for a moment; return which values this disk accepts."""
     return [
         DeviceVerdict(name, value, _refusal(host, disk, name, value))
         for name, chosen in values.items()
@@ -65,7 +66,7 @@ def _refusal(host: Host, disk: Disk, name: str, value: str) -> str:
         with host.temporary():
             host.set_device(disk, {name: value})
     except HostError as error:
-        return f"this disk does not take it: {error.message}"
+        return f"this disk does not accept it: {error.message}"
     return ""
 
 
@@ -74,18 +75,23 @@ def make_file_system(host: Host, fstype: str, device: str) -> None:
     host.system.run([*_MKFS[fstype], device])
 
 
-def judge_options(host: Host, fstype: str, words: Iterable[str]) -> list[OptionVerdict]:
-    """Try each option on a scratch volume of type `fstype` and tell which can be used.
-
-    On a volume of its own each: while a program that has just been given its own view of the mounts
-    (a container that starts) keeps one mounted, that one takes no other options. Raises HostError
-    where no scratch volume can be made (no mkfs, no loop device).
-    """
+def check_judged(fstype: str) -> None:
+    """Raise HostError for a file system whose mount options are not tried."""
     if fstype not in _IMAGE_BYTES:
         raise HostError(
-            f"mount options of {fstype} are not known to this version, only those of XFS and ext4",
-            "leave out --mount-options",
+            f"this version supports only mount options of XFS and ext4, not of {fstype}",
+            "omit --mount-options",
         )
+
+
+def judge_options(host: Host, fstype: str, words: Iterable[str]) -> list[OptionVerdict]:
+    """Try each option on a scratch volume of type `fstype`; return which can be used.
+
+    Each option has its own volume: while a new mount namespace (of a starting container) keeps a
+    volume mounted, it cannot get other options. Raises HostError if a scratch volume cannot be
+    made (no mkfs, no loop device).
+    """
+    check_judged(fstype)
     return [_judge_on_its_own(host, fstype, word) for word in words]
 
 

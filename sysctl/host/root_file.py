@@ -1,8 +1,9 @@
-"""Files in directories of root's own, such as /etc/sysctl.d: written whole, by one rename.
+# SPDX-License-Identifier: Apache-2.0
+"""Files in directories of root, such as /etc/sysctl.d: replaced atomically by a rename.
 
-The temporary file is beside the target, under a name that cannot be guessed and that no reader of
-the directory takes for one of its own. No symlink is followed in it, and a directory that others
-can write is refused: what is written there rules the host.
+The temporary file is in the same directory. Its name cannot be guessed, and readers of the
+directory ignore it. Symlinks are not followed. A directory that others can write to is refused,
+because its files configure the host.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _MAX_BYTES = 2**20
 
 
 def temporary_name(absolute: str) -> str:
-    """A new name for the temporary file of `absolute`: hidden, and without its suffix."""
+    """Return a new name for the temporary file of `absolute`: hidden and without its suffix."""
     path = PurePosixPath(absolute)
     return str(path.with_name(f".{path.stem}.{secrets.token_hex(8)}"))
 
 
 def read_file(system: System, absolute: str) -> str | None:
-    """The text, None where there is none. Raises HostError for anything but a plain file."""
+    """Return the text; None if there is no file. Raises HostError unless it is a regular file."""
     with _directory_of(system, absolute) as folder:
         if folder is None:
             return None
@@ -38,7 +39,7 @@ def read_file(system: System, absolute: str) -> str | None:
                 return None
             with os.fdopen(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise HostError(f"{absolute} is no plain file", "move it out of the way")
+                    raise HostError(f"{absolute} is not a regular file", "move it away")
                 return file.read(_MAX_BYTES).decode(errors="surrogateescape")
 
 
@@ -47,7 +48,7 @@ def replace_file(system: System, absolute: str, text: str, temporary: str) -> No
     with _directory_of(system, absolute) as folder, host_errors(f"write {absolute}"):
         if folder is None:
             parent = PurePosixPath(absolute).parent
-            raise HostError(f"there is no {parent}", f"make it: mkdir -m 0755 {parent}")
+            raise HostError(f"{parent} does not exist", f"create it: mkdir -m 0755 {parent}")
         name = PurePosixPath(temporary).name
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -66,7 +67,7 @@ def replace_file(system: System, absolute: str, text: str, temporary: str) -> No
 
 
 def remove_file(system: System, absolute: str) -> None:
-    """Delete it, if it is there; a symlink is deleted itself. Raises HostError."""
+    """Delete the file if it exists; a symlink itself is deleted. Raises HostError."""
     with _directory_of(system, absolute) as folder, host_errors(f"delete {absolute}"):
         if folder is not None:
             name = PurePosixPath(absolute).name
@@ -78,7 +79,7 @@ def remove_file(system: System, absolute: str) -> None:
 
 @contextlib.contextmanager
 def _directory_of(system: System, absolute: str) -> Iterator[int | None]:
-    """The file's directory, opened, None if there is none. Raises HostError if others write it."""
+    """Open the file's directory; None if missing. Raises HostError if others can write to it."""
     parent = PurePosixPath(absolute).parent
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = None
@@ -89,8 +90,8 @@ def _directory_of(system: System, absolute: str) -> Iterator[int | None]:
             status = os.fstat(descriptor)
             if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
                 raise HostError(
-                    f"{parent} could be changed by others, so nothing is written there",
-                    f"look into it, then: chown root: {parent} && chmod 0755 {parent}",
+                    f"others can write to {parent}, so nothing is written there",
+                    f"check its content, then run: chown root: {parent} && chmod 0755 {parent}",
                 )
         yield descriptor
     finally:

@@ -1,4 +1,5 @@
-"""Signals that would end the program, held back while it must not be torn."""
+# SPDX-License-Identifier: Apache-2.0
+"""Holding back signals that would end the program at a critical moment."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ _HELD_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def signals_held_back() -> Iterator[None]:
-    """Let signals wait for the end of the block; blocks nest.
+    """Delay signals until the end of the block; blocks may be nested.
 
-    A mask would not do: it is one thread's, and Python runs its handlers in the main thread
-    whichever thread (a progress bar's, say) the kernel gave the signal to. Other threads than the
-    main one are never torn by a handler.
+    A signal mask is not enough: it belongs to one thread, and Python runs handlers in the main
+    thread whichever thread (such as that of a progress bar) the kernel gave the signal to. Handlers
+    never interrupt other threads.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading and writing sysctls, with the hazards of the ratio/bytes pairs handled in one place.
 
-The hazards (kernel mm/page-writeback.c, as of Linux 6.18): writing one member of a pair zeroes the
-other; writing back a snapshotted 0 would leave both zero; and background must stay below dirty at
-every step, or the kernel halves it for that moment.
+The hazards (kernel mm/page-writeback.c, as of Linux 6.18): writing one member of a pair sets the
+other to 0; restoring a saved 0 would leave both at 0; background must stay below dirty at every
+step, or the kernel temporarily uses half of dirty.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ def sysctl_path(name: str) -> str:
 
 
 def read_sysctl(system: System, name: str) -> int:
-    """The present value. Raises HostError."""
+    """Return the current value. Raises HostError."""
     return whole_number(system.read(sysctl_path(name)), name)
 
 
 def whole_number(text: str, name: str) -> int:
-    """The number that a file of the kernel holds. Raises HostError for anything else."""
+    """Return the number in a file of the kernel. Raises HostError for anything else."""
     if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
         return int(text)
-    raise HostError(f"{name} reads {quoted(text)}, which is no number")
+    raise HostError(f"{name} reads {quoted(text)}, which is not a number")
 
 
 def write_sysctl(system: System, name: str, value: int) -> None:
-    """Write one value and read it back. Raises HostError when the kernel did not take it."""
+    """Write one value and read it back. Raises HostError if the kernel did not accept it."""
     system.write(sysctl_path(name), str(value))
     present = read_sysctl(system, name)
     if present != value:
@@ -44,24 +45,25 @@ def write_sysctl(system: System, name: str, value: int) -> None:
 
 
 def read_writeback(system: System) -> dict[str, int]:
-    """The write-back sysctls that mean something: of each pair the non-zero member only."""
-    values = {knob.name: read_sysctl(system, knob.name) for knob in KNOBS}
+    """Return the write-back sysctls in force: only the non-zero member of each pair."""
+    names = [knob.name for knob in KNOBS if system.exists(sysctl_path(knob.name))]
+    values = {name: read_sysctl(system, name) for name in names}
 
     def is_set(name: str, value: int) -> bool:
         counterpart = BY_NAME[name].counterpart
         if counterpart is None or value:
             return True
-        # Both may be 0, a background threshold of 0: the kernel takes that as a ratio only.
-        return not values[counterpart] and name.endswith("_ratio")
+        # Both may be 0, for a background threshold of 0, which is possible only as a ratio.
+        return not values.get(counterpart) and name.endswith("_ratio")
 
     return {name: value for name, value in values.items() if is_set(name, value)}
 
 
 def write_writeback(system: System, wanted: Mapping[str, int]) -> None:
-    """Set write-back sysctls in an order that is valid at each step, reading each back.
+    """Set write-back sysctls in an order that is valid at each step, and read each back.
 
-    Values that are already there are not written. After a failure the others are still set; then
-    raises HostError with the first.
+    Values already in force are not written. After a failure the others are still set; then the
+    first HostError is raised.
     """
     failures: list[HostError] = []
     present = read_writeback(system)
@@ -76,7 +78,7 @@ def write_writeback(system: System, wanted: Mapping[str, int]) -> None:
 
 
 def _order(present: Mapping[str, int], wanted: Mapping[str, int], dirtyable: int) -> list[str]:
-    """Raise the dirty threshold before the background one, lower it after."""
+    """Return the order of writing: the dirty threshold is raised first, or lowered last."""
     raised = threshold_bytes(wanted, DIRTY_PAIR, dirtyable) >= threshold_bytes(
         present, DIRTY_PAIR, dirtyable
     )
@@ -86,7 +88,7 @@ def _order(present: Mapping[str, int], wanted: Mapping[str, int], dirtyable: int
 
 
 def read_thresholds(system: System) -> Thresholds:
-    """What the kernel makes of the present settings, from /proc/vmstat."""
+    """Return the kernel's current thresholds, from /proc/vmstat."""
     return Thresholds(
         background_bytes=_vmstat_bytes(system, "nr_dirty_background_threshold"),
         dirty_bytes=_vmstat_bytes(system, "nr_dirty_threshold"),
@@ -94,12 +96,12 @@ def read_thresholds(system: System) -> Thresholds:
 
 
 def read_dirtied_bytes(system: System) -> int:
-    """What was dirtied on the host since it booted, a page each time anew."""
+    """Return the bytes dirtied on the host since it booted; a page counts each time."""
     return _vmstat_bytes(system, "nr_dirtied")
 
 
 def read_dirty_bytes(system: System) -> int:
-    """What is dirty or under write-back on the host now."""
+    """Return the bytes that are now dirty or under write-back on the host."""
     return _vmstat_bytes(system, "nr_dirty") + _vmstat_bytes(system, "nr_writeback")
 
 
@@ -109,16 +111,16 @@ def _vmstat_bytes(system: System, name: str) -> int:
 
 
 def read_vmstat(system: System) -> dict[str, str]:
-    """Return the fields of /proc/vmstat by name. Raises HostError where there is none."""
+    """Return the fields of /proc/vmstat by name. Raises HostError."""
     fields = (line.partition(" ") for line in system.read("/proc/vmstat").splitlines())
     return {field: value for field, _, value in fields}
 
 
 def dirtyable_bytes(system: System) -> int:
-    """Memory that the dirty ratios are a percentage of: free and file pages less reserves.
+    """Return the memory of which the dirty ratios are a percentage: free and file pages.
 
-    Taken from the kernel's own thresholds where one of them is a ratio, since what counts as
-    reserve is not told to user space; else from MemAvailable, which is near it.
+    Reserves are not included, and user space cannot read them. So it is calculated from the
+    kernel's own thresholds if one of them is a ratio; else it is MemAvailable, which is similar.
     """
     thresholds = read_thresholds(system)
     for name, threshold in (
@@ -132,21 +134,21 @@ def dirtyable_bytes(system: System) -> int:
 
 
 def read_available_bytes(system: System) -> int:
-    """MemAvailable of /proc/meminfo, in bytes. Raises HostError."""
+    """Return MemAvailable of /proc/meminfo, in bytes. Raises HostError."""
     return read_meminfo_bytes(system, "MemAvailable")
 
 
 def read_total_bytes(system: System) -> int:
-    """Memory in bytes that programs and files may take, by /proc/meminfo. Raises HostError.
+    """Return the memory in bytes for programs and files, from /proc/meminfo. Raises HostError.
 
-    It stays while the host runs: MemTotal, less the huge pages that somebody set aside.
+    It is constant while the host runs: MemTotal less reserved huge pages.
     """
     set_aside_bytes = read_meminfo_bytes(system, "Hugetlb", default=0)  # since Linux 4.16
     return read_meminfo_bytes(system, "MemTotal") - set_aside_bytes
 
 
 def read_meminfo_bytes(system: System, name: str, default: int | None = None) -> int:
-    """A line of /proc/meminfo, in bytes, or the default where there is none. Raises HostError."""
+    """Return a field of /proc/meminfo, in bytes; the default if missing. Raises HostError."""
     lines = (line.partition(":") for line in system.read("/proc/meminfo").splitlines())
     words = {field: value.split() for field, _, value in lines}.get(name, [])
     if not words and default is not None:

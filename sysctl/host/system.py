@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operating system as an argument: files, commands, the mount table and the boot's identity.
 
-Tests hand in a `System` with another root and another `run`; nothing else of `sysctl.host` touches
+Tests pass a `System` with another root and another `run`; nothing else in `sysctl.host` accesses
 the host directly.
 """
 
@@ -28,7 +29,7 @@ Run = Callable[[Sequence[str]], str]
 
 
 class HostError(WritewiseError):
-    """The host refused a change, or did not do what it said."""
+    """The host refused a change, or the change had no effect."""
 
 
 @contextlib.contextmanager
@@ -41,10 +42,11 @@ def host_errors(what: str) -> Iterator[None]:
 
 
 def run_command(argv: Sequence[str]) -> str:
-    """Run a program (never a shell) and return its stdout; raises HostError with its stderr.
+    """Run a program (never a shell) and return its stdout. Raises HostError with its stderr.
 
-    No signal tears it: it has a session of its own, and ours wait for its end, or it would run on
-    beside the restore. After SIGKILL it does; the lock, which it inherits (`lock.py`), tells.
+    Signals do not interrupt it: it has its own session, and ours are delayed until it ends. Else it
+    would continue during the restore. After our SIGKILL it does continue, and then it holds the
+    lock that it inherits (`lock.py`).
     """
     environment = {**for_programs(), "LC_ALL": "C"}
     try:
@@ -65,24 +67,24 @@ def run_command(argv: Sequence[str]) -> str:
             f"the program {argv[0]} is not installed", "`writewise doctor` names the package"
         ) from None
     except subprocess.TimeoutExpired:
-        raise HostError(f"{argv[0]} did not answer within {COMMAND_TIMEOUT_S} s") from None
+        raise HostError(f"{argv[0]} did not end within {COMMAND_TIMEOUT_S} s") from None
     if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
-        raise HostError(f"{' '.join(argv[:2])} … failed: {said}")
+        output = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+        raise HostError(f"{' '.join(argv[:2])} … failed: {output}")
     return done.stdout
 
 
 def sync_directory(path: Path) -> None:
-    """Bring the names in a directory to the device. Raises OSError."""
+    """Write the names in a directory to the device. Raises OSError."""
     with _opened(path) as descriptor:
         os.fsync(descriptor)
 
 
 def sync_writable_directory(path: Path) -> None:
-    """As `sync_directory`, where the device below may have failed. Raises OSError.
+    """Do the same on a device that may have failed. Raises OSError.
 
-    Once ext4 has given its journal up, fsync may succeed and bring nothing to the device (Linux
-    6.1.y). A change begun then is refused: here, taking away an attribute that is not there.
+    After ext4 has aborted its journal, fsync may succeed without writing anything (Linux 6.1.y),
+    but new changes are refused. This one removes an attribute that does not exist.
     """
     with _opened(path) as descriptor:
         os.fsync(descriptor)
@@ -103,22 +105,22 @@ def _opened(directory: Path) -> Iterator[int]:
 
 
 class System:
-    """The running host. `root` stands before every absolute path, for tests."""
+    """The running host. `root` is put before every absolute path, for tests."""
 
     def __init__(self, root: Path = Path("/"), run: Run = run_command) -> None:
         self.root = root
         self.run = run
 
     def is_run_by_systemd(self) -> bool:
-        """Whether systemd is the init of this host (sd_booted(3))."""
+        """Return whether systemd is the init of this host (sd_booted(3))."""
         return self.exists("/run/systemd/system")
 
     def path(self, absolute: str) -> Path:
-        """Where the host's `absolute` path is for this system."""
+        """Return this system's path for the host's `absolute` path."""
         return self.root / absolute.lstrip("/")
 
     def read(self, absolute: str) -> str:
-        """The text of a file of /proc or /sys, stripped. Raises HostError."""
+        """Return the stripped text of a file of /proc or /sys. Raises HostError."""
         try:
             return self.path(absolute).read_text().strip()
         except OSError as error:
@@ -136,42 +138,42 @@ class System:
             raise HostError(f"cannot write {text!r} to {absolute}: {error.strerror}") from None
 
     def exists(self, absolute: str) -> bool:
-        """Whether the path is there (a symlink counts as itself).
+        """Return whether the path exists (a symlink counts as itself).
 
-        Raises HostError where that cannot be told, as on a volume that fails.
+        Raises HostError if that cannot be determined, as on a failed volume.
         """
         try:
             os.lstat(self.path(absolute))
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            raise HostError(f"cannot look at {absolute}: {error.strerror}") from None
+            raise HostError(f"cannot check {absolute}: {error.strerror}") from None
         return True
 
     def boot_id(self) -> str:
-        """The identity of the running boot; another value means that the host was restarted."""
+        """Return the id of the running boot, which changes when the host restarts."""
         return self.read("/proc/sys/kernel/random/boot_id")
 
     def mounts(self) -> tuple[Mount, ...]:
-        """The mount table of this process."""
+        """Return the mount table of this process."""
         return parse_mountinfo(self.read("/proc/self/mountinfo"))
 
     def sleep(self, seconds: float) -> None:
-        """Wait; an argument of the system so that tests need not."""
+        """Wait; tests replace it."""
         time.sleep(seconds)
 
     def process_start_ticks(self, pid: int) -> int | None:
-        """When process `pid` started, in clock ticks since boot; None when there is none.
+        """Return when process `pid` started, in clock ticks since boot; None if it has ended.
 
-        A zombie is none: it has ended, and only its parent can make it disappear.
+        A zombie has ended; only its parent can remove it.
         """
         fields = self._process_fields(pid)
         return int(fields[19]) if fields and fields[0] not in "ZX" else None
 
     def is_running(self, pid: int) -> bool:
-        """Whether process `pid` is there and not on its way out.
+        """Return whether process `pid` is running and not about to end.
 
-        One that was killed may first have to wake from a wait that nothing interrupts (D).
+        A killed process may first have to wake from an uninterruptible wait (D).
         """
         fields = self._process_fields(pid)
         if not fields or fields[0] in "ZX" or int(fields[6]) & _PF_EXITING:
@@ -179,7 +181,7 @@ class System:
         return not self._was_killed(pid)
 
     def _was_killed(self, pid: int) -> bool:
-        """Whether a SIGKILL waits to be seen by the process."""
+        """Return whether a SIGKILL is pending for the process."""
         with contextlib.suppress(OSError):
             status = self.path(f"/proc/{pid}/status").read_text()
             pending = re.findall(r"^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$", status, re.MULTILINE)
@@ -187,7 +189,7 @@ class System:
         return True
 
     def _process_fields(self, pid: int) -> list[str]:
-        """/proc/PID/stat from its third field on (proc(5)); no fields without such a process."""
+        """Return /proc/PID/stat from its third field on (proc(5)); [] if there is no process."""
         with contextlib.suppress(OSError):
             return self.path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return []

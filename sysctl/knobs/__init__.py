@@ -1,1 +1,2 @@
-"""Each knob as data: range, default, how it is changed, risk and source."""
+# SPDX-License-Identifier: Apache-2.0
+"""Each knob as data: range, default, how it takes effect, risk and source."""

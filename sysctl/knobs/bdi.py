@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """The knobs of a disk's share of dirty memory (its backing device information), each as data.
 
 Semantics: kernel `Documentation/ABI/testing/sysfs-class-bdi` and `mm/backing-dev.c`, which has
-`strict_limit`, `min_bytes` and `max_bytes` since Linux 6.2. The bytes are kept as parts of a
-million of the dirty threshold of that moment: they read back rounded, and move when it does.
+`strict_limit`, `min_bytes` and `max_bytes` since Linux 6.2. The kernel stores bytes as millionths
+of the current dirty threshold: they read back rounded, and change when the threshold changes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ MIN_BYTES = "bdi/min_bytes"
 MAX_BYTES = "bdi/max_bytes"
 MAX_RATIO = "bdi/max_ratio"
 
-#: Attributes that hold a share exactly, and the coarser one that older kernels have in its place.
+#: Attributes with the exact share; older kernels have only the coarser ones.
 _MAX_EXACT = "bdi/max_ratio_fine"
 _MIN_EXACT = "bdi/min_ratio_fine"
 
@@ -27,7 +28,7 @@ BDI_KNOBS: tuple[DeviceKnob, ...] = (
         maximum=100,
         kernel_default="100",
         what="the largest share of dirty memory that this device may hold",
-        risk="a small share makes writers wait earlier, a large one leaves less to other devices",
+        risk="a small share makes writers wait earlier, a large share leaves less to other devices",
         counterpart=MAX_BYTES,
         exact=_MAX_EXACT,
         wide=("50", "100"),
@@ -39,9 +40,9 @@ BDI_KNOBS: tuple[DeviceKnob, ...] = (
         minimum=2 * 4096,
         maximum=2**62,
         kernel_default="the dirty threshold",
-        what="as bdi/max_ratio, in bytes",
-        risk="a small share makes writers wait earlier, a large one leaves less to other devices",
-        takes="at once, converted to a share of the dirty threshold of that moment",
+        what="the same as bdi/max_ratio, in bytes",
+        risk="a small share makes writers wait earlier, a large share leaves less to other devices",
+        takes="at once, converted to a share of the current dirty threshold",
         counterpart=MAX_RATIO,
         exact=_MAX_EXACT,
         is_rounded=True,
@@ -53,9 +54,9 @@ BDI_KNOBS: tuple[DeviceKnob, ...] = (
         minimum=0,
         maximum=2**62,
         kernel_default="0",
-        what="dirty memory that this device may hold at least, however little it wrote lately",
-        risk="other devices get that much less of it",
-        takes="at once, converted to a share of the dirty threshold of that moment",
+        what="dirty memory that this device may always hold, even if it wrote little recently",
+        risk="other devices may hold that much less",
+        takes="at once, converted to a share of the current dirty threshold",
         exact=_MIN_EXACT,
         is_rounded=True,
         wide=(str(2**28), str(2**30)),
@@ -67,7 +68,7 @@ BDI_KNOBS: tuple[DeviceKnob, ...] = (
         minimum=0,
         maximum=1,
         kernel_default="0",
-        what="hold writers to this device's own limit also where the host's is far off",
+        what="applies this device's own limit even when the host is far below its limit",
         risk="writers wait earlier",
         wide=("0", "1"),
     ),

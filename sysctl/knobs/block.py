@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """The knobs of a disk's request queue, each as data.
 
 Semantics: kernel `Documentation/ABI/stable/sysfs-block`, `block/blk-sysfs.c` and
-`block/elevator.c`, as of Linux 6.18; which schedulers and files there are is asked of the host.
+`block/elevator.c`, as of Linux 6.18. Which schedulers and files exist is read from the host.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ QUEUE_KNOBS: tuple[DeviceKnob, ...] = (
         name=SCHEDULER,
         flag="--queue-scheduler",
         unit="a scheduler that the kernel has loaded",
-        kernel_default="none, with one hardware queue mq-deadline",
-        what="the order in which the disk's requests are sent to it",
-        risk="reads may wait longer behind writes, or the device be kept less busy",
-        takes="at once, giving nr_requests the scheduler's own default",
+        kernel_default="none; mq-deadline with one hardware queue",
+        what="the order in which requests are sent to the disk",
+        risk="reads may wait longer behind writes, or the device may be less busy",
+        takes="at once; resets nr_requests to the scheduler's default",
         resets=(NR_REQUESTS, WBT),
         wide=("none", "mq-deadline"),
     ),
@@ -31,8 +32,8 @@ QUEUE_KNOBS: tuple[DeviceKnob, ...] = (
         unit="requests",
         minimum=4,
         maximum=10240,
-        kernel_default="256 with a scheduler, else the device's own depth",
-        what="requests that may wait for each hardware queue",
+        kernel_default="256 with a scheduler, else the device's queue depth",
+        what="requests that may be queued for each hardware queue",
         risk="a read may wait behind that many writes",
         wide=("64", "256"),
     ),
@@ -43,8 +44,8 @@ QUEUE_KNOBS: tuple[DeviceKnob, ...] = (
         minimum=0,
         maximum=2**20,
         kernel_default="128, or twice the device's best request size",
-        what="how far a sequential read is read ahead",
-        risk="memory and device time go to data that nobody reads",
+        what="how much is read ahead of a sequential read",
+        risk="memory and device time are spent on data that nobody reads",
         wide=("128", "4096"),
     ),
     DeviceKnob(
@@ -53,9 +54,9 @@ QUEUE_KNOBS: tuple[DeviceKnob, ...] = (
         unit="µs",
         minimum=0,
         maximum=10**7,
-        kernel_default="2000, on rotating disks 75000",
-        what="read latency for whose sake write-back is held back; 0 never holds it back",
-        takes="at once; the kernel no longer picks a value of its own until the disk is gone",
+        kernel_default="2000; 75000 on rotating disks",
+        what="read latency above which write-back is throttled; 0 turns the throttling off",
+        takes="at once; the kernel's automatic value returns only when the disk is added again",
         risk="reads wait longer while data is written back",
         wide=("0", "75000"),
     ),

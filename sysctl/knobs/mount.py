@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mount options of XFS and ext4 that have been recommended for write bursts, each as data.
 
-What each does today is from the kernel's `fs/xfs/xfs_super.c`, `fs/ext4/super.c` and mount(8); what
-the *running* kernel does with it is not taken from here but tried (`sysctl/host/probe.py`).
+Sources: the kernel's `fs/xfs/xfs_super.c` and `fs/ext4/super.c`, and mount(8). Whether the running
+kernel accepts an option is tried (`sysctl/host/probe.py`), not read from here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 
 class Takes(enum.Enum):
-    """What it takes to change an option."""
+    """What is needed to change an option."""
 
     REMOUNT = "remount"
     FRESH_MOUNT = "fresh mount"  # a remount accepts and silently ignores it
@@ -22,11 +23,11 @@ class Takes(enum.Enum):
 
 @dataclass(frozen=True)
 class MountOption:
-    """One option, by the word before any `=`.
+    """One option, named by the word before any `=`.
 
-    Options of one `group` replace each other; `default` is the word of the group that means what
-    the file system does without any. `note` says what is known of it, for the person who asks.
-    `wide` is the text that a wide sweep tries; None for what is unsafe or can gain nothing.
+    Options of one `group` replace each other; `default` is the word of the group for the file
+    system's default. `note` describes the option, for the user. `wide` is the text that a wide
+    sweep tries; None for an option that is unsafe or cannot help.
     """
 
     name: str
@@ -41,8 +42,8 @@ class MountOption:
 
 _BOTH = ("xfs", "ext4")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/=+-]{0,127}")
-#: For mount(8), systemd and udisks, not for a file system: how to mount, who may, what to run. In
-#: an fstab they would do more than change an option. The mount table shows none of them.
+#: For mount(8), systemd and udisks, not for a file system: how to mount, who may mount, what to
+#: run. In fstab they do more than change an option. The mount table does not show them.
 _FOR_PROGRAMS = frozenset(
     (
         *("remount", "bind", "rbind", "move", "loop", "offset", "sizelimit", "encryption"),
@@ -53,7 +54,7 @@ _FOR_PROGRAMS = frozenset(
     )
 )
 _PREFIXES_FOR_PROGRAMS = ("x-", "X-", "verity.")
-#: What a volume may be used for and what it consists of: kept as it is, never recommended.
+#: What a volume may be used for, and what it consists of: kept, never recommended.
 _POLICY = frozenset(
     (
         *("ro", "rw", "nosuid", "nodev", "noexec", "nosymfollow", "acl", "noacl"),
@@ -71,14 +72,14 @@ OPTIONS: tuple[MountOption, ...] = (
         "reading a file no longer writes its access time",
         group="atime",
         default="relatime",
-        risk="programs that need access times (some mail readers, tmpwatch) do not see them",
+        risk="programs that need access times (some mail readers, tmpwatch) do not get them",
         wide="noatime",
     ),
     MountOption(
         "relatime",
         _BOTH,
         Takes.REMOUNT,
-        "the default since Linux 2.6.30: access times at most once a day",
+        "the default since Linux 2.6.30: mostly updates access times once a day",
         group="atime",
         default="relatime",
     ),
@@ -102,17 +103,17 @@ OPTIONS: tuple[MountOption, ...] = (
         "lazytime",
         _BOTH,
         Takes.REMOUNT,
-        "timestamps stay in memory until the inode is written for another reason",
+        "keeps timestamps in memory until the inode is written for another reason",
         group="lazytime",
         default="nolazytime",
-        risk="timestamps of the last day may be lost in a crash",
+        risk="a kernel panic or host failure may lose the timestamps of the last day",
         wide="lazytime",
     ),
     MountOption(
         "logbsize",
         ("xfs",),
         Takes.FRESH_MOUNT,
-        "size of an in-memory log buffer; a larger one helps loads that create many files",
+        "size of an in-memory log buffer; a larger one helps when many files are created",
         group="logbsize",
         wide="logbsize=256k",
     ),
@@ -123,7 +124,7 @@ OPTIONS: tuple[MountOption, ...] = (
         "allocsize",
         ("xfs",),
         Takes.FRESH_MOUNT,
-        "fixed preallocation at the end of a file; switches dynamic preallocation off",
+        "fixed preallocation at the end of a file; turns dynamic preallocation off",
         group="allocsize",
     ),
     MountOption(
@@ -133,18 +134,18 @@ OPTIONS: tuple[MountOption, ...] = (
         "inode32",
         ("xfs",),
         Takes.REMOUNT,
-        "inodes in the first TiB only: slower on large volumes",
+        "places inodes only in the first TiB: slower on large volumes",
         group="inode",
         default="inode64",
     ),
     MountOption(
-        "attr2", ("xfs",), Takes.FRESH_MOUNT, "no effect: every V5 XFS is attr2", "attr2", "attr2"
+        "attr2", ("xfs",), Takes.FRESH_MOUNT, "no effect: every V5 XFS has attr2", "attr2", "attr2"
     ),
     MountOption(
         "discard",
         _BOTH,
         Takes.REMOUNT,
-        "trims at once; a timer with fstrim costs less",
+        "discards freed blocks at once; a timer with fstrim costs less",
         group="discard",
         default="nodiscard",
     ),
@@ -162,7 +163,7 @@ OPTIONS: tuple[MountOption, ...] = (
         "commits no longer flush the device's write cache",
         group="barrier",
         default="barrier",
-        risk="UNSAFE with a volatile write cache, as EBS has: a power loss corrupts the volume",
+        risk="UNSAFE with a volatile write cache: a host failure may corrupt the file system",
     ),
     MountOption(
         "barrier",
@@ -179,107 +180,107 @@ OPTIONS: tuple[MountOption, ...] = (
         "seconds between journal commits, 5 by default",
         group="commit",
         default="commit=5",
-        risk="up to that many seconds of work are lost in a crash",
+        risk="a kernel panic or host failure loses up to that many seconds of work",
         wide="commit=30",
     ),
     MountOption(
         "data",
         ("ext4",),
         Takes.FRESH_MOUNT,
-        "journalling mode; `writeback` orders no data before its metadata",
+        "journalling mode; `writeback` does not write data before its metadata",
         group="data",
-        risk="data=writeback may show stale data of deleted files after a crash",
+        risk="after a crash, data=writeback may expose old data of deleted files",
     ),
     MountOption(
         "noauto_da_alloc",
         ("ext4",),
         Takes.REMOUNT,
-        "replacing a file by rename no longer flushes it first",
+        "a rename that replaces a file no longer flushes the new file first",
         group="auto_da_alloc",
         default="auto_da_alloc",
-        risk="a crash may leave an empty file where one was replaced",
+        risk="a crash may leave an empty file in place of the replaced one",
     ),
     MountOption(
         "osyncisdsync",
         ("xfs",),
         Takes.FRESH_MOUNT,
-        "the behaviour of every kernel since 2.6.33, the word was removed in 4.0",
+        "the default behaviour since Linux 2.6.33; the option was removed in 4.0",
     ),
     MountOption("osyncisosync", ("xfs",), Takes.FRESH_MOUNT, "removed in Linux 4.0"),
     MountOption(
         "nodirtime",
         _BOTH,
         Takes.FRESH_MOUNT,
-        "never a kernel option (nodiratime is, and noatime includes it)",
+        "never was a kernel option (nodiratime is, and noatime includes it)",
     ),
     MountOption(
         "nobootwait",
         _BOTH,
         Takes.FRESH_MOUNT,
-        "read by Ubuntu's mountall only, gone since 16.04; "
+        "was read only by Ubuntu's mountall, which 16.04 removed; "
         "use nofail,x-systemd.device-timeout= in fstab",
     ),
     MountOption("noauto", _BOTH, Takes.NOTHING, "fstab policy: not mounted at boot"),
-    MountOption("nofail", _BOTH, Takes.NOTHING, "fstab policy: boot goes on without it"),
+    MountOption("nofail", _BOTH, Takes.NOTHING, "fstab policy: the boot continues without it"),
     MountOption("_netdev", _BOTH, Takes.NOTHING, "fstab policy: mounted after the network"),
 )
 
 
 def wide_texts(fstype: str) -> tuple[str, ...]:
-    """The mount option texts that a wide sweep tries on `fstype`, each alone."""
+    """Return the mount option texts that a wide sweep tries on `fstype`, each alone."""
     return tuple(o.wide for o in OPTIONS if o.wide and fstype in o.filesystems)
 
 
 def find(word: str, fstype: str) -> MountOption | None:
-    """What is known of option `word` (`logbsize=256k`, `noatime`) on `fstype`, or None."""
+    """Return the option of `word` (`logbsize=256k`, `noatime`) on `fstype`; None if unknown."""
     name = word.partition("=")[0]
     return next((o for o in OPTIONS if o.name == name and fstype in o.filesystems), None)
 
 
 def is_tunable(word: str, fstype: str) -> bool:
-    """Whether a sweep may take the option away: policy such as `nosuid` or quotas it may not."""
+    """Return whether a sweep may remove the option; policy such as `nosuid` or quotas stays."""
     option = find(word, fstype)
     defaults = {o.default for o in OPTIONS if o.default and fstype in o.filesystems}
     return option is not None or word in defaults
 
 
 def is_option_word(word: str) -> bool:
-    """Whether it could be an option for a kernel's parser: no comma, quote, blank or backslash."""
+    """Return whether it has the form of an option: no comma, quote, space or backslash."""
     return _WORD.fullmatch(word) is not None
 
 
 def is_kernel_option(word: str) -> bool:
-    """Whether it could be an option of a file system, rather than a word for a program."""
+    """Return whether it can be an option of a file system rather than of a program."""
     name = word.partition("=")[0]
     is_for_programs = name in _FOR_PROGRAMS or name.startswith(_PREFIXES_FOR_PROGRAMS)
     return is_option_word(word) and not is_for_programs
 
 
 def may_be_recommended(word: str) -> bool:
-    """Whether it is an option that a sweep may try, in the table above or not.
+    """Return whether a sweep may try the option, which need not be in the table above.
 
-    A kernel knows more options than the table; what it takes is tried before a sweep. None of them
-    decides who may do what on the volume.
+    Kernels have more options than the table; each is tried before a sweep. Options that decide who
+    may do what on the volume are excluded.
     """
     return is_kernel_option(word) and word.partition("=")[0] not in _POLICY
 
 
 _FSTAB_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/=+@-]{0,127}")
-#: Words that make, choose or expose something: nobody but the administrator writes them into fstab.
+#: Words that create, select or expose something: only the administrator may write them into fstab.
 _ADMINISTRATORS = frozenset(
     (
         *("remount", "bind", "rbind", "move", "loop", "offset", "sizelimit", "encryption"),
         *("suid", "dev", "helper", "uhelper", "x-systemd.makefs"),
     )
 )
-#: Of mount(8): owner, mode, subdirectory and user ids of what is mounted; of dm-verity.
+#: Of mount(8): owner, mode, subdirectory and user ids of the mount; of dm-verity.
 _ADMINISTRATORS_PREFIXES = ("x-mount.", "X-mount.", "verity.")
 
 
 def may_be_kept_in_fstab(word: str) -> bool:
-    """Whether an option of a user's fstab line may be written again into one: `nofail`, `x-…`.
+    """Return whether an option of a user's fstab line may be written again: `nofail`, `x-…`.
 
-    What formats, hides or exposes a volume is not: the text may come from others.
+    Options that format, hide or expose a volume may not: the text may come from others.
     """
     name = word.partition("=")[0]
     is_harmless = name not in _ADMINISTRATORS and not name.startswith(_ADMINISTRATORS_PREFIXES)
@@ -287,9 +288,9 @@ def may_be_kept_in_fstab(word: str) -> bool:
 
 
 def changed_options(own: Sequence[str], words: Sequence[str], fstype: str) -> tuple[str, ...]:
-    """The options of a user's fstab line with `words` in place of those that a sweep may change.
+    """Return the options of a user's fstab line, with `words` for those that a sweep may change.
 
-    What no kernel reads (`nofail`, `x-systemd.device-timeout=5s`) and policy stay as they are.
+    Options that no kernel reads (`nofail`, `x-systemd.device-timeout=5s`) and policy stay.
     """
     kept = (word for word in own if not is_tunable(word, fstype) or _is_for_fstab(word, fstype))
     return tuple(dict.fromkeys([*kept, *words]))
@@ -301,5 +302,5 @@ def _is_for_fstab(word: str, fstype: str) -> bool:
 
 
 def split_options(text: str) -> tuple[str, ...]:
-    """`noatime,logbsize=256k` → its words; `defaults` stands for none."""
+    """`noatime,logbsize=256k` → its words; none for `defaults`."""
     return tuple(word for word in text.split(",") if word and word != "defaults")

@@ -1,4 +1,5 @@
-"""A setting: what one trial runs under, and what a recommendation changes."""
+# SPDX-License-Identifier: Apache-2.0
+"""A setting: the values of one trial, or of a recommendation."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, THRESHOLDS
 
 @dataclass(frozen=True)
 class Setting:
-    """Sysctls as (name, value) pairs in order, mount options, knobs of the disk, the pull's own.
+    """Sysctls as ordered (name, value) pairs, mount options, knobs of the disk, transfer settings.
 
-    Of a ratio/bytes pair only one member is named. `mount_options` are the words asked for, None
-    when the mount is left as it is. `device` has knobs of the destination's disk
-    (`sysctl.knobs.catalogue`) as (name, value) pairs; what it does not name is left as it is.
-    `transfer` has settings of the pull (`sysctl.knobs.transfer`), in a sweep that varies them in
-    every setting, the present one too: they are handed to the workers, nothing on the host changes.
+    Of a ratio/bytes pair only one member is named. `mount_options` are the requested words; None
+    leaves the mount unchanged. `device` has knobs of the destination's disk
+    (`sysctl.knobs.catalogue`) as (name, value) pairs; the others stay unchanged. `transfer` has
+    transfer settings (`sysctl.knobs.transfer`), which are passed to the workers and change nothing
+    on the host; if a sweep varies them, every setting has them, the current one too.
     """
 
     sysctls: tuple[tuple[str, int], ...]
@@ -42,7 +43,7 @@ class Setting:
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
-        """For the results file; `transfer` only where it is varied."""
+        """Return the document for the results file; with `transfer` only if it is varied."""
         return {
             "sysctls": self.values,
             "mount_options": self.mount_options,
@@ -52,7 +53,7 @@ class Setting:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Setting:
-        """Read back `to_json`. Raises KeyError, TypeError or ValueError on anything else."""
+        """Parse a document of `to_json`. Raises KeyError, TypeError or ValueError."""
         options = data["mount_options"]
         if options is not None and not isinstance(options, str):
             raise TypeError("mount_options is neither text nor null")
@@ -67,17 +68,17 @@ class Setting:
 
 
 def notable(setting: Setting) -> Setting:
-    """The same without the sysctls at the kernel's default that are no thresholds: for people."""
-    told = tuple(
+    """Return the setting for display: without other sysctls than thresholds at their defaults."""
+    shown = tuple(
         (name, value)
         for name, value in setting.sysctls
         if name in THRESHOLDS or name not in BY_NAME or value != BY_NAME[name].kernel_default
     )
-    return replace(setting, sysctls=told)
+    return replace(setting, sysctls=shown)
 
 
 def replace_values(present: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
-    """The present values with the chosen ones; a chosen member of a pair replaces the other."""
+    """Return the current values with the chosen ones; of a pair the chosen member stays."""
     replaced = {
         name for pair in (DIRTY_PAIR, BACKGROUND_PAIR) if set(pair) & set(chosen) for name in pair
     }
@@ -86,7 +87,7 @@ def replace_values(present: Mapping[str, int], chosen: Mapping[str, int]) -> dic
 
 
 def threshold_bytes(values: Mapping[str, int], pair: tuple[str, str], dirtyable_bytes: int) -> int:
-    """The bytes that a pair (`DIRTY_PAIR`, `BACKGROUND_PAIR`) means on a host, 0 if not named."""
+    """Return the bytes of a pair (`DIRTY_PAIR`, `BACKGROUND_PAIR`) on a host; 0 if not named."""
     ratio_name, bytes_name = pair
     if values.get(bytes_name):
         return values[bytes_name]
@@ -94,13 +95,13 @@ def threshold_bytes(values: Mapping[str, int], pair: tuple[str, str], dirtyable_
 
 
 def invalid_reason(values: Mapping[str, int], dirtyable_bytes: int) -> str | None:
-    """Return why the kernel would not take the thresholds as they are written; None if it would.
+    """Return why the kernel would not use the thresholds as written; None if it would.
 
-    Where background ≥ dirty the kernel silently uses half of dirty (`domain_dirty_limits()` in
-    mm/page-writeback.c, as of Linux 6.18): such a pair does not mean what it says.
+    If background ≥ dirty, the kernel silently uses half of dirty (`domain_dirty_limits()` in
+    mm/page-writeback.c, as of Linux 6.18).
     """
     dirty = threshold_bytes(values, DIRTY_PAIR, dirtyable_bytes)
     background = threshold_bytes(values, BACKGROUND_PAIR, dirtyable_bytes)
     if dirty and background >= dirty:
-        return "background is not below dirty: the kernel would silently halve it"
+        return "background must be below dirty (the kernel would use half of dirty instead)"
     return None

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """The write-back sysctls, each as data.
 
-Semantics: kernel `mm/page-writeback.c` and `Documentation/admin-guide/sysctl/vm.rst`; what they do
-to a burst of writes is told in `docs/writeback.md`.
+Semantics: kernel `mm/page-writeback.c` and `Documentation/admin-guide/sysctl/vm.rst`.
+`docs/explanation/writeback.md` explains their effect on a burst of writes.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SysctlKnob:
-    """One sysctl: its range, the kernel's default, what it does and what it costs.
+    """One sysctl: range, kernel default, effect and risk.
 
-    `counterpart` is the sysctl that the kernel zeroes when this one is written (ratio and bytes of
-    one threshold); of such a pair only the non-zero member means anything. `wide` are the values
-    that a wide sweep tries one at a time, beside the thresholds, which it combines.
+    `counterpart` is the sysctl that the kernel sets to 0 when this one is written (ratio and bytes
+    of one threshold); only the non-zero member of such a pair has an effect. `wide` are the values
+    that a wide sweep tries one at a time, in addition to the thresholds, which it combines.
     """
 
     name: str
@@ -31,13 +32,13 @@ class SysctlKnob:
 
     @property
     def flag(self) -> str:
-        """The name as a command-line flag: `--dirty-ratio`."""
+        """The command-line option: `--dirty-ratio`."""
         return "--" + self.name.partition(".")[2].replace("_", "-")
 
 
 _MORE_TO_LOSE = (
-    "a kernel panic, host failure or termination loses more of what was written but is not yet on "
-    "the device"
+    "instance termination, a spot interruption, a kernel panic or a host failure loses more of the "
+    "written data"
 )
 
 KNOBS: tuple[SysctlKnob, ...] = (
@@ -47,7 +48,7 @@ KNOBS: tuple[SysctlKnob, ...] = (
         minimum=1,
         maximum=100,
         kernel_default=20,
-        what="dirty pages above which writers are made to wait",
+        what="amount of dirty pages above which writers must wait",
         risk=_MORE_TO_LOSE,
         counterpart="vm.dirty_bytes",
     ),
@@ -57,7 +58,7 @@ KNOBS: tuple[SysctlKnob, ...] = (
         minimum=0,
         maximum=100,
         kernel_default=10,
-        what="dirty pages above which the kernel writes them back in the background",
+        what="amount of dirty pages above which write-back starts in the background",
         risk=_MORE_TO_LOSE,
         counterpart="vm.dirty_background_bytes",
     ),
@@ -67,7 +68,7 @@ KNOBS: tuple[SysctlKnob, ...] = (
         minimum=2 * 4096,
         maximum=2**62,
         kernel_default=0,
-        what="as vm.dirty_ratio, in bytes: the same on every memory size",
+        what="the same as vm.dirty_ratio, in bytes, independent of the memory size",
         risk=_MORE_TO_LOSE,
         counterpart="vm.dirty_ratio",
     ),
@@ -77,7 +78,7 @@ KNOBS: tuple[SysctlKnob, ...] = (
         minimum=4096,
         maximum=2**62,
         kernel_default=0,
-        what="as vm.dirty_background_ratio, in bytes: the same on every memory size",
+        what="the same as vm.dirty_background_ratio, in bytes, independent of the memory size",
         risk=_MORE_TO_LOSE,
         counterpart="vm.dirty_background_ratio",
     ),
@@ -87,9 +88,9 @@ KNOBS: tuple[SysctlKnob, ...] = (
         minimum=0,
         maximum=2**31 - 1,
         kernel_default=3000,
-        what="age at which dirty pages become eligible for periodic write-back",
-        risk="data stays in memory only for longer",
-        takes="from the flusher's next round on",
+        what="age at which periodic write-back writes dirty pages",
+        risk="data is only in memory for longer",
+        takes="at the flusher's next wake-up",
         wide=(500, 3000),
     ),
     SysctlKnob(
@@ -99,8 +100,8 @@ KNOBS: tuple[SysctlKnob, ...] = (
         maximum=2**31 - 1,
         kernel_default=500,
         what="how often the flusher wakes up; 0 turns periodic write-back off",
-        risk="data stays in memory only for longer, at 0 without end",
-        takes="from the flusher's next round on",
+        risk="data is only in memory for longer, with 0 indefinitely",
+        takes="at the flusher's next wake-up",
         wide=(100, 500),
     ),
 )

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dirty-page model: what thresholds mean for a burst of writes.
 
-Formulas from the kernel's mm/page-writeback.c (as of Linux 6.18), told in `docs/writeback.md`. What
-they come to in time is predicted by `sysctl.evidence.prediction`.
+The formulas are from the kernel's mm/page-writeback.c (as of Linux 6.18);
+`docs/explanation/writeback.md` explains them. `sysctl.evidence.prediction` predicts times.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ class Thresholds:
 
     @property
     def freerun_bytes(self) -> int:
-        """Dirty bytes up to which no writer is made to wait: `dirty_freerun_ceiling()`."""
+        """The dirty bytes up to which no writer must wait: `dirty_freerun_ceiling()`."""
         return (self.background_bytes + self.dirty_bytes) // 2
 
     @property
     def setpoint_bytes(self) -> float:
         """The dirty bytes at which throttled writers are as fast as the device.
 
-        `setpoint` of `wb_position_ratio()`: half way from freerun to the dirty threshold.
+        `setpoint` of `wb_position_ratio()`: halfway from freerun to the dirty threshold.
         """
         return (self.freerun_bytes + self.dirty_bytes) / 2
 
 
 def effective_thresholds(values: Mapping[str, int], dirtyable_bytes: int) -> Thresholds:
-    """What sysctl `values` mean with that much dirtyable memory: `domain_dirty_limits()`."""
+    """Return the thresholds of sysctl `values` for that memory: `domain_dirty_limits()`."""
     dirty = threshold_bytes(values, DIRTY_PAIR, dirtyable_bytes)
     background = threshold_bytes(values, BACKGROUND_PAIR, dirtyable_bytes)
     if background >= dirty:
@@ -48,10 +49,10 @@ def effective_thresholds(values: Mapping[str, int], dirtyable_bytes: int) -> Thr
 
 
 def flush_age_s(values: Mapping[str, int]) -> float:
-    """Return the age (s) at which periodic write-back takes dirty pages: half a period late.
+    """Return the mean age (s) at which periodic write-back writes dirty pages: half a period late.
 
-    `wb_check_old_data_flush()` in fs/fs-writeback.c, as of Linux 6.18. Infinite where sysctl
-    `values` turn it off.
+    `wb_check_old_data_flush()` in fs/fs-writeback.c, as of Linux 6.18. Infinite if sysctl `values`
+    turn it off.
     """
     expire, period = (
         values.get(name, BY_NAME[name].kernel_default)
@@ -62,10 +63,10 @@ def flush_age_s(values: Mapping[str, int]) -> float:
 
 @dataclass(frozen=True)
 class GroupUse:
-    """What a control group has of memory now, in bytes.
+    """The memory use of a control group, in bytes.
 
     `file_bytes` are file pages on the LRU lists, `dirty_bytes` those of them that are dirty or
-    under write-back. `headroom_bytes` is the least that an ancestor's limit, or its own, leaves.
+    under write-back. `headroom_bytes` is the least that its own or an ancestor's limit leaves.
     """
 
     file_bytes: int
@@ -74,9 +75,9 @@ class GroupUse:
 
 
 def group_available_bytes(use: GroupUse, host_available_bytes: int, host_dirty_bytes: int) -> int:
-    """What a version 2 group's thresholds are a share of: `mdtc_calc_avail()`.
+    """Return the memory of which a version 2 group's thresholds are a share: `mdtc_calc_avail()`.
 
-    Its file pages, and what it may still take: up to its limits, of memory that is clean elsewhere.
+    That is its file pages and the clean memory elsewhere that its limits still allow.
     """
     clean = use.file_bytes - min(use.file_bytes, use.dirty_bytes)
     host_clean = host_available_bytes - min(host_available_bytes, host_dirty_bytes)
@@ -87,10 +88,10 @@ def group_available_bytes(use: GroupUse, host_available_bytes: int, host_dirty_b
 def group_thresholds(
     values: Mapping[str, int], host_available_bytes: int, available_bytes: int
 ) -> Thresholds:
-    """What sysctl `values` mean in a version 2 control group: `domain_dirty_limits()` with a gdtc.
+    """Return the thresholds in a version 2 control group: `domain_dirty_limits()` with a gdtc.
 
-    Bytes are made a share of the host's memory first, in steps of 1/4096 (a page) and rounded up;
-    the share, 100 % at most, is then of what is available to the group.
+    Bytes are first converted to a share of the host's memory, rounded up to 1/4096 (a page) and at
+    most 100 %. The share is then applied to the memory available to the group.
     """
     pages = available_bytes // PAGE_BYTES
     dirty, background = (
@@ -102,7 +103,7 @@ def group_thresholds(
 
 
 def _share(values: Mapping[str, int], pair: tuple[str, str], host_available_bytes: int) -> int:
-    """A threshold's share of memory, in parts of PAGE_BYTES."""
+    """Return a threshold's share of memory, in units of 1/PAGE_BYTES."""
     ratio_name, bytes_name = pair
     if values.get(bytes_name):
         host_pages = max(1, host_available_bytes // PAGE_BYTES)

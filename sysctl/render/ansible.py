@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """A recommendation as Ansible tasks (collection ansible.posix) for a play as root, and their undo.
 
-Ansible takes every text for a Jinja template; what is not known to be none is marked `!unsafe`.
+Ansible treats every text as a Jinja template, so text that may contain braces is marked `!unsafe`.
 
-A node's fstab is edited in one place: the options of the line for the mount point, where they are
-those of the host that was measured. The module for mounts would write the whole line anew, and its
-`state: absent` unmounts the volume, deletes the line and removes the mount point.
+In a node's fstab only the options of the line for the mount point are edited, and only if they are
+those of the measured host. The mount module would rewrite the whole line, and its `state: absent`
+unmounts the volume, deletes the line and removes the mount point.
 """
 
 from __future__ import annotations
@@ -25,33 +26,33 @@ from sysctl.render.yaml_text import Command, Unsafe, dump
 
 FILE_NAME = f"{STEM}.ansible.yaml"
 UNDO_NAME = f"{STEM}.ansible-undo.yaml"
-_INCLUDE = "in a play with become: true, ansible.builtin.include_tasks:"
-_MOUNT_AFRESH = (
-    "The task for fstab changes the options alone, of a line with the options that your fstab had;",
-    "any other line stays as it is. Mount afresh, or restart, for it to take effect.",
+_INCLUDE = "with become: true, ansible.builtin.include_tasks:"
+_MOUNT_AGAIN = (
+    "The fstab task changes only the options, and only of a line with the options that your fstab",
+    "had. Other lines stay as they are. Unmount and mount the volume, or reboot, to apply it.",
 )
 _UNDO_MOUNT = (
-    "The task for fstab writes the former options into a line that has exactly the new ones, also",
-    "on a node that had them before. Mount afresh, or restart, for it to take effect.",
+    "The fstab task restores the old options in a line that has exactly the new ones, even on a",
+    "node that always had these. Unmount and mount the volume, or reboot, to apply it.",
 )
 USE = (
     f"To use:   {_INCLUDE} {FILE_NAME}",
-    "          The collection: ansible-galaxy collection install ansible.posix",
+    "          Required collection: ansible-galaxy collection install ansible.posix",
 )
 Task = dict[str, Any]
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The tasks, and those that undo them. Raises InexpressibleError."""
+    """Return the tasks and their undo tasks. Raises InexpressibleError."""
     mount = change.mount if change.mount and change.mount.fstab else None
     tasks = [*_sysctl_tasks(change), *_udev_tasks(change), *_fstab_tasks(mount)]
     if not tasks:
         if change.mount:
-            fstab_line(change.mount)  # says why not
+            fstab_line(change.mount)  # raises the reason
         return ()
-    told = _MOUNT_AFRESH if mount else mount_left_out(change)
+    notes = _MOUNT_AGAIN if mount else mount_left_out(change)
     title = f"{TITLE}tasks for Ansible (ansible.builtin, ansible.posix)."
-    head = [*header(title, change, USE), f"  or by the tasks of {UNDO_NAME}.", "", *told]
+    head = [*header(title, change, USE), f"  or run the tasks of {UNDO_NAME}.", "", *notes]
     return (
         Snippet(FILE_NAME, comment(head) + "\n" + dump(tasks)),
         Snippet(UNDO_NAME, _undo_text(change, mount)),
@@ -64,8 +65,8 @@ def _undo_text(change: RecommendedChange, mount: MountAdvice | None) -> str:
         *evidence_lines(change),
         "",
         f"To undo:  {_INCLUDE} {UNDO_NAME}",
-        "They take out the files, and write back the values that the host had that was measured,",
-        "on nodes that have the files. Nothing is unmounted.",
+        "On nodes that have the files, the tasks remove them and restore the values of the",
+        "measured host. They unmount nothing.",
         *(_UNDO_MOUNT if mount else ()),
     ]
     tasks = [*_undo_sysctl_tasks(change), *_undo_udev_tasks(change), *_fstab_tasks(mount, True)]
@@ -101,7 +102,7 @@ def _udev_tasks(change: RecommendedChange) -> list[Task]:
 
 
 def _tasks_of(file: InstalledFile) -> list[Task]:
-    """Copied whole, and taken in force if that changed it."""
+    """Return the tasks that copy a file and load it if it changed."""
     copied = {"dest": file.path, "content": file.text, "owner": "root", "mode": "0644"}
     reloaded = [
         _command(f"Writewise - {' '.join(command[:2])}", Command(command), "writewise_rules")
@@ -112,13 +113,13 @@ def _tasks_of(file: InstalledFile) -> list[Task]:
 
 
 def _fstab_tasks(mount: MountAdvice | None, is_undo: bool = False) -> list[Task]:
-    """The options of the node's own line, where they are those that the other side knows."""
+    """Return the task that edits the options of the node's line, if they are the expected ones."""
     if mount is None:
         return []
     old, new = ",".join(fstab_line(mount).options), fstab_options(mount)
     if is_undo:
         old, new = new, old
-    # not \s, which is a no-break space, too
+    # not \s, which also matches a no-break space
     fields = (r"[^# \t\n][^ \t\n]*", re.escape(fstab.escaped(mount.target)), r"[^ \t\n]+")
     before = r"[ \t]+".join((*fields, ""))
     edited = {
@@ -130,25 +131,25 @@ def _fstab_tasks(mount: MountAdvice | None, is_undo: bool = False) -> list[Task]
 
 
 def _undo_sysctl_tasks(change: RecommendedChange) -> list[Task]:
-    """The file taken out; where it was there, the former values in force."""
+    """Return the tasks that remove the file and, if it existed, restore the old values."""
     if not change.changes_sysctls:
         return []
     values = change.undo_values
     sysctl_lines(values)
-    task: Task = {"name": "Writewise - no sysctl.d file", **_absent(sysctl_d.PATH)}
+    task: Task = {"name": "Writewise - remove the sysctl.d file", **_absent(sysctl_d.PATH)}
     if not values:
         return [task]
     words = Command(["sysctl", "-w", *(f"{name}={value}" for name, value in values.items())])
-    name = "Writewise - the former values"
+    name = "Writewise - restore the old values"
     return [{**task, "register": "writewise_sysctls"}, _command(name, words, "writewise_sysctls")]
 
 
 def _undo_udev_tasks(change: RecommendedChange) -> list[Task]:
-    """The former values by rules for the same disk, which are taken in force and then taken out."""
+    """Return the tasks that restore the old values by rules, then remove the rules."""
     if not any(file.path == udev.PATH for file in installed_files(change)):
         return []
     found = {"path": udev.PATH}
-    stat = {"name": "Writewise - udev rules?", "ansible.builtin.stat": found}
+    stat = {"name": "Writewise - look for udev rules", "ansible.builtin.stat": found}
     is_there = "writewise_rules.stat.exists"
     rules = udev.rules(_former(change.disk)) if change.disk else []
     copied = {"dest": udev.PATH, "content": "".join(f"{rule}\n" for rule in rules)}
@@ -157,7 +158,7 @@ def _undo_udev_tasks(change: RecommendedChange) -> list[Task]:
     return [
         {**stat, "register": "writewise_rules"},
         {
-            "name": "Writewise - rules with the former values",
+            "name": "Writewise - rules with the old values",
             "ansible.builtin.copy": {**copied, "owner": "root", "mode": "0644"},
             "when": is_there,
         },
@@ -165,13 +166,13 @@ def _undo_udev_tasks(change: RecommendedChange) -> list[Task]:
             {**_command(f"Writewise - {' '.join(words[:2])}", Command(words), ""), "when": is_there}
             for words in (reload, trigger, settle)
         ),
-        {"name": "Writewise - no udev rules", **_absent(udev.PATH), "when": is_there},
+        {"name": "Writewise - remove the udev rules", **_absent(udev.PATH), "when": is_there},
         {**_command("Writewise - udevadm control", Command(reload), ""), "when": is_there},
     ]
 
 
 def _former(disk: DiskAdvice) -> DiskAdvice:
-    """The disk with the values that its knobs had, as far as they are known and can be set."""
+    """Return the disk with the old values of its knobs, without values that cannot be set."""
     knobs = (
         replace(knob, value=knob.present)
         for knob in disk.knobs
@@ -185,7 +186,7 @@ def _absent(path: str) -> Task:
 
 
 def _command(name: str, words: Command, registered: str) -> Task:
-    """A command, which runs only where the task `registered` changed something."""
+    """Return the task of a command that runs only if the task `registered` changed something."""
     task = {"name": name, "ansible.builtin.command": {"argv": words}, "changed_when": True}
     return {**task, "when": f"{registered} is changed"} if registered else task
 

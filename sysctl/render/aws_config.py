@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transfer settings as commands that write the `s3` section of `~/.aws/config`.
 
-The AWS CLI reads that section, boto3 does not. Its keys have other names (AWS CLI's s3
-configuration): max_concurrent_requests is max_concurrency; multipart_threshold,
-multipart_chunksize and io_chunksize are the same. max_queue_size is s3transfer's request queue, so
-max_io_queue has no key, as use_threads has none. `aws configure set` keeps what else the file has;
-a second section of one name would make the file invalid.
+The AWS CLI reads that section, boto3 does not. Its key for max_concurrency is
+max_concurrent_requests; multipart_threshold, multipart_chunksize and io_chunksize have the same
+names ("AWS CLI S3 Configuration"). max_io_queue and use_threads have no key: max_queue_size is
+s3transfer's request queue. `aws configure set` keeps the rest of the file; a second section of the
+same name would make it invalid.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _KEYS = {
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The commands; nothing without transfer settings."""
+    """Return the commands; nothing without transfer settings."""
     if not change.transfer:
         return ()
     settings = all_settings(change.transfer)
     without = [knob for knob in TRANSFER_KNOBS if knob.name not in _KEYS]
     unmapped = ", ".join(f"{knob.name}={knob.text(settings[knob.name])}" for knob in without)
     about = [
-        *opening(change, f"sh {NAME}, as the user whose AWS CLI is to have them"),
+        *opening(change, f"sh {NAME}, as the user who runs the AWS CLI"),
         f"The AWS CLI has no key for {unmapped}.",
     ]
     lines = [f"aws configure set default.s3.{key} {settings[n]}\n" for n, key in _KEYS.items()]

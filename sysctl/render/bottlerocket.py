@@ -1,7 +1,8 @@
-"""A recommendation as settings of Bottlerocket (TOML), the user data of its nodes: its sysctls.
+# SPDX-License-Identifier: Apache-2.0
+"""The sysctls of a recommendation as settings of Bottlerocket (TOML), for its user data.
 
-Bottlerocket takes sysctls by `settings.kernel.sysctl`, whose values are strings, and has neither an
-/etc that lasts nor udev rules of one's own.
+Bottlerocket sets sysctls from `settings.kernel.sysctl`, whose values are strings. Its /etc is not
+persistent, and it has no custom udev rules.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ FILE_NAME = f"{STEM}.bottlerocket.toml"
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The settings; nothing where no sysctl changes. Raises InexpressibleError."""
+    """Return the settings; nothing if no sysctl changes. Raises InexpressibleError."""
     if not change.changes_sysctls:
         return ()
-    sysctl_lines(change.sysctl_values)  # refuses what is no sysctl
+    sysctl_lines(change.sysctl_values)  # raises for an unknown sysctl
     lines = {name: f'"{name}" = "{value}"' for name, value in change.sysctl_values.items()}
     head = [
         f"{TITLE}write-back settings for pulls from S3, for Bottlerocket.",
@@ -31,9 +32,9 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
         *evidence_lines(change),
         *all_but_sysctls_left_out(change),
         "",
-        "To use:   add it to the user data of the nodes, or on one that runs:",
+        "To use:   add it to the user data of the nodes, or on a running node:",
         f"          {_set_by_hand(change.sysctl_values)}",
-        "To undo:  take it out of the user data and replace the nodes, or on one that runs:",
+        "To undo:  remove it from the user data and replace the nodes, or on a running node:",
         f"          {_set_by_hand(change.undo_values)}",
     ]
     reasons = {advice.name: advice.reason for advice in change.sysctls}
@@ -42,7 +43,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
 
 
 def _set_by_hand(values: Mapping[str, int]) -> str:
-    """In JSON, since `apiclient set` would take a bare number for a number, and wants a string."""
+    """Return the command, with JSON: `apiclient set` expects strings and would parse numbers."""
     settings = {"kernel": {"sysctl": {name: str(value) for name, value in values.items()}}}
     return f"apiclient set --json '{json.dumps(settings)}'"
 

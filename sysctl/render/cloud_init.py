@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """A recommendation as cloud-init user data (`#cloud-config`): files, commands and mounts.
 
-Format: cloud-init's modules `write_files`, `runcmd` (argument lists, so that no shell reads them)
-and `mounts`. systemd reads the files at every boot; the commands are for the first one, which is
-past that point.
+Format: cloud-init's modules `write_files`, `runcmd` (argument lists, so no shell interprets them)
+and `mounts`. systemd reads the files at every boot; the commands load them during the first boot,
+in which systemd has already passed that point.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ FILE_NAME = f"{STEM}.cloud-config.yaml"
 MAGIC = "#cloud-config\n"
 BEGINS = f"{MAGIC}# {TITLE}"
 USE = (
-    f"To use:   start nodes with it: aws ec2 run-instances … --user-data file://{FILE_NAME}",
-    "          It is taken at the first boot alone; nodes that run take another of the formats.",
+    f"To use:   aws ec2 run-instances … --user-data file://{FILE_NAME}",
+    "          cloud-init applies it only at the first boot; use another format on running nodes.",
 )
 #: EC2's limit on user data, before the base64 encoding.
 MAX_USER_DATA_BYTES = 16384
-#: A node must start without the volume, too: its name may be another there.
+#: A node must boot even if its volume has another name.
 _NO_FAIL = "nofail"
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The user data. Raises InexpressibleError."""
+    """Return the user data. Raises InexpressibleError."""
     document = cloud_config(change)
     if not document:
         return ()
@@ -42,28 +43,29 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
 
 
 def source_lines(change: RecommendedChange) -> list[str]:
-    """For the comments: that the volume's name may be one that no other node knows."""
+    """Return comment lines on a volume name (UUID) that other nodes may not have."""
     line = change.mount.fstab if change.mount else None
     if line is None or not line.source.startswith(("UUID=", "PARTUUID=")):
         return []
     return [
         "",
-        f"Your fstab names the volume {line.source}. A volume that does not come",
-        "from the same snapshot has another such name, so a node with one starts without it",
-        "(nofail). Write a name that all nodes have, such as LABEL=….",
+        f"Your fstab names the volume {line.source}. A volume from another",
+        "snapshot has another UUID, and a node with such a volume boots without it (nofail). Use a",
+        "name that all nodes have, such as LABEL=….",
     ]
 
 
 def checked_size(user_data: str) -> str:
-    """`user_data` itself, if EC2 takes that much. Raises InexpressibleError."""
+    """Return `user_data`, unless it exceeds EC2's limit. Raises InexpressibleError."""
     size_bytes = len(user_data.encode())
     if size_bytes > MAX_USER_DATA_BYTES:
-        raise InexpressibleError(f"user data of {size_bytes} bytes is more than EC2 takes")
+        limit = f"EC2's limit of {MAX_USER_DATA_BYTES}"
+        raise InexpressibleError(f"the user data has {size_bytes} bytes, more than {limit}")
     return user_data
 
 
 def cloud_config(change: RecommendedChange) -> dict[str, Any]:
-    """The document; nothing is in it if it cannot say any of the changes."""
+    """Return the document, which has an entry for each change that cloud-init can express."""
     files = installed_files(change)
     document: dict[str, Any] = {}
     if files:

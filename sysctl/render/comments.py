@@ -1,34 +1,49 @@
-"""What every rendered file says above its settings: what, why, measured when and on what."""
+# SPDX-License-Identifier: Apache-2.0
+"""The comments of every snippet: its evidence, risks and reasons, and the commands that use it."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 
 from contracts.shared.units import counted, format_seconds, format_size
 from sysctl.change.forms import CONTAINERS
-from sysctl.change.recommendation import Measured, RecommendedChange
+from sysctl.change.recommendation import Evidence, Measured, RecommendedChange
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.render.checked import shown_transfer
 
+#: Columns of a line of prose: behind `# `, or as an item of a JSON list, it fits 100.
+_WIDTH = 96
+
 
 def comment(lines: Iterable[str]) -> str:
-    """Each line behind `# `, and a comment in every format.
+    """Return each line behind `# `, which is a comment in every format.
 
-    What YAML cannot read, a terminal would obey or a reader would not see is escaped; no line ends
-    in a backslash, with which some formats go on in the next line.
+    Characters that YAML cannot read, a terminal would interpret or a reader would not see are
+    escaped. No line ends in a backslash, which continues a line in some formats.
     """
     return "".join(f"# {one_line(line)}".rstrip() + "\n" for line in lines)
 
 
+def wrapped(*sentences: str) -> list[str]:
+    """Return prose as lines for `comment`; a word that is longer than a line stays whole."""
+    text = " ".join(map(one_line, sentences))
+    return textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def labelled(label: str, command: str) -> list[str]:
+    """Return a shell command behind `label`, with a line for each part that `&&` joins."""
+    lines = command.replace(" && ", " &&\n").split("\n")
+    return [f"{first:10}{line}" for first, line in zip([label, *[""] * len(lines)], lines)]
+
+
 def explained(lines: Mapping[str, str], reasons: Mapping[str, str]) -> str:
-    """The line of each setting below its reason and a blank line; both by the setting's name."""
-    return "".join(
-        f"\n{comment(filter(None, [reasons[name]]))}{line}\n" for name, line in lines.items()
-    )
+    """Return each setting's line, below a blank line and its reason; both by the setting's name."""
+    return "".join(f"\n{comment(wrapped(reasons[name]))}{line}\n" for name, line in lines.items())
 
 
 def one_line(text: str) -> str:
-    """`text` without any character that is not printable, and without a backslash at its end."""
+    """Return `text` with unprintable characters escaped and without a backslash at its end."""
     visible = "".join(char if char.isprintable() else _escaped(char) for char in text).rstrip()
     return f"{visible}." if visible.endswith("\\") else visible
 
@@ -38,49 +53,66 @@ def _escaped(character: str) -> str:
 
 
 def evidence_lines(change: RecommendedChange) -> list[str]:
-    """Measured when and on what, present against recommended, and what the change may cost.
+    """Return when and on what it was measured, both results, and the risks of the change.
 
-    Raises InexpressibleError for settings of the pull that are none.
+    Raises InexpressibleError for invalid transfer settings.
     """
     evidence = change.evidence
-    instance = evidence.instance or "no EC2 instance"
+    instance = evidence.instance or "not an EC2 instance"
     return [
-        f"Measured {evidence.measured_at or '?'} by writewise {evidence.version or '?'} on",
-        f"{evidence.host or '?'} ({instance}, Linux {evidence.kernel or '?'}, "
-        f"{format_size(evidence.available_bytes)} of memory available):",
-        f"{counted(evidence.objects, 'object')}, {format_size(evidence.bytes)} "
-        f"from {evidence.source or '?'}",
-        f"to {evidence.destination or '?'} ({evidence.fstype or '?'}){_by(evidence.client)}.",
-        f"  present      {_side(evidence.present)}",
+        *wrapped(
+            f"Measured {evidence.measured_at or '?'} by writewise {evidence.version or '?'}",
+            f"on {evidence.host or '?'} ({instance}, Linux {evidence.kernel or '?'},",
+            f"{format_size(evidence.available_bytes)} of memory available):",
+            f"{counted(evidence.objects, 'object')}, {format_size(evidence.bytes)}",
+            f"from {evidence.source or '?'} to {evidence.destination or '?'}",
+            f"({evidence.fstype or '?'}){_by(evidence.client)}.",
+        ),
+        f"  current      {_side(evidence.present)}",
         f"  recommended  {_side(evidence.recommended)}",
-        f"{evidence.verdict}.",
+        *wrapped(f"{evidence.verdict}."),
         *_joint_lines(change),
-        f"The price: {format_size(evidence.at_risk_bytes)} of written data was in memory only at "
-        "most",
-        f"(with a larger pull up to {format_size(evidence.ceiling_bytes)}). A kernel panic, host",
-        "failure or termination loses it.",
+        *_risk_lines(evidence),
     ]
 
 
+def _risk_lines(evidence: Evidence) -> list[str]:
+    """Return what is lost with the host, and what other programs may notice."""
+    return wrapped(
+        f"Risks: up to {format_size(evidence.at_risk_bytes)} of written data was only in memory "
+        f"(with a larger pull up to {format_size(evidence.ceiling_bytes)}).",
+        "Instance termination, a spot interruption, a kernel panic or a host failure loses it; a "
+        "snapshot taken before write-back does not contain it.",
+        "Memory with such data cannot be reclaimed until it is written: other programs may wait "
+        "for memory, or be killed when it runs out (OOM), and their fsync calls may take longer.",
+    )
+
+
+def override_note(folder: str) -> list[str]:
+    """Return that a later file of a folder of sysctl.d overrides ours."""
+    return [f"Note:     a file with a later name, such as {folder}/99-*.conf, overrides this one."]
+
+
 def bytes_warning(values: Mapping[str, int]) -> list[str]:
-    """For values in bytes: on which hosts they starve containers; no lines for ratios."""
+    """Return the hosts on which thresholds in bytes starve containers; no lines for ratios."""
     if not {DIRTY_PAIR[1], BACKGROUND_PAIR[1]} & set(values):
         return []
-    return [f"WARNING: bytes are {CONTAINERS}."]
+    return wrapped(f"WARNING: bytes are {CONTAINERS}.")
 
 
 def _by(client: str) -> str:
-    return f", pulled by the client {client}" if client else ""
+    return f", pulled with the client {client}" if client else ""
 
 
 def _joint_lines(change: RecommendedChange) -> list[str]:
-    """That neither half alone need gain what was measured of both."""
+    """Return that both halves were measured together, if there are two."""
     if not change.transfer or change.is_of_pull_alone:
         return []
+    options = shown_transfer(change.transfer).replace(" --transfer ", "\n--transfer ")
     return [
-        "Measured with both halves, the settings of the host and those of the pull:",
-        f"  {shown_transfer(change.transfer)}",
-        "Either of them alone may gain less.",
+        "Both halves were measured together: the settings of the host, and those of the pull:",
+        *(f"  {line}" for line in options.split("\n")),
+        "Either half alone may gain less.",
     ]
 
 
@@ -91,5 +123,5 @@ def _side(side: Measured) -> str:
 
 
 def assignments(values: Mapping[str, int]) -> str:
-    """`vm.dirty_ratio=20 vm.dirty_background_ratio=10`: what `sysctl -w` takes."""
+    """Return `vm.dirty_ratio=20 vm.dirty_background_ratio=10`, the arguments of `sysctl -w`."""
     return " ".join(f"{name}={value}" for name, value in values.items())

@@ -1,4 +1,5 @@
-"""Every format in which a recommendation is written, by the name that `--format` takes."""
+# SPDX-License-Identifier: Apache-2.0
+"""Every format of a recommendation, by its name in `--format`."""
 
 from __future__ import annotations
 
@@ -42,26 +43,29 @@ FORMATS: tuple[Format, ...] = (
     aws_config.FORMAT,
 )
 NAMES = tuple(each.name for each in FORMATS)
-#: What every host has, and what goes with every pull.
+#: The formats that every host can use, and those of the pull.
 DEFAULT = tuple(each for each in FORMATS if each.is_default)
 ALL = "all"
 
 
 def formats_named(text: str) -> tuple[Format, ...]:
-    """`sysctl.d,udev` or `all` → the formats, in their order. Raises ValueError with the names."""
-    names = NAMES if text == ALL else text.split(",")
-    for name in names:
-        if name not in NAMES:
+    """`sysctl.d,udev` or `all` → the formats in their order. Raises ValueError."""
+    words = text.split(",")
+    if not all(words):
+        raise ValueError(f"invalid list {quoted(text)}; a name is empty")
+    names = NAMES if ALL in words else words
+    for name in words:
+        if name not in (*NAMES, ALL):
             known = ", ".join(NAMES)
-            raise ValueError(f"{quoted(name)} is no format; use {known}, or {ALL} for all of them")
+            raise ValueError(f"unknown format {quoted(name)}; use {known} or {ALL}")
     return tuple(each for each in FORMATS if each.name in names)
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """The files to write; `left_out` says of each format that gave none why, in a sentence.
+    """The files to write; `left_out` gives a reason for each format without a file.
 
-    `inexpressible` are those of them of which the recommendation has something to write.
+    `inexpressible` are those of the reasons that concern a change the format should express.
     """
 
     snippets: tuple[Snippet, ...]
@@ -70,9 +74,9 @@ class Rendered:
 
 
 def render_all(change: RecommendedChange, formats: Iterable[Format]) -> Rendered:
-    """The change in each of the formats, and as `recommendation.json`.
+    """Return the change in each of the formats, and as `recommendation.json`.
 
-    Raises UsageError for a change that `apply` would refuse: then none of it is to be written.
+    Raises UsageError for a change that `apply` would refuse; then nothing may be written.
     """
     snippets = [*_required(change)]
     left_out: list[str] = []
@@ -84,7 +88,7 @@ def render_all(change: RecommendedChange, formats: Iterable[Format]) -> Rendered
             inexpressible.append(f"{each.name}: {error.message}")
         else:
             snippets += made
-            left_out += [] if made else [f"{each.name}: nothing changes that it could say"]
+            left_out += [] if made else [f"{each.name}: contains no change it can express"]
     return Rendered(tuple(snippets), (*inexpressible, *left_out), tuple(inexpressible))
 
 
@@ -92,12 +96,13 @@ def _required(change: RecommendedChange) -> tuple[Snippet, ...]:
     try:
         return RECOMMENDATION.render(change)
     except InexpressibleError as error:
-        message = f"nothing was written, since `writewise apply` would refuse it: {error.message}"
-        raise UsageError(message, "look into the results: no sweep writes that") from None
+        message = f"nothing was written: `writewise apply` would refuse it: {error.message}"
+        hint = "check the results file: `writewise sweep` does not write such values"
+        raise UsageError(message, hint) from None
 
 
 def _recommendation_file(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """What `apply` takes, if it would take it. Raises InexpressibleError."""
+    """Return the file that `apply` reads. Raises InexpressibleError if it would refuse it."""
     text = json.dumps(change.to_json(), indent=1) + "\n"
     try:
         parse_recommendation(text, FILE_NAME)
@@ -106,7 +111,7 @@ def _recommendation_file(change: RecommendedChange) -> tuple[Snippet, ...]:
     return (Snippet(FILE_NAME, text),)
 
 
-#: What `apply` and `verify` take; it is written beside whatever else is.
+#: The file that `apply` and `verify` read; it is always written.
 RECOMMENDATION = Format(
     FILE_NAME, _recommendation_file, (FILE_NAME,), f'{{\n "format": "{FORMAT}",\n'
 )

@@ -1,7 +1,8 @@
-"""What a node must have for a recommendation: files, and the commands that take them in force.
+# SPDX-License-Identifier: Apache-2.0
+"""The files that a node needs for a recommendation, and the commands that load them.
 
-For the formats that roll out to nodes. The files' own comments are fixed text: the evidence is in
-the comments of the snippet that installs them.
+For the formats that roll out to nodes. The comments in these files are fixed text: the snippet that
+installs them has the evidence.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sysctl.change.recommendation import MountAdvice, RecommendedChange
+from sysctl.change.recommendation import DiskAdvice, MountAdvice, RecommendedChange
 from sysctl.render import sysctl_d, udev
 from sysctl.render.checked import mount_options, old_mount_options, sysctl_lines
-from sysctl.render.comments import bytes_warning, evidence_lines
+from sysctl.render.comments import bytes_warning, evidence_lines, labelled, override_note, wrapped
 
-_HEAD = "# Written by writewise; its evidence is in what installed it."
-#: Paths that mean the same in every file and to every program that the nodes' set-up goes through.
+_HEAD = "# Written by writewise. The evidence is in the file that installed this one."
+#: Paths that no file format and no program of the nodes' set-up interprets.
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@:+-]{0,255}")
 _PLAIN_SOURCE = re.compile(
     rf"{_PLAIN_PATH.pattern}|(UUID|LABEL|PARTUUID|PARTLABEL)=[A-Za-z0-9_.:-]{{1,255}}"
@@ -25,7 +26,7 @@ _PLAIN_SOURCE = re.compile(
 
 @dataclass(frozen=True)
 class InstalledFile:
-    """A file of a node, line by line, and the commands (no shell) that take it in force."""
+    """A file of a node, line by line, and the commands (without a shell) that load it."""
 
     path: str
     lines: tuple[str, ...]
@@ -38,7 +39,7 @@ class InstalledFile:
 
 
 def installed_files(change: RecommendedChange) -> tuple[InstalledFile, ...]:
-    """The sysctl.d file and the udev rules, as far as they change. Raises InexpressibleError."""
+    """Return the sysctl.d file and the udev rules, if they change. Raises InexpressibleError."""
     files = []
     if change.changes_sysctls:
         lines = (_HEAD, *sysctl_lines(change.sysctl_values))
@@ -51,7 +52,7 @@ def installed_files(change: RecommendedChange) -> tuple[InstalledFile, ...]:
 
 
 def header(title: str, change: RecommendedChange, use: Sequence[str]) -> list[str]:
-    """For the comments: the evidence, each reason, how it is used and how all of it is undone."""
+    """Return comment lines: the evidence, each reason, how to use the snippet and to undo it."""
     disk = change.disk if change.disk and change.disk.knobs else None
     return [
         title,
@@ -59,54 +60,63 @@ def header(title: str, change: RecommendedChange, use: Sequence[str]) -> list[st
         *evidence_lines(change),
         *(bytes_warning(change.sysctl_values) if change.changes_sysctls else ()),
         "",
-        *(f"{a.name} = {a.value}: {a.reason}" for a in change.sysctls if change.changes_sysctls),
-        *(f"{k.name} = {k.value}: {k.reason}" for k in (disk.knobs if disk else ())),
+        *(line for reason in _reasons(change, disk) for line in wrapped(reason)),
         *(udev.match_lines(disk) if disk else ()),
-        *([f"mount options: {change.mount.reason}"] if change.mount else []),
+        *(wrapped(f"mount options: {change.mount.reason}") if change.mount else []),
         "",
         *use,
+        *(override_note(sysctl_d.FOLDER) if change.changes_sysctls else ()),
         "To undo, on each node:",
         *_undo_lines(change),
+    ]
+
+
+def _reasons(change: RecommendedChange, disk: DiskAdvice | None) -> list[str]:
+    sysctls = change.sysctls if change.changes_sysctls else ()
+    return [
+        *(f"{each.name} = {each.value}: {each.reason}" for each in sysctls),
+        *(f"{knob.name} = {knob.value}: {knob.reason}" for knob in (disk.knobs if disk else ())),
     ]
 
 
 def _undo_lines(change: RecommendedChange) -> list[str]:
     lines = []
     if change.changes_sysctls:
-        lines.append(f"  {sysctl_d.undo_command(change)}")
+        undo = labelled("", sysctl_d.undo_command(change))
+        lines += [f"  {line.strip()}" for line in undo]
     if change.disk and change.disk.knobs:
-        lines.append(f"  rm {udev.PATH} && udevadm control --reload, and write back what was there")
+        lines.append(f"  rm {udev.PATH} && udevadm control --reload, then restore:")
         lines += [f"    {line}" for line in udev.undo_lines(change.disk)]
     if change.mount:
-        lines.append(f"  mount options were {old_mount_options(change.mount)}: write them back")
+        lines.append(f"  restore the old mount options: {old_mount_options(change.mount)}")
     return lines
 
 
 def is_plain(mount: MountAdvice) -> bool:
-    """Whether the user's fstab has the volume, and no format needs to escape it or its place."""
+    """Return whether the user's fstab has the volume and no name in the line needs escapes."""
     if mount.fstab is None or not _PLAIN_PATH.fullmatch(mount.target):
         return False
     return _PLAIN_SOURCE.fullmatch(mount.fstab.source) is not None
 
 
 def all_but_sysctls_left_out(change: RecommendedChange) -> list[str]:
-    """For the comments of a format of sysctls alone: what is not part of it, if anything."""
+    """Return comment lines on what a format with only sysctls leaves out."""
     disk = change.disk if change.disk and change.disk.knobs else None
     return [
-        *(["", "NOT in here: the knobs of the disk; they are udev's."] if disk else []),
+        *(["", "NOT included: the knobs of the disk; use the format udev."] if disk else []),
         *mount_left_out(change),
     ]
 
 
 def mount_left_out(change: RecommendedChange) -> list[str]:
-    """For the comments: that the mount options are not part of this snippet, if there are any."""
+    """Return comment lines on mount options that the snippet leaves out."""
     mount = change.mount
     if mount is None:
         return []
-    why = [f"The host that was measured had no line for {mount.target} alone in its fstab."]
+    why = [f"The measured host's fstab had no single line for {mount.target}."]
     return [
         "",
-        f"NOT in here: the mount options {mount_options(mount)} for {mount.target};",
-        "they belong in the fstab of the image, or where the volume is mounted.",
+        f"NOT included: the mount options {mount_options(mount)} for {mount.target};",
+        "add them to the fstab of the image, or where the volume is mounted.",
         *(why if mount.fstab is None else []),
     ]

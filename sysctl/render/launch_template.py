@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """A recommendation as a CloudFormation fragment: a launch template for ECS and AWS Batch nodes.
 
 Its user data is a MIME archive with one `#cloud-config` part: AWS Batch merges its own parts into
-it and takes no other form. ECS merges nothing: the user adds the part that joins a node to its
-cluster. The text has no shell commands, no `Fn::Sub`, and nothing that CloudFormation would take
-for a dynamic reference (two braces).
+such an archive and accepts no other form. ECS merges nothing: the user adds the part that joins a
+node to its cluster. The text has no shell commands, no `Fn::Sub` and no dynamic reference of
+CloudFormation (two braces).
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from sysctl.render.yaml_text import dump
 FILE_NAME = f"{STEM}.launch-template.yaml"
 RESOURCE = "WritewiseLaunchTemplate"
 USE = (
-    "To use:   take the resource into your template, beside what your nodes need (image,",
-    "          volumes, instance profile; for ECS the user data that names the cluster, as another",
-    f"          part of the archive), and refer to {RESOURCE} in the",
-    "          Auto Scaling group or the compute environment. Nodes have it from their next start.",
+    "To use:   add the resource to your template, with what else your nodes need (image, volumes,",
+    "          instance profile; for ECS the user data that names the cluster, as another part of",
+    f"          the archive). Refer to {RESOURCE} in the Auto Scaling group or the",
+    "          compute environment. It takes effect on new nodes.",
 )
 _BOUNDARY = "==WRITEWISE=="
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The fragment. Raises InexpressibleError."""
+    """Return the fragment. Raises InexpressibleError."""
     document = cloud_config(change)
     if not document:
         return ()
     user_data = checked_size(_archive(MAGIC + dump(document)))
     if "{{" in user_data:
-        raise InexpressibleError("CloudFormation would take two braces for a reference")
+        raise InexpressibleError("CloudFormation would read two braces as a reference")
     data = {"UserData": {"Fn::Base64": user_data}}
     resource = {
         "Type": "AWS::EC2::LaunchTemplate",
@@ -42,7 +43,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     head = [
         *header(f"{TITLE}a launch template for an ECS or AWS Batch node.", change, USE),
         *(source_lines(change) if "mounts" in document else mount_left_out(change)),
-        "Or take the resource out of the template and replace the nodes.",
+        "Or remove the resource from the template and replace the nodes.",
     ]
     return (Snippet(FILE_NAME, comment(head) + "\n" + dump({"Resources": {RESOURCE: resource}})),)
 

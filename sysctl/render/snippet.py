@@ -1,4 +1,5 @@
-"""What a format is, and what its renderer makes: files; and the error of what it cannot say."""
+# SPDX-License-Identifier: Apache-2.0
+"""A format, the files that its renderer makes, and the error for what it cannot express."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from fnmatch import fnmatchcase
 from contracts.shared.errors import WritewiseError
 from sysctl.change.recommendation import RecommendedChange
 
-#: The stem of every file that is written, so that they are found together and win by name.
+#: The stem of every file's name: it groups them, and sorts after most files of distributions.
 STEM = "90-writewise"
-#: How the first sentence of every file begins, so that it is known as ours.
+#: The beginning of every file, by which it is recognised as ours.
 TITLE = "Written by writewise: "
 
 
@@ -24,15 +25,15 @@ class Snippet:
 
 
 class InexpressibleError(WritewiseError):
-    """The format has no way to say this, so nothing is written rather than something else."""
+    """The format cannot express the change, so nothing is written."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """A renderer by name. It gives no snippet where nothing changes that the format can say.
+    """A renderer by name. It returns no snippet if the format can express none of the changes.
 
-    `file_names` (fnmatch) are all that it gives, and `begins` is how each of them begins.
-    `is_default`: it is written without being asked for.
+    `file_names` (fnmatch) match all its files, and each of them begins with `begins`. A format that
+    `is_default` is written without `--format`.
     """
 
     name: str
@@ -42,5 +43,5 @@ class Format:
     is_default: bool = False
 
     def has_name(self, file_name: str) -> bool:
-        """Whether a file of this format may have that name."""
+        """Return whether a file of this format may have that name."""
         return any(fnmatchcase(file_name, pattern) for pattern in self.file_names)

@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """A recommendation as an AWS Systems Manager document (schema version 2.2, `aws:runShellScript`).
 
-The one format that is shell text by its nature. Nothing of others gets there: each word is a known
-name, a number, or fixed, and quoted by shlex all the same. The evidence is in the description, with
-pairs of braces, which Systems Manager would replace by a parameter's value, taken apart.
+The only format with a shell script. No text from others gets into the script: each word is a known
+name, a number or fixed, and quoted by shlex all the same. The evidence is in the description.
+Systems Manager would replace a pair of braces with a parameter's value, so pairs are separated.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BEGINS = f'{{\n  "schemaVersion": "{_SCHEMA}",\n  "description": "{TITLE}'
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The document; nothing where only mount options change. Raises InexpressibleError."""
+    """Return the document; nothing if only mount options change. Raises InexpressibleError."""
     files = installed_files(change)
     if not files:
         return ()
@@ -48,7 +49,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
 
 
 def script(files: tuple[InstalledFile, ...]) -> list[str]:
-    """Lines for a POSIX shell: each file written whole beside its place, moved there, in force."""
+    """Return lines for a POSIX shell: write each file next to its path, rename it, load it."""
     return ["set -eu", *(line for file in files for line in _install(file))]
 
 

@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """A recommendation as files for /etc/sysctl.d, each with its evidence and its undo in comments.
 
-Format: sysctl.d(5) of systemd and sysctl.conf(5) of procps, which agree on what is written here.
+Format: sysctl.d(5) of systemd and sysctl.conf(5) of procps, which agree on this syntax.
 """
 
 from __future__ import annotations
@@ -12,25 +13,34 @@ from sysctl.change.forms import BYTES, RATIO
 from sysctl.change.recommendation import OtherForm, RecommendedChange
 from sysctl.knobs.vm import BY_NAME
 from sysctl.render.checked import sysctl_lines
-from sysctl.render.comments import assignments, bytes_warning, comment, evidence_lines, explained
+from sysctl.render.comments import (
+    assignments,
+    bytes_warning,
+    comment,
+    evidence_lines,
+    explained,
+    labelled,
+    override_note,
+    wrapped,
+)
 from sysctl.render.snippet import STEM, TITLE, Format, Snippet
 
 FILE_NAME = f"{STEM}.conf"
 FOLDER = "/etc/sysctl.d"
 PATH = f"{FOLDER}/{FILE_NAME}"
-#: All that advice may write: as measured, and either other form.
+#: All files that advice may write: as measured, and either other form.
 FILE_NAMES = (FILE_NAME, *(f"{STEM}-{kind}.conf" for kind in (RATIO, BYTES)))
 
 
 def other_file_name(form: OtherForm) -> str:
-    """`90-writewise-bytes.conf`: the same thresholds in the form that was not measured."""
+    """Return `90-writewise-bytes.conf`, for the same thresholds in the form not measured."""
     return f"{STEM}-{form.kind}.conf"
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The file as measured, and the other form beside it where there is one.
+    """Return the file as measured, and the other form if there is one.
 
-    Values that were in force already are written too: what was measured is the combination.
+    Values that were already in force are written too: the combination was measured.
     """
     if not change.changes_sysctls:
         return ()
@@ -41,19 +51,19 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
     if form is None:
         return (measured,)
     values = _in_form(change, form)
-    told = {name: reasons.get(name) or _reason_of_pair(reasons, name) for name in values}
+    by_name = {name: reasons.get(name) or _reason_of_pair(reasons, name) for name in values}
     name = other_file_name(form)
-    return (measured, Snippet(name, _text(change, values, told, name, form)))
+    return (measured, Snippet(name, _text(change, values, by_name, name, form)))
 
 
 def installed_text(change: RecommendedChange, path: str, originals: Mapping[str, int]) -> str:
-    """The file as measured for this host, where `writewise apply` puts it at `path`.
+    """Return the file that `writewise apply` writes to `path` on this host.
 
-    `originals` are the write-back sysctls of this host before the first change, none if they are
-    not known any more. Raises InexpressibleError.
+    `originals` are the write-back sysctls of this host before the first change, if they are still
+    known. Raises InexpressibleError.
     """
     here = replace(change, originals=originals)
-    by_hand = undo_command(here, path) if here.undo_values else f"rm {path}, and boot"
+    by_hand = undo_command(here, path) if here.undo_values else f"rm {path} && reboot"
     head = [
         f"{TITLE}write-back settings for pulls from S3.",
         *bytes_warning(change.sysctl_values),
@@ -61,14 +71,15 @@ def installed_text(change: RecommendedChange, path: str, originals: Mapping[str,
         *evidence_lines(change),
         "",
         "To undo:  writewise rollback",
-        f"By hand:  {by_hand}",
+        *labelled("By hand:", by_hand),
+        *override_note(path.rpartition("/")[0]),
     ]
     reasons = {advice.name: advice.reason for advice in change.sysctls}
     return comment(head) + _body(change.sysctl_values, reasons)
 
 
 def undo_command(change: RecommendedChange, path: str = PATH) -> str:
-    """What takes the file back, and brings back what was in force."""
+    """Return the command that removes the file and restores the old values."""
     return f"rm {path} && sysctl -w {assignments(change.undo_values)}"
 
 
@@ -87,8 +98,9 @@ def _text(
         "",
         *evidence_lines(change),
         "",
-        f"To use:   install -m 0644 {name} {FOLDER}/ && sysctl -p {path}",
-        f"To undo:  {undo_command(change, path)}",
+        *labelled("To use:", f"install -m 0644 {name} {FOLDER}/ && sysctl -p {path}"),
+        *labelled("To undo:", undo_command(change, path)),
+        *override_note(FOLDER),
     ]
     return comment(head) + _body(values, reasons)
 
@@ -99,7 +111,7 @@ def _body(values: Mapping[str, int], reasons: Mapping[str, str]) -> str:
 
 
 def _in_form(change: RecommendedChange, form: OtherForm) -> dict[str, int]:
-    """The values with the thresholds of `form` in place of those measured."""
+    """Return the values with the thresholds of `form` instead of those measured."""
     replaced = {BY_NAME[name].counterpart for name in form.values if name in BY_NAME}
     kept = {name: v for name, v in change.sysctl_values.items() if name not in replaced}
     return {**form.values, **kept}
@@ -111,14 +123,14 @@ def _reason_of_pair(reasons: dict[str, str], name: str) -> str:
 
 
 def _form_lines(change: RecommendedChange, form: OtherForm | None) -> list[str]:
-    """Which of the two files is which."""
+    """Return comment lines on the form of the thresholds, and on the other file."""
     if form is not None:
         return [
             f"The thresholds of {FILE_NAME} as {form.kind}: use one of the two files, not both.",
-            f"{form.note}.",
+            *wrapped(f"{form.note}."),
         ]
     other = change.other_form
-    return [f"The same as {other.kind} is in {other_file_name(other)}."] if other else []
+    return [f"{other_file_name(other)} has the thresholds as {other.kind}."] if other else []
 
 
 FORMAT = Format("sysctl.d", render, FILE_NAMES, is_default=True)

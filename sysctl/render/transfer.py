@@ -1,6 +1,7 @@
-"""The pull's own half of a recommendation: what `--transfer` reads, and boto3's `TransferConfig`.
+# SPDX-License-Identifier: Apache-2.0
+"""The transfer settings of a recommendation, for `--transfer` and as boto3's `TransferConfig`.
 
-Neither is installed on a host: they go with the pull.
+They are not installed on a host: they are options of the pull.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ JSON_BEGINS = f'{{\n "about": [\n  "{_WHAT}"'
 
 
 def render_json(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The file for `writewise pull --transfer`; nothing without transfer settings."""
+    """Return the file for `writewise pull --transfer`; nothing without transfer settings."""
     if not change.transfer:
         return ()
     about = opening(change, f"writewise pull --transfer {JSON_NAME} …")
@@ -34,25 +35,25 @@ def render_json(change: RecommendedChange) -> tuple[Snippet, ...]:
 
 
 def render_python(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """A module that makes the TransferConfig; nothing without transfer settings."""
+    """Return a module that makes the TransferConfig; nothing without transfer settings."""
     if not change.transfer:
         return ()
-    head = comment(opening(change, f"take {PYTHON_NAME} into the program that pulls"))
+    head = comment(opening(change, f"copy {PYTHON_NAME} into the program that pulls"))
     return (Snippet(PYTHON_NAME, f"{head}\n{python_code(all_settings(change.transfer))}"),)
 
 
 def opening(change: RecommendedChange, use: str) -> list[str]:
-    """The first lines of a file of transfer settings, with how to `use` it."""
+    """Return the first lines of a file of transfer settings, with how to `use` it."""
     return [
         _WHAT,
         *evidence_lines(change),
         f"To use:   {use}",
-        "To undo:  pull without them; nothing on a host is changed",
+        "To undo:  pull without them; they change nothing on the host",
     ]
 
 
 def python_code(settings: Mapping[str, int]) -> str:
-    """Settings by name as code that makes a TransferConfig; the classic client, as measured."""
+    """Return code that makes a TransferConfig; with the classic client, as measured."""
     lines = [f"    {name}={value!r}," for name, value in settings.items()]
     pool = max(10, settings["max_concurrency"])
     return "\n".join(
@@ -63,17 +64,17 @@ def python_code(settings: Mapping[str, int]) -> str:
             *lines,
             '    preferred_transfer_client="classic",',
             ")",
-            "# s3.download_file(bucket, key, path, Config=config), of a client made by",
+            "# s3.download_file(bucket, key, path, Config=config), with a client made by",
             f'# boto3.client("s3", config=botocore.config.Config(max_pool_connections={pool}))',
-            "# In a loop, one object after the other, those below the threshold take longer",
-            "# than measured by `writewise`, which fetches many of them at once.",
+            "# A loop that fetches one object after the other takes longer than measured for",
+            "# objects below the threshold: `writewise` fetches many of them at once.",
             "",
         )
     )
 
 
 def all_settings(settings: Mapping[str, int]) -> dict[str, int]:
-    """All settings by name, those not named at their defaults. Raises InexpressibleError."""
+    """Return all settings by name, with defaults for the others. Raises InexpressibleError."""
     given = known_transfer(settings)
     values = {knob.name: given.get(knob.name, knob.default) for knob in TRANSFER_KNOBS}
     return {name: bool(v) if TRANSFER_BY_NAME[name].is_switch else v for name, v in values.items()}

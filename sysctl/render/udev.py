@@ -1,7 +1,8 @@
-"""Knobs of the destination's disk as udev rules (udev(7)): what sysfs holds ends with the boot.
+# SPDX-License-Identifier: Apache-2.0
+"""Knobs of the destination's disk as udev rules (udev(7)): a reboot resets values in sysfs.
 
-The disk is matched by what the kernel itself says of it (`wwid` or `serial` in sysfs), so the rules
-rest on no others. `ATTR{bdi/…}` is the disk's backing device, to which its sysfs folder has a link.
+The disk is matched by what the kernel reports (`wwid` or `serial` in sysfs), so the rules do not
+depend on other rules. `ATTR{bdi/…}` is the disk's backing device, which its sysfs folder links to.
 """
 
 from __future__ import annotations
@@ -12,36 +13,37 @@ from contracts.shared.text import quoted
 from sysctl.change.recommendation import DiskAdvice, KnobAdvice, RecommendedChange
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.render.checked import knobs_in_order
-from sysctl.render.comments import comment, evidence_lines
+from sysctl.render.comments import comment, evidence_lines, labelled, wrapped
 from sysctl.render.snippet import STEM, TITLE, Format, InexpressibleError, Snippet
 
 FILE_NAME = f"{STEM}.rules"
 FOLDER = "/etc/udev/rules.d"
 PATH = f"{FOLDER}/{FILE_NAME}"
-#: What takes the rules in force for the disks that are there; argument lists, no shell.
+#: The commands that apply the rules to the disks present; argument lists, without a shell.
 RELOAD = (
     ("udevadm", "control", "--reload"),
     ("udevadm", "trigger", "--action=change", "--subsystem-match=block"),
 )
-#: Nothing that udev takes for a pattern, a substitution or the end of a string.
+#: Values without patterns, substitutions or quotes of udev.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,255}")
 _KERNEL_NAME = re.compile(r"[a-z][a-z0-9]{0,31}")
 _PARTITION = re.compile(r"/dev/((?:nvme\d+n|mmcblk|loop)\d+(?=p\d+$)|(?:sd|xvd|vd)[a-z]+(?=\d+$))")
 
 
 def render(change: RecommendedChange) -> tuple[Snippet, ...]:
-    """The rules; nothing where no knob of the disk is to be changed. Raises InexpressibleError."""
+    """Return the rules; nothing if no knob of the disk changes. Raises InexpressibleError."""
     disk = change.disk
     if disk is None or not disk.knobs:
         return ()
     head = [
-        f"{TITLE}knobs of the disk that the pulls go to.",
+        f"{TITLE}knobs of the disk that the pulls write to.",
         *evidence_lines(change),
         "",
         *match_lines(disk),
         f"To use:   install -m 0644 {FILE_NAME} {FOLDER}/ && udevadm control --reload &&",
         f"          {' '.join(RELOAD[1])}",
-        f"To undo:  rm {PATH} && udevadm control --reload, and write back what was there:",
+        *labelled("To undo:", f"rm {PATH} && udevadm control --reload"),
+        "          Then restore the old values:",
         *(f"          {line}" for line in undo_lines(disk)),
     ]
     body = "".join(
@@ -52,7 +54,7 @@ def render(change: RecommendedChange) -> tuple[Snippet, ...]:
 
 
 def rules(disk: DiskAdvice) -> list[str]:
-    """One rule for each knob, in the order in which they are set. Raises InexpressibleError."""
+    """Return one rule for each knob, in the order of setting. Raises InexpressibleError."""
     match = ", ".join(
         f'{key}=="{value}"'
         for key, value in (
@@ -66,9 +68,9 @@ def rules(disk: DiskAdvice) -> list[str]:
 
 
 def undo_lines(disk: DiskAdvice) -> list[str]:
-    """For a comment: the command that writes each knob's value back, in the order of setting.
+    """Return the commands, as comment lines, that restore each knob's value.
 
-    The scheduler comes first, since it brings its own queue depth.
+    The scheduler comes first, because it resets the queue depth.
     """
     return [_undo_line(_kernel_name(disk), knob) for knob in knobs_in_order(disk)]
 
@@ -80,46 +82,46 @@ def _undo_line(disk_name: str | None, knob: KnobAdvice) -> str:
 
 
 def match_lines(disk: DiskAdvice) -> list[str]:
-    """For a comment: what the rules take for this disk."""
+    """Return comment lines on how the rules match the disk."""
     key, value = _identity(disk)
     if key == "KERNEL":
         return [
-            f"WARNING: the disk is matched by its name {value}, which another one may have after a",
-            'restart: better match by ATTRS{serial}=="…" or ATTRS{wwid}=="…".',
+            f"WARNING: the rules match the disk by its name {value}, which another disk may have",
+            'after a reboot. Match it by ATTRS{serial}=="…" or ATTRS{wwid}=="…" if you can.',
         ]
-    return [
-        f"The rules are for the one disk with {key} {value}. For a fleet, match what its volumes",
-        'have in common, such as KERNEL=="nvme1n1" or ATTRS{model}=="Amazon Elastic Block Store".',
-    ]
+    return wrapped(
+        f"The rules match only the disk with {key} {value}. For a fleet, match what its volumes "
+        'have in common, such as KERNEL=="nvme1n1" or ATTRS{model}=="Amazon Elastic Block Store".'
+    )
 
 
 def _identity(disk: DiskAdvice) -> tuple[str, str]:
-    """The key and the value by which the disk is known, the surest there is."""
+    """Return the most reliable key, and its value, that identifies the disk."""
     for key, value in (("ATTRS{wwid}", disk.wwid), ("ATTRS{serial}", disk.serial)):
         if _PLAIN.fullmatch(value):
             return key, value
     name = _kernel_name(disk)
     if not name:
-        raise InexpressibleError(f"nothing known of {quoted(disk.device)} can be matched by a rule")
+        raise InexpressibleError(f"a rule cannot match {quoted(disk.device)}: its disk is unknown")
     return "KERNEL", name
 
 
 def _kernel_name(disk: DiskAdvice) -> str | None:
-    """The disk's name in /sys/block; None if it is not known."""
+    """Return the disk's name in /sys/block; None if unknown."""
     name = disk.name or _name_of(disk.device)
     return name if _KERNEL_NAME.fullmatch(name) else None
 
 
 def _name_of(device: str) -> str:
-    """The disk's name in /sys/block, from the device that is mounted."""
+    """Return the disk's name in /sys/block for the device that is mounted."""
     partition = _PARTITION.match(device)
     return partition[1] if partition else device[len("/dev/") :] * device.startswith("/dev/")
 
 
 def _about(name: str, reason: str) -> list[str]:
     if not DEVICE_BY_NAME[name].is_rounded:
-        return [reason]
-    return [reason, "The kernel keeps it as a share of the dirty threshold of that moment."]
+        return wrapped(reason)
+    return wrapped(f"{reason}.", "The kernel stores it as a share of the current dirty threshold.")
 
 
 FORMAT = Format("udev", render, (FILE_NAME,))

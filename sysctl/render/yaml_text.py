@@ -1,6 +1,7 @@
-"""YAML as the renderers write it: in order, ASCII, several lines as a block, commands in one line.
+# SPDX-License-Identifier: Apache-2.0
+"""YAML for the renderers: ordered, ASCII, multi-line text as blocks, commands on one line.
 
-PyYAML quotes whatever would read back as something else; cloud-init and Ansible read with it too.
+PyYAML quotes text that it would parse as another type; cloud-init and Ansible use PyYAML too.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ import yaml
 
 
 class Command(tuple[str, ...]):
-    """A program and its arguments, written in one line."""
+    """A program and its arguments, written on one line."""
 
     __slots__ = ()
 
 
 class Unsafe(str):
-    """Text that Ansible must not take for a template."""
+    """Text that Ansible must not treat as a template."""
 
     __slots__ = ()
 
 
 class _Dumper(yaml.SafeDumper):
-    """SafeDumper that indents the items of a list, as Ansible and cloud-init show it."""
+    """SafeDumper that indents the items of a list, as the manuals of Ansible and cloud-init do."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, indentless=False)
@@ -47,5 +48,5 @@ _Dumper.add_representer(Unsafe, _unsafe)
 
 
 def dump(document: Any) -> str:
-    """The document as text that reads back as it is."""
+    """Return the document as text that parses to the same document."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=1000)

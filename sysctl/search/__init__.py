@@ -1,6 +1,7 @@
-"""Search strategies: which setting to try next, and which of those tried to measure in pairs.
+# SPDX-License-Identifier: Apache-2.0
+"""Search strategies: which setting to try next, and which settings to measure in pairs.
 
-A strategy is one file with one class that is made from candidates, and a line in `strategies.py`.
+A strategy is a class in a file of its own, made from candidates, and a line in `strategies.py`.
 """
 
 from __future__ import annotations
@@ -14,27 +15,28 @@ from sysctl.knobs.setting import Setting
 
 
 class Strategy(Protocol):
-    """Proposes settings from the runs so far; keeps no state, so that it can be resumed."""
+    """Proposes settings from the runs so far. It has no state, so a search can be resumed."""
 
     def next_setting(self, runs: Runs, pending: Sequence[Setting] = ()) -> Setting | None:
-        """Return the next candidate, or None when there is nothing more to try.
+        """Return the next candidate, or None if there is nothing to try now.
 
-        `pending` are those whose trials are under way, on other hosts: none of them is proposed
-        again. None while `remaining` is not 0: what comes next depends on what they show.
+        `pending` are settings whose trials are running on other hosts, in any role; they are not
+        proposed again. None while `remaining` is not 0 means that the next candidate depends on
+        their results.
         """
 
     def remaining(self, runs: Runs) -> int:
-        """Return how many candidates are still to come, as far as is known."""
+        """Return the expected number of candidates still to try."""
 
     def finalists(self, runs: Runs) -> Sequence[Setting]:
-        """Return the settings to compare with the present ones in pairs, the preferred one first.
+        """Return the settings to compare with the current ones in pairs, the preferred one first.
 
-        There is none where the search found nothing that is worth it. A search that was cut short
-        by a budget returns the best that it knows.
+        There are none if the search found nothing worth it. A search that the budget ended early
+        returns its best so far.
         """
 
 
 def untried(candidates: Sequence[Setting], done: Sequence[Trial]) -> list[Setting]:
-    """Return the candidates that no trial of the search was of, in their order."""
+    """Return the candidates that the search has not tried, in their order."""
     tried = {trial.setting for trial in done if trial.role == CANDIDATE}
     return [setting for setting in candidates if setting not in tried]

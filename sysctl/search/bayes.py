@@ -1,8 +1,9 @@
-"""Bayesian search over candidates, told anew from the runs each time.
+# SPDX-License-Identifier: Apache-2.0
+"""Bayesian search over candidates; the model is rebuilt from the runs each time.
 
-Knobs are axes by the rank of their values, so that a model knows which lie next to each other. The
-model is a library's: a function from what is known to proposals, in a file of its own (`tpe.py`,
-`bore.py`).
+Each knob is an axis with the ranks of its values, so a model knows which values are neighbours. The
+model comes from a library: a function from known candidates to proposals, in a file of its own
+(`tpe.py`, `bore.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from sysctl.search import untried
 from sysctl.search.finalists import cheapest_and_fastest
 
 MAX_TRIALS = 12
-#: A model may propose what was tried or what cannot be; so often it is asked for something else.
+#: A model may propose a tried or an invalid setting; it is asked again this often.
 _MAX_ASKED = 64
-#: Searches of neighbouring seeds would else draw the same, one trial later.
+#: Without this factor, searches with neighbouring seeds would draw the same, one trial later.
 _SEEDS_APART = 1_000_003
 _SEEDS = 2**32  # NumPy's range
 
@@ -31,10 +32,10 @@ Ranks = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Known:
-    """What a model knows of one candidate.
+    """What a model knows about one candidate.
 
-    `return_s` is the time that it took; None where it was stopped after `stopped_s`, or where it is
-    still under way (both None).
+    `return_s` is its time; None if it was stopped after `stopped_s`, or is still running (both
+    None).
     """
 
     ranks: Ranks
@@ -42,13 +43,13 @@ class Known:
     stopped_s: float | None = None
 
 
-#: The number of values on each axis, what is known and a seed → proposals, without end.
+#: The number of values on each axis, the known candidates and a seed → an endless iterator.
 Propose = Callable[[Mapping[str, int], Sequence[Known], int], Iterator[Ranks]]
 
 
 @dataclass(frozen=True)
 class BayesSearch:
-    """At most `max_trials` of the candidates; the same runs and seed give the same proposal."""
+    """Tries at most `max_trials` candidates; the same runs and seed give the same proposal."""
 
     candidates: tuple[Setting, ...]
     propose: Propose
@@ -56,14 +57,15 @@ class BayesSearch:
     max_trials: int = MAX_TRIALS
 
     def next_setting(self, runs: Runs, pending: Sequence[Setting] = ()) -> Setting | None:
-        """See `Strategy`: what the model expects most of."""
-        begun = {*pending}
-        left = [each for each in untried(self.candidates, runs.trials) if each not in begun]
+        """See `Strategy`: the setting that the model expects to be the fastest."""
+        not_tried = untried(self.candidates, runs.trials)
+        begun = [each for each in not_tried if each in pending]
+        left = [each for each in not_tried if each not in pending]
         if not left or self.remaining(runs) <= len(begun):
             return None
         axes = _axes(self.candidates)
         by_ranks = {_key(_ranks(setting, axes), axes): setting for setting in left}
-        known = [*self._tried(runs, axes), *(Known(_ranks(each, axes)) for each in pending)]
+        known = [*self._tried(runs, axes), *(Known(_ranks(each, axes)) for each in begun)]
         sizes = {name: len(values) for name, values in axes.items()}
         seed = (self.seed * _SEEDS_APART + len(known)) % _SEEDS
         for ranks in itertools.islice(self.propose(sizes, known, seed), _MAX_ASKED):
@@ -83,7 +85,7 @@ class BayesSearch:
         return cheapest_and_fastest(runs)
 
     def _tried(self, runs: Runs, axes: Mapping[str, Sequence[int]]) -> list[Known]:
-        """What ended or was stopped; what failed says nothing."""
+        """Return the candidates that ended or were stopped; failed ones tell nothing."""
         candidates = {*self.candidates}
         return [
             Known(
@@ -97,12 +99,12 @@ class BayesSearch:
 
 
 def _named(setting: Setting) -> dict[str, int]:
-    """What a setting names, by knob; numbers as numbers."""
+    """Return the numeric values of a setting by knob."""
     return {**setting.values, **dict(setting.transfer)}
 
 
 def _axes(candidates: Sequence[Setting]) -> dict[str, tuple[int, ...]]:
-    """The values of each knob in which candidates differ, in order."""
+    """Return the sorted values of each knob in which candidates differ."""
     named = [_named(setting) for setting in candidates]
     names = dict.fromkeys(name for values in named for name in values)
     axes = {name: tuple(sorted({v[name] for v in named if name in v})) for name in names}

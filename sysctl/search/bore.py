@@ -1,7 +1,8 @@
-"""What Syne Tune's BORE proposes, AWS's library in its interface of version 0.16.
+# SPDX-License-Identifier: Apache-2.0
+"""Proposals of Syne Tune's BORE (AWS's library, with the interface of version 0.16).
 
-BORE needs nothing beyond the package (BOTorch would need PyTorch). Syne Tune is an extra
-(`syne-tune`), imported late; it declares Python 3.8 and needs 3.10.
+BORE needs only the package (BOTorch would need PyTorch). Syne Tune is an extra (`syne-tune`) and
+imported late; it declares Python 3.8 but needs 3.10.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ _METRIC = "return_s"
 
 
 def propose(sizes: Mapping[str, int], known: Sequence[Known], seed: int) -> Iterator[Ranks]:
-    """See `sysctl.search.bayes.Propose`. A stopped trial took what it had at least.
+    """See `sysctl.search.bayes.Propose`. A stopped trial counts with the time it had taken.
 
-    What is under way counts as the slowest known, to be kept away from. Raises RequirementError
-    where the installed Syne Tune is not the one that this was written for.
+    A running trial counts as the slowest one, so that its neighbours are avoided. Raises
+    RequirementError if the installed Syne Tune is incompatible.
     """
     import numpy
 
@@ -33,7 +34,7 @@ def propose(sizes: Mapping[str, int], known: Sequence[Known], seed: int) -> Iter
             f"the installed Syne Tune cannot be used: {error}",
             "use Python 3.10 or newer and syne-tune 0.16, or --strategy bayes",
         ) from error
-    numpy.random.seed(seed)  # BORE draws from its state, too
+    numpy.random.seed(seed)  # BORE also uses the global state
     space = {name: randint(0, size - 1) for name, size in sizes.items()}
     scheduler = AskTellScheduler(BORE(space, metric=_METRIC, random_seed=seed))
     times_s = [time_s for each in known for time_s in (each.return_s, each.stopped_s) if time_s]

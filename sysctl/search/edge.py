@@ -1,22 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
 """Edge search: the smallest change with which writers no longer wait.
 
-The search uses the stall share, the part of their time in which writers slept in dirty
-throttling: it is none or it is much, and far less noisy than a time. Writers wait from freerun on,
-half way between the two thresholds. So there are two ladders of round values, each with a higher
-freerun at every rung:
+The search uses the stall share, the share of their time that writers spend in dirty throttling. It
+is either near zero or large, and much less noisy than a time. Writers wait above freerun, halfway
+between the two thresholds. So there are two ladders of round values, with a higher freerun at each
+rung:
 
-1. the dirty threshold alone is raised. Preferred: it is one change, and write-back of everything
-   else on the host begins as early as before;
-2. the background threshold is raised to half of it, too, where the dirty threshold alone does not
-   suffice.
+1. only the dirty threshold is raised. This ladder is preferred: it is one change, and background
+   write-back for the rest of the host begins as early as before;
+2. the background threshold is also raised, to half of the dirty threshold, if raising the dirty
+   threshold alone is not enough.
 
-The highest rung of a ladder runs first. Where writers wait there, too, the next ladder is tried.
-Else the peak of dirty bytes in that run shows which rung would do; that one and the rung below it
-are tried, until a rung at which writers do not wait has one below it at which they do.
+The highest rung of a ladder runs first. If writers wait there too, the next ladder is tried. Else
+the peak of dirty bytes shows which rung is high enough. That rung and its neighbours are tried
+until there is a rung without waits directly above one with waits.
 
-Where writers wait at the top of both ladders, the pull takes as long as the device needs for what
-the dirty pages do not hold. That is arithmetic, which no noise disturbs: the lowest rung is tried
-at which it is at most `NEAR_BEST` more than at the top.
+If writers wait at the top of both ladders, the pull takes as long as the device needs for the bytes
+that dirty memory cannot hold. That is calculated, without noise: the lowest rung is tried at which
+it is at most `NEAR_BEST` more than at the top.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from sysctl.knobs.setting import Setting, threshold_bytes
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.knobs.writeback import PAGE_BYTES, effective_thresholds
 
-#: A setting that is slower by no more is as good where writers wait under every one.
+#: If writers wait under every setting, one that is slower by at most this share is as good.
 NEAR_BEST = 0.02
-#: A top that is not faster runs again: one slow run shall not end the search.
+#: A top rung that is not faster runs again: one slow run must not end the search.
 _TRIES = 2
-#: Percentages that are tried. Above 90 % the kernel reclaims memory instead of throttling writers.
+#: The percentages tried. Above 90 % the kernel reclaims memory instead of throttling writers.
 _RATIOS = (1, 2, 3, 5, 10, 20, 30, 40, 50, 60, 75, 90)
 _MOST_RATIO = 90
-#: Bytes that are tried: four to a doubling, in MiB.
+#: The bytes tried: four values per doubling, in whole MiB.
 _BYTES = tuple(step * 2**power * 2**20 for power in range(30) for step in (4, 5, 6, 7))
 
 Ladder = tuple[Setting, ...]
@@ -51,17 +52,17 @@ Ladder = tuple[Setting, ...]
 
 @dataclass(frozen=True)
 class EdgeSearch:
-    """See the module. `ladders` are those of `ladders_of`, for one host."""
+    """The edge search (see the module) with the ladders of one host (`ladders_of`)."""
 
     ladders: tuple[Ladder, ...]
 
     def next_setting(self, runs: Runs, pending: Sequence[Setting] = ()) -> Setting | None:
-        """See `Strategy`: each rung is chosen by what those before it showed."""
+        """See `Strategy`: each rung depends on the results of the previous ones."""
         setting = self._search(runs)[0]
         return None if setting in pending else setting
 
     def remaining(self, runs: Runs) -> int:
-        """See `Strategy`: three in all, which is what a ladder takes mostly, and then one more."""
+        """See `Strategy`: a ladder mostly takes three trials; after that one more is expected."""
         is_known = bool(runs.valid_present or not self.ladders)
         if is_known and self.next_setting(runs) is None:
             return 0
@@ -69,9 +70,9 @@ class EdgeSearch:
         return max(1, 3 - tried)
 
     def finalists(self, runs: Runs) -> Sequence[Setting]:
-        """See `Strategy`: the one found, or a higher rung where writers wait in its pairs.
+        """See `Strategy`: the rung found, or a higher one if writers wait in its pairs.
 
-        Its one run of the search may have been of a source that was slower then.
+        The source may have been slower during its one run of the search.
         """
         found = self._search(runs)[1]
         if found is None:
@@ -80,9 +81,9 @@ class EdgeSearch:
         return (_confirmed(runs, ladder, found),)
 
     def _search(self, runs: Runs) -> tuple[Setting | None, Setting | None]:
-        """The next setting to try, and the one found so far: a budget may end the search early.
+        """Return the next setting to try, and the best so far, for a budget that ends the search.
 
-        From the search alone: later runs must not change what it found.
+        Only the runs of the search count: later runs must not change its result.
         """
         known = runs.search
         if not _do_writers_wait(known.valid_present):
@@ -110,12 +111,12 @@ def _tried(runs: Runs, setting: Setting) -> list[Trial]:
 
 
 def _seen(runs: Runs, setting: Setting) -> list[Observation]:
-    """The runs of the search, in their order."""
+    """Return the valid runs of the search, in their order."""
     return [trial.valid for trial in _tried(runs, setting) if trial.valid]
 
 
 def _tries(runs: Runs, setting: Setting) -> int:
-    """How often it was tried; repeated attempts of a run that failed are one try."""
+    """Return how often it was tried; the repeated attempts of a failed run are one try."""
     return len(concluded(_tried(runs, setting)))
 
 
@@ -124,7 +125,7 @@ def _is_tried(runs: Runs, setting: Setting) -> bool:
 
 
 def _stalls(runs: Runs, setting: Setting) -> bool:
-    """Whether writers waited, or the run was stopped since it took too long, or never worked."""
+    """Return whether writers waited, or the run was stopped, or every run failed."""
     seen = _seen(runs, setting)
     return not seen or _do_writers_wait(seen[-1:])
 
@@ -138,12 +139,12 @@ def _present_s(runs: Runs) -> float:
 
 
 def _is_faster(runs: Runs, setting: Setting) -> bool:
-    """Whether its best run was faster than the present ones by a gain worth having."""
+    """Return whether its best run was a gain over the current settings."""
     return is_gain(_time_s(runs, setting) / _present_s(runs))
 
 
 def _that_work(runs: Runs, ladder: Ladder) -> Ladder:
-    """The ladder without highest rungs whose runs all failed; no rung after `_TRIES` of these."""
+    """Return the ladder without top rungs that always failed; () after `_TRIES` of these."""
     for failed, top in enumerate(reversed(ladder[-_TRIES:])):
         all_failed = all(trial.problem for trial in _tried(runs, top))
         if not _is_tried(runs, top) or not all_failed:
@@ -152,10 +153,10 @@ def _that_work(runs: Runs, ladder: Ladder) -> Ladder:
 
 
 def _confirmed(runs: Runs, ladder: Ladder, found: Setting) -> Setting:
-    """The rung found, or the lowest one above it at which no writer waits in pairs."""
+    """Return the rung found, or the lowest one above it without waits in its pairs."""
     known = runs.search
     if _stalls(known, found):
-        return found  # nothing takes the waits away
+        return found  # no rung avoids the waits
     above = _that_work(known, ladder)[ladder.index(found) :]
     return next((each for each in above if not _waits_in_pairs(runs, each)), above[-1])
 
@@ -167,9 +168,9 @@ def _waits_in_pairs(runs: Runs, setting: Setting) -> bool:
 
 
 def _edge(runs: Runs, ladder: Ladder) -> tuple[Setting | None, Setting | None]:
-    """The rung to try next, if any, and the lowest one known at which writers do not wait.
+    """Return the rung to try next, if any, and the lowest known rung without waits.
 
-    At the top they do not. The rung that the dirty bytes point to is tried, then those next to it.
+    The top has none. The rung that the dirty bytes suggest is tried, then its neighbours.
     """
     tried = [at for at, setting in enumerate(ladder) if _is_tried(runs, setting)]
     high = min(at for at in tried if not _stalls(runs, ladder[at]))
@@ -180,7 +181,7 @@ def _edge(runs: Runs, ladder: Ladder) -> tuple[Setting | None, Setting | None]:
 
 
 def _rung_for(runs: Runs, ladder: Ladder) -> int:
-    """The lowest rung with a freerun above the most that was dirty while no writer waited."""
+    """Return the lowest rung whose freerun is above the peak of dirty bytes without waits."""
     seen = [run for setting in ladder for run in _seen(runs, setting)]
     peak_bytes = max(run.peak_dirty_bytes for run in seen if not _do_writers_wait([run]))
     above = (at for at, s in enumerate(ladder) if _freerun_bytes(runs, s) > peak_bytes)
@@ -194,12 +195,12 @@ def _freerun_bytes(runs: Runs, setting: Setting) -> int:
 def _best_of_the_stalled(
     runs: Runs, ladders: Sequence[Ladder]
 ) -> tuple[Setting | None, Setting | None]:
-    """The rung to try, if any, and the one found, where writers wait at the top of every ladder.
+    """Return the rung to try, if any, and the best one, if every ladder's top has waits.
 
-    The first ladder, unless the second one's top is expected to be faster by a gain worth having,
-    and was not slower. Measured times would say it one way today and another way tomorrow.
-    What was stopped or never worked is passed over, a rung or a ladder's top. A top that is not
-    faster runs again, and then the other one is taken if it is.
+    The first ladder is used, unless the top of the second is predicted to be a gain and was not
+    slower. The prediction decides because measured times would vary from sweep to sweep. Rungs and
+    tops that were stopped or always failed are skipped. A top that is not faster runs again; if it
+    still is not, the other ladder is used if its top is faster.
     """
     measured = [ladder for ladder in ladders if _seen(runs, ladder[-1])]
     if not measured:
@@ -222,19 +223,19 @@ def _best_of_the_stalled(
 
 
 def _waiting_bytes(runs: Runs, setting: Setting) -> float:
-    """What of the pull waits for the device, as predicted; at least 1, to divide by."""
+    """Return the predicted bytes of the pull that wait for the device, at least 1."""
     return max(1.0, waiting_bytes(runs.burst_bytes, runs.thresholds_of(setting)))
 
 
 def ladders_of(
     present: Mapping[str, int], dirtyable_bytes: int, limits: Limits, pulled_bytes: int
 ) -> tuple[Ladder, ...]:
-    """Return the two ladders for a host; those without a rung are left out.
+    """Return the two ladders for a host, without ladders that have no rung.
 
-    They are in the form of the present dirty threshold, ratio or bytes. With a limit on the bytes
-    at risk the dirty threshold stays within it, unless the whole pull is smaller, with room for
-    what the kernel lets pass for a moment: up to 2.8 % in the grids of November 2026. Where the
-    present one is above the limit the rungs are below it.
+    They have the form of the current dirty threshold, ratio or bytes. With a limit on the bytes at
+    risk, unless the whole pull is smaller, the dirty threshold stays below it, with room for short
+    excesses (up to 2.8 % in the grids of November 2026). If the current threshold exceeds the
+    limit, all rungs are below the limit.
     """
     is_bytes = bool(present.get(DIRTY_PAIR[1]))
     name, allowed = DIRTY_PAIR[is_bytes], limits.max_at_risk_bytes
@@ -261,9 +262,10 @@ def ladders_of(
 
 
 def _steps(is_bytes: bool, most_bytes: int, dirtyable_bytes: int, *, is_limited: bool) -> list[int]:
-    """Round values of the dirty threshold up to `most_bytes`, and the highest that a limit allows.
+    """Return round values of the dirty threshold up to `most_bytes`.
 
-    Without a limit no other value is the highest: it would vary with the memory.
+    With a limit, also the highest value that it allows. Without one, only round values: another
+    highest value would vary with the memory.
     """
     if is_bytes:
         highest = most_bytes // PAGE_BYTES * PAGE_BYTES
@@ -274,7 +276,7 @@ def _steps(is_bytes: bool, most_bytes: int, dirtyable_bytes: int, *, is_limited:
 
 
 def _plain(present: Mapping[str, int], name: str, value: int) -> Setting:
-    """The dirty threshold alone; the background one is named, as both are measured together."""
+    """Return a setting that raises only the dirty threshold; it names both, as measured."""
     background = {n: present[n] for n in BACKGROUND_PAIR if present.get(n)}
     return Setting(((name, value), *(background or {BACKGROUND_PAIR[0]: 0}).items()))
 

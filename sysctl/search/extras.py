@@ -1,13 +1,14 @@
-"""Extras: mount options, knobs of the disk and sysctls that are no thresholds.
+# SPDX-License-Identifier: Apache-2.0
+"""Extras: mount options, knobs of the disk, and sysctls other than thresholds.
 
-The default is to leave them alone. One is recommended only if pairs of its own show it: runs with
-it and without it next to each other, under the setting that the search found, `PAIRS` of them. The
-interval is narrower than for thresholds and shared among the extras compared, since of many things
-that do nothing some look good by chance. The best one that counts stays, and the others that count
-are compared again with it in force.
+By default they stay unchanged. An extra is recommended only after `PAIRS` pairs of its own: runs
+with and without it next to each other, under the setting that the search found. The allowed error
+is smaller than for thresholds and divided among the extras compared, because some of many useless
+extras look good by chance. The best extra that counts stays, and the others that count are compared
+again with it in force.
 
-An extra that nobody named is tried only where it could help: where the writers of the setting found
-wait for the device or sleep for another reason than dirty throttling.
+An extra that the user did not name is tried only if it could help: if the writers of the setting
+found wait for the device or sleep for a reason other than dirty throttling.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ from sysctl.knobs.setting import Setting
 from sysctl.knobs.vm import KNOBS, THRESHOLDS
 from sysctl.search.relevance import no_other_waits, skip_reason
 
-#: Pairs of an extra; two show that it is not even faster in the mean, or that it never works.
+#: Pairs of an extra; after two it is dropped if its mean is not faster or it always fails.
 PAIRS = 4
 _FUTILE_AFTER = 2
-#: An extra that does nothing is found faster by half as often, slower as often.
+#: A useless extra is found faster in half of these cases and slower in the other half.
 ERROR = 0.01
-#: The name of an extra of the mount; others are named by their sysctl or knob.
+#: The name of an extra of the mount; others have the name of their sysctl or knob.
 MOUNT = "mount options"
 _SYSCTLS = frozenset(knob.name for knob in KNOBS)
 
 
 @dataclass(frozen=True)
 class Extra:
-    """One knob with one value, as text. `is_asked_for`: a person named it."""
+    """One knob with one value, as text. `is_asked_for`: the user named it."""
 
     name: str
     value: str
     is_asked_for: bool = False
 
     def of(self, setting: Setting) -> Setting:
-        """Return the setting with this one knob changed."""
+        """Return the setting with this knob changed."""
         if self.name == MOUNT:
             return replace(setting, mount_options=self.value)
         if self.name in _SYSCTLS:
@@ -64,14 +65,14 @@ class Extra:
 
 @dataclass(frozen=True)
 class Credited:
-    """The setting with the extras that count so far, and the settings of the next block."""
+    """The setting with the extras that count so far, and the members of the next block."""
 
     setting: Setting
     members: tuple[Setting, ...]
 
 
-class Doubt(enum.Enum):
-    """Why the extras of a setting do not count."""
+class WhyNotCounted(enum.Enum):
+    """Why the extras of a setting do not count yet."""
 
     NOT_COMPARED = enum.auto()
     FEW_PAIRS = enum.auto()
@@ -79,24 +80,27 @@ class Doubt(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Uncredited:
-    """A doubt about a setting's extras, by name and value; `pairs` is the most with any base."""
+class ExtrasNotCounted:
+    """The extras of a setting (by name and value) that do not count, and why.
 
-    doubt: Doubt
+    `pairs` is the largest number of pairs with any base.
+    """
+
+    why: WhyNotCounted
     extras: Mapping[str, str]
     pairs: int = 0
 
 
 @dataclass(frozen=True)
 class ExtraPairs:
-    """What the pairs with and without extras show; nothing in it changes, as in the runs."""
+    """The results of the pairs with and without extras; immutable, like the runs."""
 
     runs: Runs
 
     def judge(self, base: Setting, extras: Sequence[Extra]) -> Credited:
-        """Return the base with the extras that the pairs credit, and the next block's settings.
+        """Return the base with the extras that count, and the members of the next block.
 
-        No members: nothing is to be compared any more.
+        No members: there is nothing left to compare.
         """
         tried = {each: each.of(base) for each in extras if not each.is_in(base)}
         running = [setting for setting in tried.values() if self._is_running(setting, base)]
@@ -109,7 +113,7 @@ class ExtraPairs:
         return self.judge(counting[best], [each for each in counting if each.name != best.name])
 
     def credit(self, setting: Setting, base: Setting) -> Comparison | None:
-        """Return the comparison with the same setting without an extra, if it credits the extra."""
+        """Return the comparison with the setting without an extra, if the extra counts."""
         if len(pairs_of(self.runs, setting, base)) < PAIRS:
             return None
         found = compare(self.runs, setting, base, error=ERROR / max(1, self._rivals[base]))
@@ -117,39 +121,39 @@ class ExtraPairs:
 
     @cached_property
     def compared(self) -> Mapping[tuple[str, str], Setting]:
-        """The extras that ran in pairs, as name and value, each with a setting that has it."""
+        """The extras (name and value) that ran in pairs, each with a setting that has it."""
         baseline, tried = self.runs.baseline, self.runs.rechecked
         return {extra: each for each in reversed(tried) for extra in _extras_of(baseline, each)}
 
     def own_interval(self, setting: Setting, name: str) -> Interval | None:
-        """Return the time with an extra divided by that without it; None if nothing shows it."""
+        """Return the time with an extra divided by the time without it; None without pairs."""
         for base in self._bases_of(setting):
             if name not in dict(_extras_of(self.runs.baseline, base)):
                 return compare(self.runs, setting, base).interval
         return None
 
-    def uncredited(self, setting: Setting) -> Uncredited | None:
-        """Return why its extras do not count; None if they do, or it has none.
+    def not_counted(self, setting: Setting) -> ExtrasNotCounted | None:
+        """Return why its extras do not count; None if they do or if it has none.
 
-        They count where a chain of comparisons leads to a setting without extras, each crediting
-        one.
+        They count if a chain of comparisons, each of which credits one extra, leads to a setting
+        without extras.
         """
         extras = dict(_extras_of(self.runs.baseline, setting))
         if not extras or setting in self._credited:
             return None
         counts = [len(pairs_of(self.runs, setting, base)) for base in self._bases_of(setting)]
         if not counts:
-            return Uncredited(Doubt.NOT_COMPARED, extras)
-        doubt = Doubt.FEW_PAIRS if max(counts) < PAIRS else Doubt.NO_GAIN
-        return Uncredited(doubt, extras, max(counts))
+            return ExtrasNotCounted(WhyNotCounted.NOT_COMPARED, extras)
+        why = WhyNotCounted.FEW_PAIRS if max(counts) < PAIRS else WhyNotCounted.NO_GAIN
+        return ExtrasNotCounted(why, extras, max(counts))
 
     @cached_property
     def _rivals(self) -> Counter[Setting]:
-        """How many settings were compared with a base that have it and an extra."""
+        """The number of settings with one more extra that were compared with each base."""
         return Counter(base for each in self.runs.rechecked for base in self._bases_of(each))
 
     def _bases_of(self, setting: Setting) -> list[Setting]:
-        """The settings that it has pairs with and that are the same without one extra of it."""
+        """Return the settings that lack one of its extras and have pairs with it."""
         rest, extras = _parts_of(self.runs.baseline, setting)
         less = [(rest, extras - {extra}) for extra in extras]
         bases = [base for parts in less for base in self._by_parts.get(parts, ())]
@@ -162,7 +166,7 @@ class ExtraPairs:
 
     @cached_property
     def _credited(self) -> set[Setting]:
-        """The settings with extras that count; those with fewer extras first."""
+        """The settings whose extras count, found from fewer to more extras."""
         counts = {s: len(_parts_of(self.runs.baseline, s)[1]) for s in self.runs.rechecked}
         found: set[Setting] = set()
         for setting in sorted(counts, key=lambda each: counts[each]):
@@ -172,7 +176,7 @@ class ExtraPairs:
         return found
 
     def _is_running(self, setting: Setting, base: Setting) -> bool:
-        """Whether more pairs could credit it. What keeps failing is given up."""
+        """Return whether more pairs could credit it; settings that keep failing are dropped."""
         count = len(pairs_of(self.runs, setting, base))
         begun = len({trial.pair for trial in self.runs.of_setting(setting)} - {None})
         if count >= PAIRS or begun >= (2 * PAIRS if count else _FUTILE_AFTER):
@@ -185,13 +189,13 @@ class ExtraPairs:
 
 
 def _parts_of(baseline: Baseline, setting: Setting) -> tuple[object, frozenset[tuple[str, str]]]:
-    """Thresholds and settings of the pull, and the extras."""
+    """Return the thresholds and transfer settings of a setting, and its extras."""
     rest = (tuple(sorted(baseline.thresholds_with(setting).items())), setting.transfer)
     return rest, frozenset(_extras_of(baseline, setting))
 
 
 def _extras_of(baseline: Baseline, setting: Setting) -> Iterator[tuple[str, str]]:
-    """What it changes besides thresholds and the pull's own settings, by name."""
+    """Yield what it changes except thresholds and transfer settings, as names and values."""
     if baseline.changed_options(setting):
         yield MOUNT, str(setting.mount_options)
     yield from setting.device
@@ -206,7 +210,7 @@ def worth_trying(
 ) -> tuple[list[Extra], list[LeftOut]]:
     """Return the extras that could help under the base, and the others with the reason.
 
-    Those that were asked for are always tried.
+    Extras that the user named are always tried.
     """
     if base not in runs.valid_by_setting:
         return [], []
@@ -227,10 +231,10 @@ def wide_extras(
     fstype: str,
     mount_words: Sequence[str],
 ) -> tuple[Extra, ...]:
-    """Return what a wide sweep tries: each knob's `wide` values but the present one.
+    """Return the extras of a wide sweep: each knob's `wide` values except the current one.
 
-    `present` are the sysctls in force, `disk` the knobs that the destination's disk has with their
-    values (empty: none), `mount_words` the tunable options that the mount has.
+    `present` are the sysctls in force, `disk` the knobs of the destination's disk with their
+    values, `mount_words` the tunable options of the mount.
     """
     sysctls = [(k.name, str(v)) for k in KNOBS for v in k.wide if present.get(k.name) != v]
     knobs = [
@@ -245,7 +249,7 @@ def wide_extras(
 
 
 def in_one_mount(extras: Sequence[Extra]) -> tuple[Extra, ...]:
-    """Return the same with all mount options as one: if all together do nothing, each does not."""
+    """Return the extras with all mount options joined: if they do nothing together, none helps."""
     texts = [each.value for each in extras if each.name == MOUNT]
     others = [each for each in extras if each.name != MOUNT]
     together = [Extra(MOUNT, ",".join(texts))] if texts else []

@@ -1,6 +1,8 @@
-"""What a search by time found: of many candidates that ran once, those to measure in pairs.
+# SPDX-License-Identifier: Apache-2.0
+"""The finalists of a search by time: the candidates to measure in pairs.
 
-The fastest of many single runs is fast partly by luck, so this only says what is worth pairs.
+Each candidate ran once, and the fastest of many single runs is partly luck, so a finalist is only
+worth measuring again.
 """
 
 from __future__ import annotations
@@ -14,16 +16,16 @@ from sysctl.evidence.price import Limits, cheapest, limits_of, model_of, price_o
 from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting, replace_values
 
-#: Candidates this near to the fastest may turn out as fast: one run does not tell.
+#: Candidates this near to the fastest may be as fast: one run does not decide.
 NEAR_FASTEST = 0.10
 
 
 def cheapest_and_fastest(runs: Runs) -> Sequence[Setting]:
     """Return the cheapest candidate near the fastest, and the fastest; none without a gain.
 
-    Within the limits of the sweep. Near a limit one run does not tell on which side of it a setting
-    is, so where neither has room to it, the cheapest that has is returned, too. Of a fastest one
-    that changes the host and the pull also each half alone: one may do it all.
+    They are within the limits of the sweep. Near a limit one run does not show on which side a
+    setting is, so if neither has room, the cheapest one with room is returned too. If the fastest
+    changes both the host and the pull, so are its two halves, because one may be enough.
     """
     known = runs.search
     times_s, limits = known.candidates_s, limits_of(known.circumstances)
@@ -32,12 +34,15 @@ def cheapest_and_fastest(runs: Runs) -> Sequence[Setting]:
     with_room = within_limits(known, within, limits.with_room)
     if found and not set(found) & set(with_room):
         found += _best(known, {each: times_s[each] for each in with_room})[:1]
-    halves = _halves(found[-1], known.baseline.setting) if found else ()
-    return tuple(dict.fromkeys([*found, *halves]))
+    parts = _separated(found[-1], known.baseline.setting) if found else ()
+    return tuple(dict.fromkeys([*found, *parts]))
 
 
-def _halves(setting: Setting, present: Setting) -> tuple[Setting, ...]:
-    """The setting with the host as at present, and with the pull; none where it changes but one."""
+def _separated(setting: Setting, present: Setting) -> tuple[Setting, ...]:
+    """Return the setting with only its transfer settings, and with only its host settings.
+
+    () if it changes only one of the two.
+    """
     host_changes = replace_values(present.values, setting.values) != present.values
     if not host_changes or setting.transfer == present.transfer:
         return ()
@@ -61,7 +66,7 @@ def _best(runs: Runs, times_s: Mapping[Setting, float]) -> list[Setting]:
 
 
 def within_limits(runs: Runs, settings: Iterable[Setting], limits: Limits) -> list[Setting]:
-    """Return those within the limits, as measured, or as predicted where nobody waited."""
+    """Return the settings within the limits; unmeasured times to durable are predicted."""
     if limits == Limits():
         return list(settings)
     model = model_of(runs) if limits.max_durable_s is not None else None

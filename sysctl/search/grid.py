@@ -1,4 +1,5 @@
-"""Grid search: every valid combination of the values asked for, in an order that saves settling.
+# SPDX-License-Identifier: Apache-2.0
+"""Grid search: every valid combination of the requested values, in an order that saves time.
 
 The kernel's dirty limit rises at once and falls slowly (`domain_update_dirty_limit()`), so
 thresholds are tried from the smallest to the largest.
@@ -47,10 +48,10 @@ def build_grid(
     dirtyable_bytes: int,
     transfers: Sequence[Transfer] = ((),),
 ) -> tuple[tuple[Setting, ...], list[LeftOut]]:
-    """Return all combinations of sysctl `values` and `transfers`, and those left out with why.
+    """Return all valid combinations of sysctl `values` and `transfers`, and the invalid ones.
 
-    `dirtyable_bytes` is what the ratios are a percentage of. A sysctl that is not in `values` stays
-    as in `present`.
+    Ratios are percentages of `dirtyable_bytes`. A sysctl that is not in `values` is as in
+    `present`.
     """
     candidates: list[Setting] = []
     left_out: list[LeftOut] = []

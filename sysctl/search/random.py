@@ -1,4 +1,5 @@
-"""Random search: some of the candidates, in an order that the seed decides."""
+# SPDX-License-Identifier: Apache-2.0
+"""Random search: some of the candidates, in a random order that depends on the seed."""
 
 from __future__ import annotations
 
@@ -10,6 +11,6 @@ from sysctl.search.grid import Grid
 
 
 def drawn(candidates: Sequence[Setting], seed: int, max_trials: int) -> Grid:
-    """At most `max_trials` of the candidates, drawn without putting back; the same for a seed."""
+    """Return a search of at most `max_trials` candidates, drawn without replacement."""
     count = min(max_trials, len(candidates))
     return Grid(tuple(random.Random(seed).sample(candidates, count)))  # noqa: S311

@@ -1,4 +1,5 @@
-"""The strategies over candidates, by name. The edge search has ladders instead (`edge.py`)."""
+# SPDX-License-Identifier: Apache-2.0
+"""The strategies over candidates, by name. The edge search uses ladders instead (`edge.py`)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from sysctl.search.grid import Grid
 from sysctl.search.random import drawn
 
 EDGE, GRID, RANDOM, BAYES, SYNE_TUNE = "edge", "grid", "random", "bayes", "syne-tune"
-#: Four axes more than the two of the thresholds.
+#: Transfer settings add four axes to the two of the thresholds.
 TRIALS_WITH_TRANSFER = 24
 
 #: Candidates and a seed → the strategy.
@@ -23,20 +24,19 @@ _Make = Callable[[tuple[Setting, ...], int], Strategy]
 
 
 def _most(candidates: tuple[Setting, ...]) -> int:
-    """How many of the candidates are tried: more where transfer settings are axes, too."""
+    """Return the maximum number of trials: more if transfer settings are varied too."""
     is_joint = any(setting.transfer for setting in candidates)
     return TRIALS_WITH_TRANSFER if is_joint else MAX_TRIALS
 
 
 def _bayes_by(name: str, module: str, package: str, library: str) -> _Make:
-    """Bayesian search by the model in `module`, of a library that the extra `name` installs."""
+    """Return a Bayesian search with the model in `module`, from a library of the extra `name`."""
 
     def make(candidates: tuple[Setting, ...], seed: int) -> Strategy:
         if importlib.util.find_spec(package) is None:
             raise RequirementError(
                 f"the strategy {name} needs {library}, which is not installed",
-                f"install it with `{how_to_add(name)}`; "
-                "the strategies grid and random need nothing more",
+                f"install it with `{how_to_add(name)}`, or use the strategy grid or random",
             )
         propose = importlib.import_module(module).propose
         return BayesSearch(candidates, propose, seed, _most(candidates))
@@ -54,8 +54,8 @@ NAMES = (EDGE, *_STRATEGIES)
 
 
 def make_strategy(name: str, candidates: tuple[Setting, ...], seed: int) -> Strategy:
-    """Return the strategy `name` (one of `NAMES` but `EDGE`) over candidates.
+    """Return the strategy `name` (one of `NAMES`, not `EDGE`) over candidates.
 
-    Raises RequirementError where it needs a package that is not installed.
+    Raises RequirementError if it needs a package that is not installed.
     """
     return _STRATEGIES[name](candidates, seed)

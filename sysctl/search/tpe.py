@@ -1,4 +1,5 @@
-"""What Optuna's TPE proposes. Optuna is an extra (`bayes`), imported late."""
+# SPDX-License-Identifier: Apache-2.0
+"""Proposals of Optuna's TPE. Optuna is an extra (`bayes`) and imported late."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from sysctl.search.bayes import Known, Ranks
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-#: Trials before TPE has a say; its own default of 10 is a whole sweep here.
+#: Random trials before TPE begins; its default of 10 would be a whole sweep.
 STARTUP_TRIALS = 4
 
 
 def propose(sizes: Mapping[str, int], known: Sequence[Known], seed: int) -> Iterator[Ranks]:
-    """See `sysctl.search.bayes.Propose`. What is under way counts as bad, to be kept away from."""
+    """See `sysctl.search.bayes.Propose`. Running trials count as bad, so neighbours are avoided."""
     import optuna
     from optuna.distributions import BaseDistribution, IntDistribution
 
@@ -27,13 +28,13 @@ def propose(sizes: Mapping[str, int], known: Sequence[Known], seed: int) -> Iter
         seed=seed, n_startup_trials=STARTUP_TRIALS, constant_liar=True
     )
     study = optuna.create_study(sampler=sampler)
-    study.add_trials([_told(each, axes) for each in known])
+    study.add_trials([_optuna_trial(each, axes) for each in known])
     while True:
         yield study.ask(axes).params
 
 
-def _told(known: Known, axes: Mapping[str, Any]) -> FrozenTrial:
-    """A trial as Optuna knows it: one stopped early was worse than all that ended."""
+def _optuna_trial(known: Known, axes: Mapping[str, Any]) -> FrozenTrial:
+    """Return a trial for Optuna; a stopped one (pruned) is worse than all that ended."""
     from optuna.trial import TrialState, create_trial
 
     where: dict[str, Any] = {"params": dict(known.ranks), "distributions": dict(axes)}

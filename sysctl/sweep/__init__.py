@@ -1,1 +1,2 @@
-"""The order of a sweep's trials, from the results alone; no root."""
+# SPDX-License-Identifier: Apache-2.0
+"""The order of a sweep's trials, decided from its results; without root."""

@@ -1,4 +1,5 @@
-"""What a sweep may cost, in trials or in time, and what is left of it."""
+# SPDX-License-Identifier: Apache-2.0
+"""The budget of a sweep, in trials or time, and what is left of it."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ from dataclasses import dataclass
 from sysctl.evidence.results import CANDIDATE, PRESENT, Trial
 from sysctl.evidence.runs import Runs
 
-#: The present settings twice, one candidate, twice the two of them beside each other, and what the
-#: one that is recommended costs.
+#: The current settings twice, one candidate, two pairs of both, and the price of the recommended
+#: one.
 MIN_TRIALS = 8
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The most trials, and the most time in s, that a sweep may take; None is no limit.
+    """The maximum number of trials and time (s) of a sweep; None is no limit.
 
-    It counts all trials of the results, those before a resume too, failed ones included.
+    All trials of the results count, also failed ones and those before a resume.
     """
 
     trials: int | None = None
@@ -26,15 +27,15 @@ class Budget:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is any limit."""
+        """Whether there is a limit."""
         return self.trials is not None or self.time_s is not None
 
     def has_trial_left(self, runs: Runs) -> bool:
-        """Whether one more trial may run at all, also of those that repeat a failed one."""
+        """Return whether one more trial may run, even to repeat a failed one."""
         return self.trials is None or len(runs.trials) < self.trials
 
     def affords(self, runs: Runs, roles: Sequence[str], *, syncs: int = 0) -> bool:
-        """Whether runs of these roles, of which so many wait for the device, still fit."""
+        """Return whether runs of these roles fit, `syncs` of which wait for the device."""
         if self.trials is not None and len(runs.trials) + len(roles) > self.trials:
             return False
         if self.time_s is None:
@@ -44,9 +45,9 @@ class Budget:
 
 
 def _typical_s(runs: Runs, role: str) -> float:
-    """What a run of that role takes that does not wait for the device: the median so far.
+    """Return the median time (s) so far of runs of a role, without the wait for the device.
 
-    A recheck takes what a candidate took; before any candidate, what the present settings took.
+    A recheck takes as long as a candidate; before any candidate, as long as any run.
     """
     kind = PRESENT if role == PRESENT else CANDIDATE
     fitting = [t for t in runs.of_role(kind) if not t.problem] or runs.trials
@@ -61,7 +62,7 @@ def _without_sync_s(trial: Trial) -> float:
 
 
 def _sync_s(runs: Runs) -> float:
-    """What waiting for the device adds to a typical candidate."""
+    """Return the time (s) that waiting for the device adds to a typical candidate."""
     durable = [t.valid.durable_s for t in runs.trials if t.valid]
     longest_s = max((seconds for seconds in durable if seconds is not None), default=0.0)
     return max(0.0, longest_s - _typical_s(runs, CANDIDATE))

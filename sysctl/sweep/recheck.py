@@ -1,8 +1,9 @@
-"""The recheck: what the search found, measured afresh in pairs with the present settings.
+# SPDX-License-Identifier: Apache-2.0
+"""The recheck: the finalists of the search, measured in pairs with the current settings.
 
-A finalist has at least `MIN_PAIRS` pairs, and more until they show that it is faster, at most
-`MAX_PAIRS`: that nothing is to be gained shall be as well founded as a gain. Where another finalist
-is shown to be faster, one that gains less than `MIN_GAIN` has no more.
+A finalist has at least `MIN_PAIRS` pairs, and more until they show that it is faster, up to
+`MAX_PAIRS`: a result without a gain needs as much evidence as a gain. If another finalist is
+shown to be faster, a finalist that cannot gain `MIN_GAIN` gets no more pairs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sysctl.knobs.setting import Setting
 
 
 def members(runs: Runs, present: Setting, finalists: Sequence[Setting]) -> list[Setting]:
-    """Return the settings of the next block, the present ones first; none when all is decided."""
+    """Return the settings of the next block, the current ones first; none if all is decided."""
     error = error_of_looks(runs, finalists)
     found = {each: compare(runs, each, error=error) for each in finalists}
     is_one_faster = any(each.verdict is Verdict.FASTER for each in found.values())
@@ -39,13 +40,13 @@ def members(runs: Runs, present: Setting, finalists: Sequence[Setting]) -> list[
 
 
 def _has_all_pairs(runs: Runs, setting: Setting) -> bool:
-    """Whether it ran beside the present settings in `MAX_PAIRS` blocks, failed runs included."""
-    beside = {trial.pair for trial in runs.of_role(PRESENT)} - {None}
-    return len(beside & {trial.pair for trial in runs.of_setting(setting)}) >= MAX_PAIRS
+    """Return whether it ran with the current settings in `MAX_PAIRS` blocks, failed ones too."""
+    blocks = {trial.pair for trial in runs.of_role(PRESENT)} - {None}
+    return len(blocks & {trial.pair for trial in runs.of_setting(setting)}) >= MAX_PAIRS
 
 
 def _is_open(found: Comparison, *, is_one_faster: bool) -> bool:
-    """Whether more pairs could change what is said of a finalist."""
+    """Return whether more pairs could change the verdict on a finalist."""
     if found.verdict is Verdict.FASTER or found.interval is None:
         return False
     return not is_one_faster or found.interval.low * (1 + MIN_GAIN) < 1

@@ -1,15 +1,16 @@
-"""The sweep: the present settings, a search, and what it found in pairs with the present ones.
+# SPDX-License-Identifier: Apache-2.0
+"""The sweep: the current settings, a search, and a recheck of its finalists in pairs.
 
-1. Present: once watched until all is on the device, for its price; it also warms caches and
-   connections, and counts in no comparison. Then once more.
+1. Current settings: one run until all data is durable, for the price; it also warms caches and
+   connections, and is not compared. Then one more run.
 2. Search: the strategy's candidates, stopped when they can no longer win.
-3. Extras (`sysctl/search/extras.py`): under the setting found, in blocks with it and without them.
-4. Recheck (`sysctl/sweep/recheck.py`): what came of it in blocks with the present settings.
-5. Price: what may be recommended once more, watched until all is on the device.
+3. Extras (`sysctl/search/extras.py`): under the setting found, in blocks with and without them.
+4. Recheck (`sysctl/sweep/recheck.py`): the result in blocks with the current settings.
+5. Price: the setting that may be recommended, once more until all data is durable.
 
-What a trial does to the host and how it measures is the bench's (`profiler/study/bench.py`), when
-it counts is the protocol's (`sysctl/evidence/protocol.py`); this module decides what comes next and
-keeps the results, so it runs in tests without root.
+The bench (`profiler/study/bench.py`) changes the host and measures; the protocol
+(`sysctl/evidence/protocol.py`) decides whether a trial counts. This module decides what runs next
+and keeps the results, so tests run it without root.
 """
 
 from __future__ import annotations
@@ -51,32 +52,31 @@ from sysctl.sweep.budget import Budget
 
 
 class StoppedEarly(Exception):  # noqa: N818 - not an error: the trial could no longer win
-    """A pull took longer than it was given."""
+    """A pull exceeded its time limit."""
 
 
 class Bench(Protocol):
-    """What a trial does. A WritewiseError makes the trial invalid, not the study."""
+    """Carries out trials. A WritewiseError makes the trial invalid but does not end the study."""
 
     def apply(self, setting: Setting) -> None:
-        """Put the setting in force on the host and read it back."""
+        """Apply the setting to the host and read it back."""
 
     def measure(
         self, *, durable: bool, stop_after_s: float | None = None, observe_price: bool = False
     ) -> Observation:
-        """Settle, pull once, delete what was pulled. `durable`: also wait for the device.
+        """Settle, pull once, delete the files. `durable`: also wait until all data is durable.
 
-        `observe_price`: it waits, too, a neighbour runs until then, and the observation has its
-        `price`. Raises StoppedEarly, all deleted too, when the pull takes longer than
-        `stop_after_s`.
+        `observe_price`: wait too, with a neighbour running, and return its `price`. Raises
+        StoppedEarly, after deleting the files, if the pull takes longer than `stop_after_s`.
         """
 
     def require_destination(self) -> None:
-        """Raise WritewiseError when no trial can succeed: the volume is gone, or takes no files."""
+        """Raise WritewiseError if no trial can succeed: the volume is gone or not writable."""
 
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What is to be tried: the present settings, the strategy's, then extras beside its best."""
+    """What to try: the current settings, the strategy's candidates, then extras on its best."""
 
     present: Setting
     strategy: Strategy
@@ -86,7 +86,7 @@ class SweepPlan:
 
 @dataclass(frozen=True)
 class Step:
-    """One trial to come and how many, as far as known, follow it."""
+    """The next trial, and the expected number of trials after it."""
 
     role: str
     setting: Setting
@@ -96,12 +96,12 @@ class Step:
     stop_after_s: float | None = None
 
 
-#: Role, setting and number of the block of a run that is due.
+#: Role, setting and block number of a run that is due.
 _Due = tuple[str, Setting, "int | None"]
 
 
 def next_step(results: Results, plan: SweepPlan) -> Step | None:
-    """Return what to try next, from the results alone: a resumed sweep goes on where it stopped."""
+    """Return what to try next. It depends only on the results, so a sweep can be resumed."""
     runs = Runs.of(results)
     if not plan.budget.has_trial_left(runs):
         return None
@@ -121,7 +121,7 @@ def next_step(results: Results, plan: SweepPlan) -> Step | None:
 
 
 def _stop_after_s(runs: Runs) -> float | None:
-    """What lies beyond the limits of the sweep cannot win, and so stops no other."""
+    """Return when to stop a candidate; settings beyond the limits cannot win and do not count."""
     tried = dict.fromkeys(trial.setting for trial in runs.of_role(CANDIDATE))
     return stop_after_s(runs, set(within_limits(runs, tried, limits_of(runs.circumstances))))
 
@@ -152,17 +152,17 @@ def _candidate(runs: Runs, plan: SweepPlan) -> Setting | None:
 
 
 def _least_pairs(finalists: int) -> list[str]:
-    """The roles of the runs that a recheck takes at least."""
+    """Return the roles of the runs of the shortest recheck."""
     return [PRESENT, *[RECHECK] * finalists] * MIN_PAIRS
 
 
 def _least_end(finalists: int) -> list[str]:
-    """The same with the run for the price of what is recommended, the one that waits."""
+    """Return the same with the run for the price, which waits for the device."""
     return [*_least_pairs(finalists), PRICE]
 
 
 def _members(known: Runs, plan: SweepPlan) -> list[Setting]:
-    """The settings of the next block, from the blocks before it."""
+    """Return the settings of the next block, from the blocks before it."""
     finalists = list(plan.strategy.finalists(known))
     base = _base(known, plan)
     found = ExtraPairs(known).judge(base, worth_trying(known, base, plan.extras)[0])
@@ -179,7 +179,7 @@ def _members(known: Runs, plan: SweepPlan) -> list[Setting]:
 
 
 def _base(known: Runs, plan: SweepPlan) -> Setting:
-    """The setting beside which the extras are tried: the one found, if its thresholds count."""
+    """Return the base of the extras: the setting found, if its thresholds count."""
     found = next(iter(plan.strategy.finalists(known)), plan.present)
     is_credible = known.present_stall_share >= NEGLIGIBLE_SHARE
     return found if is_credible or not known.baseline.changed_thresholds(found) else plan.present
@@ -192,13 +192,13 @@ def _role(member: Setting, plan: SweepPlan) -> str:
 def _affords(
     known: Runs, plan: SweepPlan, members: Sequence[Setting], finalists: Sequence[Setting]
 ) -> bool:
-    """Whether a block of extras leaves enough for the recheck."""
+    """Return whether the budget allows a block of extras and then the recheck."""
     roles = [_role(each, plan) for each in members]
     return plan.budget.affords(known, [*roles, *_least_end(len(finalists))], syncs=1)
 
 
 def _affordable(known: Runs, plan: SweepPlan, finalists: list[Setting]) -> list[Setting]:
-    """Only so many finalists as the budget can compare when the search has ended; at least one."""
+    """Return the finalists that the budget can compare after the search, at least one."""
     searched = known.where(lambda trial: trial.pair is None)
     for count in range(len(finalists), 1, -1):
         if plan.budget.affords(searched, _least_end(count), syncs=1):
@@ -207,9 +207,9 @@ def _affordable(known: Runs, plan: SweepPlan, finalists: list[Setting]) -> list[
 
 
 def _last_price(runs: Runs, plan: SweepPlan) -> _Due | None:
-    """What the settings cost that may be recommended, the preferred one first; None if none may.
+    """Return the run for the price of the preferred setting; None if there is none to run.
 
-    A time to durable that is not known yet is within the limits: this run is to measure it.
+    An unknown time to durable counts as within the limits, because this run measures it.
     """
     limits, found = limits_of(runs.circumstances), analyse(runs, Limits())
     within = [each for each in found.within if not limits.breaks(each.price)]
@@ -221,7 +221,7 @@ def _last_price(runs: Runs, plan: SweepPlan) -> _Due | None:
 
 
 def remaining(results: Results, plan: SweepPlan) -> int:
-    """Return how many trials are still to come, as far as is known: pairs may be added."""
+    """Return the expected number of trials still to run; pairs may be added."""
     return _remaining(Runs.of(results), plan)
 
 
@@ -236,7 +236,7 @@ def _remaining(runs: Runs, plan: SweepPlan) -> int:
 
 
 def _paired_runs_left(runs: Runs, plan: SweepPlan, paired: Sequence[Trial]) -> int:
-    """Those of the extras, if none is given up and none combined, and of the shortest recheck."""
+    """Return the expected runs of the extras, with all pairs, and of the shortest recheck."""
     least, base = len(_least_pairs(1)), _base(runs, plan)
     extras, _ = worth_trying(runs, base, plan.extras)
     if ExtraPairs(runs).judge(base, extras).members:
@@ -248,7 +248,7 @@ def _paired_runs_left(runs: Runs, plan: SweepPlan, paired: Sequence[Trial]) -> i
 
 
 def left_out(results: Results, plan: SweepPlan) -> list[LeftOut]:
-    """Return the extras that are not tried, and what speaks against them, once that is known."""
+    """Return the extras that are not tried, with the reasons, once these are known."""
     runs = Runs.of(results)
     if not runs.valid_present or _candidate(runs, plan) is not None:
         return []
@@ -264,11 +264,11 @@ def run_sweep(
     on_trial: Callable[[Trial], None],
     clock_s: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Try everything that is left to try. `on_trial` keeps the results after each trial.
+    """Run all trials that are left. `on_trial` saves the results after each trial.
 
-    A trial that fails is kept with its reason, repeated, and the sweep goes on, unless the
-    destination is lost; without a valid run of the present settings there is nothing to compare
-    with, so that failure is raised.
+    A failed trial is kept with its reason and repeated, and the sweep continues unless the
+    destination is lost. Raises WritewiseError without a valid run of the current settings, because
+    there is then nothing to compare with.
     """
     while step := next_step(results, plan):
         on_step(step)
@@ -281,24 +281,24 @@ def run_sweep(
         if failures == ATTEMPTS and not Runs.of(results).valid_present:
             del results.trials[-ATTEMPTS:]
             raise WritewiseError(
-                f"no valid pull under the present settings in {ATTEMPTS} attempts: {trial.problem}",
-                "mend the cause, or wait until the host is quieter, and sweep again",
+                f"no valid pull under the current settings in {ATTEMPTS} attempts: {trial.problem}",
+                "fix the cause, or wait until the host is quieter, and run the sweep again",
             )
 
 
 def _failures_at_the_end(results: Results) -> int:
-    """How many trials failed since the last one that did not: those of before a resume count."""
+    """Return the number of failed trials at the end, also those before a resume."""
     problems = [bool(trial.problem) for trial in reversed(results.trials)]
     return problems.index(False) if False in problems else len(problems)
 
 
 def _problem(seen: Observation, setting: Setting, before: Results | None) -> str | None:
-    """Why an observation does not count next to the runs `before`; None if it does."""
+    """Return why an observation is not comparable with the runs `before`; None if it is."""
     if before is None:
         return invalid_reason(seen, setting, ())
     runs = Runs.of(before)
     observations = [trial.observation for trial in runs.trials if trial.observation]
-    # a disk that gets less from the pull writes less, without being slower
+    # with other transfer settings the pull may be slower, so the disk writes less
     is_other_pull = bool(runs.baseline.changed_transfer(setting))
     present = [] if is_other_pull else runs.valid_present
     alike = (trial.observation for trial in runs.of_setting(setting))
@@ -312,7 +312,7 @@ def run_trial(
     before: Results | None = None,
     clock_s: Callable[[], float] = time.monotonic,
 ) -> Trial:
-    """Carry out one trial; a failure becomes its `problem`, also one beside the runs `before`."""
+    """Run one trial; a failure, also by comparison with the runs `before`, is its `problem`."""
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     began_s = clock_s()
     observation, problem, stopped_s = None, "", None

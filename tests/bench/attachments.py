@@ -1,7 +1,8 @@
-"""Whether probes of other processes are attached: those of sessions that have ended, above all.
+# SPDX-License-Identifier: Apache-2.0
+"""Wait until no other process has probes attached, in particular sessions that have ended.
 
-The kernel detaches behind a session's back (`profiler.bpf.descriptors.close_attachments`), and
-until then what is measured without probes is not.
+The kernel detaches after a session's end (`profiler.bpf.descriptors.close_attachments`). A
+measurement before that is not one without probes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The whole promise, measured: what a sweep with the defaults finds, how soon, and what is left.
+# SPDX-License-Identifier: Apache-2.0
+"""Measure the whole workflow: what a default sweep finds, how soon, and what gain is left.
 
-On the demo's lab a sweep runs through the command line. Then pulls under the setting it recommends
-alternate with pulls of the same objects into tmpfs, which no device limits: what is between the two
-is all that any setting could still gain. Run as root: `python -m tests.bench.bench_advice [PAIRS]`.
+On the demo's lab a sweep runs by the command line. Then pulls under the recommended setting
+alternate with pulls of the same objects into tmpfs, which no device limits. The difference is all
+that any setting could still gain. Run as root: `python -m tests.bench.bench_advice [PAIRS]`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ GOAL_SPEEDUP, GOAL_MINUTES, GOAL_PERCENT = 5, 3, 5
 
 
 def sweep(made: lab.Lab, output: Path) -> float:
-    """Sweep with the defaults; returns how long it took, in seconds."""
+    """Sweep with the defaults; return how long it took, in seconds."""
     words = ("sweep", made.source, made.destination, "--output", output)
     access = ("--endpoint-url", made.endpoint_url, "--no-sign-request")
     command = [sys.executable, "-m", "profiler.cli.main", *map(str, (*words, *access))]
@@ -39,7 +40,7 @@ def sweep(made: lab.Lab, output: Path) -> float:
 
 
 def tmpfs_pull_s(bench: PullBench, folder: Path) -> float:
-    """The same pull, probes and all, into memory."""
+    """Time the same pull into memory, with probes."""
     bench.host.drop_clean_caches()
     measured = measure_pull(
         *(bench.pool, bench.plan, Destination(folder), bench.session),
@@ -52,13 +53,13 @@ def tmpfs_pull_s(bench: PullBench, folder: Path) -> float:
 
 
 def volume_pull_s(bench: PullBench, setting: Setting) -> float:
-    """A trial of the setting on the volume."""
+    """Time a trial of the setting on the volume."""
     bench.apply(setting)
     return bench.measure(durable=False).return_s
 
 
 def apart_percent(made: lab.Lab, setting: Setting, pairs: int) -> list[float]:
-    """By how much the volume's pull took longer than tmpfs's, for each pair."""
+    """Return by how much the pull to the volume took longer than to tmpfs, for each pair."""
     found = []
     with bench_on(made) as (bench, *_), tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         volume_pull_s(bench, setting)  # warms code and connections
@@ -74,7 +75,7 @@ def apart_percent(made: lab.Lab, setting: Setting, pairs: int) -> list[float]:
 
 
 def main() -> None:
-    """One sweep, its advice, and the pairs with tmpfs."""
+    """Run a sweep and the pairs with tmpfs, and print the advice and the goals."""
     pairs = rounds_wanted(PAIRS)
     with tempfile.TemporaryDirectory() as folder, lab.running(lab.LabSpec()) as made:
         output = Path(folder, "results.json")
@@ -92,7 +93,7 @@ def main() -> None:
 
 
 def print_advice(found: Recommendation, minutes: float, percent: list[float]) -> None:
-    """The table and the goals."""
+    """Print the table and the goals."""
     interval = found.interval
     assert found.best is not None
     assert interval is not None

@@ -1,7 +1,8 @@
-"""The same advice twice, for real: sweeps of one lab after another, and how often they agree.
+# SPDX-License-Identifier: Apache-2.0
+"""Repeat real sweeps, each on a new lab, and count how often their advice agrees.
 
 Run as root: `python -m tests.bench.bench_advice_again [LAB [SWEEPS]]`. LAB is one of `LABS`; the
-default is the demo's, ten times. Each sweep has a lab of its own, made as the others'.
+default is the demo's, ten times. Each sweep has its own lab, made like the others.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.bench.figures import host_line, print_table
 
 SWEEPS = 10
 MIB = 2**20
-#: Cases to which there is one right answer.
+#: Cases that have one right answer.
 LABS: Mapping[str, lab.LabSpec] = {
     "demo": lab.LabSpec(),
     "slow-ext4": lab.LabSpec(
@@ -35,7 +36,7 @@ LABS: Mapping[str, lab.LabSpec] = {
         object_count=20,
         object_bytes=50 * MIB,
     ),
-    # 2 connections a worker bring no more than the volume takes
+    # 2 connections per worker are no faster than the volume
     "slow-source": lab.LabSpec(connection_bytes_per_s=1_000_000),
     "beyond-memory": lab.LabSpec(memory_bytes=1024 * MIB, object_count=80),
     "busy-neighbour": lab.LabSpec(),
@@ -45,7 +46,7 @@ _BLOCK_BYTES = MIB
 
 @contextmanager
 def neighbour(name: str, made: lab.Lab) -> Iterator[None]:
-    """In the lab of that name another program that rewrites a file on the volume all the time."""
+    """In the lab of that name, run a program that rewrites a file on the volume all the time."""
     if name != "busy-neighbour":
         yield
         return
@@ -58,12 +59,12 @@ def neighbour(name: str, made: lab.Lab) -> Iterator[None]:
         finally:
             process.kill()
             process.wait()
-            time.sleep(1)  # the last dd ends
+            time.sleep(1)  # until the last dd ends
             target.unlink(missing_ok=True)
 
 
 def advice_of(name: str) -> tuple[Recommendation, float]:
-    """One sweep with the defaults on a lab of its own, and the minutes it took."""
+    """Sweep with the defaults on a new lab; return the advice and the minutes it took."""
     with tempfile.TemporaryDirectory() as folder, lab.running(LABS[name]) as made:
         output = Path(folder, "results.json")
         with neighbour(name, made):
@@ -72,7 +73,7 @@ def advice_of(name: str) -> tuple[Recommendation, float]:
 
 
 def row(number: int, found: Recommendation, minutes: float) -> tuple[str, ...]:
-    """One line of the table."""
+    """Return one line of the table."""
     invalid = sum(bool(trial.problem) for trial in found.analysis.runs.trials)
     return (
         str(number),
@@ -90,7 +91,7 @@ def _times_as_fast(ratio: Interval | None) -> str:
 
 
 def main() -> None:
-    """Sweep, print a line for each, and how often they agree."""
+    """Sweep, print a line for each sweep, and how often they agree."""
     name = sys.argv[1] if len(sys.argv) > 1 else "demo"
     count = int(sys.argv[2]) if len(sys.argv) > 2 else SWEEPS
     rows, spent = [], []

@@ -1,12 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
 """Would a second sweep of the same host give the same advice? By simulation; needs no root.
 
-The project's own sweep, search and judgement run on made-up hosts whose true times are known, in
+The project's sweep, search and judgement run on simulated hosts whose true times are known, in
 many worlds: independent noise, drift, slow starts, carry-over, memory that differs, nothing to
 gain, extras that help and that do not. `python -m tests.bench.bench_advice_stability [TRUTHS]`
 prints a table; a short form runs in tests/unit/bench/test_advice_stability.py.
 
-A host's times follow the law of docs/prediction.md: writers are slowed from freerun on, and what
-does not fit waits for the device.
+A host's times follow the law of docs/explanation/prediction.md: above freerun writers are slowed
+down, and data that does not fit waits for the device.
 """
 
 from __future__ import annotations
@@ -44,29 +45,29 @@ _BETWEEN_S = 2.5
 
 @dataclass(frozen=True)
 class Host:
-    """A host without noise: rates in bytes/s, sizes in bytes; `extra_ratio`: what `EXTRA` does."""
+    """A host without noise: rates in bytes/s, sizes in bytes; `EXTRA` has effect `extra_ratio`."""
 
     memory_bytes: float
     burst_bytes: float
     source: float = 900 * MIB
     device: float = 60 * MIB
     extra_ratio: float = 1.0
-    #: Every setting takes as long as the present ones do.
+    #: Every setting takes as long as the current ones.
     is_flat: bool = False
-    #: A setting never takes less than this part of the present time: a real, small gain.
+    #: A setting never takes less than this part of the current time: a real, small gain.
     least_ratio: float = 0.0
 
     def thresholds(self, setting: Setting, memory_bytes: float) -> Thresholds:
-        """What a setting means with that much memory."""
+        """Return the thresholds of a setting with that much memory."""
         return effective_thresholds(setting.values, int(memory_bytes))
 
     def peak_bytes(self, at: Thresholds) -> float:
-        """The most that would be dirty if no writer waited."""
+        """Return the most that would be dirty if no writer waited."""
         flushed_s = max(0.0, (self.burst_bytes - at.background_bytes) / self.source)
         return self.burst_bytes - self.device * flushed_s
 
     def return_s(self, setting: Setting, memory_bytes: float | None = None) -> float:
-        """The true time to return."""
+        """Return the true time to return."""
         memory = self.memory_bytes if memory_bytes is None else memory_bytes
         factor = 1.0
         if setting.mount_options:
@@ -83,14 +84,14 @@ class Host:
         return time_to_return_s(round(self.burst_bytes), at, begins_s, self.source, self.device)
 
     def stall_share(self, setting: Setting, memory_bytes: float) -> float:
-        """The part of the writers' time in throttling; half of the threads have work on average."""
+        """Return the throttled part of the writers' time; on average half the threads have work."""
         at = self.thresholds(PRESENT if self.is_flat else setting, memory_bytes)
         return 0.5 * (1 - self.burst_bytes / self.source / self._return_s(at))
 
 
 @dataclass(frozen=True)
 class World:
-    """What disturbs the measurements; parts, 0.025 is 2.5 %."""
+    """What disturbs the measurements, as parts: 0.025 is 2.5 %."""
 
     name: str
     noise: float = 0.025
@@ -102,7 +103,7 @@ class World:
     is_flat: bool = False
     least_ratio: float = 0.0
     beyond: bool = False
-    #: Its intervals miss the truth for a reason that is told apart.
+    #: Its intervals miss the truth for a known reason, so it is counted separately.
     is_biased: bool = False
 
 
@@ -137,7 +138,7 @@ WORLDS = (
 
 
 class SimulatedBench:
-    """A `sysctl.sweep.steps.Bench` on a host in a world; `now_s` is what the trials took."""
+    """A `sysctl.sweep.steps.Bench` on a host in a world; `now_s` is the time of the trials."""
 
     def __init__(self, host: Host, world: World, dice: random.Random) -> None:
         self._host, self._world, self._dice = host, world, dice
@@ -195,7 +196,7 @@ class SimulatedBench:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one sweep came to: its advice (None: no change), whether intervals hold the truth."""
+    """The result of a sweep: its advice (None: no change), and whether intervals hold the truth."""
 
     advice: Setting | None
     covered: tuple[bool, ...]
@@ -234,7 +235,7 @@ def simulate(host: Host, world: World, seed: int, *, extras: bool) -> Outcome:
 
 
 def _covered(runs: Runs, host: Host) -> Iterator[bool]:
-    """For each interval that would be reported, whether it holds the true ratio."""
+    """Return for each interval that would be reported whether it holds the true ratio."""
     for setting in runs.rechecked:
         pairs = pairs_of(runs, setting)
         if len(pairs) > 1:
@@ -246,7 +247,7 @@ def _covered(runs: Runs, host: Host) -> Iterator[bool]:
 
 
 def hosts(world: World, count: int) -> list[Host]:
-    """Hosts of a world, with the edge anywhere: the same each time."""
+    """Return the hosts of a world, with the edge anywhere; the same each time."""
     dice = random.Random(7)
     found = []
     for _ in range(count):
@@ -265,7 +266,7 @@ def hosts(world: World, count: int) -> list[Host]:
 
 @dataclass(frozen=True)
 class Cell:
-    """What many sweeps of a world came to; parts."""
+    """The results of many sweeps of a world, as parts."""
 
     world: World
     sweeps: int
@@ -282,7 +283,7 @@ class Cell:
 
 
 def cell(world: World, truths: int, sweeps: int = 2) -> Cell:
-    """Sweep each host of a world so many times."""
+    """Sweep each host of a world `sweeps` times."""
     has_extra = world.extra_ratio is not None
     every = [
         [simulate(host, world, 1000 * at + i, extras=has_extra) for i in range(sweeps)]
@@ -308,7 +309,7 @@ def cell(world: World, truths: int, sweeps: int = 2) -> Cell:
 
 
 def _steps(one: Setting | None, other: Setting | None) -> float:
-    """How many rungs lie between two pieces of advice; infinite between a change and none."""
+    """Return the rungs between two pieces of advice; infinite between a change and no change."""
     if one is None or other is None:
         return 0 if one == other else math.inf
     if (one.mount_options is None) != (other.mount_options is None):
@@ -319,7 +320,7 @@ def _steps(one: Setting | None, other: Setting | None) -> float:
 
 
 def row(found: Cell) -> tuple[str, ...]:
-    """One line of the table."""
+    """Return one line of the table."""
     return (
         found.world.name,
         f"{found.same:.1%}",
@@ -340,7 +341,7 @@ HEADER = (
 
 
 def cells(truths: int, worlds: Sequence[World] = WORLDS, sweeps: int = 2) -> list[Cell]:
-    """All worlds, one process a CPU."""
+    """Simulate all worlds, with one process per CPU."""
     with ProcessPoolExecutor() as pool:
         return list(pool.map(partial(cell, truths=truths, sweeps=sweeps), worlds))
 

@@ -1,11 +1,12 @@
-"""Pull clients against each other: the tables of docs/transfer.md, and the default one's goals.
+# SPDX-License-Identifier: Apache-2.0
+"""Pull clients against each other: the tables of docs/how-to/transfer.md, and the default's goals.
 
-`writewise bench-clients` over the workloads, with every client that is on this host, the AWS CLI of
-`.venv-awscli` first: Markdown on standard output. The destination is in /var/tmp or TMPDIR,
-whichever is not in memory. Client and server share the host's cores: read ratios. It takes
-long and writes hundreds of GiB; run as root on a quiet host (else it sees no stalls):
+It runs `writewise bench-clients` over the workloads, with every client on this host, and prints
+Markdown. The AWS CLI of `.venv-awscli` is preferred. The destination is in /var/tmp or TMPDIR,
+whichever is not in memory. Client and server share the host's cores, so read the ratios. It takes
+long and writes hundreds of GiB. Run it on a quiet host, as root (else it sees no stalls):
 `python -m tests.bench.bench_clients [--keep-free-memory] [ROUNDS [WORKLOAD…]]`. The option,
-or `make bench KEEP_FREE_MEMORY=1`, keeps a hypervisor from taking back what memory is free
+or `make bench KEEP_FREE_MEMORY=1`, keeps a hypervisor from reclaiming free memory
 (`tests/bench/page_reporting.py`).
 """
 
@@ -34,7 +35,7 @@ ROUNDS = 4
 KEEP, KEEP_VARIABLE = "--keep-free-memory", "KEEP_FREE_MEMORY"
 REPOSITORY = Path(__file__).parents[2]
 DEFAULT, LOOP = "direct", "boto3"
-#: The plain loop takes minutes for each pull of it, and the row of 1000x1MiB says the same of it.
+#: The plain loop takes minutes for each pull here, and the row of 1000x1MiB shows the same.
 WITHOUT_LOOP = "small-files-8000x128KiB"
 ENVIRONMENT = {
     "AWS_CONFIG_FILE": os.devnull,
@@ -49,7 +50,7 @@ RIVALS, RIVALS_ROWS = ("aws-sync", "s5cmd"), "synapse-"
 
 
 def prepare_environment() -> None:
-    """Nothing of who runs it; the pinned AWS CLI before any other."""
+    """Remove the user's AWS settings; put the pinned AWS CLI before any other."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(ENVIRONMENT)
@@ -57,7 +58,7 @@ def prepare_environment() -> None:
 
 
 def folder_on_disk() -> str:
-    """Where to pull to; in memory only where there is nothing else."""
+    """Return the folder to pull to; in memory only if there is no other."""
     candidates = [os.path.realpath("/var/tmp"), os.path.realpath(tempfile.gettempdir())]
     mounts = System().mounts()
     on_disk = [each for each in candidates if mount_of(mounts, each).fstype not in IN_MEMORY]
@@ -65,11 +66,13 @@ def folder_on_disk() -> str:
 
 
 def measure(rounds: int, workloads: Sequence[str], clients: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of the command's JSON document; its Markdown is printed."""
+    """Return the rows of the command's JSON document; print its Markdown."""
     with tempfile.TemporaryDirectory(prefix="writewise-", dir=folder_on_disk()) as folder:
         destination, document = Path(folder, "destination"), Path(folder, "document.json")
         destination.mkdir()
-        words = f"bench-clients {destination} --pulls {rounds} --json {document} --markdown -"
+        words = (
+            f"bench-clients {destination} --pulls {rounds} --json --output {document} --markdown -"
+        )
         names = ["--workload", ",".join(workloads), "--clients", ",".join(clients)]
         exit_code = writewise([*words.split(), *names])
         if not document.exists():
@@ -80,7 +83,7 @@ def measure(rounds: int, workloads: Sequence[str], clients: Sequence[str]) -> li
 
 
 def goals(row: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Client → how many times as fast as it the default is to be, for a row."""
+    """Yield for a row each client, and how many times as fast as it the default must be."""
     if row["name"] == LOOP_ROW:
         yield LOOP, LOOP_FACTOR
     if row["name"].startswith(RIVALS_ROWS):

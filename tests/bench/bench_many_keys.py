@@ -1,4 +1,5 @@
-"""What 100,000 keys cost: listing and plan, pull, and the look whether all is there already.
+# SPDX-License-Identifier: Apache-2.0
+"""The cost of 100,000 keys: listing and plan, pull, and the check that all is already there.
 
 One object of 100 bytes under 100,000 keys in 100 directories, pulled to memory by two worker
 processes from an unshaped server on this host, which shares the cores. Run anywhere:
@@ -28,7 +29,7 @@ MIB = 2**20
 
 
 def peak_mib(pids: Iterable[int]) -> float:
-    """The sum of the processes' peak resident sizes (VmHWM, proc(5))."""
+    """Return the sum of the processes' peak resident sizes (VmHWM, proc(5))."""
     lines = (
         line
         for pid in pids

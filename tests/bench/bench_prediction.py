@@ -1,9 +1,10 @@
-"""How far the predicted times are from measured ones, out of sample.
+# SPDX-License-Identifier: Apache-2.0
+"""Compare predicted times with measured ones, out of sample.
 
-The model is fitted to the present runs of each results file alone. It does not know the memory of
-the trials that it is judged by, nor any time of theirs. A setting's measured time is the median of
-its runs. The goals are for settings under which writers waited for 2 % of their time or more: the
-others take what their source takes, and say nothing of the throttling. They have a column.
+The model is fitted only to the runs of the current settings in each results file. It does not know
+the memory or the times of the trials that judge it. A setting's measured time is the median of its
+runs. The goals are for settings under which writers waited for 2 % of their time or more. The
+others take as long as their source and show nothing of the throttling; they have their own column.
 
 `python -m tests.bench.bench_prediction` judges the recorded grids. It needs no root.
 `python -m tests.bench.bench_prediction FILE…` judges the results of real sweeps and demos as well.
@@ -58,9 +59,9 @@ class Measured:
 
 
 def measured(results: Results, *, throttled: bool) -> list[Measured]:
-    """Return the settings under which writers waited, or did not; without the present ones.
+    """Return the settings under which writers waited, or did not, without the current ones.
 
-    Only what differs from the present settings in sysctls alone: the model knows of nothing else.
+    They differ from the current settings only in sysctls, since the model knows nothing else.
     """
     runs = Runs.of(results)
     present = runs.baseline.setting
@@ -85,7 +86,7 @@ def _measured(setting: Setting, runs: Sequence[Observation]) -> Measured:
 
 @dataclass(frozen=True)
 class Errors:
-    """Absolute errors in % of what was measured, one for each setting that was so measured."""
+    """Absolute errors in % of the measured values, one for each setting measured so."""
 
     returned: tuple[float, ...]
     durable: tuple[float, ...]
@@ -95,7 +96,7 @@ class Errors:
 def errors_of(
     settings: Sequence[Measured], model: Model, memory_bytes: int | None = None
 ) -> Errors:
-    """Return the errors of a model; `memory_bytes` only where it was fitted with other memory."""
+    """Return the errors of a model; give `memory_bytes` if it was fitted with other memory."""
     told = [
         model.predict(
             each.setting.values, burst_bytes=each.burst_bytes, dirtyable_bytes=memory_bytes
@@ -141,13 +142,13 @@ def row(name: str, results: Results, errors: Errors, others: Errors) -> tuple[st
 
 
 def noise_percent(results: Results) -> float:
-    """Return how far the slowest present run is from the fastest."""
+    """Return how far the slowest run of the current settings is from the fastest."""
     times_s = [run.return_s for run in Runs.of(results).valid_present]
     return (max(times_s) / min(times_s) - 1) * 100
 
 
 def print_errors(what: str, studies: Mapping[str, Results]) -> None:
-    """Print the errors of each, from its own present runs, and of all together."""
+    """Print the errors of each, predicted from its runs of the current settings, and of all."""
     rows: list[tuple[str, ...]] = []
     together: list[float] = []
     for name, results in studies.items():
@@ -172,7 +173,7 @@ def print_errors(what: str, studies: Mapping[str, Results]) -> None:
 
 
 def print_goals(what: str, errors: Sequence[float]) -> None:
-    """Print the errors of the time to return, and whether they are as small as wanted."""
+    """Print the errors of the time to return, and whether they meet the goals."""
     if not errors:
         return
     middle, ninetieth, worst = map(float, cells(errors))
@@ -189,7 +190,7 @@ def _verdict(is_met: bool) -> str:
 
 
 def print_others(grids: Mapping[str, Results]) -> None:
-    """Print the errors of each grid from another one of the same source: as `predict --memory`."""
+    """Print each grid's errors, predicted from another of the same source (`predict --memory`)."""
     errors: list[float] = []
     for one, other in permutations(grids, 2):
         known, asked = grids[one], grids[other]
@@ -199,7 +200,7 @@ def print_others(grids: Mapping[str, Results]) -> None:
         memory_bytes = round(median(run.dirtyable_bytes for run in seen))
         settings = measured(asked, throttled=True)
         errors += errors_of(settings, fit(present_only(known)), memory_bytes).returned
-    print_goals("each grid from another one, with other memory, another burst or both", errors)
+    print_goals("each grid from a different grid, with other memory, another burst or both", errors)
 
 
 def _source(results: Results) -> tuple[object, ...]:

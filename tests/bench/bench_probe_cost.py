@@ -1,9 +1,10 @@
-"""What the probes add to a 4 KiB pwrite to tmpfs, beside a floor, bpftrace and strace.
+# SPDX-License-Identifier: Apache-2.0
+"""What the probes add to a 4 KiB pwrite to tmpfs, compared with a floor, bpftrace and strace.
 
-One program writes all the time, on a CPU of its own. In every round each tool in turn is attached
-to it, and each time is compared with the time without any tool just before, so what else the
-machine does hits all alike. The floor is a program that does nothing, on the tracepoints that ours
-use. Run as root: `python -m tests.bench.bench_probe_cost [ROUNDS]`.
+One program writes all the time, on its own CPU. In every round each tool is attached in turn, and
+each time is compared with the time without any tool just before. So other activity of the machine
+affects all equally. The floor is an empty program on the tracepoints that ours use. Run as root:
+`python -m tests.bench.bench_probe_cost [ROUNDS]`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SIZE_BYTES = 4096
 DEPTH = 8
 RULES = 10
 SHM = "/dev/shm"
-#: tracefs need not be mounted: in a mount namespace of its own it is.
+#: tracefs need not be mounted on the host: a separate mount namespace has it.
 BPFTRACE = 'mountpoint -q "$0" || mount -t tracefs none "$0" && exec bpftrace -e "$1"'
 SCRIPT = """
 tracepoint:syscalls:sys_enter_pwrite64 /pid == {pid}/ {{ @start[tid] = nsecs; }}
@@ -48,7 +49,7 @@ interval:ms:200 /!@told/ {{ @told = 1; printf("attached\\n"); }}
 
 
 class Writer:
-    """The program that writes: `call_ns()` is the mean time of a call, now."""
+    """The program that writes; `call_ns()` measures the mean time of a call."""
 
     def __init__(self, program: Path, file: Path) -> None:
         pipe = subprocess.PIPE
@@ -59,7 +60,7 @@ class Writer:
         os.sched_setaffinity(self.pid, {max(os.sched_getaffinity(0))})
 
     def call_ns(self, calls: int = CALLS) -> float:
-        """The median of some batches."""
+        """Return the median of some batches."""
         return median(self._batch_ns(calls) for _ in range(BATCHES))
 
     def _batch_ns(self, calls: int) -> float:
@@ -74,7 +75,7 @@ class Writer:
 
 
 def ten_rules(path: Path) -> Contract:
-    """Ten ranges of sizes below a directory; the calls of this benchmark are of two of them."""
+    """Return ten size ranges below a directory; this benchmark's calls fall into two of them."""
     ranges = [SizeRange(), *(SizeRange(1024 * n, 1024 * n + 1023) for n in range(1, RULES))]
     return Contract(
         10**9,
@@ -87,7 +88,7 @@ def ten_rules(path: Path) -> Contract:
 
 @contextlib.contextmanager
 def ours(contract: Contract, pid: int, calls: int) -> Iterator[None]:
-    """Writewise's probes, which must have counted every call."""
+    """Attach Writewise's probes, which must count every call."""
     with ProfileSession(contract) as session:
         session.track(pid)
         yield
@@ -97,14 +98,14 @@ def ours(contract: Contract, pid: int, calls: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def bystander(contract: Contract) -> Iterator[None]:
-    """Writewise's probes at work on others: the price that the rest of the host pays."""
+    """Attach Writewise's probes to other processes: the cost for the rest of the host."""
     with ProfileSession(contract):
         yield
 
 
 @contextlib.contextmanager
 def floor(contract: Contract) -> Iterator[None]:
-    """Empty programs where Writewise's are."""
+    """Attach empty programs where Writewise attaches its own."""
     tracepoints = [name for probe in ProfileSession(contract).probes() for name in all_of(probe)]
     source = str(Path(__file__).with_name("empty.bpf.c"))
     with loader.load((Probe("floor", (source,), functions={"nothing": tuple(tracepoints)}),), {}):
@@ -112,14 +113,14 @@ def floor(contract: Contract) -> Iterator[None]:
 
 
 def all_of(probe: Probe) -> list[str]:
-    """The tracepoints of a probe that every kernel has; its raw ones play no part in a write."""
+    """Return a probe's tracepoints that every kernel has; its raw ones do not run for a write."""
     left_out = {*probe.optional, *probe.raw_tracepoints}
     return [name for name in probe.all_tracepoints if name not in left_out]
 
 
 @contextlib.contextmanager
 def bpftrace(pid: int, calls: int) -> Iterator[None]:
-    """bpftrace, which must have counted every call as well."""
+    """Attach bpftrace, which must count every call as well."""
     command = ["unshare", "-m", "sh", "-c", BPFTRACE, "/sys/kernel/tracing", SCRIPT.format(pid=pid)]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, **pipes, text=True) as process:
@@ -136,7 +137,7 @@ def bpftrace(pid: int, calls: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def strace(pid: int) -> Iterator[None]:
-    """strace -c."""
+    """Attach `strace -c`."""
     command = ["strace", "-c", "-o", os.devnull, "-p", str(pid)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -146,7 +147,7 @@ def strace(pid: int) -> Iterator[None]:
 
 
 def measure(writer: Writer, deep: Path, elsewhere: Path, rounds: int) -> dict[str, list[float]]:
-    """Added time of a call in ns by tool, for each round; without any, the time itself."""
+    """Return the added ns of a call by tool, for each round; without a tool, the time itself."""
     default, calls = load_contract(None), BATCHES * CALLS
     top = deep.parents[DEPTH - 1]
     tools: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
@@ -185,7 +186,7 @@ LABELS = {
 
 
 def report(added: dict[str, list[float]]) -> None:
-    """The table, and the goals, each from the differences within the rounds."""
+    """Print the table and the goals, each from the differences within the rounds."""
     print(host_line("Added to a pwrite of 4 KiB to tmpfs, in ns"))
     print()
     base = estimate(added["none"]).median
@@ -211,7 +212,7 @@ def report(added: dict[str, list[float]]) -> None:
 
 
 def main() -> None:
-    """All of it."""
+    """Measure and report."""
     with tempfile.TemporaryDirectory(dir=SHM) as name, tempfile.TemporaryDirectory() as elsewhere:
         deep = Path(name, *("d" * DEPTH))
         deep.mkdir(parents=True)

@@ -1,4 +1,5 @@
-"""What the probes take from a pull of 2 GiB: pairs with and without them, in turn first.
+# SPDX-License-Identifier: Apache-2.0
+"""What the probes cost a pull of 2 GiB: pairs with and without them, each first in turn.
 
 boto3 pulls from the lab's S3 server to tmpfs, so that no device limits it: with the lab's shape of
 S3 (latency and rate of each connection), and without, where client and server use all of the
@@ -45,13 +46,13 @@ SHAPES = {
 
 
 class Bench:
-    """A server, a pool of workers and an empty destination; `pull_s()` as often as wanted."""
+    """A server, a pool of workers and an empty destination; `pull_s()` can be repeated."""
 
     def __init__(self, pool: WorkerPool, plan: PullPlan, folder: Path) -> None:
         self._pool, self._plan, self._folder = pool, plan, folder
 
     def pull_s(self, profiled: bool) -> float:
-        """Time of a pull in seconds; nothing that was attached before is still attached."""
+        """Return the time of a pull in seconds; wait first until older probes are detached."""
         wait_until_detached()
         if not profiled:
             return self._pull_s(None)
@@ -75,7 +76,7 @@ class Bench:
 
 @contextlib.contextmanager
 def bench(shape: dict[str, None]) -> Iterator[Bench]:
-    """Everything in memory."""
+    """Set up a bench with everything in memory."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         root, destination = Path(folder, "root"), Path(folder, "destination")
         (root / "bench").mkdir(parents=True)
@@ -89,7 +90,7 @@ def bench(shape: dict[str, None]) -> Iterator[Bench]:
 
 
 def pairs(shape: dict[str, None], count: int) -> tuple[list[float], list[float]]:
-    """Seconds without and with probes, of each pair."""
+    """Return the seconds without and with probes, of each pair."""
     without_s, with_s = [], []
     with bench(shape) as pulls:
         pulls.pull_s(profiled=False)  # warms code and connections
@@ -102,7 +103,7 @@ def pairs(shape: dict[str, None], count: int) -> tuple[list[float], list[float]]
 
 
 def main() -> None:
-    """Both shapes."""
+    """Measure with both shapes, and report."""
     os.environ.setdefault("AWS_ACCESS_KEY_ID", "bench")
     os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "bench")
     count = rounds_wanted(PAIRS)

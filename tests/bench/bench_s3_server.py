@@ -1,7 +1,8 @@
-"""The lab's S3 server: how fast it is unshaped, what it costs, and how true its shape is.
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's S3 server: its unshaped speed, its cost, and how exact its shape is.
 
-boto3 pulls to memory with two worker processes, objects in memory as well, so the disk plays no
-part; client and server share the host's cores. Medians of three pulls. Run anywhere:
+boto3 pulls to memory with two worker processes. The objects are in memory as well, so no disk
+takes part. Client and server share the host's cores. Medians of three pulls. Run anywhere:
 `python -m tests.bench.bench_s3_server`.
 """
 
@@ -33,7 +34,7 @@ SHAPED_CEILING_MIB_PER_S = WORKERS * 10 * 90e6 / MIB
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one pull: rate, and CPU time per GiB of the server and of the workers."""
+    """One pull's rate, and CPU time per GiB of the server and of the workers."""
 
     rate_mib_per_s: float
     server_cpu_s_per_gib: float

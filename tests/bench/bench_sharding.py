@@ -1,4 +1,5 @@
-"""What TAR shards gain over small objects, against what a pull's evidence says they can.
+# SPDX-License-Identifier: Apache-2.0
+"""What TAR shards gain over small objects, compared with what a pull's evidence predicts.
 
 The workload `small-files-8000x128KiB` at a quarter of its objects, and the same files in ten TAR
 shards, pulled to memory in turns by two worker processes: medians of three. Client and server
@@ -45,7 +46,7 @@ def pull(server: S3Server, pool: WorkerPool, destination: Path) -> PullMeasureme
 
 
 def line(name: str, pulls: list[PullMeasurement]) -> float:
-    """Print one row; the median time to return in seconds."""
+    """Print one row; return the median time to return in seconds."""
     seconds = median(each.return_s for each in pulls)
     found = [gather(each.result, WORKERS, None) for each in pulls]
     shares = [each.first_byte_share for each in found if each]
@@ -63,7 +64,7 @@ def main() -> None:
     plain = scaled("small-files-8000x128KiB")
     shards = scaled("small-files-8000x128KiB-in-10-tar")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        tempfile.tempdir = folder  # the objects are in memory, too: no disk plays a part
+        tempfile.tempdir = folder  # the objects are in memory, too: no disk takes part
         destination = Path(folder, "destination")
         destination.mkdir()
         with served(plain) as small, served(shards) as large:

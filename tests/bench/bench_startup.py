@@ -1,9 +1,9 @@
-"""What a profile costs before and after the command that it profiles, and what it keeps of memory.
+# SPDX-License-Identifier: Apache-2.0
+"""What a profile costs before and after the command that it profiles, and the memory it keeps.
 
-In every round each command is run once, and once `true` alone. To detach goes on behind a profile's
-back: a round waits for it, and what a profile right after another takes is told apart, as is how
-long it goes on. Run as root:
-`python -m tests.bench.bench_startup [ROUNDS]`.
+In every round each command is run once, and once `true` alone. Detaching goes on after a profile
+has ended, so a round waits for it. Its time, and the time of a profile right after another, have
+their own rows. Run as root: `python -m tests.bench.bench_startup [ROUNDS]`.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ LABELS = {
 
 
 def run_ms(command: list[str]) -> float:
-    """Wall-clock time of a command."""
+    """Return the wall-clock time of a command."""
     start_ns = time.perf_counter_ns()
     subprocess.run(command, check=True, capture_output=True)
     return (time.perf_counter_ns() - start_ns) / 1e6
 
 
 def resident_mib() -> float:
-    """VmRSS of a profile of the host, once it counts."""
+    """Return VmRSS of a profile of the host, once it counts."""
     command = [WRITEWISE, "profile", "--duration", "60s"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
@@ -64,14 +64,14 @@ def resident_mib() -> float:
 
 
 def detaching_ms() -> float:
-    """How long it takes from now until nothing is attached any more."""
+    """Return the time from now until nothing is attached any more."""
     start_ns = time.perf_counter_ns()
     wait_until_detached()
     return (time.perf_counter_ns() - start_ns) / 1e6
 
 
 def measure(rounds: int) -> tuple[dict[str, list[float]], list[float]]:
-    """Milliseconds by command, and MiB, of each round."""
+    """Return milliseconds by command, and MiB, of each round."""
     times: dict[str, list[float]] = {name: [] for name in LABELS}
     resident: list[float] = []
     for _ in range(rounds):
@@ -85,7 +85,7 @@ def measure(rounds: int) -> tuple[dict[str, list[float]], list[float]]:
 
 
 def report(times: dict[str, list[float]], resident: list[float]) -> None:
-    """The table, and the goals."""
+    """Print the table and the goals."""
     bare = times["true"]
     over = {
         name: differences(times[name], bare, lambda own, alone: own - alone)
@@ -106,7 +106,7 @@ def report(times: dict[str, list[float]], resident: list[float]) -> None:
 
 
 def main() -> None:
-    """All of it."""
+    """Measure and report."""
     report(*measure(rounds_wanted(ROUNDS)))
 
 

@@ -1,4 +1,5 @@
-"""What the benchmarks share: medians with intervals, tables in Markdown, goals, the host."""
+# SPDX-License-Identifier: Apache-2.0
+"""Shared by the benchmarks: medians with intervals, tables in Markdown, goals, the host."""
 
 from __future__ import annotations
 
@@ -15,28 +16,28 @@ RESAMPLES = 2_000
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median and the 95 % interval of it."""
+    """A median and its 95 % interval."""
 
     median: float
     low: float
     high: float
 
     def text(self, form: str = "{:.0f}") -> str:
-        """`12 [11, 14]`; `form` prints one number."""
+        """Return `12 [11, 14]`; `form` formats one number."""
         return "{} [{}, {}]".format(*map(form.format, (self.median, self.low, self.high)))
 
     def magnitude(self) -> Estimate:
-        """How far it is from zero, either way."""
+        """Return how far it is from zero, in either direction."""
         ends = abs(self.low), abs(self.high)
         return Estimate(abs(self.median), 0 if self.low <= 0 <= self.high else min(ends), max(ends))
 
     def less(self, allowed: float) -> Estimate:
-        """What it is above a limit, which has no interval of its own."""
+        """Return the excess over a limit, which has no interval."""
         return Estimate(self.median - allowed, self.low - allowed, self.high - allowed)
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The interval is by bootstrap, with the same resamples in every run."""
+    """Estimate the interval by bootstrap, with the same resamples in every run."""
     source = random.Random(1)
     medians = [median(source.choices(values, k=len(values))) for _ in range(RESAMPLES)]
     fortieths = quantiles(medians, n=40)
@@ -44,7 +45,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def host_line(what: str) -> str:
-    """What was measured, and on what."""
+    """Return what was measured, and on which host."""
     return (
         f"{what}. Linux {platform.release()} {platform.machine()}, {os.cpu_count()} CPUs, "
         f"Python {platform.python_version()}; medians with 95 % intervals."
@@ -52,7 +53,7 @@ def host_line(what: str) -> str:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """As Markdown; figures, which are all columns but the first, to the right."""
+    """Print it as Markdown; all columns but the first are figures, aligned to the right."""
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     for row in (header, rule, *rows):
@@ -63,18 +64,18 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_goal(sentence: str, excess: Estimate, unit: str, form: str = "{:+.0f}") -> None:
-    """Whether a goal is met: `excess` is what was measured less what is allowed."""
+    """Print whether a goal is met: `excess` is the measured value minus the allowed one."""
     verdict = "met" if excess.high <= 0 else "missed" if excess.low > 0 else "not decided"
     print(f"- {sentence}: {verdict}, {excess.text(form)} {unit} from what is allowed", flush=True)
 
 
 def rounds_wanted(default: int) -> int:
-    """Rounds to measure: the first argument of the program, if there is one."""
+    """Return the rounds to measure: the program's first argument, if there is one."""
     return int(sys.argv[1]) if len(sys.argv) > 1 else default
 
 
 def differences(
     left: Sequence[float], right: Sequence[float], of: Callable[[float, float], float]
 ) -> list[float]:
-    """`of(left, right)` of each round."""
+    """Return `of(left, right)` of each round."""
     return [of(one, other) for one, other in zip(left, right)]

@@ -1,4 +1,5 @@
-"""What is recorded as grids, in which order, and where to: pure, so it is tested without a lab."""
+# SPDX-License-Identifier: Apache-2.0
+"""Which grids are recorded, in which order, and where; pure, so it is tested without a lab."""
 
 from __future__ import annotations
 
@@ -21,15 +22,15 @@ from tests.bench.grids import FOLDER
 SEED = 1
 _ENDINGS = (".json", ".json.xz", ".json.gz")
 MIB, GIB = 2**20, 2**30
-#: (dirty_ratio, dirty_background_ratio) of a small grid, beside the present settings: from far
-#: below the burst to above it, early and late write-back.
+#: (dirty_ratio, dirty_background_ratio) of a small grid, in addition to the current settings: from
+#: #: far below the burst to above it, early and late write-back.
 PAIRS = ((10, 5), (30, 10), (40, 5), (40, 20), (50, 10), (60, 20), (80, 40))
-#: Of the candidates every so manieth waits for the device in its first run, and the present one.
+#: Every second candidate, and the current settings, wait for the device in their first run.
 DURABLE_EVERY = 2
 
 
 def by_ratio(dirty: int, background: int) -> Setting:
-    """Return the setting of two ratios."""
+    """Return the setting with these two ratios."""
     return Setting((("vm.dirty_ratio", dirty), ("vm.dirty_background_ratio", background)))
 
 
@@ -46,9 +47,9 @@ SETTINGS = tuple(by_ratio(*pair) for pair in PAIRS)
 class GridSpec:
     """What one grid is recorded on. Sizes in bytes, rates in bytes/s.
 
-    The source has `connections` of each worker at `connection_bytes_per_s`; there is a worker per
-    CPU. The burst is of so many `objects` of 48 MiB. Each setting, the present one included, is
-    measured in `runs` rounds.
+    The source has `connections` for each worker at `connection_bytes_per_s`, and a worker per CPU.
+    The burst has `objects` objects of 48 MiB. Each setting, the current one included, is measured
+    in `runs` rounds.
     """
 
     connection_bytes_per_s: int = LabSpec.connection_bytes_per_s
@@ -67,7 +68,7 @@ class GridSpec:
 
     @property
     def lab(self) -> LabSpec:
-        """The lab to record it on."""
+        """Return the lab to record it on."""
         return LabSpec(
             memory_bytes=self.memory_bytes,
             fstype=self.fstype,
@@ -77,7 +78,7 @@ class GridSpec:
 
     @property
     def transfer(self) -> TransferSettings:
-        """The settings of the pull: today's defaults but for the connections."""
+        """Return the settings of the pull: today's defaults except for the connections."""
         return TransferSettings(max_concurrency=self.connections)
 
 
@@ -85,7 +86,7 @@ class GridSpec:
 #: is the demo's, at which the host's CPUs decide; 20 connections at 12.5 MB/s bring 250 MB/s.
 _RATES, _OBJECTS = (90_000_000, 12_500_000), (40, 24)
 _MEMORIES, _FSTYPES = (4 * GIB, 2560 * MIB), ("xfs", "ext4")
-#: Five grids in which each two levels of two of them meet at least once; the first is the demo's.
+#: Five grids in which any two levels of two factors meet at least once; the first is the demo's.
 _COVERING = ((0, 0, 0, 0), (0, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1), (1, 1, 1, 0))
 
 
@@ -103,10 +104,10 @@ def small_set() -> list[GridSpec]:
 
 
 def steps(present: Setting, candidates: Sequence[Setting], runs: int) -> Iterator[Step]:
-    """Yield all trials: `runs` rounds of each setting once, in an order drawn for each round.
+    """Yield all trials: `runs` rounds of each setting once, in a random order for each round.
 
-    So what drifts is the same for all settings, and no setting always follows another one. In the
-    first round the present settings and some of the candidates also wait for the device.
+    So drift affects all settings equally, and no setting always follows the same other one. In the
+    first round the current settings and some of the candidates also wait for the device.
     """
     others = [each for each in candidates if each != present]
     durable = {present, *others[::DURABLE_EVERY]}
@@ -130,7 +131,7 @@ def output_path(spec: GridSpec, folder: Path, ending: str = ".json.xz") -> Path:
 
 
 def recording_path(output: Path) -> Path:
-    """Return where it is kept while it is recorded, under a name that `all_files` leaves out."""
+    """Return the file of a recording in progress, under a name that `all_files` leaves out."""
     return output.with_name(f"recording-{output.name.partition('.json')[0]}.json")
 
 
@@ -147,7 +148,7 @@ def parser(description: str | None = None) -> argparse.ArgumentParser:
         each.add_argument(
             "--pause-page-reporting",
             action="store_true",
-            help="keep free memory with this virtual machine meanwhile, as on EC2",
+            help="keep free memory with this virtual machine during the run, as on EC2",
         )
     every.add_argument("--folder", type=Path, default=FOLDER)
     default = GridSpec()
@@ -171,7 +172,7 @@ def parser(description: str | None = None) -> argparse.ArgumentParser:
 
 
 def planned_by(arguments: argparse.Namespace) -> list[tuple[GridSpec, Path]]:
-    """Return what to record, and where to. Raises UsageError."""
+    """Return what to record, and where. Raises UsageError."""
     if arguments.which == "all":
         return [(spec, output_path(spec, arguments.folder)) for spec in small_set()]
     if (arguments.dirty is None) != (arguments.background is None):

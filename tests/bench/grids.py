@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recorded grids that the benchmarks replay (`record_grid.py` made them)."""
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sysctl.evidence.results import PRESENT, Results, Trial, load
 from sysctl.evidence.runs import Runs
 
 FOLDER = Path(__file__).parent / "data"
-#: Endings of compressed files: how they are unpacked and packed.
+#: Endings of compressed files, and how to unpack and pack them.
 _PACKERS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     ".xz": (lzma.decompress, lzma.compress),
     ".gz": (gzip.decompress, gzip.compress),
@@ -32,8 +33,8 @@ def all_files() -> list[Path]:
 def read(path: Path) -> Results:
     """Return the results in a file, which may end in `.xz` or `.gz`.
 
-    Raises UsageError for results that are damaged, as `sysctl.evidence.results.load` does, OSError
-    and LZMAError for a file that is.
+    Raises UsageError for damaged results, as `sysctl.evidence.results.load` does, OSError and
+    LZMAError for a damaged file.
     """
     if path.suffix not in _PACKERS:
         return load(path)
@@ -45,7 +46,7 @@ def read(path: Path) -> Results:
 
 
 def pack(plain: Path, path: Path) -> None:
-    """Make a results file into `path`, compressed as its ending says; whole or not at all."""
+    """Write a results file to `path` atomically, compressed as its ending says."""
     content = plain.read_bytes()
     if path.suffix in _PACKERS:
         _, compress = _PACKERS[path.suffix]
@@ -57,7 +58,7 @@ def pack(plain: Path, path: Path) -> None:
 
 
 def comparable(results: Results) -> Results:
-    """Return the same; trials whose memory is not the grid's median have a `problem`.
+    """Return the same, but trials whose memory differs from the grid's median have a `problem`.
 
     The trials' times are compared with each other, as in a sweep.
     """
@@ -91,5 +92,5 @@ def title(results: Results) -> str:
 
 
 def present_only(results: Results) -> Runs:
-    """Return the runs as if the sweep had been stopped after its present ones."""
+    """Return the runs of a sweep that was stopped after those of the current settings."""
     return Runs.of(results).where(lambda trial: trial.role == PRESENT)

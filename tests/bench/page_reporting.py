@@ -1,6 +1,7 @@
-"""Free memory stays with this virtual machine while a benchmark runs, as on EC2.
+# SPDX-License-Identifier: Apache-2.0
+"""Keep free memory in this virtual machine while a benchmark runs, as on EC2.
 
-`sysctl/host/page_reporting.py` says what it costs where it does not.
+`sysctl/host/page_reporting.py` says what it costs if the hypervisor takes it.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from sysctl.host.page_reporting import ORDER_FILE
 from sysctl.host.system import HostError, System
 
 _NO_BLOCK_IS_SO_LARGE = "11"
-#: Ends only when the benchmark has, whatever ended that, and sets the parameter back.
+#: Ends after the benchmark, however that ended, and restores the parameter.
 _RESTORE = "import sys; sys.stdin.read(); open(sys.argv[1], 'w').write(sys.argv[2])"
 
 
 @contextlib.contextmanager
 def paused(system: System) -> Iterator[None]:
-    """No free page is reported meanwhile; also a killed benchmark's change is taken back.
+    """Report no free page in the context; the change is undone also if the benchmark is killed.
 
-    Raises SystemExit where the kernel does not take it.
+    Raises SystemExit if the kernel refuses it.
     """
     try:
         before = system.read(ORDER_FILE)
@@ -42,6 +43,6 @@ def paused(system: System) -> Iterator[None]:
             raise SystemExit(f"free page reporting cannot be paused: {error}") from None
         yield
     finally:
-        restore.communicate()  # closes its end of the pipe, and waits, also after Ctrl-C
+        restore.communicate()  # close this end of the pipe and wait, also after Ctrl-C
     if system.read(ORDER_FILE) != before:
         raise SystemExit(f"free page reporting is still paused: write {before} to {ORDER_FILE}")

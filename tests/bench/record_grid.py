@@ -1,17 +1,17 @@
-"""Record grids of settings on labs of their own, for the benchmarks that replay them.
+# SPDX-License-Identifier: Apache-2.0
+"""Record grids of settings, each on its own lab, for the benchmarks that replay them.
 
 `python -m tests.bench.record_grid all` records the documented set (`grid_plan.small_set`): five
 grids, which cover two rates of the source, two bursts, two sizes of memory, XFS and ext4. Each has
-the present settings and seven others, three runs of each. It takes about an hour on a host that
-nothing else uses, and prints how long it took. A grid that is there already is left as it is, and
-one that fails does not stop the others.
+three runs of the current settings and of seven others. It takes about an hour on an idle host, and
+prints how long it took. It skips a grid that already exists, and goes on after one that fails.
 
 `python -m tests.bench.record_grid one --fstype ext4 --connection-rate 25MB` records a single grid.
 
-Every round measures each setting once, in random order. A first pull is not recorded, since it
-differs from those after it. A trial that does not count, by the protocol or since its memory is not
-the grid's, is repeated at once, and again when all others are done. What is invalid even then is
-kept with its reason, and the program fails. Run as root.
+Every round measures each setting once, in random order. The first pull is not recorded, since it
+differs from those after it. A trial may not count, by the protocol or since its memory differs from
+the grid's. It is repeated at once, and again after all others. If it is still invalid, it is kept
+with its reason, and the program fails. Run as root.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from tests.bench.grid_plan import (
 from tests.bench.grids import comparable, pack
 from tests.bench.page_reporting import paused
 
-#: Times that what is still invalid at the end is measured again.
+#: How often trials that are still invalid at the end are measured again.
 ROUNDS = 3
 
 
@@ -70,7 +70,7 @@ ROUNDS = 3
 def bench_on(
     made: lab.Lab, transfer: TransferSettings | None = None
 ) -> Iterator[tuple[PullBench, Circumstances, dict[str, object]]]:
-    """A bench on a lab, with the default client, the circumstances, and the lab's own figures."""
+    """A bench on a lab, with the default client, the circumstances, and the lab's figures."""
     access = S3Access(made.endpoint_url, sign_requests=False)
     plan = list_plan(access, parse_location(made.source))
     contract, settings = load_contract(None), transfer or TransferSettings()
@@ -120,7 +120,7 @@ def bench_on(
 
 
 def measured(bench: Bench, step: Step, before: Results) -> Trial:
-    """Return a trial that counts beside those `before`, if there is one in a few attempts."""
+    """Return a trial that counts next to those `before`, or the last of a few attempts."""
     for _ in range(ATTEMPTS):
         trial = run_trial(bench, step, before)
         trial = comparable(replace(before, trials=[*before.trials, trial])).trials[-1]
@@ -131,7 +131,7 @@ def measured(bench: Bench, step: Step, before: Results) -> Trial:
 
 
 def slim(trial: Trial, keep_trace: bool) -> Trial:
-    """Return it without what the benchmarks do not read: findings, a candidate's course."""
+    """Return it without the parts that no benchmark reads: findings, a candidate's trace."""
     seen = trial.observation
     if seen is None:
         return trial
@@ -167,7 +167,7 @@ def record(spec: GridSpec, output: Path, *, traces: bool = False) -> list[str]:
 def measure_all(
     bench: Bench, results: Results, planned: Sequence[Step], keep: Callable[[int, Trial], None]
 ) -> None:
-    """Measure each step, in order; then those again that do not count beside all of the others."""
+    """Measure each step in order; then repeat those that do not count next to all others."""
     for at, step in enumerate(planned):
         keep(at, measured(bench, step, results))
     for _ in range(ROUNDS):
@@ -181,7 +181,7 @@ def measure_all(
 def keep_trial(
     results: Results, plain: Path, traces: bool, began_s: float, at: int, trial: Trial
 ) -> None:
-    """Put it in its place, save all, and print a line for it."""
+    """Put the trial in its place, save all, and print a line for it."""
     results.trials[at : at + 1] = [slim(trial, traces)]
     results.save(plain)
     elapsed_s = time.monotonic() - began_s
@@ -189,7 +189,7 @@ def keep_trial(
 
 
 def said_of(trial: Trial) -> str:
-    """Return what a trial took, or why it does not count."""
+    """Return a trial's time, or why it does not count."""
     seen = trial.valid
     if not seen:
         return trial.problem
@@ -201,7 +201,7 @@ def said_of(trial: Trial) -> str:
 def record_each(
     planned: Sequence[tuple[GridSpec, Path]], record_one: Callable[[GridSpec, Path], list[str]]
 ) -> list[str]:
-    """Record those that are not there yet; return what went wrong, one sentence for each grid."""
+    """Record the missing grids; return what went wrong, one sentence for each grid."""
     problems = []
     for number, (spec, output) in enumerate(planned, 1):
         which = f"{spec.name} ({number} of {len(planned)})"
@@ -224,7 +224,7 @@ def record_each(
 
 
 def main() -> None:
-    """Record what was asked for; exits with what went wrong."""
+    """Record the grids asked for; exit with what went wrong."""
     arguments = parser(__doc__).parse_args()
     planned, began_s = planned_by(arguments), time.monotonic()
     try:

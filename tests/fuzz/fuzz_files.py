@@ -1,7 +1,8 @@
-"""Coverage-guided fuzzing of everything that is read from others' files, by atheris.
+# SPDX-License-Identifier: Apache-2.0
+"""Coverage-guided fuzzing of everything read from foreign files, with atheris.
 
-`pip install atheris`, then: python -m tests.fuzz.fuzz_files PARSER [SECONDS]. Not a part of the
-tests: the properties in tests/unit/test_*_properties.py run there, without a package of 35 MB that
+`pip install atheris`, then: python -m tests.fuzz.fuzz_files PARSER [SECONDS]. It is not part of the
+tests: these check properties in tests/unit/test_*_properties.py, without a package of 35 MB that
 few Python versions have (atheris 3.0: 3.11 to 3.13, x86-64).
 """
 
@@ -35,7 +36,7 @@ def _of_file(read: Callable[[Path], object]) -> Callable[[bytes], object]:
     return parse
 
 
-#: By name, what takes any bytes and may raise nothing but a WritewiseError.
+#: By name, functions that take any bytes and may raise only a WritewiseError.
 PARSERS: dict[str, Callable[[bytes], object]] = {
     "mistral": lambda data: mistral.parse(data.decode(errors="replace"), "fuzz"),
     "yaml": lambda data: yaml_file.parse(data.decode(errors="replace"), "fuzz"),
@@ -44,7 +45,7 @@ PARSERS: dict[str, Callable[[bytes], object]] = {
     "recommendation": lambda data: parse_recommendation(data.decode(errors="replace"), "fuzz"),
 }
 _TESTS = Path(__file__).parents[1]
-#: Good files to begin with, where there are some.
+#: Good files to begin with, if there are some.
 SEEDS = {
     "mistral": (_TESTS / "unit/data/contracts/good", "*.mistral"),
     "yaml": (_TESTS / "unit/data/contracts/good", "*.yaml"),
@@ -53,7 +54,7 @@ SEEDS = {
 
 
 def _corpus(name: str) -> str:
-    """A new folder with the good files."""
+    """Make a new folder with the good files."""
     folder = Path(_FOLDER.name, "corpus")
     folder.mkdir()
     source, pattern = SEEDS.get(name, (_TESTS, "no-seeds"))
@@ -63,7 +64,7 @@ def _corpus(name: str) -> str:
 
 
 def main() -> None:
-    """Fuzz the parser that the first argument names, for so many seconds (60)."""
+    """Fuzz the parser that the first argument names, for the given seconds (default 60)."""
     name, seconds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 60
     parse = PARSERS[name]
 

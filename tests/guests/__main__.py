@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run tests on other kernels: `python -m tests.guests --help`.
 
-The results are kept in results.json, and docs/kernels.md shows them.
+The results are kept in results.json, and docs/development/kernels.md shows them.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from tests.guests.running import GuestResult, run_features, run_tests, stop_all
 
 
 def main() -> int:
-    """Do what the command line says; the exit code is 0 if every test passed."""
+    """Do what the command line asks; return exit code 0 if every test passed."""
     arguments = _parser().parse_args()
-    for number in (signal.SIGTERM, signal.SIGINT):  # a shell's `&` has SIGINT ignored
+    for number in (signal.SIGTERM, signal.SIGINT):  # `&` in a shell ignores SIGINT
         signal.signal(number, signal.default_int_handler)  # ends guests and deletes overlays
     try:
         return int(arguments.do(arguments))
@@ -80,7 +81,7 @@ def _test(arguments: argparse.Namespace) -> int:
 def _all(arguments: argparse.Namespace) -> int:
     guests = _chosen(arguments)
     for guest in guests:
-        bootable(guest)  # one after the other, and not while another is timed
+        bootable(guest)  # one after the other, and not during another's timing
     with ThreadPoolExecutor(arguments.jobs) as pool:
         runs = [
             pool.submit(run_features, guest, arguments.features, results.keep) for guest in guests
@@ -96,7 +97,7 @@ def _all(arguments: argparse.Namespace) -> int:
 
 
 def _is_good(guest: Guest, run: Future[GuestResult]) -> bool:
-    """Whether all passed on one guest. One that fails loses its own results, and no other's."""
+    """Run one guest, and return whether all passed. A failed guest loses only its own results."""
     try:
         result = run.result()
     except Exception as error:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The guests: Debian releases with their kernels, near relatives of what EC2 hosts run."""
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ from dataclasses import dataclass
 PACKAGES = (
     *("systemd-sysv", "systemd", "udev", "dbus", "kmod", "initramfs-tools", "zstd", "procps"),
     *("openssh-server", "iproute2", "python3", "python3-venv", "python3-bpfcc", "make", "git"),
-    *("python3-psutil", "python3-yaml"),  # of the .deb, which has no network to fetch them
+    *("python3-psutil", "python3-yaml"),  # of the .deb, since the guest has no network
     *("xfsprogs", "e2fsprogs", "dmsetup", "lvm2", "nvme-cli", "fio", "bpftrace", "busybox"),
 )
-#: Packages of backports that a newer kernel needs besides itself.
+#: Packages of backports that a newer kernel needs in addition.
 KERNEL_COMPANIONS = ("linux-base",)
 
 
 @dataclass(frozen=True)
 class Image:
-    """A root file system: a Debian release, its kernel and, if it has any, that of backports."""
+    """A root file system: a Debian release, its kernel and, if it exists, that of backports."""
 
     suite: str
     backports: bool = True
@@ -34,7 +35,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class Guest:
-    """What is booted: a kernel of an image. `kernel` is how its version begins."""
+    """A kernel of an image, to boot. `kernel` is the beginning of its version."""
 
     name: str
     image: Image
@@ -59,7 +60,7 @@ def guest_of(name: str) -> Guest:
     """Return the guest called `name`, or the first one with that kernel (6.1, newest).
 
     Raises:
-        KeyError: There is none; the message lists all.
+        KeyError: It does not exist; the message lists all guests.
     """
     for guest in GUESTS:
         if name == guest.name or name == guest.name.partition("-")[2]:

@@ -1,4 +1,5 @@
-"""The probes' cost in instructions: added virtual ns of a pwrite, the same in every run."""
+# SPDX-License-Identifier: Apache-2.0
+"""The probes' cost in instructions: virtual ns added to a pwrite, the same in every run."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def added_ns(guest: Guest) -> dict[str, float]:
 
 
 def table(costs: dict[str, dict[str, float]]) -> str:
-    """Return a table in Markdown, a column a guest."""
+    """Return a table in Markdown, with a column for each guest."""
     names = next(iter(costs.values()))
     rows = [["", *costs], ["---"] * (1 + len(costs))]
     for name in names:

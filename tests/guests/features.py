@@ -1,4 +1,5 @@
-"""What is tried on the guests: the rows of the matrix, each with the tests that prove it."""
+# SPDX-License-Identifier: Apache-2.0
+"""The features tested on the guests: the rows of the matrix, each with its tests."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ class Where(enum.Enum):
     """Where the tests of a feature run."""
 
     IN_GUEST = "in the guest"
-    #: On the host, which boots the guest, reboots it and takes its power away.
+    #: On the host, which boots the guest, reboots it and cuts its power.
     ON_HOST = "on the host"
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A row of the matrix; it is tried on the guests that have one of `roles`, or on `guests`."""
+    """A row of the matrix; it is tested on the guests with one of `roles`, or on `guests`."""
 
     name: str
     tests: tuple[str, ...]
@@ -28,7 +29,7 @@ class Feature:
     needs_probes: bool = True
 
     def is_for(self, guest: Guest) -> bool:
-        """Whether it is tried on this guest."""
+        """Return whether it is tested on this guest."""
         return guest.name in self.guests if self.guests else guest.role in self.roles
 
 

@@ -1,8 +1,9 @@
-"""Makes the images that guests boot from, and keeps them until what they are made of changes.
+# SPDX-License-Identifier: Apache-2.0
+"""Make the images that guests boot from, and keep them until their inputs change.
 
-An image has two layers, each a folder below the cache named by a hash of what it is made of: the
-distribution with its kernels (mmdebstrap), and that with `tools/setup test` run in it, as ext4.
-The program itself is not in an image; it is copied into the booted guest.
+An image has two layers, each a folder of the cache named by a hash of its inputs: the distribution
+with its kernels (mmdebstrap), and the same after `tools/setup test`, as ext4. The program itself is
+not in an image; it is copied into the booted guest.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from tests.guests.catalogue import KERNEL_COMPANIONS, PACKAGES, Guest, Image
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 ENTER = HERE / "enter"
-#: Where the program lies in a guest.
+#: The program's folder in a guest.
 INSTALLED = "/opt/writewise"
-#: All that decides what tools/setup installs.
+#: All files that determine what tools/setup installs.
 SETUP_FILES = ("tools/setup", "profiler/packages.tsv", "setup.py", "pyproject.toml")
 DISK_BYTES = 12 << 30
 MADE_ANEW_S = 30 * 24 * 3600
@@ -47,7 +48,7 @@ class Bootable:
 
 
 def bootable(guest: Guest) -> Bootable:
-    """Return the files that `guest` boots from, made where they are not in the cache."""
+    """Return the files that `guest` boots from; make those that are not in the cache."""
     folder = image_folder(guest.image)
     kernels = sorted(folder.glob(f"vmlinuz-{guest.kernel}*"), key=_version)
     if not kernels:
@@ -67,9 +68,9 @@ def cache() -> Path:
 
 
 def image_folder(image: Image) -> Path:
-    """Return the folder of an image in the cache, made where it is missing."""
+    """Return the folder of an image in the cache; make it if it is missing."""
     hooks = (HERE / "customize", HERE / "backports")
-    arguments = " ".join(_base_arguments(image)).replace(str(HERE), "")  # for every clone alike
+    arguments = " ".join(_base_arguments(image)).replace(str(HERE), "")  # the same in every clone
     base_key = _digest(arguments, *hooks)
     key = _digest(f"{base_key} {DISK_BYTES}", ENTER, *(PROJECT / name for name in SETUP_FILES))
     base_name, name = f"{image.suite}-base-{base_key}", f"{image.suite}-{key}"
@@ -89,9 +90,9 @@ def _digest(text: str, *files: Path) -> str:
 
 
 def cached(name: str, make: Callable[[Path], None]) -> Path:
-    """Return a folder of the cache; one that is missing is made aside and renamed when whole.
+    """Return a folder of the cache; make a missing one elsewhere and rename it when complete.
 
-    Folders of the same kind that were not used for a week are removed then.
+    Then remove folders of the same kind that were not used for a week.
     """
     cache().mkdir(parents=True, exist_ok=True)
     kind = name.rpartition("-")[0]
@@ -114,13 +115,13 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def _is_outdated(folder: Path) -> bool:
-    """Whether the archive, with its newest kernel, may have moved on since the folder was made."""
+    """Return whether the archive may have a newer kernel than when the folder was made."""
     made_s = min(path.stat().st_mtime for path in folder.iterdir())
     return time.time() - made_s > MADE_ANEW_S
 
 
 def _remove_unused(kind: str) -> None:
-    """Remove old folders of a kind, and what a killed run left; the kind's lock must be held."""
+    """Remove old folders of a kind and leftovers of killed runs; the kind's lock must be held."""
     for folder in cache().glob(f"{kind}-*.unfinished"):
         if re.fullmatch(rf"{kind}-[a-z0-9_]{{8}}\.unfinished", folder.name):
             shutil.rmtree(folder, ignore_errors=True)
@@ -180,7 +181,7 @@ def _make_image(base: Path, folder: Path) -> None:
 
 
 def copy_program(extract: list[str]) -> None:
-    """Send the work tree, what is not committed included, as tar to `extract`."""
+    """Send the work tree, with uncommitted changes, as tar to `extract`."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=PROJECT, stdout=subprocess.PIPE, check=True).stdout
     there = b"\0".join(n for n in names.split(b"\0") if n and (PROJECT / os.fsdecode(n)).exists())

@@ -1,4 +1,5 @@
-"""A guest that runs: booted under QEMU without KVM, reached by SSH on the loopback interface."""
+# SPDX-License-Identifier: Apache-2.0
+"""A running guest: booted under QEMU without KVM, reached by SSH on the loopback interface."""
 
 from __future__ import annotations
 
@@ -20,33 +21,33 @@ MEMORY = "4G"
 #: EBS volumes have such serial numbers.
 NVME_SERIAL = "vol0123456789abcdef"
 NVME_BYTES = 4 << 30
-#: Emulated CPUs have none of the flaws that mitigations slow them down for.
+#: Emulated CPUs do not have the flaws that the mitigations work around.
 KERNEL_COMMAND_LINE = "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off"
 #: One thread for both CPUs: with two, QEMU 7.2 hung in a breakpoint of Linux 6.1 (`int3` of a
 #: static key that the other CPU was changing).
 _CPUS = ("-accel", "tcg,thread=single", "-smp", "2")
-#: The guest's clock is the number of instructions: 2 ns each, whatever else the host does.
+#: The guest's clock counts instructions: 2 ns each, however busy the host is.
 _COUNTING_CPU = ("-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=1,sleep=off")
 
 
-#: Those that run, and whether no more are to be booted.
+#: The running guests, and whether no more may boot.
 _running: set[Machine] = set()
 _is_stopping = threading.Event()
 
 
 def stop_machines() -> None:
-    """End every guest, so that whoever waits for one sees it end."""
+    """End every guest, so that all waits for a guest end."""
     _is_stopping.set()
     for machine in list(_running):
         machine.kill()
 
 
 class GuestError(Exception):
-    """A guest that does not boot or answer; the message ends with what its console said."""
+    """A guest that does not boot or answer; the message ends with its console's output."""
 
 
 class Machine:
-    """A guest with a disk of its own over the image: what it writes is gone with its folder."""
+    """A guest with its own disk over the image: its writes are lost when its folder is removed."""
 
     def __init__(self, guest: Guest, folder: Path, *, counts_instructions: bool = False) -> None:
         self.guest = guest
@@ -71,7 +72,7 @@ class Machine:
         return self.folder / "console.log"
 
     def boot(self) -> None:
-        """Start QEMU and wait until the guest takes commands.
+        """Start QEMU and wait until the guest accepts commands.
 
         Raises:
             GuestError: It ends, or does not answer in time.
@@ -100,7 +101,7 @@ class Machine:
         ]
 
     def wait(self) -> None:
-        """Wait until the guest takes commands; also while it reboots."""
+        """Wait until the guest accepts commands; also while it reboots."""
         deadline_s = time.monotonic() + BOOT_TIMEOUT_S
         while time.monotonic() < deadline_s:
             if _is_stopping.is_set() or not self._qemu or self._qemu.poll() is not None:
@@ -135,7 +136,7 @@ class Machine:
             raise GuestError(f"{text} took more than {timeout_s} s in {self.guest.name}") from error
 
     def start(self, *command: object) -> subprocess.Popen[str]:
-        """Start a command in the guest; both of its outputs are one stream."""
+        """Start a command in the guest; stdout and stderr are one stream."""
         line = f"cd {INSTALLED} && PATH={INSTALLED}/.venv/bin:$PATH {shlex.join(map(str, command))}"
         return subprocess.Popen(
             [*self.ssh(), line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -148,23 +149,23 @@ class Machine:
         return ["ssh", "-F", "none", *chosen, *where]
 
     def copy_program(self) -> None:
-        """Bring the work tree, what is not committed included, in place of the image's."""
+        """Replace the image's work tree by this one, with uncommitted changes."""
         kept = ("!", "-name", ".venv", "!", "-name", "*.egg-info")
         old = ("find", INSTALLED, "-mindepth", 1, "-maxdepth", 1, *kept)
         self.run(*old, "-exec", "rm", "-rf", "{}", "+")
         copy_program([*self.ssh(), f"tar --extract --directory {INSTALLED}"])
 
     def copy_file(self, file: Path, path: str) -> None:
-        """Bring a file of the host to a path in the guest."""
+        """Copy a file of the host to a path in the guest."""
         with file.open("rb") as source:
             subprocess.run([*self.ssh(), f"cat >{shlex.quote(path)}"], stdin=source, check=True)
 
     def read(self, path: str) -> str:
-        """Return what a file of the guest holds."""
+        """Return the content of a file of the guest."""
         return self.run("cat", path).stdout
 
     def reboot(self) -> None:
-        """Reboot in the usual way: services are stopped, disks are flushed."""
+        """Reboot normally: services are stopped, disks are flushed."""
         boot_id = self.read("/proc/sys/kernel/random/boot_id")
         self.run("systemctl", "reboot", check=False)
         deadline_s = time.monotonic() + BOOT_TIMEOUT_S
@@ -182,12 +183,12 @@ class Machine:
             self._qemu.wait()
 
     def power_cut(self) -> None:
-        """Take the guest's power away, and boot it again from what its disks hold."""
+        """Cut the guest's power, and boot it again from the state of its disks."""
         self.kill()
         self.boot()
 
     def kill(self) -> None:
-        """End QEMU at once; also when it has ended already."""
+        """Kill QEMU; do nothing if it has already ended."""
         _running.discard(self)
         if self._qemu:
             self._qemu.kill()
@@ -203,7 +204,7 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def booted(guest: Guest, *, counts_instructions: bool = False) -> Iterator[Machine]:
-    """Boot a guest with the present work tree in it; at the end it and its disks are gone."""
+    """Boot a guest with the current work tree; remove it and its disks at the end."""
     with tempfile.TemporaryDirectory(prefix=f"writewise-{guest.name}-") as folder:
         machine = Machine(guest, Path(folder), counts_instructions=counts_instructions)
         try:

@@ -1,4 +1,5 @@
-"""The results of the guests' runs, and the matrix that docs/kernels.md shows of them."""
+# SPDX-License-Identifier: Apache-2.0
+"""The results of the guests' runs, and their matrix in docs/development/kernels.md."""
 
 from __future__ import annotations
 
@@ -15,21 +16,21 @@ from tests.guests.running import FeatureResult, GuestResult
 
 FILE = Path(__file__).with_name("results.json")
 _LOCK = threading.Lock()
-DOCS = PROJECT / "docs/kernels.md"
-#: Why a feature is not tried on a guest.
+DOCS = PROJECT / "docs/development/kernels.md"
+#: Why a feature is not tested on a guest.
 _UNTESTED = {
-    Role.CORE: "concerns kernels that are refused",
-    Role.OTHER: "takes too long on emulated CPUs; this guest runs what depends on the kernel, "
-    "compiler and Python most",
-    Role.REFUSED: "the row of refused probes tries `advise` and sysctls by `apply`, `verify`, "
-    "`status` and `rollback`; the rest was not tried",
+    Role.CORE: "only kernels that are refused need it",
+    Role.OTHER: "too slow on emulated CPUs; this guest runs what depends most on the kernel, "
+    "the compiler and Python",
+    Role.REFUSED: "the row of refused probes runs `advise`, and `apply`, `verify`, `status` and "
+    "`rollback` of sysctls; the rest was not run",
 }
-_ELSEWHERE = "tried on another guest, which is enough for what it shows"
-_REFUSED = "Linux 5.10 lacks what the probes need, and `doctor` names it"
+_ELSEWHERE = "run on another guest, which is enough"
+_REFUSED = "Linux 5.10 lacks what the probes need; `doctor` names it"
 
 
 def keep(result: GuestResult) -> None:
-    """Put a guest's results in place of its former ones; features that did not run stay."""
+    """Replace a guest's results; those of features that did not run stay."""
     with _LOCK:
         _keep(result)
 
@@ -37,7 +38,7 @@ def keep(result: GuestResult) -> None:
 def _keep(result: GuestResult) -> None:
     kept = load()
     former = kept.get(result.guest, {})
-    if former.get("kernel") != result.kernel:  # of another image: its results are void
+    if former.get("kernel") != result.kernel:  # another image: its results are void
         former = {"features": {}}
     document = result.to_json()
     document["features"] = {**former["features"], **document["features"]}
@@ -46,7 +47,7 @@ def _keep(result: GuestResult) -> None:
 
 
 def forget(guest: Guest) -> None:
-    """Drop a guest's results: none holds for one that does not even boot."""
+    """Remove a guest's results: none is valid for a guest that does not boot."""
     with _LOCK:
         _write({name: found for name, found in load().items() if name != guest.name})
 
@@ -68,7 +69,7 @@ def summary(result: GuestResult) -> str:
 
 
 def matrix() -> str:
-    """Return the table in Markdown, a row a feature, a column a guest, and its notes."""
+    """Return the Markdown table, with a row per feature and a column per guest, and its notes."""
     kept = load()
     notes: list[str] = []
     kernels = ["kernel", *(kept.get(guest.name, {}).get("kernel", "–") for guest in GUESTS)]
@@ -91,13 +92,13 @@ def _minutes(document: dict[str, Any]) -> str:
 
 
 def _oldest(document: dict[str, Any]) -> str:
-    """When the oldest of a guest's results was found, and the commit that it is of."""
+    """Return the time and the commit of the oldest of a guest's results."""
     commits = [each.get("commit", "") for each in document.get("features", {}).values()]
     return min(commits, default="–") or "22 November, before commits were kept"
 
 
 def _cell(feature: Feature, guest: Guest, document: dict[str, Any], notes: list[str]) -> str:
-    """Return what one cell says; a reason goes to the notes, and its number into the cell."""
+    """Return the text of one cell; a reason goes to the notes, and its number into the cell."""
 
     def noted(text: str, reason: str) -> str:
         if reason not in notes:
@@ -119,7 +120,7 @@ def _cell(feature: Feature, guest: Guest, document: dict[str, Any], notes: list[
 
 
 def write_docs(name: str, table: str) -> None:
-    """Put a table between its two comments in docs/kernels.md."""
+    """Write a table between its two comments in docs/development/kernels.md."""
     between = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
     text = between.sub(
         lambda found: f"{found[1]}\n{table}\n\n{found[2]}", DOCS.read_text(), count=1

@@ -1,4 +1,5 @@
-"""Runs the tests of features on guests, and reads what pytest says of them."""
+# SPDX-License-Identifier: Apache-2.0
+"""Run the tests of features on guests, and read pytest's reports."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.guests.features import FEATURES, Feature, Where
 from tests.guests.images import PROJECT
 from tests.guests.machine import GuestError, Machine, booted, stop_machines
 
-#: Names the guest to the tests that run on the host.
+#: The variable that names the guest for the tests that run on the host.
 GUEST_VARIABLE = "WRITEWISE_GUEST"
 _FEATURE_TIMEOUT_S = 3600
 _REPORT = "/tmp/report.xml"
@@ -38,7 +39,7 @@ _on_this_host: set[subprocess.Popen[str]] = set()
 class FeatureResult:
     """What pytest counted for a feature; `skipped` are the distinct reasons.
 
-    `commit` is of the code that ran, with the time of the run in UTC; empty where not written down.
+    `commit` is that of the code that ran, with the time of the run in UTC; empty if not recorded.
     """
 
     passed: int
@@ -50,7 +51,7 @@ class FeatureResult:
 
 @dataclass(frozen=True)
 class GuestResult:
-    """What came out on one guest, by the name of the feature."""
+    """The results on one guest, by the name of the feature."""
 
     guest: str
     kernel: str
@@ -59,16 +60,16 @@ class GuestResult:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a test failed, or a feature had none that ran."""
+        """Return whether a test failed, or a feature had no test that ran."""
         return any(each.failed or not each.passed for each in self.features.values())
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as what JSON can hold."""
+        """Return it as JSON data."""
         return asdict(self)
 
 
 def run_tests(machine: Machine, tests: Sequence[str]) -> int:
-    """Run tests in a guest with all they print, and return pytest's exit code."""
+    """Run tests in a guest, show their output, and return pytest's exit code."""
     required = "WRITEWISE_REQUIRE_ROOT_TESTS=1"
     with machine.start("env", required, "python", "-m", "pytest", *_PYTEST, *tests) as process:
         for line in process.stdout or ():
@@ -79,10 +80,10 @@ def run_tests(machine: Machine, tests: Sequence[str]) -> int:
 def run_features(
     guest: Guest, only: Sequence[str], keep: Callable[[GuestResult], None]
 ) -> GuestResult:
-    """Boot a guest and try every feature that is for it.
+    """Boot a guest and test every feature that applies to it.
 
-    With `only`, those whose name contains one of its texts. `keep` is called after each feature
-    with the results so far.
+    With `only`, test those whose name contains one of its texts. `keep` is called with the results
+    so far after each feature.
     """
     wanted = [
         each
@@ -108,7 +109,7 @@ def _add(result: GuestResult, feature: Feature, found: FeatureResult) -> None:
 
 
 def _code() -> str:
-    """`2026-11-23 02:05 1a2b3c4`, with a `+` where the clone has other changes."""
+    """Return `2026-11-23 02:05 1a2b3c4`, with a `+` if the clone has uncommitted changes."""
     git = ("git", "-C", str(PROJECT), "describe", "--always", "--abbrev=7", "--exclude=*")
     described = subprocess.run((*git, "--dirty=+"), capture_output=True, text=True, check=True)
     return f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} {described.stdout.strip()}"
@@ -119,12 +120,12 @@ def _in_guest(machine: Machine, feature: Feature) -> FeatureResult:
     report = f"--junitxml={_REPORT}"
     command = ("env", "WRITEWISE_REQUIRE_ROOT_TESTS=1", "python", "-m", "pytest", *_PYTEST, report)
     try:
-        machine.run("rm", "-f", _REPORT)  # of the feature before
+        machine.run("rm", "-f", _REPORT)  # the previous feature's
         done = machine.run(*command, *feature.tests, check=False, timeout_s=_FEATURE_TIMEOUT_S)
         if done.returncode == _SSH_FAILED:
             raise GuestError(f"{machine.guest.name}: the connection was lost")
     except (GuestError, subprocess.CalledProcessError) as error:
-        # it hangs or has crashed: the features that follow get it afresh
+        # it hangs or has crashed: boot it again for the next features
         print(error, flush=True)
         machine.power_cut()
         return FeatureResult(0, 1, (), round(time.monotonic() - started_s, 1))
@@ -144,7 +145,7 @@ def _on_host(guest: Guest, feature: Feature) -> FeatureResult:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,  # Ctrl-C reaches it by `stop_all` alone, so once
+            start_new_session=True,  # Ctrl-C reaches it only by `stop_all`, so once
         ) as process:
             _on_this_host.add(process)
             said = process.communicate()[0]
@@ -154,7 +155,7 @@ def _on_host(guest: Guest, feature: Feature) -> FeatureResult:
 
 
 def stop_all() -> None:
-    """End every guest, and the tests on this host, which end theirs."""
+    """End every guest, and the tests on this host, which end their guests."""
     stop_machines()
     for process in list(_on_this_host):
         process.send_signal(signal.SIGINT)
@@ -163,7 +164,7 @@ def stop_all() -> None:
 def _counted(
     done: subprocess.CompletedProcess[str], report: Callable[[], str], started_s: float
 ) -> FeatureResult:
-    """What pytest counted; its output is printed where a test failed, or none ran."""
+    """Return what pytest counted; print its output if a test failed or none ran."""
     seconds = time.monotonic() - started_s
     print(done.stdout + done.stderr if done.returncode else "", end="", flush=True)
     if done.returncode not in _RAN:
@@ -172,7 +173,7 @@ def _counted(
 
 
 def read_report(report: str, seconds: float) -> FeatureResult:
-    """Count what pytest's report in JUnit's form says."""
+    """Return the counts of pytest's report in JUnit form."""
     cases = list(ElementTree.fromstring(report).iter("testcase"))
     failed = [case for case in cases if {"failure", "error"} & {child.tag for child in case}]
     skips = [each.get("message", "") for case in cases for each in case.iter("skipped")]

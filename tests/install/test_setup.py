@@ -1,6 +1,7 @@
-"""tools/setup in a folder of its own, with stand-ins for the package managers and pip.
+# SPDX-License-Identifier: Apache-2.0
+"""Run tools/setup in its own folder, with stand-ins for the package managers and pip.
 
-What the stand-ins are asked to do is the result; nothing is installed and no network is used.
+The tests check the calls of the stand-ins; nothing is installed and no network is used.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.places import REPOSITORY
 PROGRAMS = ("awk", "bash", "cat", "dirname", "flock", "readlink", "sha256sum", "sort", "cp", "rm")
 NOBODY = 65534
 PYTHON = Path("/usr/bin/python3")
-PIP = "pip>=21.3"  # before the editable install, which fails with that of Debian 11
+PIP = "pip>=21.3"  # before the editable install, which fails with Debian 11's pip
 TABLE = """# need	for	apt	dnf
 module:sys	run	python3-sys	python3-sys
 there	run	apt-there	dnf-there
@@ -30,7 +31,7 @@ gone-module	run	apt-gone	dnf-gone
 gone-test	test	apt-gone-test	dnf-gone-test
 gone-bench	bench	apt-gone-bench	-
 """
-#: Appends its arguments to `log`, and makes what pip would; fails while `no-lists` is there.
+#: Appends its arguments to `log` and makes what pip would; fails while `no-lists` exists.
 STAND_IN = """#!/bin/bash
 echo "${0##*/} $*" >>"$LOG"
 case "$*" in
@@ -42,7 +43,7 @@ esac
 
 
 class Clone:
-    """A folder with what tools/setup reads, and a PATH without any real package manager."""
+    """A folder with the files that tools/setup reads, and a PATH without a real package manager."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.bin, self.log = folder, folder / "bin", folder / "log"
@@ -67,7 +68,7 @@ class Clone:
     def setup(
         self, *extras: str, user: int | None = None
     ) -> tuple[subprocess.CompletedProcess[str], list[str]]:
-        """Run tools/setup; its result and what it asked the stand-ins to do."""
+        """Run tools/setup; return its result and the calls of the stand-ins."""
         self.log.write_text("")
         environment = {"PATH": str(self.bin), "LOG": str(self.log), "PIP_NO_INDEX": "1"}
         result = subprocess.run(
@@ -76,7 +77,7 @@ class Clone:
             text=True,
             env=environment,
             user=user,
-            timeout=120,  # a venv of a busy machine takes 20 s
+            timeout=120,  # a venv takes 20 s on a busy machine
             stdin=subprocess.DEVNULL,
             check=False,
         )
@@ -125,30 +126,30 @@ def test_a_fresh_image_without_package_lists_gets_them(clone: Clone) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("extras", [(), ("bench",)])  # what it has no package for is left out
-def test_dnf_gets_its_own_names(extras: tuple[str, ...], clone: Clone) -> None:
+@pytest.mark.parametrize("extras", [(), ("bench",)])  # dnf has no packages for the others
+def test_dnf_gets_its_own_package_names(extras: tuple[str, ...], clone: Clone) -> None:
     clone.add_program("dnf")
     result, asked = clone.setup(*extras)
     assert result.returncode == 0, result.stderr
     assert asked[0].startswith("dnf -y ") and asked[0].endswith(" install dnf-gone")
 
 
-def test_no_package_manager_is_said_with_what_is_missing(clone: Clone) -> None:
+def test_a_missing_package_manager_is_reported_with_the_missing_packages(clone: Clone) -> None:
     result, asked = clone.setup()
     assert result.returncode == 3
-    assert result.stderr.endswith("install what Debian calls: apt-gone\n")
+    assert result.stderr.endswith("install the equivalents of Debian's apt-gone\n")
     assert not asked
 
 
-def test_who_is_not_root_is_told_what_is_missing(clone: Clone) -> None:
+def test_an_ordinary_user_gets_a_list_of_missing_packages(clone: Clone) -> None:
     clone.add_program("apt-get")
     result, asked = clone.setup(user=NOBODY if os.geteuid() == 0 else None)
     assert result.returncode == 3
-    assert "only root can install them: apt-gone; run it as root" in result.stderr
+    assert "only root can install: apt-gone; run it as root" in result.stderr
     assert not asked
 
 
-def test_a_second_run_finds_all_in_place(complete: Clone) -> None:
+def test_a_second_run_installs_nothing(complete: Clone) -> None:
     _, first = complete.setup("test", "check")
     assert [line.split()[-1] for line in first] == [PIP, ".[test,check]"]
     for extras in ((), ("test",), ("check",), ("test", "check")):
@@ -161,7 +162,7 @@ def test_a_new_extra_is_installed(complete: Clone) -> None:
     assert [line.split()[-1] for line in complete.setup("test")[1]] == [PIP, ".[test]"]
 
 
-def test_the_benchmarks_get_an_aws_cli_apart_once(complete: Clone) -> None:
+def test_the_benchmarks_get_a_separate_aws_cli_once(complete: Clone) -> None:
     _, asked = complete.setup("test", "bench")
     assert [line.split()[-1] for line in asked] == [PIP, ".[test,bench]", "awscli>=1.40,<2"]
     assert (complete.folder / ".venv-awscli/bin/writewise").exists()  # the stand-in ran there
@@ -170,21 +171,21 @@ def test_the_benchmarks_get_an_aws_cli_apart_once(complete: Clone) -> None:
 
 
 @pytest.mark.parametrize("name", ["setup.py", "pyproject.toml", "profiler/packages.tsv"])
-def test_what_decides_the_installation_triggers_it(name: str, complete: Clone) -> None:
+def test_a_change_of_the_dependencies_triggers_the_installation(name: str, complete: Clone) -> None:
     complete.setup()
     with (complete.folder / name).open("a") as file:
         file.write("# changed\n")
     assert complete.setup()[1][-1].endswith(" --editable .")
 
 
-def test_a_program_that_was_removed_is_missed(complete: Clone) -> None:
+def test_a_removed_program_is_reported(complete: Clone) -> None:
     complete.setup()
     (complete.bin / "gone").unlink()
-    assert complete.setup()[0].stderr.endswith("install what Debian calls: apt-gone\n")
+    assert complete.setup()[0].stderr.endswith("install the equivalents of Debian's apt-gone\n")
 
 
 @pytest.mark.parametrize("damage", ["made elsewhere", "broken"])
-def test_an_environment_that_cannot_work_is_made_anew(damage: str, complete: Clone) -> None:
+def test_a_broken_environment_is_made_again(damage: str, complete: Clone) -> None:
     if damage == "broken":
         (complete.folder / ".venv/bin/python").unlink()
     else:
@@ -193,7 +194,7 @@ def test_an_environment_that_cannot_work_is_made_anew(damage: str, complete: Clo
     assert f"making .venv from {PYTHON.resolve()}" in result.stdout
     configuration = (complete.folder / ".venv/pyvenv.cfg").read_text()
     assert "include-system-site-packages = true" in configuration
-    # The real pip that is in it now has no index here, and says so.
+    # The real pip in it now has no index here, and reports that.
     assert "pip could not install" in result.stderr and result.returncode == 3
     assert not list((complete.folder / ".venv").glob(".setup-*"))
 
@@ -221,7 +222,7 @@ def test_this_environment_is_the_distributions_own_python() -> None:
 @pytest.mark.parametrize("name", ["direct", "crt", "obstore", "s5cmd"])
 def test_the_install_line_of_a_client_is_one_that_works(name: str, complete: Clone) -> None:
     program, *extras = by_name(name).install.split()
-    assert program == "tools/setup"
+    assert program == f"{REPOSITORY}/tools/setup"
     result, asked = complete.setup(*extras)
     assert result.returncode == 0, result.stderr
     wanted = f".[{extras[0]}]" if extras else "."
@@ -229,10 +230,10 @@ def test_the_install_line_of_a_client_is_one_that_works(name: str, complete: Clo
     assert all(f'"{extra}": [' in (REPOSITORY / "setup.py").read_text() for extra in extras)
 
 
-def test_nobody_is_told_to_install_writewise_from_an_index() -> None:
-    """It is on none: who registers the name there would be run as root."""
-    told = [*(REPOSITORY / "docs").glob("*.md"), REPOSITORY / "README.md"]
+def test_no_text_says_to_install_writewise_from_an_index() -> None:
+    """It is on no index: somebody who registers the name there would get root."""
+    texts = [*(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "README.md"]
     for package in ("contracts", "sysctl", "profiler"):
-        told += (REPOSITORY / package).rglob("*.py")
-    assert len(told) > 200
-    assert [path for path in told if "writewise[" in path.read_text()] == []
+        texts += (REPOSITORY / package).rglob("*.py")
+    assert len(texts) > 200
+    assert [path for path in texts if "writewise[" in path.read_text()] == []

@@ -1,8 +1,10 @@
-"""The wheel has every file of the packages, and what it installs works by itself."""
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel has every file of the packages, and its installation works by itself."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from profiler.cli.main import build_parser
 from tests.install import wheels
 from tests.places import REPOSITORY
+from tools.docs.manuals import COMPLETIONS
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,28 @@ def test_the_wheel_has_every_file_of_the_packages(wheel: Path) -> None:
     }
     assert {"profiler/pull/clients/direct.py", "profiler/packages.tsv"} < files
     with ZipFile(wheel) as archive:
-        assert {name for name in archive.namelist() if ".dist-info/" not in name} == files
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert {name for name in names if ".data/" not in name} == files
+    assert {f"{package}/py.typed" for package in wheels.PACKAGES} < files
+
+
+def test_the_licence_is_in_the_wheel(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        texts = {Path(name).name: name for name in archive.namelist() if "/licenses/" in name}
+        assert set(texts) == {"LICENSE", "GPL-2.0-only.txt"}
+        assert archive.read(texts["LICENSE"]) == (REPOSITORY / "LICENSE").read_bytes()
+        metadata = next(name for name in archive.namelist() if name.endswith("/METADATA"))
+        assert b"\nLicense: Apache-2.0\n" in archive.read(metadata)
+
+
+def test_man_pages_and_completions_are_installed(programs: Path) -> None:
+    share = programs.parent / "share"
+    assert {path.name for path in (share / "man/man1").iterdir()} >= {
+        "writewise.1",
+        "writewise-sweep.1",
+        "writewise-transfer-tune.1",
+    }
+    assert all((share / path).stat().st_size > 1000 for path in COMPLETIONS.values())
 
 
 def test_nothing_is_imported_from_the_repository(programs: Path) -> None:
@@ -44,7 +68,7 @@ def test_nothing_is_imported_from_the_repository(programs: Path) -> None:
 
 
 def commands() -> list[tuple[str, ...]]:
-    """The words of every command and subcommand, each of which has a parser; first none at all."""
+    """Return the words of every command and subcommand with a parser; the first has no words."""
     names: list[str] = []
     make = argparse.ArgumentParser.__init__
 
@@ -67,9 +91,9 @@ def test_every_command_shows_its_help(command: tuple[str, ...], programs: Path) 
 
 def test_the_version_and_the_clients_are_shown(programs: Path) -> None:
     assert wheels.run(programs / "writewise", "--version").stdout.split()[0] == "writewise"
-    result = wheels.run(programs / "writewise", "clients")
+    result = wheels.run(programs / "writewise", "clients", "--json")
     assert (result.returncode, result.stderr) == (0, "")
-    lines = {line.split()[0]: line for line in result.stdout.splitlines() if line}
-    assert f"boto3 {version('boto3')}" in lines["direct"]
-    assert f"awscrt {version('awscrt')}" in lines["crt"]
-    assert "not here" in lines["obstore"]  # of an extra
+    clients = {each["name"]: each for each in json.loads(result.stdout)["clients"]}
+    assert f"boto3 {version('boto3')}" in clients["direct"]["version"]
+    assert f"awscrt {version('awscrt')}" in clients["crt"]["version"]
+    assert not clients["obstore"]["version"]  # belongs to an extra

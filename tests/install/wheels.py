@@ -1,4 +1,5 @@
-"""Writewise as a wheel, in an environment of its own; no network is used."""
+# SPDX-License-Identifier: Apache-2.0
+"""Writewise as a wheel, in its own environment; no network is used."""
 
 from __future__ import annotations
 
@@ -22,19 +23,20 @@ _OFFLINE = ("--quiet", "--no-index", "--no-deps", "--disable-pip-version-check")
 
 
 def build(folder: Path) -> Path:
-    """Build the wheel from a copy, so that nothing is written into the repository."""
+    """Build the wheel from a copy, so that nothing is written to the repository."""
     source = folder / "source"
-    for name in PACKAGES:
+    for name in (*PACKAGES, "tools"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / name, source / name, ignore=ignored)
-    for name in ("setup.py", "pyproject.toml"):
+    for name in ("setup.py", "pyproject.toml", "LICENSE"):
         shutil.copy(REPOSITORY / name, source / name)
+    shutil.copytree(REPOSITORY / "LICENSES", source / "LICENSES")
     _run(*_PIP, "wheel", *_OFFLINE, "--no-build-isolation", "-w", str(folder), str(source))
     return next(folder.glob("*.whl"))
 
 
 def install(wheel: Path, folder: Path) -> Path:
-    """Install a wheel as `pip install` would on a host with BCC; the folder of its programs.
+    """Install a wheel as `pip install` would on a host with BCC; return the folder of its programs.
 
     It sees the distribution's packages, and of this environment what the wheel depends on.
     """
@@ -49,7 +51,7 @@ def install(wheel: Path, folder: Path) -> Path:
 
 
 def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run an installed program where nothing can be imported from the repository."""
+    """Run an installed program so that it can import nothing from the repository."""
     hidden = ("PYTHONPATH", "VIRTUAL_ENV")
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     return subprocess.run(
@@ -69,11 +71,11 @@ def _run(*command: str) -> None:
 
 def _metadata(wheel: Path) -> Distribution:
     found = next(path for path in ZipPath(wheel).iterdir() if path.name.endswith(".dist-info"))
-    return PathDistribution(cast(Path, found))  # it takes either
+    return PathDistribution(cast(Path, found))  # it accepts either
 
 
 def _dependencies(of: Distribution, found: dict[str, Distribution]) -> dict[str, Distribution]:
-    """What it needs without any extra, directly or not, as far as pip installed it here."""
+    """Return its installed dependencies without extras, direct and indirect."""
     requirements: Sequence[str] = of.requires or ()
     for requirement in map(Requirement, requirements):
         if requirement.marker and not requirement.marker.evaluate({"extra": ""}):

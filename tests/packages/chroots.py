@@ -1,4 +1,5 @@
-"""Debian's releases as root file systems in layers: a base that is kept, and what tests change."""
+# SPDX-License-Identifier: Apache-2.0
+"""Debian releases as root file systems in layers: a kept base, and the changes of tests."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ SUITES = ("bookworm", "trixie")
 
 @dataclass
 class Chroot:
-    """Layers, the uppermost first, and a directory for new ones."""
+    """Layers, uppermost first, and a directory for new ones."""
 
     layers: tuple[Path, ...]
     folder: Path
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def run(self, script: str) -> tuple[subprocess.CompletedProcess[str], Chroot]:
-        """Run a script of sh; its result, and the chroot as it is afterwards."""
+        """Run a shell script; return its result and the chroot after it."""
         upper = self.folder / str(next(self.numbers))
         command: list[str | Path] = [
             HERE / "in_chroot.sh",
@@ -44,13 +45,13 @@ class Chroot:
         return done, Chroot((upper / "changed", *self.layers), self.folder, self.numbers)
 
     def check(self, script: str) -> tuple[str, Chroot]:
-        """Run a script that must succeed; what it printed, and the chroot afterwards."""
+        """Run a script that must succeed; return its output and the chroot after it."""
         done, after = self.run(script)
         assert done.returncode == 0, done.stdout
         return done.stdout, after
 
     def add(self, files: dict[str, Path]) -> Chroot:
-        """With a layer of files by absolute names; they are linked or copied."""
+        """Return the chroot with a layer of files by absolute names; they are linked or copied."""
         layer = self.folder / str(next(self.numbers))
         for name, path in files.items():
             there = layer / name.lstrip("/")
@@ -60,7 +61,7 @@ class Chroot:
 
 
 def base(suite: str) -> Path:
-    """The root file system of a release; made once, then kept below build/."""
+    """Return the root file system of a release; it is made once and kept below build/."""
     path = BASES / suite
     if not path.exists():
         BASES.mkdir(parents=True, exist_ok=True)

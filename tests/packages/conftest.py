@@ -1,4 +1,5 @@
-"""The packages, built twice, and Debian's releases with them installed."""
+# SPDX-License-Identifier: Apache-2.0
+"""The packages, built twice, and Debian releases with them installed."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ import pytest
 
 from tests.packages.chroots import REPOSITORY, SUITES, Chroot, base
 
-#: A file that the older package has alone.
+#: A file that only the older package has.
 OLD_FILE = "usr/lib/writewise/lib/profiler/of_the_old_version.py"
 
 
 @dataclass(frozen=True)
 class Built:
-    """The packages, and the same of a second build."""
+    """The packages of two builds."""
 
     deb: Path
     rpm: Path
@@ -41,7 +42,7 @@ def built(tmp_path_factory) -> Built:
 
 @pytest.fixture(scope="session")
 def older(built, tmp_path_factory) -> Path:
-    """The same package under an older version, with a file more."""
+    """The same package with an older version number and one more file."""
     folder = tmp_path_factory.mktemp("older")
     tree = folder / "tree"
     subprocess.run(["dpkg-deb", "--raw-extract", built.deb, tree], check=True)
@@ -58,7 +59,7 @@ def older(built, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session", params=SUITES)
 def installed(request, built, older, tmp_path_factory) -> Iterator[Chroot]:
-    """A release with the older package, installed by apt with all that it depends on."""
+    """A release with the older package, installed by apt with its dependencies."""
     if os.geteuid():
         pytest.skip("only root can make chroots: sudo make test-packages")
     files = {"/packages/old.deb": older, "/packages/new.deb": built.deb}

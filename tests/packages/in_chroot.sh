@@ -1,6 +1,7 @@
 #!/bin/sh
-# Run a shell script in a root file system made of layers, in namespaces of its own: nothing of the
-# host is mounted there, no process and no mount is left, and the kernel's settings are read-only.
+# SPDX-License-Identifier: Apache-2.0
+# Run a shell script in a layered root file system and in separate namespaces: nothing of the
+# host is mounted there, no process or mount is left, and the kernel's settings are read-only.
 #
 #   in_chroot.sh LAYERS UPPER SCRIPT     LAYERS: overlayfs' lowerdir; UPPER: gets what changes
 set -eu

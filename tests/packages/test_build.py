@@ -1,4 +1,5 @@
-"""What is built: the same each time, clean by the linters, complete, no larger than allowed."""
+# SPDX-License-Identifier: Apache-2.0
+"""The built packages are reproducible, pass the linters, and are complete and small enough."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """The .deb in Debian 12 and 13: installed, run, upgraded, removed, purged.
 
-A chroot's processes write to no setting of the kernel, so what is journaled here are files.
+A chroot's processes change no kernel setting, so the journals here are of files.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ import sys; sys.path.insert(0, "/usr/lib/writewise/lib")
 {}
 '
 """
-#: A run that was killed in the middle: it has made a folder for a trial.
+#: A killed run, which has made a folder for a trial.
 KILLED = PYTHON.format("""
 from pathlib import Path
 from sysctl.host.host import WRITER, Host, state_directory
 Host(state_directory(), WRITER).make_directory(Path("/trial"))
 """)
-#: What `apply --persist` leaves, of which a chroot can have the file alone.
+#: What `apply --persist` leaves; in a chroot only the file.
 KEPT = "mkdir -p /etc/sysctl.d\n" + PYTHON.format("""
 from sysctl.host.applied_host import AppliedHost
 from sysctl.host.host import state_directory
@@ -85,7 +86,7 @@ def test_a_chroot_has_nothing_of_the_host(installed):
 
 
 def test_the_commands_run(upgraded):
-    assert upgraded.check("writewise --version")[0] == "writewise 0.1.0\n"
+    assert upgraded.check("writewise --version")[0] == "writewise 0.2.0\n"
     names = [command.NAME for command in commands.ALL]
     out, _ = upgraded.check("".join(f"writewise {name} --help\n" for name in names))
     assert [name for name in names if f"usage: writewise {name} " not in out] == []
@@ -97,7 +98,7 @@ def test_the_commands_run(upgraded):
 def test_recorded_results_are_advised(upgraded, tmp_path):
     Study().tried(ratio(80), 4.0).results.save(tmp_path / "results.json")
     there = upgraded.add({"/results.json": tmp_path / "results.json"})
-    out, after = there.check("writewise advise /results.json --output-directory /out")
+    out, after = there.check("writewise advise /results.json --output-dir /out")
     assert "dirty_ratio=80" in out
     after.check("writewise verify /out/recommendation.json || test $? = 1")
 
@@ -107,7 +108,7 @@ def test_it_pulls_with_its_own_server_and_workers(upgraded):
         echo '[{name: few, what: few objects, objects: 8, size: 1MiB}]' >/workload.yaml
         mkdir --mode=777 /data
         setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp \
-            writewise bench-clients --workload /workload.yaml --pulls 2 --json - /data""")
+            writewise bench-clients --workload /workload.yaml --pulls 2 --json /data""")
     (row,) = json.loads(out[out.index("\n{") :])["rows"]
     problems = {each["client"]: each["problem"] for each in row["clients"]}
     assert problems == dict.fromkeys(("direct", "transfer-manager", "boto3", "crt"))
@@ -129,7 +130,7 @@ def test_modules_are_compiled_and_fit(upgraded):
 
 def test_an_upgrade_replaces_all(installed, upgraded):
     assert version(installed).startswith("0~0")
-    assert version(upgraded) == "0.1.0-1 install ok installed"
+    assert version(upgraded) == "0.2.0-1 install ok installed"
     old, _ = upgraded.check("find /usr/lib/writewise -name 'of_the_old_version*'")
     assert old == ""
 
@@ -137,13 +138,13 @@ def test_an_upgrade_replaces_all(installed, upgraded):
 def test_an_upgrade_waits_for_a_running_sweep(installed):
     out, after = installed.check(f"{running(5)} {UPGRADE}")
     assert "waiting at most 600 s for: sweep of /data, process " in out
-    assert version(after).startswith("0.1.0-1 install ok")
+    assert version(after).startswith("0.2.0-1 install ok")
 
 
 def test_an_upgrade_gives_up_on_a_sweep_that_goes_on(installed):
     done, after = installed.run(f"{running(600)} WRITEWISE_WAIT_S=1 {UPGRADE}")
     assert done.returncode
-    assert "still at work on this host: sweep of /data" in done.stdout
+    assert "still running on this host: sweep of /data" in done.stdout
     assert "stop it with SIGTERM" in done.stdout
     assert version(after).startswith("0~0") and version(after).endswith("install ok installed")
     assert after.check("writewise status")[0] == "nothing is applied\n"
@@ -187,9 +188,9 @@ def test_a_removal_restores_and_says_what_stays(upgraded):
     _, before = upgraded.check(f"{KILLED} {KEPT} {INSTALL_RECOVERY} test -L {UNIT_LINK}")
     out, after = before.check("apt-get -y remove writewise")
     assert "restored: " in out and "/trial" in out
-    assert f"removed {UNIT}, which would start a program that is gone" in out
+    assert f"removed {UNIT}, which starts the removed program" in out
     assert "read at every boot: /etc/sysctl.d/90-writewise.conf" in out
-    assert "what was applied stays" in out
+    assert "applied changes stay" in out
     after.check(f"""
         test ! -e /trial; test ! -e {JOURNAL}; test ! -e {UNIT}; test ! -L {UNIT_LINK}
         test -e {APPLIED}; test -e /etc/sysctl.d/90-writewise.conf
@@ -207,7 +208,7 @@ def test_a_removal_leaves_another_installations_unit(upgraded):
 
 def test_a_purge_never_deletes_an_open_journal(upgraded):
     out, after = upgraded.check(f"{KEPT} cp {APPLIED} /before; apt-get -y purge writewise")
-    assert f"kept {STATE}: its journals say how this host was" in out
+    assert f"kept {STATE}: its journals have the previous state" in out
     after.check(f"cmp /before {APPLIED}")
     out, _ = after.check("apt-get -y --no-install-recommends install /packages/new.deb; "
                          "writewise rollback")  # fmt: skip

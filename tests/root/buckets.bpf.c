@@ -1,4 +1,5 @@
-/* For test_probes_buckets.py: the bucket of a latency, worked out on sysinfo(2). */
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/* For test_probes_buckets.py: compute the bucket of a latency on sysinfo(2). */
 struct question {
     u64 latency_ns;
     u64 bucket;

@@ -1,8 +1,9 @@
-"""Writes in bursts and tells when; run by the tests as a program.
+# SPDX-License-Identifier: Apache-2.0
+"""Write in bursts and print the progress; the tests run this as a program.
 
     bursts.py FILE CALLS PAUSE_S COUNT…
 
-For each COUNT makes COUNT x CALLS writes of 10 bytes to FILE, then sleeps. Prints the number made.
+For each COUNT it makes COUNT x CALLS writes of 10 bytes to FILE, prints the number and sleeps.
 """
 
 from __future__ import annotations

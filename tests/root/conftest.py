@@ -1,15 +1,16 @@
-"""Root tests need root, BPF, BTF and bcc; a host that lacks one skips them with the remedy.
+# SPDX-License-Identifier: Apache-2.0
+"""Root tests need root, BPF, BTF and bcc; if one is missing, they skip and print the remedy.
 
-With WRITEWISE_REQUIRE_ROOT_TESTS set (CI sets it) every skip in this folder is a failure, but for
-what only another host could run (`hosts.cannot_run_here`).
+With WRITEWISE_REQUIRE_ROOT_TESTS set (CI sets it) every skip in this folder is a failure, except
+for tests that only another host could run (`hosts.cannot_run_here`).
 
-A test that leaves something on the host fails, by the name of what it left. What a session leaves
-that was killed is taken back by its guard (`guard.py`).
+A test that leaves something on the host fails, and the failure names it. If a session is killed,
+its guard (`guard.py`) cleans up after it.
 
-They run one after the other, since they change the host or compare it with what it was before. A
-file of the mark `side_by_side` does neither: it counts calls of its own, and what it mounts is in a
-mount namespace of its process. `make test` runs these files side by side, but for tests that are
-marked `alone`.
+The tests run one after the other, since they change the host or compare it with its state before.
+A file with the mark `side_by_side` does neither: it counts its own calls, and it mounts only in a
+mount namespace of its process. `make test` runs these files in parallel, except for tests that
+are marked `alone`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def root_host() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what must run alone: all that is not marked otherwise."""
+    """Mark the tests that must run alone: all without another mark."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and item.get_closest_marker("side_by_side") is None:
@@ -51,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_mounts(root_host: None) -> None:
-    """A mount namespace for each process that runs tests beside others (xdist)."""
+    """Give each process that runs tests in parallel (xdist) its own mount namespace."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
     system_call("unshare", CLONE_NEWNS)
@@ -60,7 +61,7 @@ def own_mounts(root_host: None) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def signals_end_programs() -> None:
-    """Programs started here can be ended: `&` in a shell has them ignore SIGINT, `nohup` SIGHUP."""
+    """Undo ignored signals for programs started here: `&` ignores SIGINT, `nohup` SIGHUP."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # pytest itself goes on
@@ -74,14 +75,14 @@ def root_session(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Session]:
-    """What the tests start and make is this session's; at its end nothing of it may be left."""
+    """Record what the tests start and make; nothing of it may be left at the end."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
     is_shown = capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
-    with is_shown:  # what the guard says of what it could not take back
+    with is_shown:  # the guard reports what it could not clean up
         session = Session(tmp_path_factory.getbasetemp())
     yield session
     if request.session.exitstatus == pytest.ExitCode.INTERRUPTED:
-        return  # a fixture may have left a journal when it was torn down: the guard takes all back
+        return  # a fixture's teardown may have left a journal: the guard cleans up everything
     left = session.end()
     if left:
         pytest.fail("the root tests left:\n" + "\n".join(left), pytrace=False)
@@ -89,7 +90,7 @@ def root_session(
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(request: pytest.FixtureRequest, root_session: Session) -> Iterator[None]:
-    """Fail a test that leaves something; what module-scoped fixtures hold was there before it."""
+    """Fail a test that leaves something, other than what module-scoped fixtures hold."""
     before = root_session.record()
     yield
     left = root_session.left_by(request.node.nodeid, before)

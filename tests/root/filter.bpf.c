@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* For test_filters.py: calls of getpgid(ASKED_PID) that any task made, and those that passed. */
 struct asked {
     u64 all;

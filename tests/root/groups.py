@@ -1,4 +1,5 @@
-"""Control groups of the tests' own, in the hierarchies that this host has: version 1 or 2."""
+# SPDX-License-Identifier: Apache-2.0
+"""Control groups that the tests make, in the hierarchies that this host has: version 1 or 2."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _IN_VERSION_2 = {"blkio": "io"}
 
 
 def tops() -> dict[str, Path]:
-    """Where hierarchies are mounted, by controller of version 1, and as `cgroup2`."""
+    """Return the mount points of the hierarchies, by version 1 controller or as `cgroup2`."""
     found: dict[str, Path] = {}
     for mount in parse_mountinfo(Path("/proc/self/mountinfo").read_text()):
         names = {"cgroup2": ["cgroup2"], "cgroup": mount.super_options}.get(mount.fstype, [])
@@ -30,7 +31,7 @@ def tops() -> dict[str, Path]:
 
 @contextlib.contextmanager
 def group(controller: str) -> Iterator[tuple[Path, int]]:
-    """A new group that has the controller (its name in version 1), and the hierarchy's version."""
+    """Make a group with the controller (named as in version 1); yield it and its version."""
     there = tops()
     if controller in there:
         with new(there[controller]) as made:
@@ -45,13 +46,13 @@ def group(controller: str) -> Iterator[tuple[Path, int]]:
 
 
 def prefix(pid: int) -> str:
-    """What the names of the groups begin with that the tests of a process make."""
+    """Return the prefix of the names of all groups that the tests of a process make."""
     return f"writewise-test-{pid}-"
 
 
 @contextlib.contextmanager
 def new(parent: Path) -> Iterator[Path]:
-    """A group in which no process may be left at the end."""
+    """Make a group that must have no process left at the end."""
     made = parent / f"{prefix(os.getpid())}{uuid.uuid4().hex[:8]}"
     made.mkdir()
     try:
@@ -62,9 +63,9 @@ def new(parent: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def enabled(top: Path, controller: str) -> Iterator[None]:
-    """The controller for the groups right below `top` (version 2), and as before at the end.
+    """Enable the controller for the groups right below `top` (version 2); restore it at the end.
 
-    systemd disables what none of its units asks for whenever one stops: there a scope asks for it.
+    When a unit stops, systemd disables controllers that no unit requests, so a scope requests it.
     """
     if has_systemd():
         with _asked_for(controller):
@@ -97,7 +98,7 @@ def _asked_for(controller: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def limited(memory_bytes: int) -> Iterator[tuple[Path, int]]:
-    """A group with a limit of memory, and its version."""
+    """Make a group with a memory limit; yield it and its version."""
     with group("memory") as (made, version):
         file = "memory.limit_in_bytes" if version == 1 else "memory.max"
         (made / file).write_text(str(memory_bytes))
@@ -106,7 +107,7 @@ def limited(memory_bytes: int) -> Iterator[tuple[Path, int]]:
 
 @contextlib.contextmanager
 def capped(device: int, write_bytes_per_s: int) -> Iterator[Path]:
-    """A group that may write so much to a device (`st_dev`)."""
+    """Make a group with a limited write rate to a device (`st_dev`)."""
     number = f"{os.major(device)}:{os.minor(device)}"
     with group("blkio") as (made, version):
         if version == 1:
@@ -117,5 +118,5 @@ def capped(device: int, write_bytes_per_s: int) -> Iterator[Path]:
 
 
 def inside(made: Path) -> list[str]:
-    """What starts a command in a group."""
+    """Return the words that start a command in a group."""
     return ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(made)]

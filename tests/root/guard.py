@@ -1,10 +1,11 @@
-"""A process that outlives a session of the root tests, and cleans up after it if it was killed.
+# SPDX-License-Identifier: Apache-2.0
+"""A process that outlives a session of the root tests and cleans up if the session is killed.
 
     python -m tests.root.guard FOLDER NAMESPACE PID
 
-Fixtures take back what a test made, also after a failure and Ctrl-C. After SIGKILL or SIGTERM no
-code of pytest runs any more: then this does it, which waits for the end of its parent by a pidfd. A
-session that ends in order, with nothing left, ends its guard before (`Session.end`).
+Fixtures undo what a test made, also after a failure and Ctrl-C. After SIGKILL or SIGTERM no code of
+pytest runs any more. Then the guard cleans up: it waits for the end of its parent with a pidfd. A
+session that ends normally and leaves nothing ends its guard first (`Session.end`).
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from tests.root.leftovers import (
 )
 
 _CLONE_NEWUTS = 0x04000000  # include/uapi/linux/sched.h
-#: It is there for as long as this process is.
+#: Exists as long as this process does.
 _OF_MULTIPROCESSING = "from multiprocessing.resource_tracker import main"
 #: How long the kernel may take to detach a loop device, and a program to detach its probes.
 KERNEL_S, PROGRAMS_S = 10.0, 30.0
 
 
 class Session:
-    """A session of pytest: its folder, its own UTS namespace, and the guard that watches it."""
+    """A session of pytest: its folder, its UTS namespace, and the guard that watches it."""
 
     def __init__(self, folder: Path) -> None:
         _enter_new_namespace()
         self._own = Owner(folder, namespace_of(), os.getpid())
-        #: After which test a process was first there.
+        #: The test after which a process was first seen.
         self._first_seen: dict[int, str] = {}
         self._before = self.record()
         self._guard = subprocess.Popen(
@@ -52,19 +53,19 @@ class Session:
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # what is sent to a terminal's programs is not for it
+            start_new_session=True,  # not reached by a terminal's signals
         )
         if not self._guard.stdout or self._guard.stdout.readline() != b"watching\n":
             raise RuntimeError("the guard of the root tests did not start")
 
     def record(self) -> Record:
-        """The host as it is now."""
+        """Return the host's present state."""
         return record_of(self._own)
 
     def left_by(self, test: str, before: Record) -> list[str]:
-        """What a test that has ended left, in words, as soon as the kernel is through with it.
+        """Return in words what a finished test left, once the kernel has cleaned up its part.
 
-        Processes may take longer, as one does that detaches probes: `end` waits for these.
+        Processes may take longer, for example to detach probes: `end` waits for them.
         Sysctls are written back, so that the next test finds its own.
         """
         for pid in processes_in(self._own.namespace):
@@ -72,11 +73,10 @@ class Session:
         if wait_until(lambda: not self.record().left_since(before), KERNEL_S):
             return []
         left = self.record().left_since(before)
-        restore_sysctls(before)
-        return left
+        return [*left, *restore_sysctls(before)]
 
     def end(self) -> list[str]:
-        """Dismiss the guard if all is taken back; what is not, in words: the guard then does it."""
+        """End the guard if nothing is left; else return what is left, for the guard to clean up."""
         if not wait_until(lambda: not self._left(), PROGRAMS_S):
             return self._left()
         self._guard.kill()
@@ -93,7 +93,7 @@ class Session:
 
 
 def _enter_new_namespace() -> None:
-    """For this thread and all that it starts. Raises OSError."""
+    """Enter a new namespace, for this thread and all that it starts. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWUTS) != 0:
         error = ctypes.get_errno()
@@ -102,7 +102,7 @@ def _enter_new_namespace() -> None:
 
 @contextlib.contextmanager
 def _namespace_kept() -> Iterator[str]:
-    """The parent's namespace, which this process leaves; no other one gets its number meanwhile."""
+    """Return the parent's namespace and leave it; nobody reuses its number while it is open."""
     descriptor = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
     try:
         namespace = namespace_of()
@@ -112,25 +112,37 @@ def _namespace_kept() -> Iterator[str]:
         os.close(descriptor)
 
 
-def _wait_for_end_of_parent(pid: int) -> None:
-    """Until it is dead, or a zombie."""
-    if os.getppid() == pid:
+@contextlib.contextmanager
+def _watched(pid: int) -> Iterator[int | None]:
+    """Return a pidfd of the parent, or None if it has ended.
+
+    Another process may have got the number of a parent that has ended. So the parent is compared
+    after the pidfd is open.
+    """
+    try:
         descriptor = os.pidfd_open(pid)
-        select.select([descriptor], [], [])
+    except ProcessLookupError:
+        yield None
+        return
+    try:
+        yield descriptor if os.getppid() == pid else None
+    finally:
         os.close(descriptor)
 
 
 def main() -> None:
-    """Watch the parent process; when it ends, take back what it left below FOLDER and elsewhere."""
+    """Watch the parent process; when it ends, clean up what it left below FOLDER and elsewhere."""
     owner = Owner(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
     with _namespace_kept() as namespace:
         if namespace != owner.namespace:
             sys.exit("no session has started this, so what is in this namespace is not its own")
         before = record_of(owner)
-        print("watching", flush=True)
-        _wait_for_end_of_parent(owner.pid)
+        with _watched(owner.pid) as parent:
+            print("watching", flush=True)
+            if parent is not None:
+                select.select([parent], [], [])  # until it is dead, or a zombie
         problems = take_back(owner, before)
-    with contextlib.suppress(OSError):  # nobody may read it any more
+    with contextlib.suppress(OSError):  # the reader may be gone
         for problem in problems:
             print(f"left by the root tests: {problem}", file=sys.stderr, flush=True)
     sys.exit(1 if problems else 0)

@@ -1,4 +1,5 @@
-"""Where a running sweep is, told from its journal and its volume, and SIGKILL at that moment."""
+# SPDX-License-Identifier: Apache-2.0
+"""Find the phase of a running sweep from its journal and its volume, and kill it there."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ _ORIGINALS = (DeviceOriginals.kind, MountOriginal.kind, WritebackOriginals.kind)
 
 
 class Phase(enum.Enum):
-    """What a sweep is in the middle of."""
+    """The phase that a sweep is in."""
 
     START = "nothing was changed yet"
     PROBE = "mount options are tried on a scratch volume, knobs on the disk"
@@ -45,7 +46,7 @@ class Phase(enum.Enum):
 
 
 class Watcher:
-    """Follows one sweep from outside: what its journal holds, and the files of its trial."""
+    """Follows one sweep from outside: its journal and the files of its trial."""
 
     def __init__(self, state: Path, output: Path) -> None:
         self._journal = state / "sweep.journal"
@@ -54,7 +55,7 @@ class Watcher:
         self._most_parts = 0
 
     def phase(self) -> Phase:
-        """Where it is now. To be asked often: a deletion is told by parts that were there."""
+        """Return the current phase. Call it often: it detects a deletion by parts it saw before."""
         lines = self._lines()
         undone = {line["undone"] for line in lines if "undone" in line}
         changes = {line["sequence"]: line["change"] for line in lines if "sequence" in line}
@@ -77,7 +78,7 @@ class Watcher:
         return [json.loads(line) for line in complete.splitlines()]
 
     def _without_changes(self) -> Phase:
-        """The results are written once before the first trial, and after each."""
+        """Decide by the results, which are written before the first trial and after each."""
         with contextlib.suppress(FileNotFoundError, ValueError):
             trials = json.loads(self._output.read_text())["trials"]
             return Phase.END if trials else Phase.ATTACH
@@ -102,7 +103,7 @@ def _of_undone(change: Mapping[str, Any]) -> Phase:
 
 
 def _of_record(pending: list[dict[str, Any]]) -> Phase:
-    """The last line is a change that is being made."""
+    """Return the phase of the last line, which is the change in progress."""
     kinds = [change["kind"] for change in pending]
     if WritebackOriginals.kind not in kinds:
         return Phase.PROBE
@@ -114,7 +115,7 @@ def _of_record(pending: list[dict[str, Any]]) -> Phase:
 
 
 def kill_at(process: subprocess.Popen[Any], seconds: float, watcher: Watcher) -> Phase | None:
-    """SIGKILL after so many seconds; the phase that it fell into, None if it ended before."""
+    """Kill after so many seconds; return the phase that was hit, None if the sweep ended before."""
     deadline_s = time.monotonic() + seconds
     while process.poll() is None and time.monotonic() < deadline_s:
         watcher.phase()
@@ -125,7 +126,7 @@ def kill_at(process: subprocess.Popen[Any], seconds: float, watcher: Watcher) ->
 def kill_in(
     process: subprocess.Popen[Any], phases: Collection[Phase], after_s: float, watcher: Watcher
 ) -> Phase | None:
-    """SIGKILL so many seconds after one of `phases` was seen, as `kill_at`; or after a minute."""
+    """Kill so many seconds after one of `phases` was seen, or after a minute; as `kill_at`."""
     deadline_s = time.monotonic() + _LONGEST_SWEEP_S
     while process.poll() is None and watcher.phase() not in phases:
         if time.monotonic() > deadline_s:

@@ -1,4 +1,5 @@
-"""What the tests of the lab and the sweep share: the command, small labs, and the host's state."""
+# SPDX-License-Identifier: Apache-2.0
+"""Shared by the tests of the lab and the sweep: the command, small labs, the host's state."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ from sysctl.host.devices import Disk, disk_of, kept_values
 from sysctl.host.host import Host
 from sysctl.host.mount_table import Mount
 from sysctl.host.probe import make_file_system
-from sysctl.host.sysctls import read_sysctl, read_writeback
+from sysctl.host.sysctls import read_dirtied_bytes, read_sysctl, read_writeback
 from sysctl.host.system import System
 from tests.root.hosts import SLOWNESS
 
 SYSTEM = System()
 MIB = 2**20
-#: More memory than the host has: no ballast is taken.
+#: More memory than the host has, so no ballast is allocated.
 ALL_MEMORY_BYTES = 1 << 50
 SMALL = lab.LabSpec(
     memory_bytes=ALL_MEMORY_BYTES,
@@ -43,7 +44,7 @@ SMALL_UP = (
 
 
 def host_state() -> dict[str, Any]:
-    """Everything that the lab and the sweep change, to be compared before and after."""
+    """Return everything that the lab and the sweep change, to compare before and after."""
     return {
         "sysctls": read_writeback(SYSTEM),
         "huge pages": read_sysctl(SYSTEM, "vm.nr_hugepages"),
@@ -55,7 +56,7 @@ def host_state() -> dict[str, Any]:
 
 
 def caps() -> list[str]:
-    """The lines of the throttle files (v1) and of `io.max` (v2), of the root group and below it."""
+    """Return the lines of throttle files (v1) and `io.max` (v2), in the root group and below."""
     top = Path("/sys/fs/cgroup")
     names = ("blkio/blkio.throttle.*_device", "blkio/*/blkio.throttle.*_device", "*/io.max")
     files = sorted(file for name in names for file in top.glob(name))
@@ -67,12 +68,12 @@ def caps() -> list[str]:
 
 
 def processes() -> list[str]:
-    """Processes started under the present state directory: programs, their workers and servers."""
+    """Return processes of the current state directory: programs, their workers and servers."""
     return processes_with(f"WRITEWISE_STATE_DIRECTORY={os.environ['WRITEWISE_STATE_DIRECTORY']}")
 
 
 def processes_with(variable: str) -> list[str]:
-    """Processes with that variable in their environment, as in `NAME=value`."""
+    """Return the processes with that variable (`NAME=value`) in their environment."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -83,7 +84,7 @@ def processes_with(variable: str) -> list[str]:
 
 @contextlib.contextmanager
 def guarded(tmp_path: Path) -> Iterator[Path]:
-    """A state directory of the test's own; at the end all is taken back and compared."""
+    """Give the test its own state directory; at the end restore everything and compare."""
     state = tmp_path / "state"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WRITEWISE_STATE_DIRECTORY", str(state))
@@ -96,29 +97,39 @@ def guarded(tmp_path: Path) -> Iterator[Path]:
 
 
 def assert_as(before: dict[str, Any], hint: str = "") -> None:
-    """The host is as it was, as soon as a program that has ended has no probe attached any more.
+    """Assert that the host is as before, once an ended program has no probe attached any more.
 
-    It is known by its environment until then: the kernel takes 75 ms for each attachment.
+    Until then its environment identifies it: the kernel needs 75 ms for each attachment.
     """
     wait_until(lambda: host_state() == before, 20)
     assert host_state() == before, hint
 
 
 def take_all_back() -> None:
-    """Restore whatever a test, failed or not, has left in the present state directory."""
+    """Restore whatever a test, failed or not, has left in the current state directory."""
     with Host.exclusive("sweep", "clean-up"):
         pass
     lab.down()
 
 
 def wait_until(is_true: object, seconds: float) -> bool:
-    """Whether `is_true()` came true in time; for what the kernel ends a moment later."""
+    """Return whether `is_true()` became true in time: the kernel ends some things later."""
     deadline_s = time.monotonic() + seconds * SLOWNESS
     while not is_true():  # type: ignore[operator]
         if time.monotonic() > deadline_s:
             return False
         time.sleep(0.02)
     return True
+
+
+def wait_until_nobody_writes(seconds: float = 60) -> None:
+    """Wait until other programs dirty less than 1 MiB in a second; give up after `seconds`."""
+    deadline_s = time.monotonic() + seconds * SLOWNESS
+    while time.monotonic() < deadline_s:
+        before_bytes = read_dirtied_bytes(SYSTEM)
+        time.sleep(1)
+        if read_dirtied_bytes(SYSTEM) - before_bytes < MIB:
+            return
 
 
 def command(*arguments: object) -> list[str]:
@@ -139,9 +150,9 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 
 def kill_after(seconds: float, *arguments: object) -> bool:
-    """Start the command, SIGKILL it after a while; whether it was still running.
+    """Start the command and kill it after some time; return whether it was still running.
 
-    The while is longer where CPUs are emulated.
+    The time is longer if the CPUs are emulated.
     """
     with start(*arguments) as process:
         try:
@@ -158,7 +169,7 @@ def endpoint_arguments(present: lab.Lab) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def lab_elsewhere(folder: Path, spec: lab.LabSpec) -> Iterator[lab.Lab]:
-    """A lab in a state directory below `folder`, which the sweeps of the tests do not see."""
+    """Run a lab in a state directory below `folder`, which the tests' sweeps do not see."""
     with _state_directory(folder):
         made = lab.up(spec)
     try:
@@ -177,9 +188,9 @@ def _state_directory(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lab_volume(state: Path) -> Iterator[tuple[Mount, Disk]]:
-    """An ext4 of 32 MiB made by a lab's journaled changes, in a state directory of its own.
+    """Make an ext4 of 32 MiB with a lab's journaled changes, in its own state directory.
 
-    At the end its disk's knobs must be as they were; then it is taken down.
+    At the end its disk's knobs must have their original values; then it is taken down.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WRITEWISE_STATE_DIRECTORY", str(state))
@@ -199,7 +210,7 @@ def lab_volume(state: Path) -> Iterator[tuple[Mount, Disk]]:
 
 @contextlib.contextmanager
 def volume(folder: Path, fstype: str = "xfs", options: str = "") -> Iterator[Path]:
-    """A mounted volume of the test's own, made without any of the project's code."""
+    """Make and mount a volume for the test, without any of the project's code."""
     folder.mkdir(parents=True, exist_ok=True)
     image, target = folder / "image", folder / "mnt"
     target.mkdir()

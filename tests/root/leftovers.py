@@ -1,10 +1,11 @@
-"""What root tests can leave on this host: found, named, and taken back.
+# SPDX-License-Identifier: Apache-2.0
+"""Find, name and clean up what root tests can leave on this host.
 
-A session of pytest knows its own by where it is. Its mounts, loop devices and journals lie below
-its folder, and its processes are in its UTS namespace: each process inherits that, whatever it does
-about its environment, session, control group and mounts. Of what lies elsewhere (sysctls, caps,
-control groups, files in /etc), a record of the host as the session found it says what is new; of
-that only what cannot be another program's is taken back.
+A session of pytest recognizes its own leftovers by their place. Its mounts, loop devices and
+journals are below its folder. Its processes are in its UTS namespace: each process inherits that,
+even if it changes its environment, session, control group and mounts. Other things (sysctls, caps,
+control groups, files in /etc) are compared with a record of the host at the start of the session;
+of these, only what cannot belong to another program is cleaned up.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from contracts.shared.errors import WritewiseError
@@ -31,7 +33,7 @@ from tests.root.hosts import SLOWNESS, has_systemd
 from tests.root.labs import SYSTEM, caps
 
 _SYSCTLS = Path("/proc/sys/vm")
-#: Files that start something when they are read or written, and hold nothing.
+#: Reading or writing these files starts something; they hold no value.
 _TRIGGERS = ("compact_memory", "drop_caches", "stat_refresh")
 _HUGE_PAGES = "vm.nr_hugepages"
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
@@ -48,7 +50,7 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True)
 class Owner:
-    """What is a session's own: below its folder, in its namespace, or a group with its pid."""
+    """What belongs to a session: below its folder, in its namespace, or a group with its pid."""
 
     folder: Path
     namespace: str
@@ -57,14 +59,14 @@ class Owner:
 
 @dataclass(frozen=True)
 class Record:
-    """The host at a moment. `traces` says how something is, by what it is: `mount /tmp/…`."""
+    """The host at a moment. `traces` maps names such as `mount /tmp/…` to their state."""
 
     writeback: Mapping[str, int]
     huge_pages: int
     traces: Mapping[str, str]
 
     def left_since(self, before: Record) -> list[str]:
-        """What was not there before, or was otherwise, in words."""
+        """Return in words what is new or different since then."""
         return [
             f"{what}: {now}" + (f", before {before.traces[what]}" if what in before.traces else "")
             for what, now in self.traces.items()
@@ -73,7 +75,7 @@ class Record:
 
 
 def record_of(owner: Owner) -> Record:
-    """What the session could change, as it is now."""
+    """Return the present state of all that the session could change."""
     folder = owner.folder
     traces = {
         **{f"vm.{file.name}": text for file, text in _sysctls()},
@@ -88,12 +90,12 @@ def record_of(owner: Owner) -> Record:
 
 
 def namespace_of(pid: int | str = "self") -> str:
-    """The UTS namespace of a process. Raises OSError when it has ended."""
+    """Return the UTS namespace of a process. Raises OSError when it has ended."""
     return os.readlink(f"/proc/{pid}/ns/uts")
 
 
 def processes_in(namespace: str) -> dict[int, str]:
-    """The processes of a session by pid, with their command lines; this one is left out."""
+    """Return a session's processes by pid, with their command lines, without this one."""
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
@@ -104,12 +106,12 @@ def processes_in(namespace: str) -> dict[int, str]:
 
 
 def mounts_below(folder: Path) -> list[str]:
-    """Mount points in the order of the mount table; one that holds several is there as often."""
+    """Return mount points in the mount table's order; one with several mounts is repeated."""
     return [mount.target for mount in SYSTEM.mounts() if is_below(mount.target, str(folder))]
 
 
 def loop_devices_below(folder: Path) -> list[tuple[str, str]]:
-    """Loop devices of files in the folder, also of deleted ones: device and file."""
+    """Return the loop devices of files in the folder, deleted ones too, with their files."""
     found = []
     for device in Path("/sys/block").glob("loop*"):
         with contextlib.suppress(OSError):  # it has no file
@@ -119,37 +121,38 @@ def loop_devices_below(folder: Path) -> list[tuple[str, str]]:
     return found
 
 
-def restore_sysctls(before: Record) -> None:
-    """Write back those sysctls that tests change. Raises HostError."""
-    write_writeback(SYSTEM, before.writeback)
-    if read_sysctl(SYSTEM, _HUGE_PAGES) != before.huge_pages:
-        SYSTEM.write(sysctl_path(_HUGE_PAGES), str(before.huge_pages))
+def restore_sysctls(before: Record) -> list[str]:
+    """Restore the sysctls that tests change; return in words what could not be written."""
+    problems: list[str] = []
+    _try_each(
+        problems,
+        lambda: write_writeback(SYSTEM, before.writeback),
+        lambda: _restore_huge_pages(before),
+    )
+    return problems
 
 
 def take_back(owner: Owner, before: Record) -> list[str]:
-    """End a session's processes and undo all that it made; what could not be undone, in words."""
+    """End a session's processes and undo what it made; return in words what could not be undone."""
     folder, namespace = owner.folder, owner.namespace
     problems: list[str] = []
-    steps: tuple[Callable[[], None], ...] = (
-        lambda: _clear_caps(folder, before),  # nobody waits for a slow device
+    _try_each(
+        problems,
+        lambda: _clear_caps(folder, before),  # do not wait for a slow device
         lambda: _end_processes(namespace),
         lambda: _restore_journals(folder, problems),
         lambda: _unmount_and_detach(folder),
-        lambda: _remove_groups(owner, before),
-        lambda: restore_sysctls(before),
-        lambda: _remove_temporary_folders(before),
+        lambda: _remove_groups(owner, problems),
+        lambda: _disable_controllers(before),
+        lambda: problems.extend(restore_sysctls(before)),
+        lambda: _remove_temporary_folders(before, problems),
         lambda: _remove_folder(folder),
     )
-    for step in steps:
-        try:
-            step()
-        except (OSError, WritewiseError) as error:
-            problems.append(str(error))
     processes = [f"process {pid}: {words}" for pid, words in processes_in(namespace).items()]
     return [*problems, *record_of(owner).left_since(before), *processes]
 
 
-# --- what there is --------------------------------------------------------------------------
+# --- finding --------------------------------------------------------------------------------
 
 
 def _sysctls() -> Iterator[tuple[Path, str]]:
@@ -159,7 +162,7 @@ def _sysctls() -> Iterator[tuple[Path, str]]:
 
 
 def _mounted(folder: Path) -> dict[str, str]:
-    """The options of all that is mounted below the folder, by mount point."""
+    """Return the options of all mounts below the folder, by mount point."""
     found: dict[str, str] = {}
     for mount in SYSTEM.mounts():
         if is_below(mount.target, str(folder)):
@@ -169,14 +172,14 @@ def _mounted(folder: Path) -> dict[str, str]:
 
 
 def _groups(owner: Owner) -> list[Path]:
-    """The session's control groups, the innermost first; a lab's is in its journal."""
+    """Return the session's control groups, innermost first; a lab's group is in its journal."""
     tops = set(groups.tops().values())
     found = {path for top in tops for path in top.rglob(f"{groups.prefix(owner.pid)}*")}
     return sorted(found, key=lambda path: (-len(path.parts), path))
 
 
 def _controllers() -> Iterator[tuple[Path, list[str]]]:
-    """What version 2 has enabled at its top; systemd does as it likes there."""
+    """Return the controllers enabled at the top of version 2; systemd may change them any time."""
     file = groups.tops().get("cgroup2", Path("/nowhere")) / "cgroup.subtree_control"
     if file.exists() and not has_systemd():
         yield file, sorted(file.read_text().split())
@@ -187,14 +190,14 @@ def _files() -> list[Path]:
 
 
 def _temporary_folders() -> list[Path]:
-    """What SIGKILL leaves in TMPDIR of a pull's workload and of the start of its server."""
+    """Return what a killed workload or a killed start of its server leaves in TMPDIR."""
     top = Path(tempfile.gettempdir())
     folders = [folder for name in _TEMPORARY for folder in top.glob(name)]
     return sorted(folder for folder in folders if not _is_in_use(folder))
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Whether a process holds its lock or has it in its command line, or it is not root's own."""
+    """Return whether a process locks it or has it in its arguments, or another user owns it."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:  # it is gone, or no folder
@@ -216,11 +219,25 @@ def _is_named_by_a_process(path: Path) -> bool:
     return False
 
 
-# --- taking it back -------------------------------------------------------------------------
+# --- cleaning up ----------------------------------------------------------------------------
+
+
+def _try_each(problems: list[str], *steps: Callable[[], None]) -> None:
+    """Take every step, even if earlier ones failed; add in words what failed."""
+    for step in steps:
+        try:
+            step()
+        except (OSError, WritewiseError) as error:
+            problems.append(str(error))
+
+
+def _restore_huge_pages(before: Record) -> None:
+    if read_sysctl(SYSTEM, _HUGE_PAGES) != before.huge_pages:
+        SYSTEM.write(sysctl_path(_HUGE_PAGES), str(before.huge_pages))
 
 
 def _clear_caps(folder: Path, before: Record) -> None:
-    """Those in the root group of loop devices that no other program uses."""
+    """Clear caps in the root group for loop devices that no other program uses."""
     ours = {SYSTEM.read(f"/sys/block/{Path(n).name}/dev") for n, _ in loop_devices_below(folder)}
     for line in caps():
         file, device, _ = line.split(" ", 2)
@@ -231,19 +248,29 @@ def _clear_caps(folder: Path, before: Record) -> None:
 
 
 def _end_processes(namespace: str) -> None:
-    """SIGKILL, until none is left: one that was being started is seen the next time."""
+    """Kill until none is left: a process that was just starting is seen in the next round."""
     deadline_s = time.monotonic() + _END_S
     while processes_in(namespace) and time.monotonic() < deadline_s:
         for pid in processes_in(namespace):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(OSError):  # it has ended
+                _kill(pid, namespace)
         time.sleep(_POLL_S)
 
 
-def _journals(folder: Path) -> list[Path]:
-    """All journals, the newest first; a lab's last, since a sweep may have been on its volume.
+def _kill(pid: int, namespace: str) -> None:
+    """Kill it, unless another program's process has its number now. Raises OSError."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        if namespace_of(pid) == namespace:
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    finally:
+        os.close(descriptor)
 
-    They are in directories named `state`. What else is mounted below the folder is not entered.
+
+def _journals(folder: Path) -> list[Path]:
+    """Return all journals, newest first, a lab's last, since a sweep may have used its volume.
+
+    They are in directories named `state`. The search does not enter other mounts below the folder.
     """
     found = []
     for path, names, files in os.walk(folder):
@@ -254,7 +281,7 @@ def _journals(folder: Path) -> list[Path]:
 
 
 def _restore_journals(folder: Path, problems: list[str]) -> None:
-    """What cannot be restored is forgotten: its volume goes as well. Its journal was a test's."""
+    """Restore what can be restored, forget the rest: it was a test's, and its volume goes too."""
     for file in _journals(folder):
         try:
             host = Host(file.parent, file.stem)
@@ -266,7 +293,7 @@ def _restore_journals(folder: Path, problems: list[str]) -> None:
 
 
 def _unmount_and_detach(folder: Path) -> None:
-    """In turns: a volume may lie on a file of another one, and the kernel takes a moment."""
+    """Do both in turns: a volume may be on a file of another, and the kernel needs a moment."""
     deadline_s = time.monotonic() + _END_S
     while mounts_below(folder) or loop_devices_below(folder):
         if time.monotonic() > deadline_s:
@@ -282,21 +309,22 @@ def _try(*words: str) -> None:
     subprocess.run(words, capture_output=True, timeout=_END_S, check=False)
 
 
-def _remove_groups(owner: Owner, before: Record) -> None:
-    for path in _groups(owner):
-        path.rmdir()
+def _remove_groups(owner: Owner, problems: list[str]) -> None:
+    _try_each(problems, *(path.rmdir for path in _groups(owner)))
+
+
+def _disable_controllers(before: Record) -> None:
     for file, names in list(_controllers()):
         for name in set(names) - set(before.traces.get(f"controllers of {file}", "").split()):
             file.write_text(f"-{name}")
 
 
-def _remove_temporary_folders(before: Record) -> None:
-    for path in _temporary_folders():
-        if f"file {path}" not in before.traces:
-            shutil.rmtree(path)
+def _remove_temporary_folders(before: Record, problems: list[str]) -> None:
+    new = [path for path in _temporary_folders() if f"file {path}" not in before.traces]
+    _try_each(problems, *(partial(shutil.rmtree, path) for path in new))
 
 
 def _remove_folder(folder: Path) -> None:
-    """With nothing mounted below it any more, all that is in it is the session's."""
+    """Remove the folder: without mounts below it, everything in it belongs to the session."""
     if not mounts_below(folder):
         shutil.rmtree(folder, ignore_errors=True)

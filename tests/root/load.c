@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
- * Makes write calls as fast as it can, and says how many it made; run by tests and benchmarks.
+ * Makes write calls as fast as it can and prints how many; tests and benchmarks run it.
  *
  *   load hammer DIRECTORY THREADS MILLISECONDS   threads that write without a pause
  *   load churn DIRECTORY THREADS MILLISECONDS    threads that start threads and processes that
@@ -9,7 +10,7 @@
  * pwrite
  *
  * `hammer`, `churn` and `tree` end with a JSON object: the calls and bytes as the program counted
- * them, the threads and processes that made them, and what the kernel's accounting says
+ * them, the threads and processes that made them, and what the kernel's accounting reports
  * (/proc/self/io, to which every process that is waited for is added). `loop` answers each line
  * with the mean time of a call in nanoseconds.
  */

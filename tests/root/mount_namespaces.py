@@ -1,8 +1,9 @@
-"""Mount namespaces of the tests' own: what they need mounted or unmounted, never on the host."""
+# SPDX-License-Identifier: Apache-2.0
+"""Mount namespaces for tests, which mount and unmount there and never on the host."""
 
 from __future__ import annotations
 
-#: Shell text for `apart`: tracefs (and debugfs, below which the kernel mounts it) there or not.
+#: Shell text for `apart`: with or without tracefs (and debugfs, below which the kernel mounts it).
 TRACEFS_UNMOUNTED = """
 for path in debug/tracing debug tracing; do
     while umount --lazy /sys/kernel/$path 2>/dev/null; do :; done
@@ -13,9 +14,9 @@ DEBUGFS_MOUNTED = f"{TRACEFS_UNMOUNTED}\nmount -t debugfs none /sys/kernel/debug
 
 
 def apart(script: str, *arguments: object, propagation: str = "private") -> list[str]:
-    """What starts a command in a mount namespace in which the shell's `script` has changed mounts.
+    """Return the words that start a command in a mount namespace after `script` changed its mounts.
 
-    `arguments` are the script's. Nothing that is mounted in it reaches the host.
+    `arguments` are the script's. No mount in the namespace reaches the host.
     """
     made = f'{script}\nshift {len(arguments)}; exec "$@"'
     if propagation != "private":

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
- * Makes every system call that names a path, by number, and says how often with which outcome.
+ * Makes every system call that names a path, by number, and prints the outcomes' counts.
  *
  *     named DESCRIPTOR PATH
  *
  * PATH is an empty directory, from the open directory DESCRIPTOR or, if that is -100 (AT_FDCWD),
  * from the working directory; calls that take no descriptor are made only then. Every call is made
- * on what is there, and again on a directory that is not. Calls that this kernel or architecture
+ * on existing paths, and again in a missing directory. Calls that this kernel or architecture
  * does not have are left out. The output has a line `TYPE SUCCEEDED FAILED` for each type.
  */
 #define _GNU_SOURCE
@@ -132,7 +133,7 @@ static void with_descriptors(void) {
     CALL(DELETE, SYS_unlinkat, at, path("d2"), AT_REMOVEDIR);
 }
 
-/* The calls that start at the working directory; some every architecture has, some old ones. */
+/* The calls that start at the working directory; some exist on every architecture, some are old. */
 static void by_path(void) {
     opened(CALL(CREATE, SYS_openat, AT_FDCWD, path("o1"), O_CREAT | O_WRONLY, 0600));
     CALL(FSCHANGE, SYS_truncate, path("o1"), 10);

@@ -1,4 +1,5 @@
-"""What the tests of the probes share: contracts, runs, mounts of their own."""
+# SPDX-License-Identifier: Apache-2.0
+"""Shared by the tests of the probes: contracts, runs, mounts."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ WRITER = Path(__file__).with_name("writer.py")
 
 
 def contract(*places: object) -> Contract:
-    """A rule that counts writes for each path, or pair of path and size range."""
+    """Return a contract that counts writes for each path, or pair of path and size range."""
     pairs = [place if isinstance(place, tuple) else (place, SizeRange()) for place in places]
     rules = [
         Rule(f"rule{index}", str(path), (CallType.WRITE,), sizes, Measurement.COUNT, 1)
@@ -33,7 +34,7 @@ def writer(plan: str, directory: Path, rounds: int, size_bytes: int) -> list[str
 
 
 def run(session: ProfileSession, *command: object) -> str:
-    """Run a command in the session's scope; its standard output."""
+    """Run a command in the session's scope; return its standard output."""
     with session.tracking_new():
         process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     output = process.communicate(timeout=60 * SLOWNESS)[0]
@@ -48,7 +49,7 @@ def write(session: ProfileSession, path: object, calls: int = 1, size_bytes: int
 
 @contextlib.contextmanager
 def mounted(directory: Path, *arguments: object) -> Iterator[Path]:
-    """`mount ARGUMENTS DIRECTORY`, undone at the end whatever happens."""
+    """Run `mount ARGUMENTS DIRECTORY`; always unmount at the end."""
     directory.mkdir(exist_ok=True)
     subprocess.run(["mount", *map(str, arguments), str(directory)], check=True)
     try:

@@ -1,4 +1,5 @@
-"""Sessions of pytest on root tests, started as programs of their own, to be ended in every way."""
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions of pytest on root tests, started as separate programs, to be ended in every way."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _STARTS_S, _CLEANS_UP_S = 60, 60
 
 @dataclass(frozen=True)
 class Child:
-    """A session: its process, its folder (pytest's `--basetemp`), what it prints, and its mark."""
+    """A session: its process, its folder (pytest's `--basetemp`), its output, and its mark."""
 
     process: subprocess.Popen[bytes]
     folder: Path
@@ -34,21 +35,21 @@ class Child:
     before: dict[str, list[str]] = field(repr=False)
 
     def said(self) -> str:
-        """What pytest has printed so far."""
+        """Return what pytest has printed so far."""
         return self.log.read_text(errors="replace")
 
     def wait_until_it_runs_tests(self) -> None:
-        """Until the first test was begun: `-v` prints its name before."""
+        """Wait until the first test has begun: `-v` prints its name before."""
         wait_until(lambda: "::" in self.said() or self.process.poll() is not None, _STARTS_S)
         assert "::" in self.said(), self.said()
 
     def made(self) -> list[str]:
-        """What is otherwise on the host now than before it, but for processes."""
+        """Return what differs on the host from before the session, without processes."""
         found = changes(self.before, whole_host(self.mark))
         return [each for each in found if not each.startswith("processes")]
 
     def left(self) -> list[str]:
-        """What is otherwise than before it once it has ended, and its guard."""
+        """Return what differs from before the session, once it and its guard have ended."""
         self.process.wait(_CLEANS_UP_S * SLOWNESS)
         deadline_s = time.monotonic() + _CLEANS_UP_S * SLOWNESS
         while self._left() and time.monotonic() < deadline_s:
@@ -63,9 +64,9 @@ class Child:
 
 @contextlib.contextmanager
 def child(log: Path, *arguments: object) -> Iterator[Child]:
-    """A session of pytest in a process group of its own, which ends with this process.
+    """Start a session of pytest in its own process group, which ends with this process.
 
-    Its folder is near the root, as sockets in it have short names only.
+    Its folder is near the root, since sockets can only have short names.
     """
     folder = Path(tempfile.mkdtemp(prefix="pytest-"))
     mark = f"WRITEWISE_MARK={uuid.uuid4()}"
@@ -89,4 +90,4 @@ def child(log: Path, *arguments: object) -> Iterator[Child]:
     finally:
         process.kill()
         made.left()
-        shutil.rmtree(folder, ignore_errors=True)  # pytest keeps it after an end in order
+        shutil.rmtree(folder, ignore_errors=True)  # pytest keeps it after a normal end

@@ -1,12 +1,13 @@
-"""Writes in a way that has one cause of waiting; run by the tests as a program.
+# SPDX-License-Identifier: Apache-2.0
+"""Write so that the writes wait for one cause only; the tests run this as a program.
 
     slow_writes.py burst FILE MIB       one thread, in calls of 256 KiB
     slow_writes.py dsync FILE CALLS     one thread, 4 KiB at a time, each on the device on return
     slow_writes.py fight FILE MIB       two threads in one file, half of it each
     slow_writes.py apart FILE MIB       two threads in a file each
 
-Prints as JSON: seconds from the first call to the return of the last, the time that its threads
-spent in the calls, and their time on a CPU (in user mode too).
+It prints JSON: the seconds from the first call to the return of the last, the time that its
+threads spent in the calls, and their CPU time (user mode included).
 """
 
 from __future__ import annotations

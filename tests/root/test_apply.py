@@ -1,4 +1,5 @@
-"""apply, verify, status and rollback on the real host: its sysctls, its /etc, its signals."""
+# SPDX-License-Identifier: Apache-2.0
+"""apply, verify, status and rollback on the real host: sysctls, /etc, signals."""
 
 from __future__ import annotations
 
@@ -36,14 +37,14 @@ from tests.unit.studies import Study, ratio
 
 FILES = [Path("/etc/sysctl.d") / name for name in ("90-writewise.conf", "99-writewise.conf")]
 WANTED = {"vm.dirty_ratio": 61, "vm.dirty_background_ratio": 7}
-#: A kill takes 0.9 s; for a night, give more.
+#: A kill takes 0.9 s; set more for an overnight run.
 LONGEST_S = 0.03 * SLOWNESS
 KILLS = int(os.environ.get("WRITEWISE_APPLY_KILLS", "5" if is_emulated() else "15"))
 
 
 @pytest.fixture
 def recommendation(tmp_path):
-    """The file, on a host that is as before afterwards whatever the test does."""
+    """Write the file; restore the host at the end, whatever the test does."""
     if any(path.exists() for path in FILES):
         pytest.skip(f"a recommendation is applied here: rm {' '.join(map(str, FILES))}")
     change = change_in(advise(Study().tried(ratio(60), 3.6).results))
@@ -88,7 +89,7 @@ def test_applied_verified_and_rolled_back(recommendation):
 
 
 def test_on_a_host_with_other_memory_the_measured_amount_is_kept(recommendation):
-    """As bytes, or as a ratio where control groups have limits: the kernel's threshold is that."""
+    """In bytes, or as a ratio if control groups have limits, the threshold is that amount."""
     document = json.loads(recommendation.read_text())
     document["evidence"]["dirtyable_bytes"] = measured = dirtyable_bytes(SYSTEM) // 2
     recommendation.write_text(json.dumps(document))
@@ -100,7 +101,7 @@ def test_on_a_host_with_other_memory_the_measured_amount_is_kept(recommendation)
     amount = measured * WANTED["vm.dirty_ratio"] // 100
     assert read_thresholds(SYSTEM).dirty_bytes == pytest.approx(amount, rel=0.05)
     assert writewise("verify", recommendation).returncode == 0
-    assert "in place of vm.dirty_ratio = 61" in writewise("status").stdout
+    assert "instead of vm.dirty_ratio = 61" in writewise("status").stdout
     assert writewise("rollback").returncode == 0 and in_force() == before
 
 
@@ -110,7 +111,7 @@ def test_what_the_administrator_changed_since_is_left(recommendation):
     verified = writewise("verify", "--applied")
     assert verified.returncode == 1 and "changed since it was applied at" in verified.stdout
     rolled = writewise("rollback")
-    assert "left: vm.dirty_ratio = 62 is neither what was applied" in rolled.stdout
+    assert "left: vm.dirty_ratio = 62 is neither the applied value" in rolled.stdout
     assert read_writeback(SYSTEM)["vm.dirty_ratio"] == 62
 
 
@@ -127,7 +128,7 @@ def test_what_a_sweep_cannot_give_back_keeps_nothing_applied_from_coming_back(
     assert f"mount: {target}" in refused.stderr and "--give-up" in refused.stderr
     assert in_force() == before
     given_up = writewise("rollback", "--interrupted", "--give-up")
-    assert given_up.returncode == 0 and "left: not restored, and forgotten" in given_up.stdout
+    assert given_up.returncode == 0 and "left: not restored, and removed" in given_up.stdout
 
 
 def test_the_file_is_read_by_the_real_consumers(recommendation):
@@ -166,7 +167,7 @@ def test_without_a_terminal_nothing_is_changed_unasked(recommendation):
     before = in_force()
     done = writewise("apply", recommendation, stdin=subprocess.DEVNULL)
     assert (done.returncode, in_force()) == (2, before)
-    assert "give --yes" in done.stderr
+    assert "pass --yes" in done.stderr
 
 
 def test_a_recommendation_that_others_can_write_is_refused(recommendation):
@@ -186,7 +187,7 @@ def test_a_trial_period_is_refused_where_systemd_does_not_run(recommendation):
 
 
 def in_a_namespace(mount, *arguments):
-    """The command with something mounted for it alone: nothing of it is left when it ends."""
+    """Run the command with a mount that only it sees and that disappears when it ends."""
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'eval "$0" && "$@"']
     return subprocess.run(
         [*words, mount, *command(*arguments)], capture_output=True, text=True, timeout=60 * SLOWNESS
@@ -245,7 +246,7 @@ def read_ahead(target):
 
 
 def test_a_kill_at_any_moment_leaves_the_originals_or_all_of_it(recommendation):
-    """From its first line in the journal on it takes some milliseconds to the last."""
+    """From the first line in the journal to the last it takes some milliseconds."""
     before, outcomes = in_force(), []
     journal, moments = state_directory() / "applied.journal", random.Random(5)
     for number in range(KILLS):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input to `pull` and `sweep`: an exit code, a clear sentence, and nothing lost or changed."""
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def destination(tmp_path) -> Path:
 
 
 def refused(name, source, destination, endpoint_url, *options, exit_code=1):
-    """Run it in an empty folder; the sentence of its error, checked to be one."""
+    """Run it in an empty folder; check that its error is one sentence, and return that."""
     home = destination.parent / "home"
     home.mkdir(exist_ok=True)
     words = (name, source, destination, "--endpoint-url", endpoint_url, *options)
@@ -72,7 +73,7 @@ def refused(name, source, destination, endpoint_url, *options, exit_code=1):
         ("s3://no-such-bucket/in", "bucket no-such-bucket does not exist", 1),
         ("s3://bucket/none", "s3://bucket/none has no objects", 1),
         ("s3://b\x1b[2Jucket/in", "S3 does not allow this bucket name", 1),
-        ("bucket/in", "'bucket/in' is no address in S3", 2),
+        ("bucket/in", "invalid S3 address 'bucket/in'", 2),
     ],
 )
 def test_a_source_that_is_not_there(server, destination, name, source, said, exit_code):
@@ -97,9 +98,13 @@ def test_an_endpoint_that_is_down(destination, name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_destination_that_is_no_directory(server, destination, name):
-    said = refused(name, "s3://bucket/in", destination / "missing", server.endpoint_url)
+    said = refused(
+        name, "s3://bucket/in", destination / "missing", server.endpoint_url, exit_code=2
+    )
     assert said.endswith("missing cannot be used: No such file or directory")
-    said = refused(name, "s3://bucket/in", destination / "precious", server.endpoint_url)
+    said = refused(
+        name, "s3://bucket/in", destination / "precious", server.endpoint_url, exit_code=2
+    )
     assert said.endswith("precious cannot be used: Not a directory")
     assert (destination / "precious").read_text() == "mine"
 
@@ -134,18 +139,18 @@ def test_mount_options_of_a_file_system_that_is_not_known(server, tmp_path):
     with mounted(tmp_path / "disk", "-t", "tmpfs", "tmpfs") as disk:
         options = ("--mount-options", "noatime")
         said = refused("sweep", "s3://bucket/in", disk, server.endpoint_url, *options)
-        assert said.startswith("mount options of tmpfs are not known to this version")
+        assert said == "this version supports only mount options of XFS and ext4, not of tmpfs"
 
 
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--dirty-ratio", "101", "--dirty-ratio: 101 is out of range, use 1 to 100"),
-        ("--dirty-bytes", "4096", "--dirty-bytes: 4096 is out of range, use 8192 to"),
-        ("--transfer", "x=1", "--transfer: 'x' is no transfer setting"),
-        ("--endpoint-url", "ftp://x", "--endpoint-url is no http or https URL"),
+        ("--dirty-ratio", "101", "--dirty-ratio: 101 is out of range"),
+        ("--dirty-bytes", "4096", "--dirty-bytes: 4096 is out of range"),
+        ("--transfer", "x=1", "--transfer: unknown transfer setting 'x'"),
+        ("--endpoint-url", "ftp://x", "--endpoint-url is not an http or https URL"),
         ("--output", "/proc/x.json", "cannot write /proc/x.json: "),
-        ("--output", "/dev/null", "/dev/null exists already"),
+        ("--output", "/dev/null", "/dev/null already exists"),
         ("--contract", "/no/such.yaml", "cannot read the contract /no/such.yaml: No such file"),
     ],
 )
@@ -159,7 +164,9 @@ def test_an_option_that_cannot_be(server, destination, option, value, said):
 def test_ratio_and_bytes_of_one_threshold(server, destination):
     options = ("--dirty-ratio", "20", "--dirty-bytes", "8388608")
     said = refused("sweep", "s3://x/y", destination, server.endpoint_url, *options, exit_code=2)
-    assert said == "--dirty-ratio and --dirty-bytes set the same threshold: each zeroes the other"
+    assert (
+        said == "--dirty-ratio and --dirty-bytes set the same threshold; the kernel keeps only one"
+    )
 
 
 def test_thresholds_that_no_kernel_takes(server, destination):
@@ -175,9 +182,9 @@ def test_thresholds_that_no_kernel_takes(server, destination):
     [
         (b"", "is empty"),
         (b" \n\n", "is empty"),
-        (bytes(range(256)), "is binary, not a contract's text"),
+        (bytes(range(256)), "is a binary file, not a contract file"),
         (b"\xff\xfe\xfa" * 9, "is not UTF-8 text: byte 0xff at offset 0"),
-        (100 * MIB, "is larger than 1 MiB, so it is no contract"),
+        (100 * MIB, "is larger than 1 MiB, the limit for a contract file"),
         (None, "is a directory, not a contract file"),
         (b"timeframe: 1s\nrules: [\n", "1 error"),
     ],
@@ -197,12 +204,15 @@ def test_a_contract_that_is_none(server, destination, tmp_path, name, content, s
 def test_advice_on_what_is_no_results_file(tmp_path):
     for content, said in (
         (b"", "is empty"),
-        (b"{", "is no results file, or one cut short"),
-        (b"[]", "is no results file of `writewise sweep`"),
+        (b"{", "is not a results file, or it is truncated"),
+        (b"[]", "is not a results file of `writewise sweep`"),
         (b"\xff", "is not UTF-8 text"),
-        (b'{"format": "writewise-results", "version": 2}', "is damaged: it lacks 'context'"),
-        (b"[" * 100_000, "is no results file"),
-        (b'{"format": "writewise-results", "version": 9}', "of version 9; this writewise reads 2"),
+        (b'{"format": "writewise-results", "version": 2}', "is damaged: 'context' is missing"),
+        (b"[" * 100_000, "is not a results file"),
+        (
+            b'{"format": "writewise-results", "version": 9}',
+            "has version 9; this version of Writewise reads 2",
+        ),
     ):
         path = tmp_path / "results.json"
         path.write_bytes(content)

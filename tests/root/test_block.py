@@ -1,4 +1,5 @@
-"""Requests of a disk of the test's own, against a known number of writes and the kernel's count."""
+# SPDX-License-Identifier: Apache-2.0
+"""Requests of a test disk, compared with a known number of writes and with the kernel's count."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ SECTOR_BYTES = 512
 
 @contextlib.contextmanager
 def loop_device(image: Path, size_bytes: int) -> Iterator[Path]:
-    """A loop device with direct I/O on a file that has its blocks already."""
+    """Make a loop device with direct I/O on a file whose blocks are allocated."""
     with image.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, size_bytes)
         os.fsync(file.fileno())
@@ -71,14 +72,14 @@ def read_directly(node: Path, offset: int, size_bytes: int) -> None:
 
 
 def kernel_bytes(device: BlockDevice) -> tuple[int, int]:
-    """Read and written, by the kernel's own count (Documentation/block/stat.rst)."""
+    """Return the bytes read and written by the kernel's count (Documentation/block/stat.rst)."""
     words = Path(f"/sys/block/{device.name}/stat").read_text().split()
     return int(words[2]) * SECTOR_BYTES, int(words[6]) * SECTOR_BYTES
 
 
 def settled(counters: DeviceCounters, writes: int) -> DeviceStats:
-    """The first device's figures, once that many writes have completed: a syscall may return
-    while the completion's tracepoint is still at work on the other CPU."""
+    """Return the first device's figures once that many writes have completed: a syscall may
+    return while the other CPU still handles the completion's tracepoint."""
     deadline = time.monotonic() + 5 * SLOWNESS
     while counters.totals()[0].timed_writes < writes and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -102,7 +103,7 @@ def test_direct_writes_are_counted_exactly(tmp_path: Path) -> None:
 
 
 def test_reads_and_flushed_writes(tmp_path: Path) -> None:
-    """A write that is forced to the medium comes as a write between flushes, and counts once."""
+    """A write with FUA arrives as a write between flushes and counts once."""
     with loop_device(tmp_path / "image", 8 << 20) as node, counting(disk(node)) as counters:
         first = counters.stats()[0]
         write_directly(node, [0, BLOCK_BYTES, 0], os.O_DSYNC)
@@ -114,7 +115,7 @@ def test_reads_and_flushed_writes(tmp_path: Path) -> None:
 
 
 def test_a_request_that_ends_in_parts_and_fails(tmp_path: Path) -> None:
-    """A loop device completes what its file still has, and tries the rest anew, which fails."""
+    """A loop device completes the part that its file still has; its retry of the rest fails."""
     image = tmp_path / "image"
     with loop_device(image, 8 << 20) as node, counting(disk(node)) as counters:
         os.truncate(image, (4 << 20) + BLOCK_BYTES)
@@ -133,7 +134,7 @@ def test_latency_is_within_the_time_of_the_calls(tmp_path: Path) -> None:
         write_directly(node, [number * BLOCK_BYTES for number in range(200)])
         elapsed_ns = time.monotonic_ns() - start_ns
         writes = settled(counters, 200).writes
-    # one after the other, and a request is most of what such a call does
+    # they run one after the other, and such a call mostly waits for its request
     assert 0.1 * elapsed_ns < writes.latency_total_ns < elapsed_ns
 
 
@@ -172,7 +173,7 @@ def test_a_file_system_written_back(tmp_path: Path) -> None:
     """Merged requests of the flusher: bytes as the kernel counts them."""
     image = tmp_path / "image"
     with loop_device(image, 64 << 20) as node:
-        # or ext4lazyinit zeroes inode tables meanwhile, which the kernel counts and the probe not
+        # else ext4lazyinit zeroes inode tables, which the kernel counts and the probe does not
         made_whole = ["-E", "lazy_itable_init=0,lazy_journal_init=0"]
         subprocess.run(["mkfs.ext4", "-q", *made_whole, str(node)], check=True)
         with mounted(tmp_path / "volume", node) as volume, counting(disk(node)) as counters:

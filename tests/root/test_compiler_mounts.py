@@ -1,4 +1,5 @@
-"""The mount namespaces that we make keep no volume busy which others unmount."""
+# SPDX-License-Identifier: Apache-2.0
+"""Our mount namespaces do not keep a volume busy that another program unmounts."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from tests.places import REPOSITORY
 from tests.root.hosts import SLOWNESS
 from tests.root.mount_namespaces import apart
 
-#: Mount a volume, start a process with a namespace of its own, then unmount the volume and detach
-#: its device while the process is alive.
+#: Mount a volume, start a process with its own namespace, then unmount the volume and detach its
+#: #: device while the process is alive.
 SCRIPT = """
 import os, subprocess, sys
 from pathlib import Path

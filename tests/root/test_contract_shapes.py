@@ -1,8 +1,9 @@
-"""Every shape of contract loads and counts: the verifier follows other paths for each.
+# SPDX-License-Identifier: Apache-2.0
+"""Every shape of contract loads and counts: the verifier follows different paths for each.
 
 A kernel before 6.8 forgets the bounds of a register that was saved on the stack, and which ones
-clang saves depends on the shape. So shapes are loaded up to the limits, in each scope that has code
-of its own.
+clang saves depends on the shape. So shapes are loaded up to the limits, in each scope that has
+different code.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from profiler.bpf.session import ProfileSession
 pytestmark = pytest.mark.side_by_side
 
 DATA = (CallType.READ, CallType.WRITE)
-#: The default contract's, data both ways, all together, and each of the others alone.
+#: The default contract's kind, reads and writes, all kinds, and each other kind alone.
 KINDS = {
     "write": (CallType.WRITE,),
     "data": DATA,
@@ -77,7 +78,7 @@ def test_every_shape_loads_and_counts(paths: int, sizes: int, name: str, tmp_pat
     assert snapshot.losses.total == 0
     counted_bytes = snapshot.stats[-1].bytes
     if CallType.READ in kinds and not paths:
-        assert counted_bytes >= size_bytes  # what this process reads elsewhere counts, too
+        assert counted_bytes >= size_bytes  # reads of this process elsewhere count, too
     elif CallType.WRITE in kinds:
         assert counted_bytes == size_bytes
 

@@ -1,7 +1,8 @@
-"""A journal that commit 4ca1b0e left in the middle of a sweep is rolled back on this very host.
+# SPDX-License-Identifier: Apache-2.0
+"""A journal that commit 4ca1b0e left in the middle of a sweep is rolled back on this host.
 
-What it names is this host's: the boot, a volume of the test's own, its disk and its originals. The
-rest is as it was recorded (tests/unit/data/journals).
+The test replaces what is particular to a host: the boot, the volume, its disk and its originals.
+The rest is as it was recorded (tests/unit/data/journals).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def present_mount(target: Path) -> Mount:
 
 
 def of_this_host(line: dict[str, Any], mount: Mount, disk: Disk) -> dict[str, Any]:
-    """The same line, as that version would have written it here."""
+    """Return the same line as that version would have written it here."""
     if "boot_id" in line:
         line["boot_id"] = SYSTEM.boot_id()
     change = line.get("change", {})
@@ -79,7 +80,7 @@ def pending(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def make(change: dict[str, Any], mount: Mount, disk: Disk) -> None:
-    """What that sweep had changed after it had written this down."""
+    """Make the change that the sweep made after it had written this line."""
     kind = change["kind"]
     if kind == "writeback-sysctls":
         write_writeback(SYSTEM, {"vm.dirty_ratio": 61, "vm.dirty_background_ratio": 7})
@@ -91,5 +92,5 @@ def make(change: dict[str, Any], mount: Mount, disk: Disk) -> None:
     elif kind == "new-path":
         Path(change["path"]).mkdir()
         (Path(change["path"]) / "0").write_text("x")
-    else:  # a cap that was lifted: of a device that is not the test's
+    else:  # the test does not own the capped device
         assert kind == "lifted-cap"

@@ -1,6 +1,7 @@
-"""Exact under load: what is counted is what a program that writes without a pause counted itself.
+# SPDX-License-Identifier: Apache-2.0
+"""Exact under load: the probes count what a program that writes without a pause counts itself.
 
-The program is `load.c`; a third opinion is the kernel's own accounting (`/proc/PID/io`).
+The program is `load.c`; the kernel's accounting (`/proc/PID/io`) is a third source.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(snapshot: ProfileSnapshot, told: dict[str, int]) -> None:
-    """The first rule counted all, the second none, the last two each a part; nothing was lost."""
+    """Check that the rules counted all, none, and two parts, and that nothing was lost."""
     assert snapshot.losses.total == 0, snapshot.losses
     assert snapshot.in_flight == 0
     everything, nothing, small, large = snapshot.stats
@@ -46,16 +47,16 @@ def check(snapshot: ProfileSnapshot, told: dict[str, int]) -> None:
 
 @pytest.fixture
 def every_run() -> None:
-    """For what is exact only where the kernel leaves out no run of a program."""
+    """Skip a test that is exact only if the kernel leaves out no run of a program."""
     if leaves_out_runs():
         cannot_run_here(
             "its kernel leaves out runs of programs on system calls where threads outnumber the "
-            "CPUs (trace_call_bpf_faultable); that what is left out is told is tested"
+            "CPUs (trace_call_bpf_faultable); another test shows that it reports them"
         )
 
 
 def profiled(tmp_path: Path, program: Path, *arguments: object, host_wide: bool) -> dict[str, int]:
-    """Run a plan of the program under a session; what the program tells, checked."""
+    """Run a plan of the program under a session; check and return what the program prints."""
     directory, elsewhere = tmp_path / "directory", tmp_path / "elsewhere"
     directory.mkdir()
     elsewhere.mkdir()
@@ -92,7 +93,7 @@ def test_threads_and_processes_that_start_and_end_all_the_time(
 
 @pytest.mark.usefixtures("every_run")
 def test_a_tree_of_10000_short_processes(tmp_path: Path, program: Path) -> None:
-    """One after the other, so that threads that have ended must be taken out of the table."""
+    """They run one after the other, so threads that have ended must leave the table."""
     told = profiled(tmp_path, program, "tree", 10_000, host_wide=False)
     assert told["processes"] == 10_000
 
@@ -109,7 +110,7 @@ def test_what_is_not_counted_is_told(tmp_path: Path, program: Path, scope: str) 
 
 @pytest.mark.usefixtures("every_run")
 def test_a_tree_within_a_table_of_few_threads(tmp_path: Path, program: Path) -> None:
-    """What the table lacks room for is a loss, and the rest is exact: no call counts twice."""
+    """Calls that do not fit the table are losses, and the rest is exact: no call counts twice."""
     with ProfileSession(contract(tmp_path), max_threads=8) as session:
         told = json.loads(run(session, program, "tree", tmp_path, 1000))
         snapshot = session.snapshot()
@@ -121,8 +122,8 @@ def test_a_tree_within_a_table_of_few_threads(tmp_path: Path, program: Path) -> 
 
 @pytest.mark.usefixtures("every_run")
 def test_a_session_that_begins_and_ends_amid_the_writes(tmp_path: Path, program: Path) -> None:
-    """Every call is counted, in flight, or a loss that is told, at the start and at the end."""
-    lasts = MILLISECONDS * SLOWNESS  # to find all threads takes a while
+    """Every call is counted, in flight, or a reported loss, at the start and at the end."""
+    lasts = MILLISECONDS * SLOWNESS  # finding all threads takes time
     command = [str(program), "hammer", str(tmp_path), "32", str(lasts)]
     with ProfileSession(contract(tmp_path)) as session:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

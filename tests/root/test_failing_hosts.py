@@ -1,6 +1,7 @@
-"""A sweep on a host that fails under it: a volume that breaks, goes or is in use, Ctrl-C twice.
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep on a host that fails: a volume that breaks, disappears or is in use, Ctrl-C twice.
 
-After each the host is as before, at once or as soon as the cause is mended, and what is said names
+After each the host is as before, at once or as soon as the cause is fixed, and the message names
 the cause. A full disk under the journal is in `test_sweep.py`, a read-only /etc in `test_apply.py`.
 """
 
@@ -41,12 +42,15 @@ from tests.root.volumes import FailingVolume, failing_volume, run
 
 QUICK = replace(SMALL, object_count=4, object_bytes=MIB)
 SYSCTLS = ("--dirty-ratio", ",".join(map(str, range(50, 74))))
-REMOUNTS = ("--dirty-ratio", "55,64", "--mount-options", "noatime", "logbsize=256k")
+REMOUNTS = (
+    *("--dirty-ratio", "55,64"),
+    *("--mount-options", "noatime", "--mount-options", "logbsize=256k"),
+)
 
 
 @pytest.fixture(scope="module")
 def present(tmp_path_factory) -> Iterator[lab.Lab]:
-    """One lab for all tests, for its S3 endpoint alone."""
+    """One lab for all tests; they use only its S3 endpoint."""
     with lab_elsewhere(tmp_path_factory.mktemp("lab"), QUICK) as made:
         yield made
 
@@ -64,7 +68,7 @@ def output(tmp_path):
 
 @pytest.fixture(autouse=True)
 def state(tmp_path, failing):
-    """Taken back before the volume goes."""
+    """A state directory; its changes are restored before the volume goes."""
     with guarded(tmp_path) as state:
         yield state
 
@@ -75,13 +79,13 @@ def sweep(present, volume, output, *options):
 
 
 def is_changed(state, options):
-    """Whether the sweep has put its first other mount options in force, or any other sysctl."""
+    """Return whether the sweep has changed mount options or a sysctl for the first time."""
     kind = MountOriginal.kind if options is REMOUNTS else WritebackOriginals.kind
     return lambda: f'"{kind}"' in read_journal(state)
 
 
 def read_journal(state):
-    """The sweep's journal; empty while there is none, as between two trials."""
+    """Return the sweep's journal; empty if there is none, as between two trials."""
     try:
         return (state / "sweep.journal").read_text()
     except FileNotFoundError:
@@ -90,7 +94,7 @@ def read_journal(state):
 
 @contextlib.contextmanager
 def reached(words, is_there) -> Iterator[subprocess.Popen[str]]:
-    """The sweep, as soon as `is_there()`; ended when the block is."""
+    """Yield the sweep once `is_there()` is true; end it with the block."""
     pipes: dict[str, Any] = {
         "stdout": subprocess.PIPE,
         "stderr": subprocess.STDOUT,
@@ -106,7 +110,7 @@ def reached(words, is_there) -> Iterator[subprocess.Popen[str]]:
 
 
 def ended_by(process, seconds=60):
-    """What the sweep said to its end: in sentences, not as a fault of our own."""
+    """Return the rest of the sweep's output, checked to be sentences and no traceback."""
     said, _ = process.communicate(timeout=seconds)
     assert "Traceback" not in said and "this is a bug" not in said, said
     return said
@@ -128,7 +132,7 @@ def rolled_back():
     ids=["remounts-pull", "sysctls-pull", "sysctls-settle", "remounts-between"],
 )
 def test_every_request_of_the_device_fails(present, failing, state, output, options, phase):
-    """The sweep ends and says why; what is on the volume itself waits until it is back."""
+    """The sweep ends and says why; files on the volume can be restored once it is back."""
     before = host_state()
     watcher, words = Watcher(state, output), sweep(present, failing, output, *options)
     with reached(words, is_changed(state, options)) as process:
@@ -137,12 +141,15 @@ def test_every_request_of_the_device_fails(present, failing, state, output, opti
         said = ended_by(process)
     assert process.returncode == 1, said
     assert "Input/output error" in said or "superblock" in said, said
-    assert "go on with `sweep --resume`" in said or "the journal still has it" in said, said
+    assert (
+        "continue with `writewise sweep --resume`" in said
+        or "run `writewise rollback` again" in said
+    ), said
     assert said.count("invalid: ") <= 2 * ATTEMPTS, said
     assert read_writeback(SYSTEM) == before["sysctls"]
     failing.come_back()
     writewise("rollback")
-    if mount_at(SYSTEM.mounts(), str(failing.target)) is None:  # it was as before when it failed
+    if mount_at(SYSTEM.mounts(), str(failing.target)) is None:  # still unchanged then
         run("mount", failing.device, failing.target)
     rolled_back()
     assert_as(before)
@@ -156,7 +163,7 @@ def test_the_device_disappears_at_an_unmount(present, failing, state, output):
         failing.disappear()
         said = ended_by(process)
     assert process.returncode == 1, said
-    assert "can't read superblock" in said and "the journal still has it" in said
+    assert "can't read superblock" in said and "run `writewise rollback` again" in said
     assert said.count("invalid: ") == ATTEMPTS, said
     assert read_writeback(SYSTEM) == before["sysctls"]
     assert writewise("rollback").returncode == 1
@@ -167,7 +174,7 @@ def test_the_device_disappears_at_an_unmount(present, failing, state, output):
 
 
 def test_the_volume_is_in_use_at_every_unmount(present, failing, state, output):
-    """What takes a fresh mount cannot be tried; all else can, and all is taken back at once."""
+    """Options that need a fresh mount cannot be tried, all others can; all is restored at once."""
     before = host_state()
     words = sweep(present, failing, output, *REMOUNTS)
     with (
@@ -177,7 +184,7 @@ def test_the_volume_is_in_use_at_every_unmount(present, failing, state, output):
         said = ended_by(process, 90)
     assert process.returncode == 0, said
     assert "logbsize=256k: umount -- … failed" in said and "target is busy" in said
-    assert re.search(r"\d s  again: [^\n]* mount=noatime ·", said)
+    assert re.search(r"\d m?s  [^\n]*  again: [^\n]*mount=noatime", said)
     assert_as(before)
     assert [path.name for path in failing.target.iterdir()] == ["file"]
 
@@ -186,7 +193,7 @@ def test_the_volume_is_in_use_at_every_unmount(present, failing, state, output):
     "phase", [Phase.PROBE, Phase.ATTACH, Phase.SETTLE, Phase.PULL], ids=lambda p: p.name
 )
 def test_ctrl_c_twice_on_a_terminal(present, failing, state, output, phase):
-    """The second one comes while the first is still taking everything back, or after it has."""
+    """The second comes while the first still restores everything, or after that."""
     before, watcher = host_state(), Watcher(state, output)
     words = shlex.join(sweep(present, failing, output, *REMOUNTS))
     terminal = ["script", "--quiet", "--return", "--command", words, "/dev/null"]

@@ -1,7 +1,8 @@
-"""A volume that breaks, goes or is in use while its mount options are changed: what comes back.
+# SPDX-License-Identifier: Apache-2.0
+"""What is restored if a volume breaks, disappears or is in use while its mount options change.
 
-Whatever can be restored is, the error names the rest, and the next start ends it once the device is
-there again. Nothing here needs a lab, or touches a sysctl.
+Everything that can be restored is restored. The error names the rest, and the next start restores
+it once the device is back. Nothing here needs a lab or changes a sysctl.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from tests.root.volumes import FailingVolume, failing_volume, make_image, run, u
 
 #: By remount, and by a fresh mount.
 WORDS = [("noatime",), ("logbsize=256k",)]
-AGAIN = "the journal still has it"
+AGAIN = "run `writewise rollback` again"
 
 
 @pytest.fixture
 def failing(tmp_path) -> Iterator[FailingVolume]:
-    """A volume, and a state directory that is empty again before the volume goes."""
+    """Make a volume, and a state directory that is empty again before the volume goes."""
     with failing_volume(tmp_path / "failing") as made, guarded(tmp_path):
         yield made
 
@@ -33,7 +34,7 @@ def is_mounted(volume):
 
 
 def change_and(volume, words, what_happens):
-    """Change the options, and again after `what_happens`, which the host refuses then."""
+    """Change the options, then again after `what_happens`: the host refuses the second change."""
     with Host.exclusive("sweep", "test") as host:
         host.set_mount_options(str(volume.target), words)
         what_happens()
@@ -67,7 +68,7 @@ def test_one_that_is_gone_for_good_can_be_given_up(failing):
     assert "writewise rollback --give-up" in told.value.hint
     done = writewise("rollback", "--give-up")
     assert done.returncode == 0, done.stderr
-    assert f"left: not restored, and forgotten: {failing.target} mounted with" in done.stdout
+    assert f"left: not restored, and removed: {failing.target} mounted with" in done.stdout
     assert writewise("rollback").stdout.startswith("nothing to restore")
     failing.come_back()
     run("mount", failing.device, failing.target)
@@ -86,14 +87,14 @@ def test_another_volume_under_the_name_of_the_one_that_is_gone_is_not_mounted(fa
         run("losetup", "--detach", failing.device)
         other.unlink()
     assert refused.returncode == 1 and not is_mounted(failing)
-    assert f"{failing.device} has another file system" in refused.stderr
+    assert f"{failing.device} now has another file system" in refused.stderr
     assert "blkid --uuid" in refused.stderr
     failing.come_back()
     assert writewise("rollback").returncode == 0 and is_mounted(failing)
 
 
 def test_one_that_is_gone_keeps_nothing_else_from_coming_back(failing, tmp_path):
-    """What was changed before and after it is restored, only the volume is left over."""
+    """Changes made before and after it are restored, and only the volume is left."""
     folder = tmp_path / "folder"
     with (
         pytest.raises(HostError, match="superblock"),

@@ -1,4 +1,5 @@
-"""The kernel's filters by command name and cgroup, asked in system calls of known tasks."""
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel's filters by command name and cgroup, tested with system calls of known tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from tests.root.profiling import contract, mounted, run
 
 pytestmark = pytest.mark.side_by_side
 
-#: No process has it (include/linux/threads.h, PID_MAX_LIMIT is 4194304), and no other test asks.
+#: No process has it (PID_MAX_LIMIT of include/linux/threads.h is 4194304), no other test uses it.
 ASKED_PID = 0x7E57_F117
 PR_SET_NAME = 15  # include/uapi/linux/prctl.h
 LIBC = ctypes.CDLL(None)
@@ -43,7 +44,7 @@ for line in sys.stdin:
 
 
 class Caller:
-    """A process that calls when it is told to, under the name and from the group it is given."""
+    """A process that makes calls on request, with a given name and from a given group."""
 
     def __init__(self) -> None:
         source = CALLER.replace("ASKED_PID", str(ASKED_PID))
@@ -66,7 +67,7 @@ class Caller:
 
 
 class Count:
-    """How many of the calls so far passed; every one was seen."""
+    """Return how many of the calls so far passed; check that every one was seen."""
 
     def __init__(self, module: loader.Module) -> None:
         self.words = module.map_words("asked")
@@ -93,16 +94,16 @@ def filtered(scope_filter: ScopeFilter) -> Iterator[Count]:
 
 @pytest.fixture(params=["version 1", "version 2"])
 def top(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """Where a hierarchy of control groups is mounted."""
+    """Mount point of a hierarchy of control groups."""
     with VERSIONS[request.param](tmp_path) as place:
         yield place
 
 
 @contextlib.contextmanager
 def version_1(folder: Path) -> Iterator[Path]:
-    """One that the host has, else `freezer`, which version 2 never holds (it has one of its own).
+    """A hierarchy of the host, else `freezer`: version 2 never has it (it has its own freezer).
 
-    A hierarchy without groups goes with its mount.
+    A hierarchy without groups disappears with its mount.
     """
     there = groups.tops()
     found = next((there[name] for name in ("pids", "memory", "blkio") if name in there), None)
@@ -115,7 +116,7 @@ def version_1(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def version_2(folder: Path) -> Iterator[Path]:
-    """The host's, else the same one mounted for the test."""
+    """The host's hierarchy, else one mounted for the test."""
     found = groups.tops().get("cgroup2")
     if found:
         yield found
@@ -129,7 +130,7 @@ VERSIONS = {"version 1": version_1, "version 2": version_2}
 
 @contextlib.contextmanager
 def new_groups(top: Path, depth: int) -> Iterator[list[Path]]:
-    """Groups one below the other, removed afterwards whatever happens."""
+    """Make groups one below the other; always remove them at the end."""
     with contextlib.ExitStack() as stack:
         made: list[Path] = []
         for _ in range(depth):
@@ -148,7 +149,7 @@ def callers() -> Iterator[tuple[Caller, Caller]]:
 
 
 def call_in_thread(comm: str, count: int) -> None:
-    """Calls of a thread of this process that has its own name."""
+    """Make calls in a thread of this process that has its own name."""
 
     def work() -> None:
         assert LIBC.prctl(PR_SET_NAME, ctypes.create_string_buffer(os.fsencode(comm))) == 0
@@ -282,7 +283,7 @@ def test_groups_of_other_hierarchies_do_not_matter(
 
 
 def test_how_far_below_a_group_counts(top: Path, callers: tuple[Caller, Caller]) -> None:
-    """Of version 1 down to a bound, of version 2 however deep."""
+    """Version 1 counts down to a bound, version 2 at any depth."""
     is_version_2 = (top / "cgroup.controllers").exists()
     with new_groups(top, LEVELS_MAX + 1) as groups:
         try:
@@ -296,7 +297,7 @@ def test_how_far_below_a_group_counts(top: Path, callers: tuple[Caller, Caller])
 
 
 def to(directory: Path, writes: int) -> list[str]:
-    """dd's arguments for so many writes of a byte."""
+    """Return dd's arguments for so many writes of one byte."""
     return ["if=/dev/zero", f"of={directory}/file", "bs=1", f"count={writes}", "status=none"]
 
 
@@ -304,7 +305,7 @@ def to(directory: Path, writes: int) -> list[str]:
 def test_a_session_counts_what_passes_all_filters(
     top: Path, host_wide: bool, tmp_path: Path
 ) -> None:
-    """Process tree or host, a path, a name and a group: only writes that have all of them."""
+    """Process tree or host, path, name and group: only writes that match all of them count."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
     outside.mkdir()

@@ -1,4 +1,5 @@
-"""The guard of root tests: what a killed session held goes, what a test leaves is named."""
+# SPDX-License-Identifier: Apache-2.0
+"""The guard of root tests cleans up after a killed session and names what a test leaves."""
 
 from __future__ import annotations
 
@@ -10,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from sysctl.host.sysctls import read_sysctl, read_writeback
 from sysctl.host.system import System
+from tests.root import groups
 from tests.root.labs import volume, wait_until
+from tests.root.leftovers import Owner, Record, record_of, restore_sysctls, take_back
 from tests.root.sessions import Child, child
 
-#: By how long it sleeps, one process is known.
+#: The time that it sleeps identifies the process.
 NAP = f"6789.{os.getpid()}"
-#: One of each kind, some journaled and some not, on a device that fails, by processes that hide.
+#: One of each kind, journaled or not, on a device that fails, made by processes that hide.
 HOLDS_EVERYTHING = """
 import os, signal, subprocess, tempfile
 from pathlib import Path
@@ -77,7 +81,7 @@ PASSES = "def test_leaves_nothing():\n    pass\n"
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Iterator[list[str]]:
-    """What is nobody's: a volume with its loop device, and a process; it has to stay."""
+    """A volume with its loop device, and a process, which belong to no session and must stay."""
     folder = tmp_path / "foreign"
     with volume(folder, "ext4") as target, subprocess.Popen(["sleep", "6788"]) as process:
         yield [f"{target}", f"{folder}/image"]
@@ -86,7 +90,7 @@ def foreign(tmp_path: Path) -> Iterator[list[str]]:
 
 
 def session_of(tmp_path: Path, text: str, *options: str) -> tuple[Path, list[str]]:
-    """Where such a session prints, and its arguments."""
+    """Return where such a session prints, and its arguments."""
     file = tmp_path / "test_of_a_session.py"
     file.write_text(text)
     return tmp_path / "log", ["-p", "tests.root.conftest", *options, str(file)]
@@ -152,3 +156,30 @@ def test_a_session_that_leaves_nothing_dismisses_its_guard(tmp_path: Path) -> No
     with child(log, *arguments) as session:
         assert ended(session)[0] == 0
         assert session.folder.exists(), "what pytest keeps is kept"
+
+
+def test_a_group_that_cannot_be_removed_is_named_and_the_others_go(tmp_path: Path) -> None:
+    top = next(iter(groups.tops().values()))
+    owner = Owner(tmp_path, "uts:[0]", 2**30)  # no process has this number or this namespace
+    busy, empty = (top / f"{groups.prefix(owner.pid)}{name}" for name in ("a-busy", "b-empty"))
+    before = record_of(owner)
+    busy.mkdir()
+    empty.mkdir()
+    with subprocess.Popen(["sleep", NAP]) as process:
+        (busy / "cgroup.procs").write_text(str(process.pid))
+        problems = take_back(owner, before)
+        process.kill()
+    wait_until(lambda: not (busy / "cgroup.procs").read_text(), 10)
+    busy.rmdir()
+    assert not empty.exists()
+    assert [each for each in problems if f"{busy}" in each and "busy" in each.casefold()]
+
+
+def test_huge_pages_are_restored_even_if_a_write_back_sysctl_is_not() -> None:
+    system, name = System(), "vm.nr_hugepages"
+    before = Record(read_writeback(system), read_sysctl(system, name), {})
+    broken = {**before.writeback, "vm.dirty_expire_centisecs": -1}  # refused by the kernel
+    subprocess.run(["sysctl", "-qw", f"{name}={before.huge_pages + 1}"], check=True)
+    [problem] = restore_sysctls(Record(broken, before.huge_pages, {}))
+    assert "dirty_expire_centisecs" in problem
+    assert Record(read_writeback(system), read_sysctl(system, name), {}) == before

@@ -1,6 +1,7 @@
-"""Where write-back settings do not help, or not enough, the real thing says so and why.
+# SPDX-License-Identifier: Apache-2.0
+"""If write-back settings do not help, or not enough, Writewise says so and why.
 
-Each is a sweep on a lab made for the case, and `advise` on its results.
+Each case is a sweep on a lab made for it, and `advise` on its results.
 """
 
 from __future__ import annotations
@@ -22,9 +23,16 @@ from profiler.lab import lab
 from sysctl.evidence.results import CANDIDATE, load
 from sysctl.evidence.runs import Runs
 from sysctl.host.host import Host
-from tests.root.labs import MIB, SMALL, endpoint_arguments, guarded, writewise
+from tests.root.labs import (
+    MIB,
+    SMALL,
+    endpoint_arguments,
+    guarded,
+    wait_until_nobody_writes,
+    writewise,
+)
 
-#: A node so small that the present settings, the kernel's defaults, make writers wait.
+#: A node so small that the current settings, the kernel's defaults, make writers wait.
 SMALL_NODE = replace(
     SMALL,
     memory_bytes=1536 * MIB,
@@ -43,8 +51,10 @@ def state(tmp_path: Path) -> Iterator[Path]:
 
 def swept(made: lab.Lab, output: Path, *options: object) -> None:
     words = ("sweep", made.source, made.destination, *endpoint_arguments(made))
-    for _ in range(3):  # other programs may disturb it until it gives up
-        done = writewise(*words, "--output", output, *options, timeout=240)
+    for _ in range(4):  # a sweep gives up if other programs disturb it
+        wait_until_nobody_writes()
+        again = ["--resume"] if output.exists() else []
+        done = writewise(*words, "--output", output, *options, *again, timeout=240)
         print(done.stdout, done.stderr)
         if "no valid pull" not in done.stderr:
             break
@@ -52,7 +62,7 @@ def swept(made: lab.Lab, output: Path, *options: object) -> None:
 
 
 def advised(output: Path, tmp_path: Path) -> tuple[str, dict[str, object]]:
-    """What `advise` says on a terminal in one line, and the same for programs."""
+    """Return what `advise` prints on a terminal, joined to one line, and its JSON document."""
     said = writewise("advise", output, cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     document = json.loads(writewise("advise", output, "--json", cwd=tmp_path).stdout)
@@ -60,7 +70,7 @@ def advised(output: Path, tmp_path: Path) -> tuple[str, dict[str, object]]:
 
 
 def test_a_device_faster_than_the_source_leaves_nothing_to_gain(tmp_path):
-    """Each of the two workers has one slow connection; the device writes all of it at once."""
+    """Both workers have one slow connection each; the device keeps up with them."""
     output = tmp_path / "results.json"
     slow_source = replace(SMALL, object_count=24, connection_bytes_per_s=20_000_000)
     with (
@@ -71,7 +81,7 @@ def test_a_device_faster_than_the_source_leaves_nothing_to_gain(tmp_path):
         swept(made, output, "--transfer", "use_threads=false")
     said, document = advised(output, tmp_path)
     assert document["case"] == "writers do not wait"
-    assert re.search(r"No change recommended: writers never waited: the source brought \d", said)
+    assert re.search(r"Why: Writers never waited: the source delivered \d", said)
     assert "it is as fast as the source" in said
     tried = [trial.setting.values for trial in Runs.of(load(output)).of_role(CANDIDATE)]
     ratios = {values.get("vm.dirty_ratio") for values in tried}
@@ -85,7 +95,7 @@ def test_a_burst_far_larger_than_memory_names_the_volume_it_needs(tmp_path):
         swept(made, output, "--dirty-ratio", 21)
     said, document = advised(output, tmp_path)
     assert document["case"] == "burst beyond memory"
-    assert "No change recommended: the burst of 2.00 GiB is beyond this host's memory" in said
+    assert "Why: The pull of 2.00 GiB does not fit this host's memory" in said
     rate = r"([\d.]+) ([MG]iB)/s"
     needed = re.search(rf"What would help: a volume that writes {rate}, ([\d.]+) times", said)
     device = re.search(rf"the device writes {rate}", said)
@@ -106,11 +116,11 @@ def test_small_files_on_a_volume_of_few_operations_are_no_matter_of_thresholds(t
     said, document = advised(output, tmp_path)
     assert document["case"] == "writers do not wait"
     assert "The 400 objects have 16.0 KiB each" in said
-    assert "asks a volume for operations (IOPS) rather than for throughput" in said
+    assert "needs operations per second (IOPS) of a volume rather than throughput" in said
 
 
 def test_a_neighbour_on_the_volume_is_not_taken_for_a_gain(tmp_path):
-    """The setting tried is as good as the present one, but the volume is not the same twice."""
+    """The candidate is as good as the current setting, but the volume's speed varies."""
     output = tmp_path / "results.json"
     spec = replace(SMALL_NODE, object_count=32)
     with lab.running(spec) as made, neighbour(Path(made.destination)):
@@ -122,7 +132,7 @@ def test_a_neighbour_on_the_volume_is_not_taken_for_a_gain(tmp_path):
 
 @contextlib.contextmanager
 def neighbour(folder: Path) -> Iterator[None]:
-    """Something writes past the page cache to the same volume, much at a time, now and then."""
+    """Write large amounts past the page cache to the same volume, now and then."""
     ended, data, busy = threading.Event(), mmap.mmap(-1, MIB), threading.Event()
     path = folder / "neighbour"
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_DIRECT, 0o600)

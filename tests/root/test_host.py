@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes to the real host: applied, read back, restored; also after SIGKILL."""
 
 from __future__ import annotations

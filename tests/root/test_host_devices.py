@@ -1,4 +1,5 @@
-"""Knobs of a real disk, a loop device of our own: set, read back, restored; also after SIGKILL."""
+# SPDX-License-Identifier: Apache-2.0
+"""Knobs of a real disk (a loop device): set, read back, restored; also after SIGKILL."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ SYSTEM = System()
 
 
 def others(than):
-    """The knobs of every other disk, which must not change; by name and which disk it is."""
+    """Return the knobs of every other disk, which must not change, by name and disk."""
     found = {}
     for path in SYSTEM.path("/sys/block").iterdir():
         disk = Disk(path.name, SYSTEM.read(f"/sys/block/{path.name}/dev"), "")
@@ -38,7 +39,7 @@ def disk(tmp_path):
     with lab_volume(tmp_path / "state") as (_, found):
         beside = others(found.name)
         yield found
-    after = others(found.name)  # another program may have attached a disk meanwhile
+    after = others(found.name)  # another program may attach a disk during the test
     assert [name for name in beside if after.get(name, beside[name]) != beside[name]] == []
 
 

@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """SIGKILL at any instant of a real sweep, and of the rollback after it: nothing is left behind.
 
 The sweep changes sysctls, mount options (by remount and by fresh mount) and a knob of the disk on a
 lab of its own. Some kills fall at random instants of the whole run, the others into the phase that
-was hit least so far. After each the next start, `rollback` or another sweep, restores. It goes on
-until every phase was hit, in about a minute; WRITEWISE_KILLS=200 makes as many kills as it says,
-and on emulated CPUs a kill of each phase is enough.
+was hit least so far. After each kill the next start, `rollback` or a sweep, restores the host.
+The test goes on until every phase was hit, about a minute. WRITEWISE_KILLS=200 makes 200 kills. On
+emulated CPUs one kill in each phase is enough.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ from tests.root.labs import (
 )
 
 KILLS = int(os.environ.get("WRITEWISE_KILLS", "1" if is_emulated() else "15"))
-#: By then every phase was hit, or never is.
+#: A phase that was not hit by then never will be.
 LONGEST_S = (150 + 10 * KILLS) * SLOWNESS
 SEED = int(os.environ.get("WRITEWISE_KILL_SEED", "5"))
 QUICK = replace(SMALL, object_count=4, object_bytes=MIB)
 SETTINGS = (
     *("--dirty-ratio", "61", "--nr-requests", "64"),
-    *("--mount-options", "noatime", "logbsize=256k"),
+    *("--mount-options", "noatime", "--mount-options", "logbsize=256k"),
 )
-#: What a kill must have hit; END is what is left when it came too late.
+#: The phases that must be hit; END means that the kill came too late.
 PHASES = [phase for phase in Phase if phase is not Phase.END]
 _LONGEST_ROLLBACK_S = 0.5 * SLOWNESS
 
 
 @dataclass(frozen=True)
 class Place:
-    """A lab, the state directory that it shares with the sweeps, and where their results go."""
+    """A lab, the state directory that it shares with the sweeps, and their results file."""
 
     lab: lab.Lab
     state: Path
@@ -66,12 +67,12 @@ class Place:
         return self.folder / "results.json"
 
     def sweep(self, *options: object) -> list[str]:
-        """A sweep with these options; one worker starts sooner than two."""
+        """Return the words of a sweep with these options; one worker starts sooner than two."""
         source = (self.lab.source, self.lab.destination, *endpoint_arguments(self.lab))
         return command("sweep", *source, "--workers", 1, "--output", self.output, *options)
 
     def all_there_is(self) -> dict[str, Any]:
-        """All that a sweep changes, and the files that it makes."""
+        """Return all that a sweep changes, and the files that it makes."""
         mount = mount_at(SYSTEM.mounts(), self.lab.destination)
         disk = devices.disk_of(SYSTEM, mount) if mount else None
         return {
@@ -108,12 +109,12 @@ def test_sigkill_at_any_instant_leaves_nothing_after_the_next_start(place):
 
 
 def never(hit: Counter) -> list[Phase]:
-    """The phases into which no kill has fallen."""
+    """Return the phases that no kill has hit."""
     return [phase for phase in PHASES if not hit[phase]]
 
 
 def length_of_a_sweep(place: Place) -> float:
-    """One that nobody kills, in seconds: it tries everything, and no trial of it fails."""
+    """Time a sweep that is not killed, in seconds: it tries everything, and no trial fails."""
     begun_s = time.monotonic()
     done = subprocess.run(
         place.sweep(*SETTINGS), capture_output=True, text=True, timeout=120 * SLOWNESS
@@ -148,7 +149,7 @@ def kill_a_rollback(chance: random.Random) -> None:
 
 
 def start_again(place: Place, chance: random.Random, present: dict[str, int]) -> None:
-    """What a person does next: a rollback, or a sweep of `present`, in which is nothing to try."""
+    """Do what a user does next: a rollback, or a sweep of `present`, which has nothing to try."""
     if chance.random() < 0.8:
         done = writewise("rollback")
         assert done.returncode == 0, done.stderr
@@ -159,4 +160,4 @@ def start_again(place: Place, chance: random.Random, present: dict[str, int]) ->
     words = place.sweep(flag, present[name])
     done = subprocess.run(words, capture_output=True, text=True, timeout=60 * SLOWNESS)
     assert done.returncode == 2, done.stderr
-    assert "there is nothing to try: these are the present settings" in done.stderr
+    assert "there is nothing to try: these are the current settings" in done.stderr

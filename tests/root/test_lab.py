@@ -1,4 +1,5 @@
-"""The lab on the real host: what it emulates holds, and nothing of it is left, however it ends."""
+# SPDX-License-Identifier: Apache-2.0
+"""The lab on the real host: it emulates what it says, and leaves nothing, however it ends."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ def test_up_status_down_on_the_command_line(state):
     assert f"{state}/lab/volume (xfs on /dev/loop" in status.stdout
     again = writewise(*SMALL_UP)
     assert again.returncode == 1
-    assert again.stderr == "writewise: a lab is up already\n  → writewise lab down\n"
+    assert (
+        again.stderr == "writewise: a lab is already up\n  → remove it with `writewise lab down`\n"
+    )
     down = writewise("lab", "down")
     assert down.returncode == 0
     assert down.stdout.endswith("lab: down\n")
@@ -81,7 +84,7 @@ def seconds_to_write(present, mebibytes, flag):
 
 
 def fastest_s(present: lab.Lab, mebibytes: int, flag: str, wanted_s: float) -> float:
-    """Of up to five writes: other programs on the host make one slower, and none faster."""
+    """Return the fastest of up to five writes: other programs only make writes slower."""
     taken_s: list[float] = []
     while len(taken_s) < 5 and min(taken_s, default=math.inf) > wanted_s:
         taken_s.append(seconds_to_write(present, mebibytes, flag))
@@ -91,7 +94,7 @@ def fastest_s(present: lab.Lab, mebibytes: int, flag: str, wanted_s: float) -> f
 
 @pytest.mark.parametrize("fstype", ["xfs", "ext4"])
 def test_the_cap_holds_for_direct_and_buffered_writes(fstype):
-    """Large write-back bios fit the throttle's slices less well: a sixth slower, never faster."""
+    """Large write-back bios fit the throttle's slices less well: up to a sixth slower."""
     with lab.running(replace(SMALL, fstype=fstype, rate_bytes_per_s=60 * MIB)) as present:
         longest_s = 1.2 * 2.0 * SLOWNESS
         assert 0.9 * 2.0 < fastest_s(present, 120, "oflag=direct", longest_s) < longest_s
@@ -168,9 +171,9 @@ def test_down_touches_nothing_that_the_lab_did_not_make(tmp_path):
 
 
 def test_a_cap_that_another_program_put_on_the_same_number_stays():
-    """In the very file that the lab wrote, where that is not the lab's alone (v1).
+    """In the same file that the lab wrote, if other programs share it (v1).
 
-    On version 2 in a group of its own, which keeps its controller when the lab's goes.
+    On version 2 in another group, which keeps its controller when the lab's group goes.
     """
     with contextlib.ExitStack() as theirs:
         with lab.running(SMALL) as present:
@@ -192,7 +195,7 @@ def sweep(present, output):
 
 
 def wait_for_trial(present):
-    """Until a pull has begun to write its files."""
+    """Wait until a pull has begun to write its files."""
     folder = Path(present.destination)
     assert wait_until(lambda: any(folder.glob(".writewise-trial-*/.writewise-*")), 60)
 
@@ -205,7 +208,7 @@ def test_a_cap_that_is_lost_during_a_trial_makes_it_invalid(tmp_path):
         path, setting, clearing = present.cap.lines[0]
         with sweep(present, tmp_path / "results.json") as process:
             wait_for_trial(present)
-            if present.cap.group:  # v2: the cap holds for its members, which a sweep becomes
+            if present.cap.group:  # v2: the cap applies to members of the group; a sweep joins it
                 members = SYSTEM.read(f"{present.cap.group}/cgroup.procs").split()
                 assert str(process.pid) in members
             SYSTEM.write(path, clearing)
@@ -240,7 +243,7 @@ def test_the_cap_survives_a_reload_and_a_restart_of_systemd_during_a_trial(tmp_p
 
 
 def test_kill_at_any_instant_then_down_leaves_nothing(state):
-    """The instants are spread over the time that `lab up` takes, each at random in its part."""
+    """The instants are spread over the run time of `lab up`, each at random in its part."""
     before, killed = host_state(), 0
     for part in range(16):
         killed += kill_after(0.08 + (part + random.random()) * 0.028, *SMALL_UP)
@@ -274,7 +277,7 @@ def test_rollback_takes_back_a_half_made_lab_and_leaves_a_whole_one():
 
 
 def test_what_was_on_the_labs_volume_goes_with_it_after_a_power_cut(state):
-    """A boot finds the journals, but no mount, no loop device and no server."""
+    """After a boot the journals exist, but no mount, no loop device and no server."""
     before = host_state()
     present = lab.up(SMALL)
     with Host.lasting("sweep", "test") as host:
@@ -308,7 +311,7 @@ def test_the_lab_of_a_killed_demo_is_taken_back_by_rollback_and_by_the_next_star
         assert demo.stdout.readline() == b"up\n"
         demo.kill()
         demo.communicate()
-        with pytest.raises(HostError, match="left half made, or by a run that ended"):
+        with pytest.raises(HostError, match="the lab is incomplete, or its program has ended"):
             lab.status()
         take_back()
         assert_as(before)
@@ -355,16 +358,16 @@ def test_a_disk_that_is_full_stops_the_lab_before_anything_is_changed(state):
     try:
         done = writewise("lab", "up")
         assert done.returncode == 1
-        assert "has 0 MiB free, the lab's volume fills" in done.stderr
+        assert "has 0 MiB free, but the lab needs" in done.stderr
     finally:
         subprocess.run(["umount", state], check=True)
 
 
 def test_what_cannot_be_emulated_is_refused():
     for option, value, said in (
-        ("--memory", "1MiB", "the lab's memory must be 256 MiB or more"),
-        ("--volume", "0B", "the lab's volume must be more than 0"),
-        ("--rate", "0B", "the lab's rate must be more than 0"),
+        ("--memory", "1MiB", "--memory must be at least 256MiB"),
+        ("--volume", "0B", "--volume must be more than 0"),
+        ("--rate", "0B", "invalid throughput '0B'; it must be more than 0"),
     ):
         done = writewise("lab", "up", option, value)
         assert done.returncode == 2
@@ -381,12 +384,12 @@ def test_a_record_that_is_damaged_is_a_half_made_lab(state):
     record.write_text(json.dumps({"spec": 1}))
     done = writewise("lab", "status")
     assert done.returncode == 1
-    assert "half made" in done.stderr
+    assert "the lab is incomplete" in done.stderr
     assert lab.down()
 
 
 def test_an_orphaned_command_keeps_the_lock_until_it_has_ended(state):
-    """SIGKILL of the holder while its `mount` still runs: the restore must come after it."""
+    """The lock's holder is killed while its `mount` still runs: the restore must come after it."""
     script = (
         "import os, signal, threading\n"
         "from sysctl.host.host import Host\n"

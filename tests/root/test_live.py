@@ -1,4 +1,5 @@
-"""The live view on a terminal of its own: what it shows, and that it leaves nothing behind."""
+# SPDX-License-Identifier: Apache-2.0
+"""The live view on a pseudo-terminal: what it shows, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class Terminal:
             os.execvp("sh", ["sh", "-c", script, "-", *WRITEWISE, *map(str, arguments)])
 
     def read(self) -> bool:
-        """Take in what the terminal gets; whether it is open still."""
+        """Read what the terminal gets; return whether it is still open."""
         try:
             chunk = os.read(self.master, 4096)
         except OSError:  # EIO: the other end is closed
@@ -52,19 +53,19 @@ class Terminal:
         return bool(chunk)
 
     def shown(self) -> str:
-        """The screen without what is blank at its end."""
+        """Return the screen without blanks at its end."""
         lines = [line.rstrip() for line in self.screen.display]
         return "\n".join(lines).rstrip()
 
     def until(self, condition: Callable[[str], object]) -> str:
-        """Read until the screen is so; the screen then."""
+        """Read until the screen matches; return the screen."""
         deadline = time.monotonic() + 30
         while not condition(self.shown()):
             assert self.read() and time.monotonic() < deadline, self.shown()
         return self.shown()
 
     def end(self) -> str:
-        """Read to the end; the screen then."""
+        """Read to the end; return the screen."""
         while self.read():
             pass
         os.waitpid(self.pid, 0)
@@ -81,7 +82,7 @@ def contract(tmp_path: Path) -> Path:
 
 
 def writer(folder: Path) -> list[str]:
-    """A command that makes 1,000 writes of 1,000 bytes a second, more or less, until `stop`."""
+    """Return a command that makes about 1,000 writes of 1,000 bytes a second until `stop`."""
     program = (
         "import os, sys, time\nfd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)\n"
         "end = time.monotonic() + 60\n"
@@ -93,7 +94,7 @@ def writer(folder: Path) -> list[str]:
 
 def assert_clean(terminal: Terminal, screen: str) -> None:
     assert VIEW not in screen
-    assert "before" in screen or terminal.screen.columns < COLUMNS  # scrolled away there
+    assert "before" in screen or terminal.screen.columns < COLUMNS  # else scrolled away
     assert not terminal.screen.cursor.hidden
     assert b"\x1b[?1049h" not in terminal.raw  # never on an alternate screen
     assert terminal.screen.cursor.attrs == pyte.screens.Cursor(0, 0).attrs  # colours are reset
@@ -147,7 +148,7 @@ def test_a_command_that_writes_to_the_terminal_is_refused(contract: Path) -> Non
     screen = terminal.end()
     assert_clean(terminal, screen)
     assert "the live view and the command's output would mix on the terminal" in screen
-    assert screen.endswith("after 2")
+    assert screen.endswith("after 125")
     assert "mine" not in screen.splitlines()
 
 

@@ -1,4 +1,5 @@
-"""The memory limit of a real control group, read by a process that is in it."""
+# SPDX-License-Identifier: Apache-2.0
+"""The memory limit of a real control group, read by a process in the group."""
 
 from __future__ import annotations
 

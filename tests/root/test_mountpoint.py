@@ -1,6 +1,7 @@
-"""The clients that mount: their arguments and life cycle, by a stand-in for `mount-s3`.
+# SPDX-License-Identifier: Apache-2.0
+"""The clients that mount: their arguments and life cycle, with a stand-in for `mount-s3`.
 
-The stand-in binds a folder where the program would mount the bucket; what S3 serves is the same.
+The stand-in bind-mounts a folder where the program would mount the bucket; S3 serves the same.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def server(tmp_path: Path) -> Iterator[S3Server]:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the stand-in was called with; it is on PATH from here on."""
+    """Put the stand-in on PATH; return the log of its arguments."""
     log = tmp_path / "log"
     source = tmp_path / "buckets" / "b" / "in"
     put(tmp_path, STAND_IN.format(log=log, source=source), monkeypatch)
@@ -129,7 +130,7 @@ def test_a_program_that_fails_is_told_by_its_last_line(
 def test_a_killed_worker_leaves_no_mount_and_no_program(
     server: S3Server, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is mounted has a FIFO: the worker waits for its bytes, and is killed meanwhile."""
+    """The mount has a FIFO: the worker is killed while it waits for the FIFO's bytes."""
     (tmp_path / "source").mkdir()
     os.mkfifo(tmp_path / "source" / "a")
     script = STAND_IN.replace("echo", "echo $$ > {pid}; echo")

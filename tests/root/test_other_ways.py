@@ -1,4 +1,5 @@
-"""Bytes that reach files by other ways than write: io_uring, AIO, copies within the kernel."""
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes that reach files without a write call: io_uring, AIO, copies within the kernel."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def count(call_type: CallType, *paths: Path) -> Contract:
 
 
 def seen(program: Path, way: str, call_type: CallType, below: Path) -> ProfileSnapshot:
-    """By a rule of `/`, one of the file's folder and one of another."""
+    """Return what the rules of `/`, the file's folder and another folder counted."""
     (below / "here").mkdir()
     (below / "elsewhere").mkdir()
     rules = count(call_type, Path("/"), below / "here", below / "elsewhere")
@@ -107,7 +108,7 @@ def test_requests_that_end_in_silence_are_told(program: Path, tmp_path: Path) ->
 
 
 def test_requests_whose_completions_found_no_room_are_told(program: Path, tmp_path: Path) -> None:
-    """A queue of 16 completions that nobody takes."""
+    """The queue of 16 completions is full, since nobody takes them."""
     snapshot = seen(program, "crowded", CallType.WRITE, tmp_path)
     here, unseen = snapshot.stats[1], snapshot.losses.uring_ends_unseen
     assert here.count == 16
@@ -157,7 +158,7 @@ def test_copies_within_the_kernel_are_writes_to_their_target(way: str, tmp_path:
 
 
 def test_bytes_that_reach_no_disk_are_told_apart(tmp_path: Path) -> None:
-    """Those of tmpfs and of character devices; a block device is a disk, wherever its node lies."""
+    """For tmpfs and character devices; a block device is a disk, wherever its node is."""
     memory = Path("/dev/shm")
     script = "for file; do dd if=/dev/zero of=$file bs=1000 count=5 status=none; done"
     rules = count(CallType.WRITE, Path("/"))

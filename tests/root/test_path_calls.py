@@ -1,4 +1,5 @@
-"""Calls that name a path, counted against a program that makes every one of them."""
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that name a path, compared with a program that makes every one of them."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def of_each_type(path: object) -> Contract:
 
 @contextlib.contextmanager
 def tracked(*rules: Rule) -> Iterator[ProfileSession]:
-    """A session that follows this process."""
+    """Start a session that follows this process."""
     with ProfileSession(contract(*rules)) as session:
         session.track(os.getpid())
         yield session
@@ -68,7 +69,7 @@ def opened(path: Path) -> Iterator[int]:
 def call_all(
     session: ProfileSession, named: Path, path: str, cwd: Path, descriptor: int = AT_FDCWD
 ) -> dict[str, tuple[int, int]]:
-    """Run the program in the session's scope: calls that succeeded and failed, by type."""
+    """Run the program in the session's scope; return its successful and failed calls by type."""
     with session.tracking_new():
         process = subprocess.Popen(
             [str(named), str(descriptor), path],
@@ -84,7 +85,7 @@ def call_all(
 
 
 def totals(session: ProfileSession) -> list[tuple[int, int]]:
-    """Calls that succeeded and failed for each rule, after making sure that nothing was lost."""
+    """Return each rule's successful and failed calls; check that nothing was lost."""
     snapshot = session.snapshot()
     assert snapshot.losses.total == 0, snapshot.losses
     assert snapshot.in_flight == 0
@@ -139,7 +140,7 @@ def test_agrees_with_strace(tmp_path: Path, named: Path) -> None:
         with session.tracking_new():
             process = subprocess.Popen([*strace, str(named), str(AT_FDCWD), str(below)])
         assert process.wait(timeout=30) == 0
-        # It shows calls that it does not know (syscall_0x1c4), whatever it is told to trace.
+        # strace always shows calls that it does not know (syscall_0x1c4).
         lines = [line for line in trace.read_text().splitlines() if str(below) in line]
         outcomes = [line.rpartition(" = ")[2] for line in lines]
         failed = sum(outcome.startswith("-1 ") for outcome in outcomes)
@@ -153,7 +154,7 @@ def test_the_root_path_has_every_call_and_joined_types_add_up(tmp_path: Path, na
         told = call_all(session, named, str(tmp_path), Path("/"))
         (count, failed), below = totals(session)
         assert below == tuple(map(sum, zip(*told.values())))
-        assert count > below[0]  # of the program's start
+        assert count > below[0]  # from the program's start
         assert failed >= below[1]
 
 
@@ -166,7 +167,7 @@ def test_rules_within_rules_and_symlinks(tmp_path: Path, named: Path) -> None:
         in_outer = call_all(session, named, str(outer), Path("/"))["delete"]
         assert totals(session) == [in_outer, (0, 0), (0, 0)]
         session.reset()
-        for path in (inner, link):  # as the rule is written, and as it is without symlinks
+        for path in (inner, link):  # with symlinks resolved, and as the rule is written
             told = call_all(session, named, str(path), Path("/"))["delete"]
             assert totals(session)[2] == told
             session.reset()
@@ -219,7 +220,7 @@ def test_a_process_with_a_root_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_path_in_memory_that_was_never_touched(tmp_path: Path) -> None:
-    """The program's own first use of it brings the page in: at a call's begin it is not there."""
+    """The program first uses its page within the call, so the call starts without the page."""
     (below,) = folders(tmp_path, "below")
     page = tmp_path / "page"
     page.write_bytes(bytes(f"{below}/missing", "utf-8").ljust(1 << 20, b"\0"))

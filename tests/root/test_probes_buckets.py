@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernel side's histogram buckets are those of contracts.stats, for every power of two."""
 
 from __future__ import annotations
@@ -5,10 +6,11 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-from contracts.stats import BUCKET_COUNT, bucket_index
+from contracts.stats import BUCKET_COUNT
 from profiler.bpf import loader
 from profiler.bpf.probe import Probe
 from profiler.bpf.probes import calls
+from tests.buckets import bucket_index
 
 LATENCY, BUCKET = 0, 1
 NONE = 2**64 - 1
@@ -16,7 +18,7 @@ NUMBERS = {"BUCKET_COUNT": BUCKET_COUNT, "CPU_COUNT": 1, "MAX_THREADS": 1, "SLOT
 
 
 def sample() -> list[int]:
-    """Around each power of two and around edges of buckets within it, up to 2^63."""
+    """Return values around each power of two and around bucket edges between them, up to 2^63."""
     powers = [1 << exponent for exponent in range(64)]
     around = [power + delta for power in powers for delta in (-1, 0, 1)]
     within = [power + power * part // 32 for power in powers for part in (1, 2, 15, 17, 31)]

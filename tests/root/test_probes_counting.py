@@ -1,4 +1,5 @@
-"""Counts against programs that make a known number of calls, and against independent sources."""
+# SPDX-License-Identifier: Apache-2.0
+"""Counts compared with programs that make a known number of calls, and with other sources."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def bytes_waiting(fd: int) -> int:
 
 @contextlib.contextmanager
 def strictly_limited(bdi: Path) -> Iterator[None]:
-    """A loop device keeps its limits after the image is gone, so they are put back."""
+    """Limit a device strictly; restore it, since a loop device keeps limits without its image."""
     limits = {bdi / "strict_limit": "1", bdi / "max_ratio": "1"}
     if not (bdi / "strict_limit").exists():
         cannot_run_here("Linux before 6.2 has no strict_limit of a device; see test_causes")
@@ -61,7 +62,7 @@ def folders(tmp_path: Path, *names: str) -> list[Path]:
 
 
 def totals(session: ProfileSession) -> list[tuple[int, int]]:
-    """Count and bytes of each rule, after making sure that nothing was lost."""
+    """Return each rule's calls and bytes; check that nothing was lost."""
     snapshot = session.snapshot()
     assert snapshot.losses.total == 0, snapshot.losses
     assert snapshot.in_flight == 0
@@ -127,7 +128,7 @@ def test_paths_within_paths_and_symlinks(tmp_path: Path) -> None:
 
 
 def test_mount_points(tmp_path: Path) -> None:
-    """A file system of its own below the rule's directory, and the directory bound elsewhere."""
+    """Another file system below the rule's directory, and the directory bind-mounted elsewhere."""
     (outer,) = folders(tmp_path, "outer")
     with contextlib.ExitStack() as stack:
         inner = stack.enter_context(mounted(outer / "inner", "-t", "tmpfs", "none"))
@@ -135,7 +136,7 @@ def test_mount_points(tmp_path: Path) -> None:
         session = stack.enter_context(ProfileSession(contract(outer, inner)))
         write(session, outer / "file", 2)
         write(session, inner / "file", 3)
-        write(session, again / "file", 5)  # the same directory by another name
+        write(session, again / "file", 5)  # the same directory under another name
         write(session, tmp_path / "file", 7)
         assert totals(session) == [(10, 1000), (3, 300)]
 
@@ -170,7 +171,7 @@ def test_overlay_whose_stat_tells_another_device(tmp_path: Path) -> None:
 
 
 def test_a_fresh_mount_of_the_same_device_is_the_same_place(tmp_path: Path) -> None:
-    """A sweep of mount options keeps one session: it must not keep the volume busy either."""
+    """A sweep of mount options keeps one session, which must not keep the volume busy."""
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(32 << 20)
@@ -201,7 +202,7 @@ def test_a_rename_moves_a_file_out_of_the_path(tmp_path: Path) -> None:
             (outside / "file").rename(inside / "file")
             file.write(b"x" * 40)
             (inside / "file").unlink()
-            file.write(b"x" * 80)  # it lay there when its name was taken away
+            file.write(b"x" * 80)  # it was there when it was deleted
         assert totals(session) == [(3, 130)]
 
 
@@ -230,7 +231,7 @@ def test_failed_calls_are_counted_apart(tmp_path: Path) -> None:
                     os.write(fd, b"x")
         finally:
             os.close(fd)
-        assert calls.call("write", fd, 0, 16) == -errno.EBADF  # no file, so of no path
+        assert calls.call("write", fd, 0, 16) == -errno.EBADF  # without a file there is no path
         assert totals(session) == [(1, 64 << 10), (0, 0)]
         assert [stats.failed for stats in session.snapshot().stats] == [8, 8]
 
@@ -241,7 +242,7 @@ def test_the_root_path_is_every_mounted_file_system_and_no_pipe(tmp_path: Path) 
         write(session, tmp_path / "file", 2)
         write(session, tmpfs / "file", 3)
         run(session, "sh", "-c", "printf 12345 | cat > /dev/null")
-        assert totals(session) == [(6, 505)]  # the pipe got a write as well, and is no file
+        assert totals(session) == [(6, 505)]  # a write to the pipe does not count
 
 
 def test_only_what_is_tracked_counts(tmp_path: Path) -> None:
@@ -342,7 +343,7 @@ def test_a_call_in_flight_is_named(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_is_throttled(tmp_path: Path) -> None:
-    """On a volume of its own whose dirty memory is limited by its bdi, so no sysctl is touched."""
+    """On a separate volume with a bdi limit on dirty memory, so no sysctl is changed."""
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(512 << 20)

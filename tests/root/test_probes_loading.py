@@ -1,4 +1,5 @@
-"""Every probe loads and attaches, leaves nothing behind, and says in a sentence why it cannot."""
+# SPDX-License-Identifier: Apache-2.0
+"""Every probe loads, attaches and leaves nothing behind; if it cannot, one sentence says why."""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ from tests.root.profiling import contract
 
 NUMBERS = {
     **{"BUCKET_COUNT": BUCKET_COUNT, "CPU_COUNT": 1, "MAX_THREADS": 8},
-    **{"SLOT_COUNT": 1, "WALK_LIMIT": 64, "DEVICE_COUNT": 1, "START_COUNT": 1, "WAY_COUNT": 1},
+    **{"SLOT_COUNT": 1, "WALK_LIMIT": 64, "DEVICE_COUNT": 1, "START_COUNT": 1, "ROUTE_COUNT": 1},
 }
-#: What /proc calls those of tracepoints, and of raw ones.
+#: The names in /proc of attachments to tracepoints and to raw tracepoints.
 ATTACHMENTS = ("anon_inode:[perf_event]", "anon_inode:bpf_link")
 
 
@@ -47,12 +48,12 @@ def descriptors() -> dict[str, str]:
         try:
             found[name] = os.readlink(f"/proc/self/fd/{name}")
         except FileNotFoundError:
-            continue  # the one that listed them
+            continue  # listdir's own
     return found
 
 
 def is_supported(probe: Probe) -> bool:
-    """Whether this kernel has the structure that the probe needs (io_uring's, since Linux 6.3)."""
+    """Return whether this kernel has the structure of the probe (io_uring: since Linux 6.3)."""
     return not probe.structure or Btf.of_kernel().has_structure(probe.structure)
 
 
@@ -62,7 +63,7 @@ def mounts() -> str:
 
 @pytest.fixture
 def same_afterwards() -> Iterator[None]:
-    loader.load((dirty_limit.PROBE,), {}).close()  # what bcc opens once and keeps is open now
+    loader.load((dirty_limit.PROBE,), {}).close()  # bcc has now opened what it keeps open
     before = descriptors(), os.getcwd(), threading.active_count()
     yield
     assert (descriptors(), os.getcwd(), threading.active_count()) == before
@@ -83,7 +84,7 @@ def test_loads_attaches_and_leaves_nothing(probe: Probe, capfd: pytest.CaptureFi
 
 
 def closers() -> list[set[str]]:
-    """What each process that closes attachments for us has open."""
+    """Return what each process that closes attachments for us has open."""
     own, found = Path("/proc/self/cmdline").read_bytes(), []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
@@ -93,7 +94,7 @@ def closers() -> list[set[str]]:
 
 
 def test_who_detaches_holds_nothing_else_and_ends() -> None:
-    """Not the report's pipe above all, whose reader would wait for it."""
+    """In particular not the report's pipe, whose reader would wait for it."""
     loader.load((scope.PROBE,), {**NUMBERS, "MAX_THREADS": 1}).close()
     start = time.monotonic()
     while seen := closers():
@@ -122,7 +123,7 @@ def test_32_slots_load() -> None:
 
 
 def in_python(script: str, wrapper: Sequence[str]) -> str:
-    """What a Python script prints, run from the repository; nothing goes to stderr."""
+    """Run a Python script in the repository; return its output, with nothing on stderr."""
     command = [*wrapper, sys.executable, "-c", script]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
@@ -191,8 +192,8 @@ def test_a_compiler_error_is_told_and_not_printed(
 @pytest.mark.parametrize(
     ("mount", "told"),
     [
-        (TRACEFS_UNMOUNTED, "tracefs cannot be reached: unshare() says Operation not permitted"),
-        (TRACEFS_MOUNTED, "the kernel does not let this process load BPF programs"),
+        (TRACEFS_UNMOUNTED, "tracefs cannot be accessed: unshare(): Operation not permitted"),
+        (TRACEFS_MOUNTED, "the kernel does not allow this process to load BPF programs"),
     ],
 )
 def test_without_the_right_to_load(mount: str, told: str) -> None:
@@ -208,7 +209,7 @@ def test_without_the_right_to_load(mount: str, told: str) -> None:
 
 def test_a_refusal_by_bpf_itself_is_told_from_a_broken_probe() -> None:
     refused = loader.load_error("Failed to load", "bpf: Operation not permitted")
-    assert "does not let this process" in refused.message
+    assert "does not allow this process" in refused.message
     broken = loader.load_error("Failed to load", "x" * 1000 + " invalid access")
     assert broken.hint.endswith("invalid access")
     assert len(broken.hint) <= 400
@@ -231,7 +232,7 @@ def test_dirty_limits_agree_with_vmstat() -> None:
         for _ in range(20):
             limits = reader.read()
             threshold_bytes, background_bytes = thresholds_bytes()
-            # free memory, and with it the thresholds, moves between the two readings
+            # free memory, and so the thresholds, change between the two readings
             assert limits.threshold_bytes == pytest.approx(threshold_bytes, rel=0.01)
             assert limits.background_bytes == pytest.approx(background_bytes, rel=0.01)
             assert limits.limit_bytes >= limits.threshold_bytes > limits.background_bytes > 0

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`writewise profile` as a user runs it: exit codes, where output goes, signals."""
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def profile(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    """In a session of its own, so without a terminal that would send Ctrl-C to the command."""
+    """Start it in its own session, so that no terminal sends Ctrl-C to the command."""
     command = [*WRITEWISE, *map(str, arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(
@@ -76,7 +77,7 @@ def test_output_goes_to_a_new_file(contract: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert json.loads(report.read_text())["findings"][0]["value"] == 3
     again = profile(*arguments)
-    assert again.returncode == 2
+    assert again.returncode == 125
     assert "File exists" in again.stderr
 
 
@@ -92,15 +93,14 @@ def test_the_shipped_contract_is_the_default() -> None:
         (["--", "no-such-command"], 127, "cannot run no-such-command: No such file"),
         (["--", "/etc/passwd"], 126, "cannot run /etc/passwd: Permission denied"),
         (["--", "sh", "-c", "kill -9 $$"], 137, "Lost: nothing"),
-        ([], 2, "nothing to profile"),
         (["--pid", "4194303"], 2, "cannot follow process 4194303"),
-        (["--pid", "4294967297"], 2, "'4294967297' is no process id; they are 1 to 4194303"),
-        (["--duration", "5"], 2, "'5' is no time; use us, ms or s, as in 10s"),
-        (["--duration", "10000000000s"], 2, "is too long; at most 2147483s"),
-        (["--pid", "1", "--duration", "2147484s"], 2, "is too long; at most 2147483s"),
-        (["--pid", "1", "--", "true"], 2, "leave --pid and --duration out"),
-        (["--output", "/no/such/folder/file", "--", "true"], 2, "cannot write"),
-        (["--contract", "/no/such/file", "--", "true"], 2, "cannot read the contract"),
+        (["--pid", "4294967297"], 2, "invalid process id '4294967297'; use 1 to 4194303"),
+        (["--duration", "5x"], 2, "invalid duration '5x'; use a number with a unit"),
+        (["--duration", "10000000000s"], 2, "is too long; use at most 24d"),
+        (["--pid", "1", "--duration", "2147484s"], 2, "is too long; use at most 24d"),
+        (["--pid", "1", "--", "true"], 125, "--pid and --duration cannot be used with a command"),
+        (["--output", "/no/such/folder/file", "--", "true"], 125, "cannot write"),
+        (["--contract", "/no/such/file", "--", "true"], 125, "cannot read the contract"),
     ],
 )
 def test_exit_codes(arguments: list[str], exit_code: int, sentence: str) -> None:
@@ -152,7 +152,7 @@ def test_what_a_shell_hands_over_reaches_the_command() -> None:
 
 def test_the_command_gets_no_descriptor_of_ours() -> None:
     done = profile("--", "ls", "/proc/self/fd")
-    assert done.stdout.split() == ["0", "1", "2", "3"]  # the last is the directory
+    assert done.stdout.split() == ["0", "1", "2", "3"]  # 3 is the directory
 
 
 def test_a_process_until_it_ends(contract: Path) -> None:
@@ -201,7 +201,7 @@ def test_the_whole_host(contract: Path) -> None:
 
 
 def wait_until_attached(process: subprocess.Popen[str]) -> None:
-    """Until it says that it counts: from then on a signal ends it with a report."""
+    """Wait until it says that it counts: from then on a signal ends it with a report."""
     assert process.stderr is not None
     line = process.stderr.readline()
     assert line.endswith("; Ctrl-C ends it and reports\n"), line

@@ -1,4 +1,5 @@
-"""What `writewise profile` does at its limits: threads that stay, calls begun before, signals."""
+# SPDX-License-Identifier: Apache-2.0
+"""`writewise profile` at its limits: threads that stay, calls begun before, signals."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ FIFO_BYTES = 64 << 10
 
 @contextlib.contextmanager
 def blocked_writer(fifo: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A process inside a write that the full FIFO holds up, and the FIFO's reading end."""
+    """A process whose write waits for a full FIFO, and the FIFO's reading end."""
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     command = ["dd", "if=/dev/zero", f"of={fifo}", f"bs={2 * FIFO_BYTES}", "count=1", "status=none"]
@@ -82,7 +83,7 @@ def _readable(descriptor: int) -> bool:
 
 
 def test_a_failed_set_up_detaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loader.load((), {}).close()  # what bcc opens once and keeps is open now
+    loader.load((), {}).close()  # bcc has now opened what it keeps open
     before = len(os.listdir("/proc/self/fd"))
 
     def fail(*_: object) -> None:
@@ -105,7 +106,7 @@ def test_too_few_file_descriptors_are_a_sentence(descriptors: int) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors,) * 2),
     )
     assert done.returncode != 0
-    assert "Too many open files" in done.stderr or "too many files are open" in done.stderr
+    assert "Too many open files" in done.stderr or "too many open files" in done.stderr
     assert "ulimit -n" in done.stderr
     assert "Traceback" not in done.stderr and "b'" not in done.stderr
 
@@ -115,7 +116,7 @@ def test_a_report_that_does_not_fit_is_a_sentence(tmp_path: Path) -> None:
         (small / "full").write_bytes(bytes(4096))
         done = profile("--output", small / "report", "--", "true")
         assert os.listdir(small) == ["full"]
-    assert done.returncode == 1
+    assert done.returncode == 125
     assert "report cannot be written" in done.stderr and "No space left" in done.stderr
 
 
@@ -125,7 +126,7 @@ def test_a_lost_connection_ends_the_wait_with_a_report() -> None:
     process.send_signal(signal.SIGHUP)
     report = process.communicate(timeout=20)[0]
     assert process.returncode == 0
-    assert "num_write" in report
+    assert "Verdict: " in report
 
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.002, 0.01, 0.03])
@@ -136,8 +137,8 @@ def test_a_second_interrupt_tears_no_detachment(pause_s: float) -> None:
     time.sleep(pause_s)
     process.send_signal(signal.SIGINT)
     errors = process.communicate(timeout=20)[1]
-    assert process.returncode in (0, 130, -signal.SIGINT)  # the last: Python was ending already
     assert errors in ("", "writewise: interrupted\n")
+    assert process.returncode in (0, 130, -signal.SIGINT)  # the last: Python was already ending
 
 
 def test_an_interrupt_while_the_probes_load_is_told() -> None:
@@ -146,7 +147,7 @@ def test_an_interrupt_while_the_probes_load_is_told() -> None:
     _wait(lambda: children.read_text())  # the compiler is at work
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=20)
-    # Python itself ends by the signal where it interrupts an exec(), of which imports have many.
+    # The signal ends Python itself if it interrupts an exec(), and imports have many of these.
     assert process.returncode in (130, -signal.SIGINT)
     assert output == ("", "writewise: interrupted\n")
 
@@ -159,7 +160,7 @@ SEND = {
 
 @pytest.mark.parametrize("way", SEND)
 def test_a_foreground_command_gets_an_interrupt_once(way: str) -> None:
-    """By Ctrl-C from the terminal itself; by `kill -INT` (from another terminal) from us."""
+    """With Ctrl-C from the terminal; with `kill -INT` (from another terminal) from us."""
     script = "trap 'echo told' INT; echo started; sleep 1; sleep 1; exit 9"
     pid, terminal = pty.fork()
     if pid == 0:

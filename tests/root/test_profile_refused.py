@@ -1,6 +1,7 @@
-"""What a host or container refuses `writewise profile`: a sentence, a remedy, exit code 3.
+# SPDX-License-Identifier: Apache-2.0
+"""If a host or container refuses `writewise profile`: a sentence, a remedy, exit code 3.
 
-Each refusal is real: the kernel, or a mount namespace of the test's own, makes it.
+Each refusal is real: it comes from the kernel, or from a mount namespace of the test.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def profile(
     tmp_path: Path,
     before: Callable[[], None] | None = None,
     wrapper: Sequence[object] = (),
-    expected: int = 3,
+    expected: int = 125,
 ) -> str:
-    """Profile a command that leaves a mark; what was said to stderr, checked for its form."""
+    """Profile a command that leaves a mark; return stderr, whose form is checked."""
     mark = tmp_path / "mark"
     command = [*map(str, wrapper), *WRITEWISE, "--", "touch", str(mark)]
     done = subprocess.run(
@@ -58,7 +59,7 @@ def profile(
     )
     assert done.returncode == expected, done.stderr
     assert "Traceback" not in done.stderr
-    assert mark.exists() == (expected == 0)  # what cannot be profiled is not run
+    assert mark.exists() == (expected == 0)  # without a profile the command does not run
     if expected:
         sentence, hint = done.stderr.splitlines()
         assert sentence.startswith("writewise: ")
@@ -80,7 +81,7 @@ def test_a_kernel_without_tracefs(tmp_path: Path) -> None:
 
 
 def test_a_tracepoint_that_is_missing(tmp_path: Path) -> None:
-    """A kernel built without the scheduler's, say: a folder takes the place of tracefs."""
+    """For example a kernel built without the scheduler's: a folder replaces tracefs."""
     tracing = "/sys/kernel/tracing"
     script = f"{TRACEFS_UNMOUNTED}\nmount -t tmpfs none {tracing}; mkdir -p {tracing}/events/$1"
     said = profile(tmp_path, wrapper=apart(script, "syscalls/sys_enter_write"))
@@ -99,7 +100,7 @@ def test_btf_that_is_cut_short(tmp_path: Path, kept_bytes: int) -> None:
     cut = tmp_path / "btf"
     cut.write_bytes(Path("/sys/kernel/btf/vmlinux").read_bytes()[:kept_bytes])
     said = profile(tmp_path, wrapper=apart('mount --bind "$1" /sys/kernel/btf/vmlinux', cut))
-    assert "the kernel's BTF is cut short" in said
+    assert "the kernel's BTF is truncated" in said
     assert "CONFIG_DEBUG_INFO_BTF" in said
 
 
@@ -111,7 +112,7 @@ def test_root_without_capabilities(tmp_path: Path, dropped: str) -> None:
 
 
 def refuse(*names: str) -> None:
-    """Have seccomp answer system calls with EPERM, as container runtimes do by default.
+    """Make seccomp refuse system calls with EPERM, as container runtimes do by default.
 
     A classic BPF program on struct seccomp_data, whose first word is the call's number
     (include/uapi/linux/seccomp.h).
@@ -132,7 +133,11 @@ def refuse(*names: str) -> None:
     ("refused", "sentence", "remedy"),
     [
         ("bpf", "the kernel refuses BPF programs (bpf(): Operation not permitted)", "seccomp"),
-        ("perf_event_open", "does not let this process load BPF programs", "outside a container"),
+        (
+            "perf_event_open",
+            "does not allow this process to load BPF",
+            "outside a container",
+        ),
     ],
 )
 def test_a_container_that_refuses(tmp_path: Path, refused: str, sentence: str, remedy: str) -> None:
@@ -141,7 +146,7 @@ def test_a_container_that_refuses(tmp_path: Path, refused: str, sentence: str, r
     assert remedy in said
 
 
-#: Has this module's filter answer unshare() in the namespace that `unshare` has made already.
+#: Makes this module's filter refuse unshare() in a namespace that `unshare` has already made.
 REFUSE_UNSHARE = (
     "import os, sys; from tests.root.test_profile_refused import refuse; refuse('unshare'); "
     "os.execvp(sys.argv[1], sys.argv[1:])"
@@ -151,7 +156,7 @@ REFUSE_UNSHARE = (
 @pytest.mark.parametrize(
     ("mount", "expected", "said"),
     [
-        (TRACEFS_UNMOUNTED, 3, "tracefs cannot be reached: unshare() says"),
+        (TRACEFS_UNMOUNTED, 125, "tracefs cannot be accessed: unshare():"),
         (TRACEFS_MOUNTED, 0, "Lost: nothing"),
     ],
 )
@@ -173,8 +178,8 @@ def test_a_limit_of_address_space(tmp_path: Path, limit_mib: int) -> None:
 @pytest.mark.alone
 @pytest.mark.parametrize("limit_mib", [48, 64])
 def test_a_control_group_without_memory_for_the_compiler(tmp_path: Path, limit_mib: int) -> None:
-    """The kernel kills the compiler, and Writewise lives to tell it."""
+    """The kernel kills the compiler, and Writewise survives and reports it."""
     with groups.limited(limit_mib * MIB) as (group, _):
         said = profile(tmp_path, wrapper=groups.inside(group))
     assert "not enough memory to load the probes" in said
-    assert "raise the limit" in said
+    assert "raise the memory limit" in said

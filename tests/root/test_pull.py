@@ -1,4 +1,5 @@
-"""Pulls under real probes and onto real file systems: full, read-only, and the command itself."""
+# SPDX-License-Identifier: Apache-2.0
+"""Pulls with real probes onto real file systems (full, read-only too), and the command itself."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def test_the_probes_count_every_write_of_a_pull_and_nothing_else(
             assert stats.bytes == OBJECTS * SIZE_BYTES
             assert stats.count == OBJECTS * CHUNKS
             assert measured.snapshot.losses.total == 0
-            assert measured.stalled_share == 0  # memory is never throttled for a device
+            assert measured.stalled_share == 0  # writes to memory are never throttled for a device
         assert sorted(path.name for path in disk.iterdir()) == ["0", "1", "2", "3"]
 
 
@@ -113,7 +114,7 @@ def test_a_destination_that_fills_up_meanwhile_is_one_sentence(
         other = disk / "other"
 
         def fill(phase: object, progress: object) -> None:
-            with contextlib.suppress(OSError):  # the pull may have filled it further already
+            with contextlib.suppress(OSError):  # the pull may already have filled it further
                 if not other.exists():
                     other.write_bytes(bytes(40 * MIB))
 
@@ -152,7 +153,7 @@ def test_the_command_prints_for_reading(server: S3Server, tmp_path: Path) -> Non
     command = writewise("pull", "s3://b/in", tmp_path, "--endpoint-url", server.endpoint_url)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    for line in ("4 objects, 48.0 MiB", "time to return", "time to durable", "writers stalled"):
+    for line in ("4 objects, 48.0 MiB", "time to return", "time to durable", "writers waited"):
         assert line in done.stdout
     assert "4 objects by size and CRC-64/NVME" in done.stdout
 
@@ -162,8 +163,8 @@ def test_the_command_prints_for_reading(server: S3Server, tmp_path: Path) -> Non
     [
         (("s3://none/x",), 1, "bucket none does not exist"),
         (("s3://b/none",), 1, "s3://b/none has no objects"),
-        (("b/in",), 2, "'b/in' is no address in S3"),
-        (("s3://b/in", "--transfer", "x=1"), 2, "--transfer: 'x' is no transfer setting"),
+        (("b/in",), 2, "invalid S3 address 'b/in'"),
+        (("s3://b/in", "--transfer", "x=1"), 2, "--transfer: unknown transfer setting 'x'"),
     ],
 )
 def test_a_mistake_is_one_sentence(
@@ -200,7 +201,7 @@ def test_an_empty_destination_is_refused(server: S3Server, tmp_path: Path) -> No
     command = writewise("pull", "s3://b/in", "", "--endpoint-url", server.endpoint_url)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 2
-    assert "argument DEST: is empty; the current directory is ." in done.stderr
+    assert "DEST: the path is empty; the current directory is ." in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -223,7 +224,7 @@ def test_a_current_directory_that_is_gone_is_no_traceback(server: S3Server, tmp_
         timeout=60,
     )
     assert "Traceback" not in done.stderr
-    if done.returncode != 0:  # libbcc compiles in the current directory, so needs one
+    if done.returncode != 0:  # libbcc compiles in the current directory
         assert done.stderr.startswith("writewise: the probes could not be loaded: ")
 
 

@@ -1,4 +1,5 @@
-"""Mount points of any name, as this kernel shows them, in a mount namespace of the test's own."""
+# SPDX-License-Identifier: Apache-2.0
+"""Mount points of any name, as this kernel shows them, in a mount namespace of the test."""
 
 from __future__ import annotations
 

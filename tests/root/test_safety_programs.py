@@ -1,4 +1,5 @@
-"""Every program that real commands start, as Python's audit hooks tell: known ones, by no shell."""
+# SPDX-License-Identifier: Apache-2.0
+"""Real commands start only known programs, without a shell, as Python's audit hooks show."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from tests.places import DATA, REPOSITORY
 from tests.unit.repository.test_safety_source import PROGRAMS
 
 RECORDED = DATA / "results-version-2.json"
-#: Runs a command under a hook that writes down what the interpreter is about to start. Its own
-#: file is open before, and os.posix_spawn is the command that is profiled.
+#: Runs a command under a hook that records what the interpreter is about to start. The hook's file
+#: #: is already open, and os.posix_spawn starts the profiled command.
 HOOKED = """
 import json, os, sys
 log = open(sys.argv.pop(1), "a", buffering=1)
@@ -30,7 +31,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def starts_of(tmp_path: Path, *arguments: object) -> list[tuple[str, str, list[str]]]:
-    """Event, program and words of all that a command started; it must succeed."""
+    """Run a command, which must succeed; return event, program and arguments of all it started."""
     log = tmp_path / "starts"
     done = subprocess.run(
         [sys.executable, "-c", HOOKED, str(log), *map(str, arguments)],
@@ -40,7 +41,7 @@ def starts_of(tmp_path: Path, *arguments: object) -> list[tuple[str, str, list[s
         text=True,
         timeout=60,
     )
-    assert done.returncode in (0, 1, 3), done.stderr  # the doctor may find something missing
+    assert done.returncode in (0, 1, 3), done.stderr  # doctor may find something missing
     assert "Traceback" not in done.stderr
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     return [(event, *map(eval, rest)) for event, *rest in lines]
@@ -86,7 +87,7 @@ def test_a_profile_starts_the_compiler_and_the_command(tmp_path: Path) -> None:
 
 
 def test_a_volume_is_probed_by_known_programs(tmp_path: Path) -> None:
-    """What a sweep does before it measures: a scratch volume, mounts of it, and their undoing."""
+    """Before a sweep measures, it makes a scratch volume, mounts it, and undoes that."""
     script = f"""
 import sys; sys.argv[1:] = []
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Whom a profiled command runs as, and what the profiler itself may still do beside it."""
+# SPDX-License-Identifier: Apache-2.0
+"""The user that a profiled command runs as, and the privileges that the profiler keeps."""
 
 from __future__ import annotations
 
@@ -25,14 +26,14 @@ pytestmark = pytest.mark.side_by_side
 
 WRITEWISE = [sys.executable, "-m", "profiler.cli.main", "profile"]
 NOBODY = pwd.getpwnam("nobody")
-#: A user with supplementary groups is not on every host; sudo's numbers may name any group.
+#: Not every host has a user with supplementary groups, but sudo's numbers may name any group.
 OTHER_GROUP = grp.getgrnam("daemon").gr_gid
 SUDO: dict[str, Any] = {
     "SUDO_UID": str(NOBODY.pw_uid),
     "SUDO_GID": str(NOBODY.pw_gid),
     "SUDO_USER": "nobody",
 }
-SECURE_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"  # as sudo sets it; no directory of root's own
+SECURE_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"  # as sudo sets it, without root's own directories
 STATUS = ["cat", "/proc/self/status"]
 
 
@@ -61,7 +62,7 @@ def assert_is_nobody(status: str, gid: int = NOBODY.pw_gid) -> None:
     ]
     for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
         assert int(field(status, kind)[0], 16) == 0, kind
-    assert field(status, "NoNewPrivs") == ["0"]  # sudo works in it as in a shell
+    assert field(status, "NoNewPrivs") == ["0"]  # sudo works as in a shell
 
 
 def test_under_sudo_the_command_is_the_invoking_users() -> None:
@@ -73,7 +74,7 @@ def test_under_sudo_the_command_is_the_invoking_users() -> None:
 
 def test_a_group_that_the_user_is_not_in_is_refused() -> None:
     done = profile("--", *STATUS, **{**SUDO, "SUDO_GID": str(OTHER_GROUP)})
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert f"is not in the group of SUDO_GID={OTHER_GROUP}" in done.stderr
 
 
@@ -84,7 +85,7 @@ def test_a_user_by_name() -> None:
 
 
 def test_every_group_of_the_user() -> None:
-    """`nobody` may have one group alone; who has more is any user of this host with several."""
+    """`nobody` may have only one group, so the test finds a user of this host with several."""
     users = [user for user in pwd.getpwall() if user.pw_uid]
     user = max(users, key=lambda one: len(os.getgrouplist(one.pw_name, one.pw_gid)))
     groups = sorted(os.getgrouplist(user.pw_name, user.pw_gid))
@@ -93,7 +94,7 @@ def test_every_group_of_the_user() -> None:
 
 
 def test_more_than_one_supplementary_group_reaches_the_command() -> None:
-    """By the numbers alone: the user database of a test host may have no such user."""
+    """With numbers only: a test host's user database may have no such user."""
     from profiler.recording.identity import Identity
 
     identity = Identity("nobody", NOBODY.pw_uid, NOBODY.pw_gid, (1, 2, 3, NOBODY.pw_gid), "/")
@@ -163,9 +164,9 @@ def test_every_write_is_counted_as_before(tmp_path: Path) -> None:
         (["--", "sh", "-c", "kill -9 $$"], 137, "Lost: nothing"),
         (["--", "no-such-command"], 127, "cannot run no-such-command as nobody (uid 65534)"),
         (["--", "/root/private"], 126, "as nobody (uid 65534): Permission denied"),
-        (["--user", "no-such-user", "--", "true"], 2, "there is no user 'no-such-user'"),
-        (["--user", "\x1b[31m", "--", "true"], 2, r"there is no user '\x1b[31m'"),
-        (["--user", "nobody", "--duration", "1s"], 2, "--user is for a command"),
+        (["--user", "no-such-user", "--", "true"], 125, "there is no user 'no-such-user'"),
+        (["--user", "\x1b[31m", "--", "true"], 125, r"there is no user '\x1b[31m'"),
+        (["--user", "nobody", "--duration", "1s"], 2, "--user needs a command"),
     ],
 )
 def test_exit_codes(arguments: list[str], exit_code: int, sentence: str) -> None:
@@ -178,14 +179,14 @@ def test_exit_codes(arguments: list[str], exit_code: int, sentence: str) -> None
 @pytest.mark.parametrize("uid", ["4294967295", "x", "-1", "99999999999999999999", "12345678"])
 def test_numbers_of_sudo_that_name_nobody(uid: str, tmp_path: Path) -> None:
     done = profile("--", "touch", tmp_path / "mark", SUDO_UID=uid)
-    assert done.returncode == 2
-    assert "name no user of this host" in done.stderr
+    assert done.returncode == 125
+    assert "do not name a user of this host" in done.stderr
     assert not (tmp_path / "mark").exists()
 
 
 @pytest.fixture
 def running():
-    """A profile of a command of another user that waits."""
+    """A profile of another user's command that waits."""
     process = subprocess.Popen(
         [*WRITEWISE, "--", "sh", "-c", "echo started; exec sleep 30"],
         cwd=REPOSITORY,
@@ -198,7 +199,7 @@ def running():
     assert process.stdout is not None
     assert process.stdout.readline() == "started\n"
     yield process
-    process.terminate()  # it passes this on to the command, which would keep the pipes open
+    process.terminate()  # passed on to the command, which would keep the pipes open
     process.communicate()
 
 
@@ -226,7 +227,7 @@ def test_the_command_holds_nothing_of_the_profiler(running) -> None:
     child = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()[0]
     held = []
     for link in Path(f"/proc/{child}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # the shell's, at its exec
+        with contextlib.suppress(FileNotFoundError):  # closed at the shell's exec
             held.append(os.readlink(link))
     assert held
     assert [name for name in held if "bpf" in name or "perf_event" in name] == []
@@ -243,7 +244,7 @@ def test_probes_are_detached_without_capabilities(running) -> None:
 
 
 def holders(pid: int | None = None, session: int | None = None) -> list[str]:
-    """Processes with attachments: of this pid, or started with this command's environment."""
+    """Return processes with attachments: this pid, or those with this command's environment."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -259,7 +260,7 @@ def holders(pid: int | None = None, session: int | None = None) -> list[str]:
 
 
 def test_output_of_a_command_that_was_not_found_goes_again(tmp_path: Path) -> None:
-    """In a directory of another user, which takes a capability that is kept for that."""
+    """In another user's directory, which needs a capability that is kept for this."""
     folder = tmp_path / "home"
     folder.mkdir()
     os.chown(folder, NOBODY.pw_uid, NOBODY.pw_gid)

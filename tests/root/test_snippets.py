@@ -1,4 +1,5 @@
-"""Snippets taken in force by the real programs, with the values that are in force already."""
+# SPDX-License-Identifier: Apache-2.0
+"""Snippets applied by the real programs, with the values that are already in force."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ SYSTEM = System()
 
 @pytest.fixture
 def in_force():
-    """A recommendation of what this host has; its values are the same at the end."""
+    """Recommend what this host has; its values must be the same at the end."""
     before = read_writeback(SYSTEM)
     advice = tuple(SysctlAdvice(name, value, value, "") for name, value in before.items() if value)
     yield replace(EVERYTHING, sysctls=advice, originals={}, disk=None, mount=None, other_form=None)
@@ -37,7 +38,7 @@ def test_the_sysctl_file_is_taken_in_force(in_force, tmp_path):
 
 
 def test_the_script_of_systems_manager_installs_the_file_and_takes_it_in_force(in_force):
-    """In a mount namespace of its own, where /etc/sysctl.d is an empty file system."""
+    """In a separate mount namespace, where /etc/sysctl.d is an empty file system."""
     [step] = json.loads(text_of(ssm, in_force))["mainSteps"]
     script = [
         "mount -t tmpfs none /etc/sysctl.d",

@@ -1,4 +1,5 @@
-"""Connections counted against sockets of this process."""
+# SPDX-License-Identifier: Apache-2.0
+"""Counts of connections compared with sockets of this process."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.side_by_side
 
 @pytest.fixture
 def session() -> Iterator[ProfileSession]:
-    """Counts connects, accepts and both together of this process."""
+    """Count connects, accepts and both together of this process."""
     types = ((CallType.CONNECT,), (CallType.ACCEPT,), (CallType.CONNECT, CallType.ACCEPT))
     rules = [
         Rule(str(number), "/", call_types, SizeRange(), Measurement.COUNT, 1)
@@ -31,7 +32,7 @@ def session() -> Iterator[ProfileSession]:
 
 
 def totals(session: ProfileSession) -> list[tuple[int, int]]:
-    """Calls that succeeded and failed for each rule, after making sure that nothing was lost."""
+    """Return each rule's successful and failed calls; check that nothing was lost."""
     snapshot = session.snapshot()
     assert snapshot.losses.total == 0, snapshot.losses
     assert snapshot.in_flight == 0

@@ -1,4 +1,5 @@
-"""What a wide sweep finds to try on a real volume of our own, leaving all as it was."""
+# SPDX-License-Identifier: Apache-2.0
+"""What a wide sweep finds to try on a real test volume, without changing anything."""
 
 from __future__ import annotations
 

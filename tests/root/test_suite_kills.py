@@ -1,8 +1,9 @@
-"""Pytest ended at random moments of the root tests: the host is as before.
+# SPDX-License-Identifier: Apache-2.0
+"""Pytest is ended at random moments of the root tests, and the host is as before.
 
-By SIGINT, SIGTERM and SIGKILL, sent to pytest alone and to its whole process group. Each session
-runs some tests in a random order, two of three times only those that change most of the host. Six
-are killed here; WRITEWISE_SUITE_KILLS=100 makes as many as it says.
+SIGINT, SIGTERM and SIGKILL go to pytest alone or to its whole process group. Each session runs some
+tests in a random order; two of three sessions run only those that change most of the host. Six
+sessions are killed; WRITEWISE_SUITE_KILLS=100 kills 100.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ NUMBERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 TESTS, LONGEST_S = 12, 6 * SLOWNESS
 #: Modules whose tests change most of the host.
 CHANGING = ("apply", "failing_hosts", "failing_volumes", "host", "host_devices", "lab", "sweep")
-#: They start sessions themselves.
+#: These start sessions themselves.
 _NOT_THESE = ("tests/root/test_suite_kills.py", "tests/root/test_guard.py")
 
 
 @pytest.fixture(scope="module")
 def tests() -> list[str]:
-    """The names of all root tests."""
+    """Return the names of all root tests."""
     words = ["-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests/root"]
     done = subprocess.run(
         [sys.executable, *words], cwd=REPOSITORY, capture_output=True, text=True, check=True
@@ -63,7 +64,7 @@ def test_the_suite_killed_at_random_moments_leaves_nothing(
 def killed_session(
     log: Path, tests: list[str], number: signal.Signals, after_s: float, is_group: bool
 ) -> list[str]:
-    """Kill a session that runs these tests; what it had made of the host by then, in words."""
+    """Kill a session that runs these tests; return in words what it had changed by then."""
     with child(log, *tests) as session:
         session.wait_until_it_runs_tests()
         try:

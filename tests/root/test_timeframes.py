@@ -1,4 +1,5 @@
-"""Timeframes of real runs: what is in each, that nothing falls between two, and the log of them."""
+# SPDX-License-Identifier: Apache-2.0
+"""Timeframes of real runs: their content, that they have no gaps, and their log."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tests.unit.profiler.report.test_log import unescaped
 pytestmark = pytest.mark.side_by_side
 
 BURSTS = Path(__file__).with_name("bursts.py")
-SCHEMA = json.loads((REPOSITORY / "docs/profile.schema.json").read_text())
+SCHEMA = json.loads((REPOSITORY / "docs/reference/profile.schema.json").read_text())
 FRAME = "200ms"
 FRAME_NS = 200 * 10**6
 
@@ -65,7 +66,7 @@ def test_bursts_fall_into_their_timeframes_and_none_is_lost(tmp_path: Path) -> N
     assert (finding["value"], finding["bytes"]) == (600, 6000)
     counts = [frame["rules"][0]["value"] for frame in frames["violations"]]
     assert sum(counts) == 600
-    assert len(counts) < frames["count"]  # there are timeframes without any call
+    assert len(counts) < frames["count"]  # some timeframes have no call
     assert frames["rules"][0]["largest"] == max(counts) >= 200
     logged = records(log)
     assert [parse_count(record["MEASURED"].split("/")[0]) for record in logged] == counts
@@ -74,7 +75,7 @@ def test_bursts_fall_into_their_timeframes_and_none_is_lost(tmp_path: Path) -> N
 
 def test_frames_follow_each_other_without_gap_or_drift(tmp_path: Path) -> None:
     contract = contract_of(tmp_path, writes(tmp_path, "count", "0"))
-    for _ in range(5):  # on a busy host the program may make no call for a whole timeframe
+    for _ in range(5):  # on a busy host a whole timeframe may pass without a call
         document = document_of("--contract", contract, "--", *bursts(tmp_path, 1, 0.05, *[1] * 30))
         frames = document["timeframes"]["violations"]
         if len(frames) == document["timeframes"]["count"]:
@@ -83,8 +84,8 @@ def test_frames_follow_each_other_without_gap_or_drift(tmp_path: Path) -> None:
     for before, after in zip(frames, frames[1:]):
         assert after["start_ns"] == before["start_ns"] + before["elapsed_ns"]
     assert frames[-1]["start_ns"] + frames[-1]["elapsed_ns"] == document["elapsed_ns"]
-    # A frame may be cut late on a busy host, by whole beats when by more than one; none drifts.
-    # The first begins a little after its beat, so the others are that much before a whole beat.
+    # On a busy host a frame may be cut late, if by more than a beat then by whole beats; it never
+    # # drifts. The first begins a little after its beat, so the others are that much before a beat.
     late_ns = [frame["start_ns"] % FRAME_NS for frame in frames]
     offsets_ns = sorted(min(late, FRAME_NS - late) for late in late_ns)
     assert offsets_ns[len(offsets_ns) // 2] < FRAME_NS / 10
@@ -112,7 +113,7 @@ def test_the_rest_is_logged_at_the_exit_with_its_own_length(tmp_path: Path) -> N
     for run in (1, 2):
         done = profile("--contract", contract, "--log", log, "--", *command)
         assert (done.returncode, done.stdout) == (0, "2\n")
-        assert len(records(log)) == run  # appended to; of rules alike only the leading one
+        assert len(records(log)) == run  # appended; of equal rules only the leading one is logged
     record = records(log)[0]
     assert (record["LABEL"], record["PATH"]) == ("more", str(tmp_path / "data"))
     assert record["COMMAND"] == " ".join(map(str, command))
@@ -163,7 +164,7 @@ def test_resources_of_a_command(tmp_path: Path) -> None:
     assert 2e9 <= values["cpu"] < 2.5e9
     host = document["resources"]
     assert host["host_user_ns"] == values["host"] > 0
-    assert host["host_user_ns"] + host["host_system_ns"] >= 1.5e9  # by ticks: not exact
+    assert host["host_user_ns"] + host["host_system_ns"] >= 1.5e9  # counted in ticks: not exact
     verdicts = {finding["label"]: finding["violated"] for finding in document["findings"]}
     assert verdicts == {"rss": True, "cpu": False, "host": True, "writes": False}
     assert document["resources"]["rss_bytes"] == values["rss"]
@@ -173,8 +174,8 @@ def test_resources_of_a_command(tmp_path: Path) -> None:
     ("arguments", "sentence"),
     [
         (["--log", "/no/such/folder/log"], "cannot append to /no/such/folder/log: No such file"),
-        (["--log", "/dev/null"], "it is no regular file"),
-        (["--log", "/etc/passwd"], "what is in it is no such log"),
+        (["--log", "/dev/null"], "it is not a regular file"),
+        (["--log", "/etc/passwd"], "it is not a log in this format"),
         (["--live"], "--live needs a terminal"),
         (["--comm", ""], "comm"),
         (["--cgroup", "/no/such/group"], "/no/such/group"),
@@ -182,7 +183,7 @@ def test_resources_of_a_command(tmp_path: Path) -> None:
 )
 def test_bad_arguments_are_a_sentence(arguments: list[str], sentence: str) -> None:
     done = profile(*arguments, "--", "true")
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -190,7 +191,7 @@ def test_bad_arguments_are_a_sentence(arguments: list[str], sentence: str) -> No
 def test_a_timeframe_too_short_is_refused(tmp_path: Path) -> None:
     contract = contract_of(tmp_path, writes(tmp_path, "count", "0"), frame="99ms")
     done = profile("--contract", contract, "--", "true")
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert "the contract's timeframe of 99ms is too short" in done.stderr
 
 
@@ -200,7 +201,7 @@ def test_a_log_that_does_not_fit_is_told_after_the_report(tmp_path: Path) -> Non
         (small / "full").write_bytes(bytes(4096))
         command = bursts(tmp_path, 5, 0.3, 1, 1)
         done = profile("--contract", contract, "--log", small / "log", "--", *command)
-    assert (done.returncode, done.stdout) == (1, "10\n")
+    assert (done.returncode, done.stdout) == (125, "10\n")
     assert "10 write calls" in done.stderr
     assert done.stderr.splitlines()[-2] == (
         "writewise: the log cannot be written: No space left on device"

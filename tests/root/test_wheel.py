@@ -1,4 +1,5 @@
-"""A profile by Writewise as a wheel installs it, in an environment of its own."""
+# SPDX-License-Identifier: Apache-2.0
+"""A profile by Writewise installed from a wheel, in a separate environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Real writes explained: session, timeline and disk together, on a volume of the test's own."""
+# SPDX-License-Identifier: Apache-2.0
+"""Real writes explained: session, timeline and disk together, on a test volume."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from contracts.causes import Cause
 from profiler.bpf.disks import devices_of
 from profiler.bpf.probes.block import DeviceCounters
 from profiler.bpf.session import ProfileSession
 from profiler.report.why import CauseText, explain
-from profiler.watch.causes import Cause, WhyInputs
+from profiler.watch.causes import WhyInputs
 from profiler.watch.timeline import Timeline, TimelineRecorder
 from profiler.watch.write_calls import widest_writes
 from tests.root.profiling import contract, mounted, run
@@ -35,7 +37,7 @@ def volume(tmp_path: Path) -> Iterator[Path]:
 
 
 class Observed:
-    """What a program did on the volume, as the report sees it."""
+    """What a program did on the volume, as the report shows it."""
 
     def __init__(self, volume: Path, program: str) -> None:
         (self.device,) = devices_of([str(volume)])
@@ -67,7 +69,7 @@ class Observed:
 
 
 def test_a_synchronous_writer_waits_for_the_device(volume: Path) -> None:
-    """Over blocks that it has already, so that there is no commit of the journal to wait for."""
+    """It overwrites allocated blocks, so it does not wait for a commit of the journal."""
     with (volume / "file").open("wb") as file:
         file.write(bytes(150 * 65536))
         os.fsync(file.fileno())
@@ -81,7 +83,7 @@ def test_a_synchronous_writer_waits_for_the_device(volume: Path) -> None:
     assert " for the device: they write through to it" in explanation.sentence
     assert sum(part.time_ns for part in explanation.parts) == seen.calls.stats.latency_total_ns
     assert all(0 <= part.share <= 1 for part in explanation.parts)
-    assert seen.calls.stats.bytes == 150 * 65536  # all on the device when the last call returned
+    assert seen.calls.stats.bytes == 150 * 65536  # the last call returns when all is on the device
     assert 150 * 65536 <= seen.timeline.written_bytes(0) <= seen.requests.writes.bytes
     assert explanation.blind_spots == ()
 
@@ -111,7 +113,7 @@ def test_the_timeline_sees_what_is_dirty_and_the_device_not_yet(volume: Path) ->
     timeline = seen.timeline
     assert seen.calls.stats.bytes == 64 * MIB
     written_bytes = seen.requests.writes.bytes
-    # what others on this host dirty or flush meanwhile moves the sum a little
+    # other programs that dirty or flush memory change the sum a little
     assert timeline.peak_added_bytes + written_bytes >= 60 * MIB
     gaps_ns = [b.time_ns - a.time_ns for a, b in timeline.pairs()]
     assert sorted(gaps_ns)[len(gaps_ns) // 2] <= 100_000_000  # 10 Hz or more

@@ -1,13 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
- * Makes a known number of requests of io_uring and Linux AIO on a file; run by the tests.
+ * Makes a known number of io_uring or Linux AIO requests on a file; the tests run it.
  *
  *     uring WAY FILE REQUESTS BYTES
  *
  * Ways: `plain` (a descriptor), `vector`, `fixed` (a vector in a registered buffer), `splice` (from
  * a pipe), `registered` (a registered file), `read`, `sync`, `polled` (submitted by the ring's own
  * thread), `bad` (a file that is open for reading only), `silent` (no completion if all goes well),
- * `crowded` (completions are not taken until the end), `aio`. By system calls alone, as no library
- * of either is asked for. Exit code 77: this kernel has no such request.
+ * `crowded` (completions are not taken until the end), `aio`. It makes system calls only, since no
+ * library for either is required. Exit code 77: this kernel has no such request.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -65,7 +66,7 @@ static struct ring ring_of(int polled) {
     return ring;
 }
 
-/* Submits a request and waits for no completion. */
+/* Submits a request without waiting for its completion. */
 static void submit(struct ring *ring, struct io_uring_sqe entry) {
     unsigned tail = *ring->submit_tail, at = tail & *ring->submit_mask;
 
@@ -76,7 +77,7 @@ static void submit(struct ring *ring, struct io_uring_sqe entry) {
         err(1, "io_uring_enter");
 }
 
-/* One request, to its end; what it returned. */
+/* Runs one request to its end; returns its result. */
 static int request(struct ring *ring, struct io_uring_sqe entry, int polled) {
     unsigned tail = *ring->submit_tail, at = tail & *ring->submit_mask, head = *ring->done_head;
     int result, wake = 0;
@@ -177,7 +178,7 @@ int main(int count, char **words) {
     if (!strcmp(way, "silent") || !strcmp(way, "crowded")) {
         for (long at = 0; at < requests; at++)
             submit(&ring, entry);
-        usleep(500000); /* what is not done when the process ends is given up */
+        usleep(500000); /* the kernel cancels requests at the process's end */
         return 0;
     }
     for (long at = 0; at < requests; at++) {

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """A volume whose device can fail: an XFS on a loop device whose image lies on another XFS.
 
-Shutting the outer file system down makes every request of the device an EIO, as of an EBS volume
-that was detached by force; mounted again, it is there as before. This needs no device mapper.
+After a shutdown of the outer file system every request of the device fails with EIO, as on an EBS
+volume that was detached by force. After a new mount it works as before. No device mapper is needed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class FailingVolume:
         return self.outer / "image"
 
     def fail(self) -> None:
-        """From here on every read and write of the device is an EIO."""
+        """From now on every read and write of the device fails with EIO."""
         descriptor = os.open(self.outer, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.ioctl(descriptor, _GOINGDOWN, struct.pack("I", _LOGFLUSH))
@@ -44,14 +45,14 @@ class FailingVolume:
             os.close(descriptor)
 
     def disappear(self) -> None:
-        """The device goes at its next unmount: a loop device that is in use is detached then."""
+        """The device disappears at its next unmount: a loop device in use is detached then."""
         run("losetup", "--detach", self.device)
 
     def is_attached(self) -> bool:
         return self.device in run("losetup", "--list", "--noheadings", "--output", "NAME").split()
 
     def come_back(self) -> None:
-        """The device, under its name, with what had reached it; not mounted."""
+        """Bring the device back under its name, with the data that had reached it; not mounted."""
         unmount(self.target)
         if self.is_attached():
             run("losetup", "--detach", self.device)
@@ -62,7 +63,7 @@ class FailingVolume:
 
 @contextlib.contextmanager
 def failing_volume(folder: Path) -> Iterator[FailingVolume]:
-    """One that is mounted; whatever became of it, nothing of it is left at the end."""
+    """Make and mount one; remove all of it at the end, in any state."""
     outer_image, outer, target = folder / "outer.img", folder / "outer", folder / "volume"
     for path in (outer, target):
         path.mkdir(parents=True)
@@ -85,14 +86,14 @@ def failing_volume(folder: Path) -> Iterator[FailingVolume]:
 
 
 def make_image(path: Path, size_bytes: int) -> None:
-    """A sparse file with an XFS in it."""
+    """Make a sparse file with an XFS in it."""
     with path.open("wb") as file:
         file.truncate(size_bytes)
     run("mkfs.xfs", "-q", path)
 
 
 def unmount(target: Path) -> None:
-    """If it is mounted, which only the table tells: what failed cannot even be looked at."""
+    """Unmount it as often as the mount table has it: stat() fails on a failed file system."""
     while mount_at(SYSTEM.mounts(), str(target)):
         run("umount", target)
 

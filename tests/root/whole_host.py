@@ -1,4 +1,5 @@
-"""All of this host that root tests could change, wherever it is: before, and after."""
+# SPDX-License-Identifier: Apache-2.0
+"""Everything on this host that root tests could change, before and after."""
 
 from __future__ import annotations
 
@@ -7,13 +8,13 @@ from pathlib import Path
 from tests.root import groups
 from tests.root.labs import SYSTEM, caps, processes_with
 
-#: They start something when they are read or written, and hold nothing.
+#: Reading or writing these starts something; they hold no value.
 _NO_SETTINGS = ("vm.drop_caches ", "vm.stat_refresh ")
 _LISTED = ("etc/sysctl.d/*", "etc/sysctl.d/.*", "etc/systemd/system/*", "tmp/writewise-*")
 
 
 def whole_host(mark: str) -> dict[str, list[str]]:
-    """By kind, in words. `mark` is a variable of the environment, as in `NAME=value`."""
+    """Return the state by kind, in words. `mark` is an environment variable, `NAME=value`."""
     settings = SYSTEM.run(["sysctl", "--all", "--pattern", "^vm\\."]).splitlines()
     tops = set(groups.tops().values())
     return {
@@ -30,7 +31,7 @@ def whole_host(mark: str) -> dict[str, list[str]]:
 
 
 def changes(before: dict[str, list[str]], now: dict[str, list[str]]) -> list[str]:
-    """What came and what went, in words."""
+    """Return in words what was added and what was removed."""
     return [
         f"{kind}: {sign}{each}"
         for kind in before

@@ -1,12 +1,12 @@
-"""Makes a known number of calls of each of the five kinds; run by the tests as a program.
+# SPDX-License-Identifier: Apache-2.0
+"""Make a known number of calls of each of the five kinds; the tests run this as a program.
 
     writer.py PLAN DIRECTORY ROUNDS SIZE
 
-Each thread at work opens a file of its own in DIRECTORY and makes 5 x ROUNDS calls of SIZE bytes.
-Plans: `threads` (4 of them, in one process; prints what /proc/self/io says of them), `hammer` (32),
-`tree`, which has 14 threads in 4 processes, and `gated` (8 in two, at work once a line is read):
-see there. Calls are made by number, so that no C
-library chooses another kind.
+Each working thread opens its own file in DIRECTORY and makes 5 x ROUNDS calls of SIZE bytes. Plans:
+`threads` (4 in one process; prints what /proc/self/io reports), `hammer` (32), `tree` (14 threads
+in 4 processes), and `gated` (8 in two, which work once a line is read); see these functions. Calls
+are made by number, so that the C library does not choose another kind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Iovec(ctypes.Structure):
 
 
 def call(kind: str, fd: int, address: int, size_bytes: int) -> int:
-    """One call, of two equal vectors if it takes vectors; what it returned, or -errno."""
+    """Make one call, of two equal vectors if it takes vectors; return its result or -errno."""
     if kind in ("write", "pwrite64"):
         arguments: list[object] = [ctypes.c_void_p(address), ctypes.c_size_t(size_bytes)]
     else:
@@ -65,7 +65,7 @@ def in_threads(count: int, *arguments: object) -> None:
 
 
 def tree(directory: str, rounds: int, size_bytes: int) -> None:
-    """Four threads, then a child with two whose own child has four, then a thread that execs."""
+    """Run four threads, a child with two whose child has four, then a thread that execs."""
     in_threads(4, directory, rounds, size_bytes)
     child = os.fork()
     if child == 0:
@@ -83,7 +83,7 @@ def tree(directory: str, rounds: int, size_bytes: int) -> None:
 
 
 def gated(directory: str, rounds: int, size_bytes: int) -> None:
-    """Parent and child have their threads already when the line comes that lets them work."""
+    """Start the threads of parent and child before the line arrives that lets them work."""
     gate, opener = os.pipe()
 
     def wait_and_work() -> None:
@@ -97,7 +97,7 @@ def gated(directory: str, rounds: int, size_bytes: int) -> None:
     if child:
         print("ready", flush=True)
         sys.stdin.readline()
-    os.close(opener)  # both copies are closed once the parent's is: every read ends
+    os.close(opener)  # once the parent's copy is closed, both are, and every read ends
     for worker in workers:
         worker.join()
     if child:

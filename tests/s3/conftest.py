@@ -1,4 +1,5 @@
-"""Two S3 servers behind one interface: ours, and moto's, an independent implementation."""
+# SPDX-License-Identifier: Apache-2.0
+"""Two S3 servers with one interface: ours and moto's, an independent implementation."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ MIB = 2**20
 
 @pytest.fixture(scope="session", autouse=True)
 def aws_environment() -> Iterator[None]:
-    """The workers inherit it; nothing of the developer's own configuration is read."""
+    """Set credentials, which the workers inherit; the developer's own configuration is not read."""
     patch = pytest.MonkeyPatch()
     for name in list(os.environ):
         if name.startswith("AWS_"):
@@ -45,7 +46,7 @@ def aws_environment() -> Iterator[None]:
 
 
 class LabBackend:
-    """Our server: a key that is no safe file name is an entry of its index."""
+    """Our server; keys that are not safe file names are entries of its index."""
 
     def __init__(self, objects: dict[str, bytes]) -> None:
         self._objects = objects
@@ -66,7 +67,7 @@ class LabBackend:
 
 
 class MotoBackend:
-    """moto's server, in a thread; filled behind its back, which is faster than PUT requests."""
+    """moto's server, in a thread; filled directly, which is faster than PUT requests."""
 
     def __init__(self, objects: dict[str, bytes]) -> None:
         self._objects = objects
@@ -94,7 +95,7 @@ class MotoBackend:
 
 @contextlib.contextmanager
 def forked() -> Iterator[None]:
-    """Workers that start here are forks of this process, which has imported all that they need.
+    """Fork workers from this process, which has already imported what they need.
 
     To import it takes a worker longer than most pulls of the tests. Where how workers start, stop
     and die matters they are spawned, as always outside the tests, and so they are for clients of
@@ -117,7 +118,7 @@ def pool_for(
 
 
 class ServedTests:
-    """What holds for any server: `backend` serves `content`, and a pool pulls it."""
+    """Tests for any server: `backend` serves `content`, and a pool pulls it."""
 
     backend: ClassVar[type[LabBackend] | type[MotoBackend]]
     content: ClassVar[dict[str, bytes]]
@@ -135,14 +136,14 @@ class ServedTests:
 
 @pytest.fixture
 def on_disk() -> Iterator[Path]:
-    """A directory on a disk, where the host has one: what is in memory cannot be read back."""
+    """A directory on a disk, if the host has one: memory cannot be read back from a device."""
     with tempfile.TemporaryDirectory(prefix="writewise-test-", dir="/var/tmp") as folder:
         yield Path(folder)
 
 
 @pytest.fixture
 def destination() -> Iterator[Path]:
-    """A directory in memory, so that no test waits for a disk."""
+    """A directory in memory, so that tests do not wait for a disk."""
     folder = tempfile.mkdtemp(prefix="writewise-test-", dir="/dev/shm")
     yield Path(folder)
     shutil.rmtree(folder)

@@ -1,4 +1,5 @@
-"""Our server's handler with faults, in threads of the test's own process."""
+# SPDX-License-Identifier: Apache-2.0
+"""Our server's handler with faults, in threads of the test process."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class Truncating(S3Handler):
 
 
 class TruncatingOnce(S3Handler):
-    """Ends the first connection after half of its body; what follows is whole."""
+    """Ends the first connection after half of its body; later bodies are complete."""
 
     truncated = False
 
@@ -63,7 +64,7 @@ class TruncatingOnce(S3Handler):
 
 
 class Silent(S3Handler):
-    """Takes requests and says nothing, until the test ends."""
+    """Accepts requests and does not answer until the test ends."""
 
     ended: ClassVar[threading.Event]
 
@@ -73,19 +74,39 @@ class Silent(S3Handler):
 
 
 class NoS3(S3Handler):
-    """Answers every request by a page of its own, as a proxy or another server does."""
+    """Answers every request with a page of its own, as a proxy or another server does."""
 
     page: ClassVar[bytes]
+    status: ClassVar[int] = 200
+    content_type: ClassVar[str] = "application/xml"
 
     def route(self) -> None:
-        self.send_response(200)
+        self.send_response(self.status)
+        self.send_header("Content-Type", self.content_type)
         self.send_header("Content-Length", str(len(self.page)))
         self.end_headers()
-        self.wfile.write(self.page)
+        if self.command != "HEAD":
+            self.wfile.write(self.page)
+
+
+def page(status: int, text: str, content_type: str = "text/html") -> type[NoS3]:
+    """Return a handler that answers every request with this page."""
+    fields = {"page": text.encode(), "status": status, "content_type": content_type}
+    return type("Page", (NoS3,), fields)
+
+
+class PageForObjects(NoS3):
+    """Lists as S3 does, and answers requests for objects with the page."""
+
+    def route(self) -> None:
+        if "list-type" in self.path:
+            S3Handler.route(self)
+        else:
+            super().route()
 
 
 class Refusing(S3Handler):
-    """Answers requests by the errors that are left, one each, and then as it should."""
+    """Answers requests with one error each until none are left, and then normally."""
 
     answers_left: ClassVar[list[S3Error]]
 

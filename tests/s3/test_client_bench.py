@@ -1,4 +1,5 @@
-"""`writewise bench-clients` by real pulls from our server: the command from end to end."""
+# SPDX-License-Identifier: Apache-2.0
+"""`writewise bench-clients` with real pulls from our server, from end to end."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ KIB = 1024
 
 @pytest.fixture(autouse=True)
 def no_probes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As without root: what is compared here is no stall. Nor is the host's own lock taken."""
-    monkeypatch.setattr("os.sync", lambda: None)  # of the whole host, whatever it does
+    """Run as without root, because stalls are not compared here; do not take the host's lock."""
+    monkeypatch.setattr("os.sync", lambda: None)  # of the whole host, regardless of its load
     monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
     absent = Requirement("root", "probes", lambda _: CheckResult("", "there is no root"))
     monkeypatch.setattr(
@@ -41,7 +42,7 @@ def test_two_clients_pull_a_workload_in_turns(
     workload: str, destination: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = f"bench-clients {destination} --workload {workload} --clients direct,boto3 --pulls 1"
-    assert main([*words.split(), "--json", "-", "--markdown", f"{tmp_path}/table.md"]) == 0
+    assert main([*words.split(), "--json", "--markdown", f"{tmp_path}/table.md"]) == 0
     out, err = capsys.readouterr()
     document = json.loads(out)
     (row,) = document["rows"]
@@ -67,10 +68,10 @@ def test_two_clients_pull_a_workload_in_turns(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone can take the lock of sweep")
-def test_it_is_refused_while_another_measures(
+def test_a_second_measurement_at_the_same_time_is_refused(
     workload: str, destination: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = f"bench-clients {destination} --workload {workload} --clients direct"
     with Host.lasting(WRITER, "sweep of /data"):
         assert main(words.split()) == 1
-    assert "another writewise is at work on this host: sweep of /data" in capsys.readouterr().err
+    assert "another writewise is running on this host: sweep of /data" in capsys.readouterr().err

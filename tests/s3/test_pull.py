@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same pulls from our server and from moto's."""
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CONTENT = {
 
 
 class PullTests(ServedTests):
-    """What a pull does, whatever serves it."""
+    """Tests of pulls from any server."""
 
     content: ClassVar = CONTENT
     #: Methods of verification for the objects above.
@@ -81,7 +82,7 @@ class PullTests(ServedTests):
             f"{number:04}" for number in range(1203)
         ]
 
-    def test_without_keep_nothing_stays(
+    def test_without_keep_no_file_remains(
         self, pool: WorkerPool, endpoint: str, destination: Path
     ) -> None:
         measured = self.pull(pool, endpoint, "images/", destination, keep=False, verify=Verify.SIZE)
@@ -105,7 +106,7 @@ class PullTests(ServedTests):
             ("evil", "evil/../../out: has the component '..'"),
             ("absolute", "absolute//etc/passwd: is absolute"),
             ("long", ": has a component longer than 255 bytes"),
-            ("both", "both/name: is a file and a directory at once"),
+            ("both", "both/name: is both a file and a directory"),
             ("", "evil/../../out: has the component '..'"),
         ],
     )
@@ -118,7 +119,7 @@ class PullTests(ServedTests):
         assert "good" not in refused.value.message
 
     @pytest.mark.parametrize("address", ["nothing", "nothing/", "image", "images/a.bin/"])
-    def test_no_object_is_an_error(self, endpoint: str, address: str) -> None:
+    def test_a_prefix_without_objects_is_an_error(self, endpoint: str, address: str) -> None:
         with pytest.raises(PullError, match="has no objects"):
             self.plan(endpoint, address)
 
@@ -126,7 +127,7 @@ class PullTests(ServedTests):
         with pytest.raises(PullError, match="bucket no-such-bucket does not exist"):
             list_plan(S3Access(endpoint), Location("no-such-bucket", ""))
 
-    def test_an_object_deleted_after_the_listing_fails_alone(
+    def test_an_object_deleted_after_the_listing_fails_and_the_others_arrive(
         self, pool: WorkerPool, endpoint: str, destination: Path
     ) -> None:
         known = self.plan(endpoint, "images").objects

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The evidence of real pulls from a server whose latency and rate are known."""
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ def evidence_of(
             measured = measure_pull(pool, plan, Destination(destination), None)
     requests = measured.result.requests
     assert requests is not None
-    assert requests.count == len(plan.objects)  # one GET each: sizes are the listing's
+    assert requests.count == len(plan.objects)  # one GET each: the sizes come from the listing
     evidence = gather(measured.result, 1, None)
     assert evidence is not None
-    assert evidence.host_busy_share is not None  # of whatever else runs on the host
+    assert evidence.host_busy_share is not None  # of other programs on the host
     return dataclasses.replace(evidence, host_busy_share=None)
 
 
@@ -55,7 +56,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_throttled_pull_is_held_up_by_it_and_latency_is_that_of_the_last_attempts(
+def test_a_throttled_pull_is_limited_by_it_and_latency_is_of_the_last_attempts(
     root: Path, destination: Path
 ) -> None:
     """Each of 4 requests is refused once; botocore then waits for up to a second."""
@@ -68,10 +69,10 @@ def test_a_throttled_pull_is_held_up_by_it_and_latency_is_that_of_the_last_attem
     assert evidence.mean_first_byte_s < 0.1
 
 
-def test_the_time_that_blocks_wait_until_they_are_written_is_told_apart(
+def test_the_time_that_blocks_wait_to_be_written_is_counted_separately(
     root: Path, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A destination that takes 20 ms for each of four blocks, without probes or root."""
+    """The destination takes 20 ms for each of four blocks, without probes or root."""
 
     def write_slowly(descriptor: int, block: bytes, position: int) -> None:
         time.sleep(0.02)
@@ -88,12 +89,12 @@ def test_the_time_that_blocks_wait_until_they_are_written_is_told_apart(
         client.observe(lambda *times: requests.append(times), lambda *times: reads.append(times))
         client.download(BUCKET, remote, str(destination / "key"), lambda _: None)
     assert [each[1:] for each in requests] == [(0, 0)]  # no attempt was repeated
-    assert len(reads) == 5  # the last one finds the end
+    assert len(reads) == 5  # the last one reads the end of the body
     assert reads[0][1] == 0
     assert all(written_ns >= 20e6 for _, written_ns in reads[1:])
 
 
-def test_small_objects_behind_a_latency_are_held_up_by_it(root: Path, destination: Path) -> None:
+def test_small_objects_with_latency_are_limited_by_it(root: Path, destination: Path) -> None:
     for number in range(20):
         (root / BUCKET / f"{number}").write_bytes(b"x" * 1000)
     evidence = evidence_of(root, destination, 0.1, 90e6)
@@ -102,7 +103,7 @@ def test_small_objects_behind_a_latency_are_held_up_by_it(root: Path, destinatio
     assert evidence.first_byte_share > 0.9
 
 
-def test_large_objects_on_slow_connections_are_held_up_by_them(
+def test_large_objects_on_slow_connections_are_limited_by_them(
     root: Path, destination: Path
 ) -> None:
     for number in range(4):

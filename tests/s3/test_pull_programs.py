@@ -1,4 +1,5 @@
-"""Pulls by a program: whoever owns the destination, and however the program behaves.
+# SPDX-License-Identifier: Apache-2.0
+"""Pulls by a program: with any owner of the destination and any behaviour of the program.
 
 The program is a script in the place of s5cmd. Its last argument is where its files belong.
 """
@@ -52,7 +53,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def silence_s(monkeypatch: pytest.MonkeyPatch) -> float:
-    """After so long without a byte a program is ended."""
+    """Set the time without a byte after which a program is ended."""
     monkeypatch.setattr(distribution, "MAX_SILENCE_S", 1.0)
     return 1.0
 
@@ -82,10 +83,10 @@ def pull(
         )
 
 
-def test_the_owner_of_the_destination_leads_a_program_nowhere_else(
+def test_the_owner_of_the_destination_cannot_redirect_a_program(
     server: S3Server, program: Path, destination: Path, tmp_path: Path
 ) -> None:
-    """While it runs, its directory is renamed and a symlink takes its name."""
+    """The owner renames the program's directory and puts a symlink in its place."""
     outside = tmp_path / "outside"
     (outside / "files").mkdir(parents=True)
     write(
@@ -101,18 +102,18 @@ def test_the_owner_of_the_destination_leads_a_program_nowhere_else(
 
 
 def is_gone(pid_file: Path) -> bool:
-    """Ended before the pull has, though its new parent may not have asked for its exit code."""
+    """Return whether the process ended, even if its new parent has not read its exit code."""
     try:
         return psutil.Process(int(pid_file.read_text())).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
 
 
-#: As a wrapper does that starts the program itself.
+#: Like a wrapper that starts the program itself.
 CHILD = "sleep 60 & echo $! > {pid_file}.new; mv {pid_file}.new {pid_file}; wait"
 
 
-def test_a_program_that_hangs_is_ended_and_what_came_is_kept(
+def test_a_program_that_hangs_is_ended_and_what_arrived_is_kept(
     server: S3Server, program: Path, destination: Path, tmp_path: Path, silence_s: float
 ) -> None:
     pid_file = tmp_path / "pid"
@@ -124,14 +125,14 @@ def test_a_program_that_hangs_is_ended_and_what_came_is_kept(
     )
     measured = pull(server, destination, verify=Verify.SIZE)
     assert [(each.key, each.reason) for each in measured.failures] == [
-        ("b", f"the client was ended: nothing arrived for {silence_s:.0f} s")
+        ("b", f"the client was killed: nothing arrived for {silence_s:.0f} s")
     ]
     assert (destination / "a").read_bytes() == CONTENT["a"]
     assert [path.name for path in destination.iterdir()] == ["a"]
     assert is_gone(pid_file)
 
 
-def test_a_second_pull_starts_no_program_where_nothing_is_missing(
+def test_a_second_pull_starts_no_program_if_nothing_is_missing(
     server: S3Server, program: Path, destination: Path, tmp_path: Path
 ) -> None:
     for key, content in CONTENT.items():
@@ -142,7 +143,7 @@ def test_a_second_pull_starts_no_program_where_nothing_is_missing(
     assert not (tmp_path / "started").exists()
 
 
-def test_a_program_that_fetches_what_is_there_too_is_not_taken_for_one_that_hangs(
+def test_a_program_that_fetches_existing_files_again_does_not_count_as_hanging(
     server: S3Server, program: Path, destination: Path, tmp_path: Path, silence_s: float
 ) -> None:
     (destination / "a").write_bytes(CONTENT["a"])
@@ -156,7 +157,7 @@ def test_a_program_that_fetches_what_is_there_too_is_not_taken_for_one_that_hang
     assert (tmp_path / "ended").exists()
 
 
-def test_blocks_that_are_allocated_and_not_written_are_holes(
+def test_allocated_but_unwritten_blocks_count_as_holes(
     server: S3Server, program: Path, destination: Path
 ) -> None:
     write(program, 'printf "the first" > "$place/a"', 'fallocate -l 10 "$place/b"', "exit 1")
@@ -166,26 +167,26 @@ def test_blocks_that_are_allocated_and_not_written_are_holes(
 
 
 class Unproved(S5cmdClient):
-    """Of a bucket that tells no checksum, as with a KMS key."""
+    """A bucket without checksums, as with a KMS key."""
 
     def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
         return {"ContentLength": len(CONTENT[key])}
 
 
 @pytest.mark.parametrize("exit_code", [0, 1])
-def test_what_only_its_size_speaks_for_is_not_taken_from_a_program_that_failed(
+def test_files_verified_only_by_size_are_not_accepted_from_a_failed_program(
     server: S3Server, program: Path, destination: Path, exit_code: int
 ) -> None:
     both = ['printf "the first" > "$place/a"', 'printf "THE SECOND" > "$place/b"']
     write(program, *both, f"exit {exit_code}")
     measured = pull(server, destination, Unproved)
-    reason = "it is not verified: s5cmd failed (exit 1)"
+    reason = "it could not be verified: s5cmd failed (exit 1)"
     failures = [(each.key, each.reason) for each in measured.failures]
     assert failures == ([("a", reason), ("b", reason)] if exit_code else [])
     assert len(list(destination.iterdir())) == (0 if exit_code else 2)
 
 
-def test_ctrl_c_ends_what_a_program_has_started_too(
+def test_ctrl_c_ends_the_children_of_a_program_too(
     server: S3Server, program: Path, destination: Path, tmp_path: Path
 ) -> None:
     pid_file = tmp_path / "pid"
@@ -208,7 +209,7 @@ def test_a_mount_that_fails_leaves_no_directory(
     program = program.rename(program.with_name("mount-s3"))
     write(program, 'echo "no bucket" >&2', "exit 1")
     is_root = os.geteuid() == 0
-    wanted = "mount-s3 failed .exit 1.: no bucket" if is_root else "cannot be started apart"
+    wanted = "mount-s3 failed .exit 1.: no bucket" if is_root else "cannot be given its own"
     with pytest.raises(PullError, match=wanted):
         pull(server, destination, client=MountpointClient)
     assert not [path for path in set(Path("/run").iterdir()) - before if "mount" in path.name]

@@ -1,4 +1,5 @@
-"""What starts a pull's processes: nothing of the current directory, which others may write."""
+# SPDX-License-Identifier: Apache-2.0
+"""A pull's processes run nothing from the current directory, which others may write."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ TRAP = "open({!r}, 'a').write(__file__)\n"
 
 @pytest.fixture
 def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The current directory holds modules that tell of being run, in the file that is given."""
+    """Fill the current directory with modules that record in a file that they were run."""
     folder, sprung = tmp_path / "here", tmp_path / "sprung"
     for name in PLANTED:
         planted = folder / name
@@ -37,7 +38,7 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield sprung
 
 
-def test_nothing_of_the_current_directory_is_run(
+def test_nothing_in_the_current_directory_is_run(
     trap: Path, tmp_path: Path, destination: Path
 ) -> None:
     (tmp_path / BUCKET).mkdir()
@@ -73,7 +74,7 @@ def test_more_workers_than_the_limit_of_open_files_allows_is_one_sentence() -> N
     assert pool.pids == ()
 
 
-def test_a_current_directory_that_is_gone_is_no_hindrance(
+def test_a_pull_works_in_a_deleted_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, destination: Path
 ) -> None:
     gone = tmp_path / "gone"

@@ -1,4 +1,5 @@
-"""The workers' processes: what they leave when they, their parent or the user stops."""
+# SPDX-License-Identifier: Apache-2.0
+"""The worker processes: what remains when they, their parent or the user stops."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ RATE_BYTES_PER_S = 3_700_000  # of each connection
 
 @pytest.fixture(scope="module")
 def slow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """Each object takes 1.7 s, and all come at once: long enough to be interrupted."""
+    """Each object takes 1.7 s, all at the same time: long enough to be interrupted."""
     root = tmp_path_factory.mktemp("buckets")
     (root / BUCKET / "in").mkdir(parents=True)
     for number in range(OBJECTS):
@@ -54,7 +55,7 @@ def pool(slow_server: S3Server) -> Iterator[WorkerPool]:
 
 
 def when_half_done(act: Callable[[], None]) -> Callable[[object, Progress | None], None]:
-    """Calls `act` once, when something has arrived but not all."""
+    """Call `act` once, when a part of the objects has arrived."""
     pending = [act]
 
     def show(phase: object, progress: Progress | None) -> None:
@@ -74,7 +75,7 @@ def test_progress_counts_every_byte_and_object_once(
     assert seen[-1].objects == seen[-1].total_objects == OBJECTS
     assert [progress.bytes for progress in seen] == sorted(progress.bytes for progress in seen)
     assert len(seen) > 5
-    # The server pauses after each piece of a body: the last one is there a piece's time early.
+    # The server pauses after each piece of a body, so the last piece comes one pause early.
     unpaced_bytes = max(65536, int(RATE_BYTES_PER_S * PACE_S))
     assert result.return_s > (SIZE_BYTES - unpaced_bytes) / RATE_BYTES_PER_S
 
@@ -95,7 +96,7 @@ def test_no_partial_file_has_a_final_name_at_any_instant(
                     wrong.append((entry.name, entry.stat().st_size))
 
     (destination / "in").mkdir()
-    (destination / "in" / "0").write_bytes(b"o" * SIZE_BYTES)  # stays whole until it is replaced
+    (destination / "in" / "0").write_bytes(b"o" * SIZE_BYTES)  # stays complete until it is replaced
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
@@ -177,10 +178,8 @@ def test_a_pull_is_stopped_within_a_second_and_its_workers_live_on(
     assert measured.failures == ()
 
 
-def test_one_worker_with_many_small_objects_is_stopped_too(
-    destination: Path, tmp_path: Path
-) -> None:
-    """Its answers come faster than anyone looks whether it is late."""
+def test_a_worker_with_many_small_objects_is_stopped_too(destination: Path, tmp_path: Path) -> None:
+    """Its answers come faster than the check of the deadline."""
     (tmp_path / BUCKET / "in").mkdir(parents=True)
     for number in range(200):
         (tmp_path / BUCKET / "in" / f"{number}").write_bytes(b"x")
@@ -204,7 +203,7 @@ def test_a_pull_that_is_in_time_is_not_stopped(
 def test_workers_that_hang_are_ended_when_the_pull_is_stopped(
     plan: PullPlan, destination: Path, tmp_path: Path
 ) -> None:
-    """The server takes 30 s to its first byte: no worker can hear that it is to stop."""
+    """The server takes 30 s to its first byte: no worker notices the request to stop."""
     (tmp_path / BUCKET / "in").mkdir(parents=True)
     for number in range(OBJECTS):
         (tmp_path / BUCKET / "in" / f"{number}").write_bytes(b"x" * SIZE_BYTES)
@@ -245,7 +244,7 @@ if __name__ == "__main__":
 
 
 def child(server: S3Server, destination: Path, tmp_path: Path) -> subprocess.Popen[bytes]:
-    """Another pull of all objects to `destination`, which has begun."""
+    """Start another pull of all objects to `destination` in a process."""
     script = tmp_path / "child.py"
     script.write_text(CHILD)
     process = subprocess.Popen(
@@ -289,7 +288,7 @@ def test_two_pulls_to_one_destination_do_not_disturb_each_other(
     assert sorted(path.name for path in (destination / "in").iterdir()) == list("012345")
 
 
-def test_what_a_killed_pull_left_is_removed_by_the_next(
+def test_leftovers_of_a_killed_pull_are_removed_by_the_next(
     slow_server: S3Server, pool: WorkerPool, plan: PullPlan, destination: Path, tmp_path: Path
 ) -> None:
     with child(slow_server, destination, tmp_path) as other:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A second pull fetches what is missing or differs, and nothing else."""
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CONTENT = {
 
 
 class ResumeTests(ServedTests):
-    """What holds for any server."""
+    """Tests for any server."""
 
     content: ClassVar = CONTENT
 
@@ -36,7 +37,7 @@ class ResumeTests(ServedTests):
 
     @pytest.fixture
     def filled(self, plan: PullPlan, destination: Path) -> Path:
-        """The destination with every object as it should be."""
+        """Return the destination with every object complete."""
         for remote in plan.objects:
             path = destination / remote.relative_path
             path.parent.mkdir(exist_ok=True)
@@ -49,13 +50,13 @@ class ResumeTests(ServedTests):
         assert sorted(left + [remote.key for remote in resumed.kept]) == sorted(CONTENT)
         return left
 
-    def test_an_empty_destination_misses_all(
+    def test_an_empty_destination_lacks_every_object(
         self, pool: WorkerPool, plan: PullPlan, destination: Path
     ) -> None:
         assert self.missing(pool, plan, destination) == list(CONTENT)
         assert list(destination.iterdir()) == []
 
-    def test_what_was_pulled_is_not_pulled_again(
+    def test_complete_objects_are_not_pulled_again(
         self, pool: WorkerPool, plan: PullPlan, destination: Path
     ) -> None:
         measure_pull(pool, plan, Destination(destination), None)
@@ -76,7 +77,7 @@ class ResumeTests(ServedTests):
         for key, content in CONTENT.items():
             assert (filled / key).read_bytes() == content
 
-    def test_a_symlink_is_not_followed_to_what_would_do(
+    def test_a_symlink_to_a_matching_file_is_not_followed(
         self, pool: WorkerPool, plan: PullPlan, filled: Path
     ) -> None:
         (filled / "a").rename(filled / "elsewhere")
@@ -85,7 +86,7 @@ class ResumeTests(ServedTests):
         (filled / "b").symlink_to("real")
         assert self.missing(pool, plan, filled) == ["a", "b/c", "b/d"]
 
-    def test_reading_back_verifies_and_tells_its_cost(
+    def test_reading_back_verifies_and_reports_its_cost(
         self, pool: WorkerPool, plan: PullPlan, on_disk: Path
     ) -> None:
         verification = measure_pull(
@@ -105,7 +106,7 @@ class TestMoto(ResumeTests):
     backend = MotoBackend
 
 
-def test_what_was_forgotten_is_read_from_the_device(on_disk: Path) -> None:
+def test_uncached_files_are_read_from_the_device(on_disk: Path) -> None:
     (on_disk / "file").write_bytes(bytes(MIB))
     with (on_disk / "file").open("rb") as file:
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lab's server, as boto3 and plain sockets see it."""
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class TestObjects:
             ("bytes=-200000", 0, 100_000),
         ],
     )
-    def test_a_range_is_a_part_without_the_wholes_checksum(
+    def test_a_range_has_no_checksum_of_the_whole_object(
         self, client: Any, asked: str, start: int, end: int
     ) -> None:
         answer = client.get_object(Bucket=BUCKET, Key="a/1", Range=asked, ChecksumMode="ENABLED")
@@ -108,25 +109,25 @@ class TestObjects:
         assert "ChecksumCRC64NVME" not in answer
 
     @pytest.mark.parametrize("asked", ["bytes=5-4", "bytes=a-b", "lines=1-2", "bytes=0-1,4-5"])
-    def test_a_range_that_is_none_gets_the_whole(self, client: Any, asked: str) -> None:
+    def test_an_invalid_range_gets_the_whole_object(self, client: Any, asked: str) -> None:
         answer = client.get_object(Bucket=BUCKET, Key="a/1", Range=asked)
         assert len(answer["Body"].read()) == len(BODY)
 
-    def test_a_range_behind_the_end(self, client: Any) -> None:
+    def test_a_range_after_the_end_is_refused(self, client: Any) -> None:
         asked = {"Bucket": BUCKET, "Key": "a/1", "Range": "bytes=100000-"}
         assert error_code(client.get_object, **asked) == ("InvalidRange", 416)
 
-    def test_an_empty_object(self, client: Any) -> None:
+    def test_an_empty_object_is_served(self, client: Any) -> None:
         assert client.get_object(Bucket=BUCKET, Key="empty")["Body"].read() == b""
 
-    def test_if_match(self, client: Any) -> None:
+    def test_if_match_is_obeyed(self, client: Any) -> None:
         etag = client.head_object(Bucket=BUCKET, Key="a/1")["ETag"]
         assert client.get_object(Bucket=BUCKET, Key="a/1", IfMatch=etag)["ETag"] == etag
         asked = {"Bucket": BUCKET, "Key": "a/1", "IfMatch": '"other"'}
         assert error_code(client.get_object, **asked) == ("PreconditionFailed", 412)
 
     @pytest.mark.parametrize("key", ["none", "a", "a/1/x", "link", "up/outside.txt", "fifo", "./a"])
-    def test_what_is_no_file_below_the_bucket_is_no_key(self, client: Any, key: str) -> None:
+    def test_only_files_below_the_bucket_are_keys(self, client: Any, key: str) -> None:
         assert error_code(client.get_object, Bucket=BUCKET, Key=key) == ("NoSuchKey", 404)
 
     @pytest.mark.parametrize(
@@ -140,13 +141,13 @@ class TestObjects:
         assert b"root:" not in answer
 
     @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
-    def test_it_is_read_only(self, server: S3Server, method: str) -> None:
+    def test_the_server_is_read_only(self, server: S3Server, method: str) -> None:
         request = f"{method} /lab/a/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
         answer = exchange(server, request)
         assert answer.startswith(b"HTTP/1.1 405")
         assert b"<Code>MethodNotAllowed</Code>" in answer
 
-    def test_a_connection_is_kept(self, server: S3Server) -> None:
+    def test_a_connection_is_kept_open(self, server: S3Server) -> None:
         request = "HEAD /lab/a/1 HTTP/1.1\r\nHost: x\r\n\r\n"
         assert exchange(server, request * 3).count(b"HTTP/1.1 200") == 3
 
@@ -191,7 +192,7 @@ class TestBuckets:
         assert all(page["KeyCount"] <= size for page in pages)
         assert len(pages) == -(-whole["KeyCount"] // size)
 
-    def test_bad_parameters(self, server: S3Server) -> None:
+    def test_bad_parameters_are_refused(self, server: S3Server) -> None:
         for query, status in (
             ("list-type=2&max-keys=x", 400),
             ("list-type=2&continuation-token=%21", 400),
@@ -211,7 +212,7 @@ class TestShape:
         with S3Server(root, first_byte_latency_s=0.05, rate_bytes_per_s=20 * MIB) as server:
             yield server
 
-    def test_the_first_byte_is_late(self, shaped: S3Server) -> None:
+    def test_the_first_byte_has_its_latency(self, shaped: S3Server) -> None:
         client = S3Access(shaped.endpoint_url).make_client()
         client.head_bucket(Bucket=BUCKET)
         started_s = time.monotonic()
@@ -240,7 +241,7 @@ class TestProcesses:
         assert process.returncode == (0 if number == signal.SIGTERM else -number)
         wait_until(lambda: not any(map(is_running, workers)))
 
-    def test_it_listens_on_localhost_only(self, server: S3Server) -> None:
+    def test_the_server_listens_only_on_localhost(self, server: S3Server) -> None:
         port = int(server.endpoint_url.rpartition(":")[2])
         lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
         listening = [line.split()[1] for line in lines if line.split()[3] == "0A"]

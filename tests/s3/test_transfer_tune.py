@@ -1,4 +1,5 @@
-"""`transfer tune` by real pulls from our server, shaped: the bench, and the command to its end."""
+# SPDX-License-Identifier: Apache-2.0
+"""`transfer tune` with real pulls from our shaped server: the bench and the whole command."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the host's: other tests change it at the same time."""
+    """Use a lock of its own: other tests take the host's at the same time."""
     monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
 
 
@@ -69,7 +70,7 @@ def bench(endpoint: str, destination: Path) -> Iterator[TransferBench]:
         )
 
 
-def test_a_pull_is_observed_as_far_as_that_takes_no_root(
+def test_a_pull_is_observed_as_far_as_possible_without_root(
     bench: TransferBench, destination: Path
 ) -> None:
     bench.apply(DEFAULTS)
@@ -82,7 +83,7 @@ def test_a_pull_is_observed_as_far_as_that_takes_no_root(
     assert list(destination.iterdir()) == []
 
 
-def test_connections_are_what_counts_on_a_shaped_server(bench: TransferBench) -> None:
+def test_connections_decide_on_a_shaped_server(bench: TransferBench) -> None:
     took = {}
     for setting in (ONE_THREAD, DEFAULTS):
         bench.apply(setting)
@@ -98,7 +99,7 @@ def test_a_pull_is_stopped_and_the_next_one_works(bench: TransferBench, destinat
     assert bench.measure(durable=False).bytes == SIZE
 
 
-def test_the_run_for_the_price_waits_for_the_device(
+def test_the_price_run_waits_for_the_device(
     bench: TransferBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("profiler.pull.measured.sync_file_system", lambda _: time.sleep(1))
@@ -107,7 +108,7 @@ def test_the_run_for_the_price_waits_for_the_device(
     assert seen.durable_s is not None and seen.durable_s > seen.return_s + 1
 
 
-def test_a_destination_that_is_gone_is_an_error(bench: TransferBench, destination: Path) -> None:
+def test_a_deleted_destination_is_an_error(bench: TransferBench, destination: Path) -> None:
     bench.require_destination()
     destination.rmdir()
     with pytest.raises(PullError):
@@ -117,7 +118,7 @@ def test_a_destination_that_is_gone_is_an_error(bench: TransferBench, destinatio
 
 def tune(endpoint: str, destination: Path, output: Path, *words: str) -> int:
     source = f"s3://{BUCKET}/object"
-    access = ["--endpoint-url", endpoint, "--output", str(output)]
+    access = ["--endpoint-url", endpoint, "--output-dir", str(output)]
     return main(["transfer", "tune", source, str(destination), *access, *words])
 
 
@@ -125,12 +126,16 @@ def tune(endpoint: str, destination: Path, output: Path, *words: str) -> int:
 def test_the_command_from_end_to_end(
     strategy: str, endpoint: str, destination: Path, tmp_path: Path, capsys
 ) -> None:
-    """One thread is slower for certain: it is no start that anybody keeps."""
-    words = ["--space", "use_threads", "--transfer", "use_threads=false", "--strategy", strategy]
-    assert tune(endpoint, destination, tmp_path / "out", *words, "--budget", "10") == 0
-    printed = capsys.readouterr().out
-    assert "use_threads=true" in printed
-    written = {path.name for path in (tmp_path / "out").iterdir()}
+    """A start with one thread is significantly slower, so tuning must leave it."""
+    words = ["--vary", "use_threads", "--transfer", "use_threads=false", "--strategy", strategy]
+    for attempt in range(3):  # other tests may make the times vary
+        output = tmp_path / f"out-{attempt}"
+        assert tune(endpoint, destination, output, *words, "--budget", "10") == 0
+        printed = capsys.readouterr().out
+        if "the times vary too much" not in printed:
+            break
+    assert "set use_threads to true" in printed
+    written = {path.name for path in output.iterdir()}
     assert written == {
         "writewise-results.json",
         "recommendation.json",
@@ -138,9 +143,9 @@ def test_the_command_from_end_to_end(
         "90-writewise.transfer_config.py",
         "90-writewise.aws_config.sh",
     }
-    found = parse_settings(str(tmp_path / "out" / "90-writewise.transfer.json"))
+    found = parse_settings(str(output / "90-writewise.transfer.json"))
     assert found == TransferSettings()
-    results = load(tmp_path / "out" / "writewise-results.json")
+    results = load(output / "writewise-results.json")
     roles = [trial.role for trial in results.trials]
     assert roles.count(RECHECK) >= 2 and roles.count(PRICE) >= 1
     assert list(destination.iterdir()) == []
@@ -149,12 +154,12 @@ def test_the_command_from_end_to_end(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ("--strategy gp", "invalid choice: 'gp'"),
-        ("--space speed", "'speed' is no transfer setting"),
+        ("--strategy gp", "invalid value 'gp'"),
+        ("--vary speed", "unknown transfer setting 'speed'"),
         ("--transfer io_chunksize=1", "io_chunksize: use 1kB to 1GiB"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence(
+def test_a_wrong_input_is_answered_with_one_sentence(
     words: str, problem: str, endpoint: str, destination: Path, tmp_path: Path, capsys
 ) -> None:
     try:
@@ -170,7 +175,7 @@ def test_a_signal_keeps_what_was_measured_and_resume_goes_on(
 ) -> None:
     command = [sys.executable, "-m", "profiler.cli.main", "transfer", "tune"]
     command += [f"s3://{BUCKET}/object", str(destination), "--endpoint-url", endpoint]
-    command += ["--strategy", "random", "--budget", "9", "--output", str(tmp_path / "out")]
+    command += ["--strategy", "random", "--budget", "9", "--output-dir", str(tmp_path / "out")]
     results = tmp_path / "out" / "writewise-results.json"
     with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and not (results.exists() and load(results).trials):
@@ -185,11 +190,11 @@ def test_a_signal_keeps_what_was_measured_and_resume_goes_on(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone can become somebody else")
-def test_it_takes_no_root(endpoint: str, destination: Path) -> None:
+def test_the_command_needs_no_root(endpoint: str, destination: Path) -> None:
     folder = destination
     os.chown(folder, 65534, 65534)
     source = f"s3://{BUCKET}/object"
-    options = ["--endpoint-url", endpoint, "--budget", "8", "--output", str(folder / "out")]
+    options = ["--endpoint-url", endpoint, "--budget", "8", "--output-dir", str(folder / "out")]
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable]
     command += ["-m", "profiler.cli.main", "transfer", "tune", source, str(folder), *options]
     done = subprocess.run(
@@ -205,9 +210,9 @@ def test_it_takes_no_root(endpoint: str, destination: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone can take the lock of sweep")
-def test_it_is_refused_while_another_measures(
+def test_a_second_measurement_at_the_same_time_is_refused(
     endpoint: str, destination: Path, tmp_path: Path, capsys
 ) -> None:
     with Host.lasting(WRITER, "sweep of /data"):
         assert tune(endpoint, destination, tmp_path / "out") == 1
-    assert "another writewise is at work on this host: sweep of /data" in capsys.readouterr().err
+    assert "another writewise is running on this host: sweep of /data" in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""What was uploaded in parts is compared by the hash of its parts' hashes, as moto tells it."""
+# SPDX-License-Identifier: Apache-2.0
+"""Objects uploaded in parts are compared by the hash of their parts' hashes, as moto reports it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.workers import WorkerPool
 from tests.s3.conftest import BUCKET, MIB, MotoBackend, pool_for
 
-#: Key → sizes of the parts, checksum algorithm (of which moto's HeadObject then tells a value that
+#: Key → sizes of the parts, checksum algorithm (of which moto's HeadObject then gives a value that
 #: is not marked as composite, and its GetObject one that is). S3, and so moto, wants 5 MiB of all
 #: but the last.
 UPLOADS: dict[str, tuple[tuple[int, ...], str | None]] = {
@@ -40,8 +41,8 @@ def upload(client: Any, key: str, sizes: tuple[int, ...], algorithm: str | None)
     for number, size_bytes in enumerate(sizes, start=1):
         body = os.urandom(size_bytes)
         done = client.upload_part(**target, PartNumber=number, Body=body, **chosen)
-        told = {name: done[name] for name in done if name.startswith(("ETag", "Checksum"))}
-        parts.append({"PartNumber": number, **told})
+        checksums = {name: done[name] for name in done if name.startswith(("ETag", "Checksum"))}
+        parts.append({"PartNumber": number, **checksums})
     client.complete_multipart_upload(**target, MultipartUpload={"Parts": parts})
 
 
@@ -65,7 +66,7 @@ def plan(pool: WorkerPool, endpoint: str) -> PullPlan:
     return list_plan(S3Access(endpoint), Location(BUCKET, ""))
 
 
-def test_what_came_in_parts_is_verified_and_not_fetched_again(
+def test_objects_uploaded_in_parts_are_verified_and_not_fetched_again(
     pool: WorkerPool, plan: PullPlan, destination: Path
 ) -> None:
     measured = measure_pull(pool, plan, Destination(destination), None)

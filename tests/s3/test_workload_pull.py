@@ -1,4 +1,5 @@
-"""A workload from the command line's arguments to verified files."""
+# SPDX-License-Identifier: Apache-2.0
+"""A workload, from the command-line arguments to verified files."""
 
 from __future__ import annotations
 
@@ -49,14 +50,14 @@ def test_a_workload_is_served_with_its_shape_and_arrives(workload: str, destinat
     assert list(destination.iterdir()) == []
 
 
-def test_an_endpoint_does_not_go_with_a_workload(workload: str, destination: Path) -> None:
+def test_an_endpoint_is_refused_with_a_workload(workload: str, destination: Path) -> None:
     arguments = parse("--workload", workload, str(destination), "--endpoint-url", "http://h:1")
-    with pytest.raises(UsageError, match="server of its own"), pull.source_of(arguments):
+    with pytest.raises(UsageError, match="has its own server"), pull.source_of(arguments):
         pass
 
 
 @pytest.mark.parametrize(("failures", "exit_code"), [((), 0), ((Failure("bad", "why"),), 1)])
-def test_the_exit_code_tells_whether_all_arrived(
+def test_the_exit_code_says_whether_all_objects_arrived(
     failures: tuple[Failure, ...],
     exit_code: int,
     destination: Path,

@@ -1,4 +1,5 @@
-"""A host of files for the tests of apply, and a program that dies at any step of what it does."""
+# SPDX-License-Identifier: Apache-2.0
+"""A host of files for the tests of apply, and a program that is killed at any step."""
 
 from __future__ import annotations
 
@@ -14,15 +15,9 @@ from sysctl.host import host, lock
 from sysctl.host import system as host_system
 from sysctl.host.sysctls import write_writeback
 from sysctl.host.system import HostError, System
+from sysctl.knobs.vm import KNOBS
 
-SYSCTLS = {
-    "dirty_ratio": 20,
-    "dirty_background_ratio": 10,
-    "dirty_bytes": 0,
-    "dirty_background_bytes": 0,
-    "dirty_expire_centisecs": 3000,
-    "dirty_writeback_centisecs": 500,
-}
+SYSCTLS = {knob.name.removeprefix("vm."): knob.kernel_default for knob in KNOBS}
 _LINE = re.compile(r"^(vm\.dirty\w+) = (\d+)$", re.MULTILINE)
 MOUNTINFO = "40 22 7:0 / /data rw,nosuid,relatime - ext4 /dev/loop0 rw\n"
 
@@ -30,8 +25,7 @@ MOUNTINFO = "40 22 7:0 / /data rw,nosuid,relatime - ext4 /dev/loop0 rw\n"
 class FilesHost(System):
     """Write-back sysctls as the kernel keeps them, one disk, one mount, and a log of commands.
 
-    A sysctl whose background threshold is not below the dirty one is a state that must never be:
-    `invalid` names each that was.
+    The background threshold must always be below the dirty one: `invalid` lists each violation.
     """
 
     def __init__(self, root, boot_id="boot-1"):
@@ -60,7 +54,7 @@ class FilesHost(System):
         self.path(path).write_text(f"{value}\n")
 
     def set_memory(self, dirtyable_bytes):
-        """That much memory may be dirty, of twice as much."""
+        """Set the dirtyable memory; the host has twice as much."""
         self.dirtyable_bytes = dirtyable_bytes
         total, available = dirtyable_bytes * 2 // 1024, dirtyable_bytes // 1024
         self.put("/proc/meminfo", f"MemTotal: {total} kB\nMemAvailable: {available} kB")
@@ -68,7 +62,7 @@ class FilesHost(System):
         return self
 
     def put_thresholds(self):
-        """What the kernel makes of the sysctls, in pages of 4 KiB."""
+        """Write the thresholds that the kernel computes from the sysctls, in pages of 4 KiB."""
         dirty, background = (
             int(percent * self.dirtyable_bytes / 100) // 4096 for percent in self.percentages()
         )
@@ -82,7 +76,7 @@ class FilesHost(System):
         return self
 
     def reboot(self):
-        """Sysctls, knobs and timers are as after a boot; files stay, and sysctl.d is applied."""
+        """Reset sysctls, knobs and timers as a boot does; files stay, and sysctl.d is applied."""
         number = int(self.boot_id().rpartition("-")[2]) + 1
         booted = FilesHost(self.root, f"boot-{number}").set_memory(self.dirtyable_bytes)
         for name, text in sorted(booted.files().items()):
@@ -111,7 +105,7 @@ class FilesHost(System):
             self.invalid.append(percent)
 
     def percentages(self):
-        """Dirty and background threshold, in percent of dirtyable memory."""
+        """Return the dirty and background thresholds, in percent of dirtyable memory."""
         values = self.values()
         return [
             values[f"{name}ratio"] or values[f"{name}bytes"] * 100 / self.dirtyable_bytes
@@ -126,7 +120,7 @@ class FilesHost(System):
         return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file()}
 
     def state(self):
-        """All that apply changes, to be compared."""
+        """Return everything that apply changes, for comparison."""
         queue = {
             name: self.read(f"/sys/block/7:0/queue/{name}")
             for name in ("scheduler", "nr_requests", "read_ahead_kb")
@@ -148,7 +142,7 @@ class FilesHost(System):
 
 
 def in_place_of_this_host(monkeypatch, files):
-    """Make every command work on `files`; one that reaches for the real host fails."""
+    """Make every command use `files`; a command that touches the real host fails."""
     real = System.__init__
 
     def made(self, root=None, *arguments, **options):
@@ -161,15 +155,15 @@ def in_place_of_this_host(monkeypatch, files):
 
 
 class Killed(BaseException):
-    """The program is dead: nothing of it runs any more."""
+    """The program was killed: none of its code runs any more."""
 
 
 @contextlib.contextmanager
 def killed_at(step, system):
-    """From the `step`-th call that leaves a trace on, none does anything; of a write, half is done.
+    """Let no call from the `step`-th one on have an effect; half of a write is done.
 
-    Yields a list whose length is the number of steps that were made. Other threads live on: an
-    earlier test may have left one that opens files, too.
+    Count only calls that leave a trace. Yield a list with one item per step done. Other threads
+    go on, because an earlier test may have left one that opens files, too.
     """
     made: list[str] = []
     mortal = threading.get_ident()
@@ -200,7 +194,7 @@ def killed_at(step, system):
 
 @contextlib.contextmanager
 def killed_in(owner, name, system):
-    """As `killed_at`, at the moment at which the method `name` of `owner` is called."""
+    """Do as `killed_at`, when the method `name` of `owner` is called."""
     with killed_at(sys.maxsize, system) as made:
 
         def die(*_, **__):

@@ -1,4 +1,5 @@
-"""BTF images made by hand, so that every kind of type, every defect and any kernel occurs."""
+# SPDX-License-Identifier: Apache-2.0
+"""BTF images made by hand, with every kind of type, every defect and any kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ EVERY_OTHER_KIND = (
 
 
 class Image:
-    """Builds a BTF image; each method returns the new type's id."""
+    """Build a BTF image; each method returns the id of the new type."""
 
     def __init__(self) -> None:
         self.names, self.types, self.count = b"\0", b"", 0
@@ -43,7 +44,7 @@ class Image:
         return self.count
 
     def structure(self, name: str, *members: tuple[str, int, int], kind: int = STRUCT) -> int:
-        """Members are name, type id, offset in bytes."""
+        """Add a structure; members are (name, type id, offset in bytes)."""
         words = [word for member in members for word in self._member(*member)]
         return self.add(kind, name, 64, len(members), tuple(words))
 
@@ -56,7 +57,7 @@ class Image:
 
 
 def image_of(paths: Iterable[tuple[str, ...]]) -> bytes:
-    """A kernel with these members and no others, such as `("path", "dentry")`."""
+    """Return a kernel with only these members, such as `("path", "dentry")`."""
     image = Image()
     tree: dict[str, Any] = {}
     for path in paths:

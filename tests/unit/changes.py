@@ -1,4 +1,5 @@
-"""Recommended changes for the tests of the snippets: one with everything, and what others wrote."""
+# SPDX-License-Identifier: Apache-2.0
+"""Recommended changes for the tests of the snippets: a complete one and hostile texts."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.unit.sweeps import sweep
 
 
 def change_in(recommendation: Recommendation) -> RecommendedChange:
-    """The change that is recommended: there is one."""
+    """Return the recommended change; fail if there is none."""
     change = change_of(recommendation)
     assert change is not None
     return change
@@ -54,7 +55,7 @@ EVERYTHING = replace(
 )
 SYSCTLS = {"vm.dirty_ratio": 80, "vm.dirty_background_ratio": 5}
 
-#: What ends a line, a string, a comment or a field somewhere, or is replaced by something.
+#: Characters that end a line, a string, a comment or a field in some format, or are replaced.
 _PIECES = (
     *(" ", "\t", "\n", "\r", "\x0b", "\x85", "\u2028", "\\", "\\\n", "#", ";", "'", '"', "`", "|"),
     *("$(reboot)", "${x}", "%n", "%%", "{{ x }}", "{{resolve:ssm:x}}", "{% x %}", "{#", "}}", "]"),
@@ -65,14 +66,14 @@ _PIECES = (
 )
 nasty = st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=3)), max_size=5).map("".join)
 _VISIBLE = tuple(piece for piece in _PIECES if not any(map(is_unprintable, piece)))
-#: Paths of which about every second can be written in every format.
+#: Paths; about half of them can be written in every format.
 visible = st.lists(st.sampled_from(_VISIBLE), max_size=5).map("".join)
 paths = st.one_of(nasty, visible).map("/mnt{}x".format)
 
 
 @st.composite
-def told_by_others(draw):
-    """`EVERYTHING` with another text in every place that only tells something."""
+def with_descriptive_text(draw):
+    """Return `EVERYTHING` with another text in every field that only describes something."""
     evidence = EVERYTHING.evidence
     told = {f.name: draw(nasty) for f in fields(evidence) if f.type == "str"}
     knobs = tuple(
@@ -89,18 +90,18 @@ def told_by_others(draw):
 
 
 def mounted(target="/data", device="/dev/nvme1n1", words=("noatime",), **rest):
-    """`EVERYTHING` with another mount, whose line in fstab names the device."""
+    """Return `EVERYTHING` with another mount, whose line in fstab names the device."""
     line = FstabLine(device, "xfs", ("nosuid",))
     changed = {"target": target, "device": device, "value": tuple(words), "fstab": line, **rest}
     return replace(EVERYTHING, mount=replace(EVERYTHING.mount, **changed))
 
 
 def listed(options, words=("noatime",), source="UUID=1234-ABCD", dump=0, check=2, **rest):
-    """The same, with the options of its line in fstab."""
+    """Return the same with these options in its line in fstab."""
     line = FstabLine(source, "xfs", tuple(options.split(",")), dump, check)
     return mounted(words=words, fstab=line, **rest)
 
 
 def text_of(renderer, change, at=0):
-    """The text of a renderer's snippet."""
+    """Return the text of a renderer's snippet."""
     return renderer.render(change)[at].text

@@ -1,4 +1,5 @@
-"""Hypothesis strategies for contracts: what every syntax must carry without a loss."""
+# SPDX-License-Identifier: Apache-2.0
+"""Hypothesis strategies for contracts, which every syntax must carry without loss."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from contracts.model import RESOURCES, CallType, Contract, Measurement, Quantity, Rule, SizeRange
 from contracts.shared.text import is_unprintable
 from contracts.shared.units import MAX_VALUE
-from contracts.stats import BUCKET_COUNT, CallStats, bucket_index
+from contracts.stats import BUCKET_COUNT, CallStats
+from tests.buckets import bucket_index
 
 FIGURES = st.one_of(
     st.integers(0, MAX_VALUE),
@@ -49,7 +51,7 @@ YAML_ONLY = {
 
 
 def _call_types(measurement: Measurement) -> st.SearchStrategy[tuple[CallType, ...]]:
-    """The types that a measurement of calls can be of, joined in the model's order."""
+    """Return the call types of a measurement, joined in the model's order."""
     if measurement is Measurement.SEEK_DISTANCE:
         return st.just((CallType.SEEK,))
     choice = MOVES_BYTES if measurement is Measurement.BANDWIDTH else tuple(CallType)
@@ -60,7 +62,7 @@ def _call_types(measurement: Measurement) -> st.SearchStrategy[tuple[CallType, .
 
 @st.composite
 def rules(draw: st.DrawFn, measurements: Sequence[Measurement] = tuple(Measurement)) -> Rule:
-    """Any rule that a contract can have."""
+    """Draw any rule that a contract can have."""
     measurement = draw(st.sampled_from(measurements))
     call_types = () if measurement in RESOURCES else draw(_call_types(measurement))
     has_path = call_types and not SOCKETS.intersection(call_types)
@@ -77,13 +79,13 @@ def rules(draw: st.DrawFn, measurements: Sequence[Measurement] = tuple(Measureme
 
 
 def is_yaml_only(rule: Rule) -> bool:
-    """Whether Mistral's syntax has no words for the rule."""
+    """Return whether Mistral's syntax cannot express the rule."""
     return bool(YAML_ONLY.intersection((*rule.call_types, rule.measurement)))
 
 
 @st.composite
 def contracts(draw: st.DrawFn, rule: st.SearchStrategy[Rule] = rules()) -> Contract:  # noqa: B008
-    """Any contract, of rules such as `rule`."""
+    """Draw any contract with rules from `rule`."""
     drawn = st.lists(rule, min_size=1, max_size=8, unique_by=lambda rule: rule.label)
     return Contract(draw(LATENCIES_NS.filter(bool)), tuple(draw(drawn)))
 
@@ -93,7 +95,7 @@ MISTRAL_CONTRACTS = contracts(rules().filter(lambda rule: not is_yaml_only(rule)
 
 
 def stats_of(latencies_ns: Sequence[int], call_bytes: int = 4096, failed: int = 0) -> CallStats:
-    """The statistics of calls that took these latencies, counted one by one."""
+    """Return the statistics of calls with these latencies, counted one by one."""
     if not latencies_ns:
         return CallStats(failed=failed)
     buckets = [0] * BUCKET_COUNT

@@ -1,4 +1,5 @@
-"""A stretch of a test as an ordinary user, whoever runs the tests."""
+# SPDX-License-Identifier: Apache-2.0
+"""Run a part of a test as an ordinary user, whoever runs the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _NOBODY = 65534
 
 @contextlib.contextmanager
 def ordinary_user() -> Iterator[None]:
-    """The kernel refuses what it refuses anybody; root is root again at the end."""
+    """Drop root's rights inside the block, so that the kernel refuses what it refuses any user."""
     if os.geteuid() != 0:
         yield
         return
@@ -26,7 +27,7 @@ def ordinary_user() -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_folder() -> Iterator[Path]:
-    """A folder that an ordinary user may enter, as he may not pytest's own."""
+    """Make a folder that an ordinary user may enter, unlike pytest's own."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         try:

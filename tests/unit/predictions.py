@@ -1,7 +1,8 @@
-"""A made-up host of known rates: what its runs would show, gone through step by step.
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated host with known rates: what its runs would show, computed step by step.
 
 It has the kernel's control of the writers (`pos_ratio_polynom()` in mm/page-writeback.c, as of
-Linux 6.18), so it is no copy of the line that predicts it. Their rate limit is too high at first.
+Linux 6.18), so it does not repeat the formula under test. Their rate limit starts too high.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ BURST = OBJECTS * 50 * MB
 SOURCE = 250 * MB
 DEVICE = 65 * MB
 START_S = 0.03
-#: What others had dirtied before the pull.
+#: Bytes that other programs had dirtied before the pull.
 HELD_BEFORE = 7 * MB
-#: The rate limit is so many times the balanced one when writers are first throttled, and balanced
-#: after so long: so the times come near those of the recorded grids.
+#: The rate limit is this multiple of the balanced one when writers are first throttled, and
+#: balanced after this time, which brings the times near those of the recorded grids.
 LIMIT_AT_FIRST, ADAPTING_S = 3.0, 5.0
 STEP_S = 0.01
 STEPS_BETWEEN_POINTS = 5
@@ -33,7 +34,7 @@ STEPS_BETWEEN_POINTS = 5
 
 @dataclass(frozen=True)
 class Course:
-    """What came of a pull; `held_bytes` at its end."""
+    """The result of a pull; `held_bytes` at its end."""
 
     return_s: float
     peak_bytes: float
@@ -46,7 +47,7 @@ def setting(dirty, background):
 
 
 def slowed(held, thresholds, throttled_s):
-    """All writers together; in balance twice the device's rate at freerun, none at the limit."""
+    """Return the rate of all writers; in balance twice the device's at freerun, 0 at the limit."""
     balance = max(1.0, LIMIT_AT_FIRST * (1 - throttled_s / ADAPTING_S))
     limit = thresholds.dirty_bytes
     setpoint = (thresholds.freerun_bytes + limit) / 2
@@ -97,7 +98,7 @@ def observed(
 def results(
     *candidates, runs=((True, True), (False, True)), present=PRESENT_SETTING, control=slowed
 ):
-    """Present runs, each (durable, trace), and candidates measured once."""
+    """Return results with runs of the current settings, each (durable, trace), and candidates."""
     trials = [
         Trial(PRESENT, present, "", observed(present, durable, trace, control=control))
         for durable, trace in runs
@@ -107,5 +108,5 @@ def results(
 
 
 def fitted(known):
-    """The model of these results."""
+    """Return the model fitted to these results."""
     return fit(Runs.of(known))

@@ -1,17 +1,22 @@
-"""Readers of the snippets, as strict as their consumers and no more forgiving."""
+# SPDX-License-Identifier: Apache-2.0
+"""Readers of the snippets, exactly as strict as their consumers."""
 
 from __future__ import annotations
 
+import ast
 import configparser
 import email
+import json
 import re
+import shlex
+from collections.abc import Callable
 from typing import Any
 
 import yaml
 
 try:
     import tomllib
-except ModuleNotFoundError:  # Python 3.9 and 3.10, where pytest needs this
+except ModuleNotFoundError:  # Python 3.9 and 3.10, where pytest depends on tomli
     import tomli as tomllib
 
 _FSTAB_ESCAPE = re.compile(r"\\(040|011|012|134)")
@@ -19,11 +24,11 @@ _UDEV_TOKEN = re.compile(r'([A-Z]+(?:\{[^{}"]+\})?)(==|=)"([^"\\]*)"')
 
 
 class _AnsibleLoader(yaml.SafeLoader):
-    """`!unsafe` as Ansible has it: text that is no template."""
+    """Read `!unsafe` as Ansible does: text that is not a template."""
 
 
 class Literal(str):
-    """Text that was marked `!unsafe`."""
+    """A text that was marked `!unsafe`."""
 
     __slots__ = ()
 
@@ -32,14 +37,14 @@ _AnsibleLoader.add_constructor("!unsafe", lambda loader, node: Literal(node.valu
 
 
 def sysctl_conf(text):
-    """sysctl.conf(5): each assignment in order; `#` and `;` begin a comment."""
+    """Read sysctl.conf(5): each assignment in order; `#` and `;` begin a comment."""
     lines = [line.strip() for line in text.split("\n")]
     settings = [line for line in lines if line and line[0] not in "#;"]
     return [tuple(part.strip() for part in line.split("=", 1)) for line in settings]
 
 
 def tuned(text):
-    """tuned.conf(5), with the settings of TuneD's own parser: section → options."""
+    """Read tuned.conf(5) with the settings of TuneD's own parser: section → options."""
     parser = configparser.ConfigParser(
         delimiters=("=",), inline_comment_prefixes=("#",), interpolation=None
     )
@@ -49,12 +54,12 @@ def tuned(text):
 
 
 def toml(text):
-    """TOML 1.0."""
+    """Read TOML 1.0."""
     return tomllib.loads(text)
 
 
 def fstab(text):
-    """As glibc's getmntent(3) does: the fields of each line, four escapes decoded."""
+    """Read fstab as glibc's getmntent(3) does: the fields of each line, four escapes decoded."""
     lines = [line.lstrip(" \t") for line in text.split("\n")]
     return [
         [_FSTAB_ESCAPE.sub(lambda m: chr(int(m[1], 8)), f) for f in re.split("[ \t]+", line)]
@@ -64,7 +69,7 @@ def fstab(text):
 
 
 def unit(text):
-    """systemd.syntax(7): (section, key) → value, specifiers resolved where they are `%%`."""
+    """Read systemd.syntax(7): (section, key) → value, with `%%` resolved."""
     values, section = {}, ""
     for line in text.split("\n"):
         stripped = line.strip(" \t\r")
@@ -82,7 +87,7 @@ def unit(text):
 
 
 def udev(text):
-    """udev(7): the tokens of each rule; none of their values has an escape, a pattern or a `$`."""
+    """Read udev(7): the tokens of each rule; no value has an escape, a pattern or a `$`."""
     rules = []
     for line in text.split("\n"):
         if line.lstrip().startswith("#") or not line:
@@ -98,7 +103,7 @@ def udev(text):
 
 
 def ansible(text):
-    """The tasks; every text that is not `Literal` must be none that Jinja would look into."""
+    """Read the tasks; a text that is not `Literal` must not contain a Jinja template."""
     tasks = yaml.load(text, Loader=_AnsibleLoader)
     for leaf in _leaves(tasks):
         assert isinstance(leaf, (Literal, bool)) or not re.search(r"\{[{%#]", leaf)
@@ -114,7 +119,7 @@ def _leaves(node):
 
 
 def user_data_of(template):
-    """The only part of the MIME archive in a launch template, as cloud-init takes it apart."""
+    """Return the only part of a launch template's MIME archive, as cloud-init reads it."""
     [resource] = yaml.safe_load(template)["Resources"].values()
     archive = resource["Properties"]["LaunchTemplateData"]["UserData"]["Fn::Base64"]
     assert "{{" not in archive
@@ -127,3 +132,37 @@ def user_data_of(template):
     assert not message.defects and not part.defects
     assert part.get_payload().startswith("#cloud-config\n")
     return yaml.safe_load(part.get_payload())
+
+
+def about_removed(document):
+    """The transfer settings and their client as `pull --transfer` reads them."""
+    return {name: value for name, value in json.loads(document).items() if name != "about"}
+
+
+def python(text):
+    """A module's statements, without its comments."""
+    return ast.dump(ast.parse(text))
+
+
+def shell(text):
+    """The words of each command of a script; a comment begins a line."""
+    lines = [line for line in text.split("\n") if line and not line.startswith("#")]
+    return [shlex.split(line) for line in lines]
+
+
+#: One for each format, by its name in `--format`.
+READERS: dict[str, Callable[[str], Any]] = {
+    "sysctl.d": sysctl_conf,
+    "fstab": fstab,
+    "systemd": unit,
+    "udev": udev,
+    "cloud-init": yaml.safe_load,
+    "ssm": lambda text: json.loads(text)["mainSteps"],
+    "launch-template": user_data_of,
+    "ansible": ansible,
+    "tuned": tuned,
+    "bottlerocket": toml,
+    "transfer": about_removed,
+    "transfer-config": python,
+    "aws-config": shell,
+}

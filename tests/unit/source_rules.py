@@ -1,4 +1,5 @@
-"""What no line of Writewise's source may do, found in its syntax trees."""
+# SPDX-License-Identifier: Apache-2.0
+"""Find in the syntax trees what Writewise's source must not do."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def modules() -> list[Path]:
 
 
 def findings(source: str) -> Iterator[str]:
-    """Each thing that is not allowed, with its line."""
+    """Return each thing that is not allowed, with its line."""
     for node in ast.walk(ast.parse(source)):
         for what in _of_node(node):
             yield f"line {getattr(node, 'lineno', 0)}: {what}"
@@ -64,7 +65,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def programs(source: str) -> Iterator[str]:
-    """The first word of every list that is given to something named `run`, there or by a name."""
+    """Return the first word of every list passed to `run`, directly or by a name."""
     tree = ast.parse(source)
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     for scope in [tree, *(node for node in ast.walk(tree) if isinstance(node, functions))]:
@@ -76,7 +77,7 @@ def programs(source: str) -> Iterator[str]:
 
 
 def _lists_by_name(scope: ast.AST) -> dict[str, list[ast.List]]:
-    """The lists that names are given in a module or function."""
+    """Return the lists that are assigned to names in a module or function."""
     named: dict[str, list[ast.List]] = {}
     for node in ast.walk(scope):
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.List):
@@ -93,7 +94,7 @@ def _lists_of(argument: ast.expr, named: dict[str, list[ast.List]]) -> list[ast.
 
 
 def writing_opens(source: str) -> Iterator[str]:
-    """Functions that open a path for writing by other ways than a descriptor of its directory."""
+    """Return functions that open a path for writing without a descriptor of its directory."""
     for function in ast.walk(ast.parse(source)):
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             for node in ast.walk(function):

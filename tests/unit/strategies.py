@@ -1,4 +1,5 @@
-"""The strategies over candidates, as parameters of tests; without its library one is skipped."""
+# SPDX-License-Identifier: Apache-2.0
+"""The strategies over candidates, as test parameters; those without their library are skipped."""
 
 from __future__ import annotations
 

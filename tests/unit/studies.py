@@ -1,4 +1,5 @@
-"""Made-up results of sweeps, trial by trial, for what no bench would give: figures set by hand."""
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated results of sweeps, trial by trial, with figures set by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from tests.unit.sweeps import PRESENT as PRESENT_SETTING
 
 MIB = 2**20
 BURST = 40 * 48 * MIB
-#: What a run takes under the present settings, unless something else is said.
+#: Time of a run under the current settings, unless given.
 PRESENT_S = 20.0
 
 
@@ -34,7 +35,7 @@ def ratio(dirty, background=5, mount_options=None):
 
 
 def observed(return_s, setting=PRESENT_SETTING, **changes):
-    """An observation whose fields can all be given; a throttled pull on 4 GiB by default."""
+    """Return an observation, by default of a throttled pull on 4 GiB; any field can be given."""
     fields = {
         "return_s": return_s,
         "durable_s": None,
@@ -50,7 +51,7 @@ def observed(return_s, setting=PRESENT_SETTING, **changes):
 
 
 class Study:
-    """Results that grow by trials; present runs of 20 s unless something else is said."""
+    """Results that grow by trials; runs of the current settings take 20 s unless given."""
 
     def __init__(self, present_s=(20.0, 20.1), context=None, **present):
         self.present = present
@@ -61,7 +62,7 @@ class Study:
 
     @property
     def runs(self):
-        """The trials so far, indexed."""
+        """Return the trials so far, numbered."""
         return Runs.of(self.results)
 
     def add(self, role, setting, return_s, pair=None, problem="", **changes):
@@ -77,7 +78,7 @@ class Study:
         return self.add(PRICE, setting, return_s, durable_s=durable_s, **changes)
 
     def block(self, times_s, **changes):
-        """A run of each setting of `times_s`; `changes` are not of the present one."""
+        """Add a run of each setting in `times_s`; `changes` do not affect the current one."""
         pair = next(self.pairs)
         for setting, time_s in times_s.items():
             is_present = setting == PRESENT_SETTING
@@ -86,19 +87,19 @@ class Study:
         return self
 
     def recheck(self, setting, return_s, present_s=None, **changes):
-        """A pair for each of `return_s`, beside present runs of `present_s` (20 s each)."""
+        """Add a pair for each of `return_s` with current settings of `present_s` (20 s each)."""
         for at, time_s in enumerate(return_s):
             beside_s = present_s[at] if present_s else PRESENT_S
             self.block({PRESENT_SETTING: beside_s, setting: time_s}, **changes)
         return self
 
     def tried(self, setting, return_s, **changes):
-        """A candidate that became a finalist: once in the search, then in three pairs."""
+        """Add a candidate that became a finalist: one run in the search, then three pairs."""
         times = [return_s * factor for factor in (1.0, 1.01, 1.005)]
         return self.candidate(setting, return_s, **changes).recheck(setting, times, **changes)
 
     def credited(self, setting, return_s, **changes):
-        """The same, after enough pairs with and without each of its extras: it saved a fifth."""
+        """Add the same after enough pairs with and without each extra, which saves a fifth."""
         base, base_s = without_an_extra(setting), return_s * 1.25
         if base is None:
             return self.tried(setting, return_s, **changes)
@@ -113,7 +114,7 @@ class Study:
 
 
 def without_an_extra(setting):
-    """The setting without its last knob of the disk, or its mount options; None without any."""
+    """Return the setting without its last disk knob or mount options; None without any."""
     if setting.device:
         return replace(setting, device=setting.device[:-1])
     if setting.mount_options is None:
@@ -122,7 +123,7 @@ def without_an_extra(setting):
 
 
 def course(seen_s, source, device, freerun, end_s):
-    """A pull's course at constant rates: the source's until freerun is held, then the device's."""
+    """Return a pull's course: at the source's rate until freerun is dirty, then at the device's."""
     points = []
     for step in range(int(end_s / seen_s) + 1):
         time_s = step * seen_s

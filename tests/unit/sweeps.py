@@ -1,4 +1,5 @@
-"""Made-up sweeps for the tests of the advisor: a bench whose times follow a given function."""
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated sweeps for the tests of the advisor: a bench whose times follow a given function."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from sysctl.sweep.steps import StoppedEarly, SweepPlan, run_sweep
 
 GIB = 2**30
 PRESENT = Setting((("vm.dirty_ratio", 20), ("vm.dirty_background_ratio", 10)))
-#: As in the `context` of files of version 3.
+#: The `context` as in files of version 3.
 CONTEXT = {
     "source": "s3://bucket/images",
     "destination": "/data",
@@ -58,20 +59,20 @@ PRICE_SEEN = PriceSeen(
 
 
 def circumstances(**changes):
-    """The same but for what is named, as in the `context` of older files."""
+    """Return the same circumstances with changes, named as in the `context` of older files."""
     return circumstances_of({**CONTEXT, **changes})
 
 
 def by_ratio(setting, run):
-    """Like the lab: 20 → 19 s, 40 → 8.7 s, 60 → 3.8 s, 80 → 3.3 s, a little slower each run."""
+    """Return the lab's times: 20 → 19 s, 40 → 8.7 s, 60 → 3.8 s, 80 → 3.3 s, and 0.05 s a run."""
     times = {20: 19.0, 40: 8.7, 60: 3.8, 80: 3.3}
     return times[setting.values["vm.dirty_ratio"]] + 0.05 * run
 
 
 class MadeUpBench:
-    """`seconds(setting, run)` gives a time, or raises WritewiseError; `changed(**)` more than that.
+    """A bench whose `seconds(setting, run)` returns a time or raises WritewiseError.
 
-    `changed(setting, run)` gives fields of the observation that are not as they should be.
+    `changed(setting, run)` returns fields of the observation that differ from the usual ones.
     """
 
     def __init__(self, seconds=by_ratio, changed=lambda setting, run: {}, dirtyable_bytes=4 * GIB):
@@ -128,7 +129,7 @@ def sweep(
     at_most=None,
     strategy=GRID,
 ):
-    """A sweep of the grid to its end, or until there are `at_most` trials (as if killed then)."""
+    """Run a sweep of the grid to its end, or to `at_most` trials (as if killed then)."""
     values = {"vm.dirty_ratio": ratios, "vm.dirty_background_ratio": backgrounds}
     candidates, left_out = build_grid(values, PRESENT, 4 * GIB)
     if strategy == EDGE:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build the .deb and the .rpm: the same commit gives the same bytes.
 
     python -m tools.packages.build [--output DIRECTORY] [--release N]
@@ -24,7 +25,7 @@ _TOOLS = ("git", "dpkg-deb", "rpmbuild", "strip")
 
 
 def main() -> int:
-    """Build both packages, or renew the locks; errors are printed."""
+    """Build both packages, or renew the locks, and print errors."""
     parser = argparse.ArgumentParser(description="Build the .deb and the .rpm.")
     parser.add_argument("--output", type=Path, default=ROOT / "dist", help="default: dist")
     parser.add_argument("--release", type=int, default=1, help="of the same version; default: 1")
@@ -61,13 +62,14 @@ def _commit_time() -> str:
     command = ["git", "log", "-1", "--format=%ct"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise BuildError("this is not a git clone: the files that git knows are packed")
+        raise BuildError("this is not a git clone; packages contain the files that git tracks")
     return done.stdout.strip()
 
 
 def make_tree(wheel: Path, target: BundleTarget, tree: Path) -> Distribution:
-    """What a package installs, below `tree`; returns Writewise's metadata."""
+    """Write what a package installs to `tree`, and return Writewise's metadata."""
     own = bundle.install(wheel, target, tree / LIBRARY)
+    files.place_manuals(tree / LIBRARY / "share", tree / "usr/share", target.zsh)
     files.strip(tree)
     (tree / "usr/bin").mkdir()
     shutil.copyfile(HERE / "launcher", tree / "usr/bin/writewise")

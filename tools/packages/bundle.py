@@ -1,8 +1,9 @@
-"""What both packages hold: Writewise and its dependencies as plain files, and whose they are.
+# SPDX-License-Identifier: Apache-2.0
+"""The content of both packages: Writewise and its dependencies as plain files, with licences.
 
-A package takes from its distribution what profiler/packages.tsv names for it, and the rest from
-wheels, each pinned by a hash in its bundle.lock. The wheels are those of the target's Python,
-whatever Python runs this.
+A package depends on the distribution's packages in profiler/packages.tsv and bundles the other
+libraries from wheels, each pinned by a hash in its bundle.lock. The wheels are for the target's
+Python, whatever Python runs this.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LIBRARY = "usr/lib/writewise/lib"
 TABLE = ROOT / "profiler/packages.tsv"
-#: What pip writes about its own work, with this machine's paths, and programs that nobody needs.
+#: Files that pip writes about its work, with this machine's paths, and unneeded programs.
 _UNWANTED = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED",
              "*.dist-info/direct_url.json")  # fmt: skip
-#: What metadata calls a licence → its SPDX identifier.
+#: Names of licences in metadata → SPDX identifiers.
 _SPDX = {
     "Apache License 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
@@ -39,17 +40,18 @@ _SPDX = {
 
 
 class BuildError(Exception):
-    """The packages cannot be built; the text says why and what to do."""
+    """The packages cannot be built; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class BundleTarget:
-    """One package's Python: the oldest it runs on, and the ABIs that its wheels may have."""
+    """The Python of one package: the oldest version, and the ABIs that its wheels may have."""
 
     name: str
     column: int  # of profiler/packages.tsv
     python: str
     abis: tuple[str, ...]
+    zsh: str  # where its zsh looks for completions, below /usr/share/zsh
 
     @property
     def lock(self) -> Path:
@@ -58,7 +60,7 @@ class BundleTarget:
 
     @property
     def pip_options(self) -> list[str]:
-        """They choose wheels for the target, not for the Python that runs pip."""
+        """Options that select wheels for the target, not for the Python that runs pip."""
         abis = [word for abi in (*self.abis, "none") for word in ("--abi", abi)]
         return [
             *("--python-version", self.python, "--implementation", "cp", *abis),
@@ -67,25 +69,25 @@ class BundleTarget:
 
 
 #: Debian 12 has Python 3.11 and 13 has 3.13: wheels with the stable ABI serve both.
-DEB = BundleTarget("deb", 2, "3.11", ("abi3",))
+DEB = BundleTarget("deb", 2, "3.11", ("abi3",), "vendor-completions")
 #: Amazon Linux 2023 has Python 3.9, and PyYAML and psutil that are too old.
-RPM = BundleTarget("rpm", 3, "3.9", ("cp39", "abi3"))
+RPM = BundleTarget("rpm", 3, "3.9", ("cp39", "abi3"), "site-functions")
 
 
 def table_rows() -> list[list[str]]:
-    """The rows of profiler/packages.tsv: need, for, apt, dnf."""
+    """Return the rows of profiler/packages.tsv: need, for, apt, dnf."""
     lines = TABLE.read_text(encoding="utf-8").splitlines()
     return [line.split("\t") for line in lines if not line.startswith("#")]
 
 
 def from_distribution(target: BundleTarget) -> dict[str, str]:
-    """Dependencies of setup.py that the target's distribution has → its package."""
+    """Return the dependencies of setup.py that the target's distribution has, with its packages."""
     rows = [row for row in table_rows() if row[1] == "package" and row[target.column] != "-"]
     return {row[0].removeprefix("pip:"): row[target.column] for row in rows}
 
 
 def modules_and_programs(target: BundleTarget) -> tuple[list[str], list[str]]:
-    """The distribution's packages that always are needed: of modules, and of programs."""
+    """Return the distribution's packages that are always needed: of modules, and of programs."""
     rows = [row for row in table_rows() if row[1] == "run"]
     modules = {row[target.column] for row in rows if row[0].startswith("module:")}
     programs = {row[target.column] for row in rows if not row[0].startswith("module:")}
@@ -93,24 +95,24 @@ def modules_and_programs(target: BundleTarget) -> tuple[list[str], list[str]]:
 
 
 def name_of(requirement: str) -> str:
-    """The normalized name (PEP 503) that a requirement begins with."""
+    """Return the normalized name (PEP 503) at the start of a requirement."""
     found = re.match(r"[A-Za-z0-9._-]+", requirement)
     return re.sub(r"[-_.]+", "-", found[0] if found else "").lower()
 
 
 def minimum_of(requirement: str) -> str:
-    """The version after `>=`; empty where there is none."""
+    """Return the version after `>=`; "" without one."""
     found = re.search(r">=\s*([0-9.]+)", requirement)
     return found[1] if found else ""
 
 
 def wanted(distribution: Distribution) -> list[str]:
-    """What Writewise needs at run time, without extras."""
+    """Return what Writewise needs at run time, without extras."""
     return [line for line in distribution.requires or [] if "extra ==" not in line]
 
 
 def check_lock(requirements: Sequence[str], target: BundleTarget) -> None:
-    """Raise BuildError for a requirement that neither the lock nor the distribution has."""
+    """Raise BuildError for a requirement that is neither in the lock nor in the distribution."""
     locked = {name_of(line) for line in target.lock.read_text(encoding="utf-8").splitlines()}
     there = locked | set(from_distribution(target))
     missing = [line for line in requirements if name_of(line) not in there]
@@ -122,7 +124,7 @@ def check_lock(requirements: Sequence[str], target: BundleTarget) -> None:
 
 
 def pip(*words: str) -> str:
-    """Run pip with the setuptools that build.lock names; returns its output."""
+    """Run pip with the setuptools of build.lock, and return its output."""
     command = [sys.executable, "-m", "pip", "--quiet", "--no-input", *words]
     environment = {**os.environ, "PIP_CONSTRAINT": str(HERE / "build.lock")}
     if "--require-hashes" in words:
@@ -134,12 +136,16 @@ def pip(*words: str) -> str:
 
 
 def own_wheel(folder: Path) -> Path:
-    """Build Writewise's wheel from the files that git knows, as they are now."""
+    """Build Writewise's wheel from the current content of the files that git tracks."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
     for name in filter(None, listed.stdout.decode().split("\0")):
         if (ROOT / name).is_file():
             (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / "source" / name)
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, check=True
+    )
+    (folder / "source/profiler/commit.txt").write_bytes(head.stdout)
     wheels = ["--no-deps", "--wheel-dir", str(folder), str(folder / "source")]
     pip("wheel", *wheels)
     return next(folder.glob("writewise-*.whl"))
@@ -159,10 +165,10 @@ def renew_lock(wheel: Path, target: BundleTarget) -> None:
 
 
 def resolved(requirements: Sequence[str], target: BundleTarget) -> list[dict[str, Any]]:
-    """What pip would install for the target, as in its report.
+    """Return what pip would install for the target, as in its report.
 
-    pip reads environment markers for the Python that runs it; what the target's Python asks for
-    besides is added until nothing is missing.
+    pip evaluates environment markers for the Python that runs it. Further requirements of the
+    target's Python are added until nothing is missing.
     """
     options = ["--dry-run", "--ignore-installed", "--target", "unused", "--report", "-"]
     report = json.loads(pip("install", *options, *target.pip_options, *requirements))
@@ -172,7 +178,7 @@ def resolved(requirements: Sequence[str], target: BundleTarget) -> list[dict[str
 
 
 def unmet(chosen: Sequence[Mapping[str, Any]], python: str) -> list[str]:
-    """What the chosen libraries require on that Python and the chosen versions do not meet."""
+    """Return the requirements on that Python that the chosen versions do not meet."""
     there = {name_of(each["name"]): each["version"] for each in chosen}
     marks = {"python_version": python, "python_full_version": f"{python}.0", "extra": ""}
     required = [Requirement(line) for each in chosen for line in each.get("requires_dist", [])]
@@ -185,7 +191,7 @@ def unmet(chosen: Sequence[Mapping[str, Any]], python: str) -> list[str]:
 
 
 def install(wheel: Path, target: BundleTarget, library: Path) -> Distribution:
-    """Install the bundle into `library`; returns Writewise's own metadata."""
+    """Install the bundle into `library`, and return Writewise's metadata."""
     check_lock(wanted(next(iter(distributions(path=[str(wheel)])))), target)
     options = ["--no-deps", "--no-compile", "--target", str(library), *target.pip_options]
     pip("install", *options, "--require-hashes", "--requirement", str(target.lock))
@@ -196,27 +202,31 @@ def install(wheel: Path, target: BundleTarget, library: Path) -> Distribution:
 
 
 def bundled(library: Path) -> list[Distribution]:
-    """What is installed in `library`, by name."""
+    """Return what is installed in `library`, sorted by name."""
     found = distributions(path=[str(library)])
     return sorted(found, key=lambda each: name_of(each.metadata["Name"]))
 
 
 def licence_of(distribution: Distribution) -> str:
-    """The SPDX identifier of its licence. Raises BuildError where metadata names none."""
+    """Return the SPDX identifier of its licence. Raises BuildError if the metadata has none."""
     fields = distribution.metadata
     given = fields.get("License-Expression") or fields.get("License") or ""
     if not given or "\n" in given:
         classifiers = [line for line in fields.get_all("Classifier") or [] if "License ::" in line]
         given = " or ".join(line.rpartition(" :: ")[2] for line in classifiers)
     if not given:
-        raise BuildError(f"the metadata of {fields['Name']} names no licence")
+        raise BuildError(f"the metadata of {fields['Name']} has no licence")
     return _SPDX.get(given, given)
 
 
 def copyright_text(library: Path) -> str:
-    """The copyright file: Writewise's own, then each bundled library's licence and its text."""
+    """Return the copyright file: Writewise's, then the licences of the bundled libraries."""
     head = (HERE / "copyright").read_text(encoding="utf-8")
-    others = [each for each in bundled(library) if each.metadata["Name"] != "writewise"]
+    there = bundled(library)
+    own = next(each for each in there if each.metadata["Name"] == "writewise")
+    others = [each for each in there if each is not own]
+    texts = sorted(_licence_files(library, "writewise", own.version))
+    head = head.replace("@TEXTS@", "\n".join(_installed(texts, library)))
     return head + "".join(_paragraph(each, library) for each in others)
 
 
@@ -229,14 +239,18 @@ def _paragraph(distribution: Distribution, library: Path) -> str:
     author = distribution.metadata.get("Author") or distribution.metadata.get("Author-email")
     lines = [f"{name} {version}: {licence_of(distribution)}"]
     lines += [f"  Copyright {holder}" for holder in holders or [author]]
-    lines += [f"  /{LIBRARY}/{path.relative_to(library)}" for path in texts]
-    return "\n".join(["", *lines, ""])
+    return "\n".join(["", *lines, *_installed(texts, library), ""])
+
+
+def _installed(paths: Sequence[Path], library: Path) -> list[str]:
+    return [f"  /{LIBRARY}/{path.relative_to(library)}" for path in paths]
 
 
 def _licence_files(library: Path, name: str, version: str) -> Iterator[Path]:
     for folder in library.glob("*.dist-info"):
         if name_of(folder.name) == name_of(f"{name}-{version}.dist-info"):
-            yield from (p for p in folder.rglob("*") if re.match("LICEN[CS]E|COPYING", p.name))
+            found = (p for p in folder.rglob("*") if re.match("LICEN[CS]E|COPYING|GPL-", p.name))
+            yield from (path for path in found if path.is_file())
 
 
 def _holders(text: str) -> list[str]:

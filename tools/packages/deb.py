@@ -1,4 +1,5 @@
-"""The .deb of a tree: control file, maintainer scripts, Debian's changelog, checksums."""
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the .deb: control file, maintainer scripts, Debian's changelog, checksums."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ SCRIPTS = ("prerm", "postinst", "postrm")
 
 
 def build(tree: Path, own: Distribution, release: int, output: Path) -> Path:
-    """Pack the tree, whose metadata is `own`; returns the package."""
+    """Pack the tree with the metadata `own`, and return the package."""
     _add_debian_files(tree, own, release)
     control = {
         "VERSION": own.version,
@@ -39,7 +40,7 @@ def build(tree: Path, own: Distribution, release: int, output: Path) -> Path:
 
 
 def depends(own: Distribution) -> list[str]:
-    """Debian's packages of modules, with the oldest version where setup.py names one."""
+    """Return Debian's packages of modules, with the oldest version in setup.py, if any."""
     there = bundle.from_distribution(DEB)
     minima = {bundle.name_of(line): bundle.minimum_of(line) for line in bundle.wanted(own)}
     versions = {package: minima.get(name, "") for name, package in there.items()}

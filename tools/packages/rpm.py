@@ -1,4 +1,5 @@
-"""The .rpm of a tree: Amazon Linux 2023's Python, its dependencies, scripts in the spec file."""
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the .rpm for Amazon Linux 2023's Python; its scripts are in the spec file."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path
 from tools.packages import bundle, files
 from tools.packages.bundle import RPM
 
-#: What would put this machine, its time or its number of CPUs into the package.
+#: Macros that keep this machine's name, time and number of CPUs out of the package.
 _MACROS = {
     "use_source_date_epoch_as_buildtime": "1",
     "clamp_mtime_to_source_date_epoch": "1",
@@ -21,7 +22,7 @@ _MACROS = {
 
 
 def build(tree: Path, own: Distribution, release: int, output: Path) -> Path:
-    """Pack the tree, whose metadata is `own`; returns the package."""
+    """Pack the tree with the metadata `own`, and return the package."""
     modules, programs = bundle.modules_and_programs(RPM)
     needed = {*modules, *bundle.from_distribution(RPM).values()}
     time_s = int(os.environ["SOURCE_DATE_EPOCH"])

@@ -1,4 +1,5 @@
-# For the maintainer scripts of both packages: POSIX sh, no systemd needed.
+# SPDX-License-Identifier: Apache-2.0
+# Functions of the maintainer scripts of both packages, in POSIX sh; systemd is optional.
 program=/usr/bin/writewise
 python=/usr/bin/python3
 bundle=/usr/lib/writewise
@@ -15,21 +16,21 @@ fail() {
 
 has_journal() { [ -n "$(find "$state/" -name '*.journal' 2>/dev/null)" ]; }
 
-# Each writer holds an flock that the kernel drops with it.
+# Each program that changes the host holds an flock, which the kernel drops when it ends.
 wait_for_writers() {
     for lock in "$state"/*.lock; do
         [ -f "$lock" ] || continue
         flock --nonblock "$lock" true && continue
         say "waiting at most $wait_s s for: $(cat "$lock")"
         flock --timeout "$wait_s" "$lock" true ||
-            fail "still at work on this host: $(cat "$lock")" \
-                "wait for it to end, or stop it with SIGTERM (it restores what it changed); then try again"
+            fail "still running on this host: $(cat "$lock")" \
+                "wait for its end, or stop it with SIGTERM (it restores its changes); then try again"
     done
 }
 
 can_run() { "$program" --version >/dev/null 2>&1; }
 
-# The new version mends a program that does not start, and restores when it is next used.
+# If the installed version does not start, the new version restores when it is next used.
 restore_interrupted_if_possible() {
     if has_journal && ! can_run; then
         say "the installed version does not start: run 'writewise rollback --interrupted' after the upgrade" >&2
@@ -38,18 +39,18 @@ restore_interrupted_if_possible() {
     fi
 }
 
-# After a removal nothing could restore.
+# After the removal, nothing could restore the host.
 require_program_for_journals() {
     ! has_journal || can_run ||
         fail "the installed version does not start, and $state has a journal" \
-            "install a version that starts, or write back the originals in $state/*.journal by hand and delete these files; then try again"
+            "install a version that starts, or restore the values in $state/*.journal by hand and delete these files; then try again"
 }
 
 restore_interrupted() {
     has_journal || return 0
     "$program" rollback --interrupted ||
         fail "cannot restore what a killed run left" \
-            "fix the cause above, or give the change up by 'writewise rollback --give-up'; then try again"
+            "fix the cause above, or run 'writewise rollback --give-up'; then try again"
 }
 
 # Nobody could end a trial period or take a lab down later.
@@ -60,30 +61,30 @@ end_trial_and_lab() {
         "$program" rollback || fail "cannot end the trial period" "fix the cause above; then try again"
     fi
     if [ -e "$state/lab.journal" ]; then
-        "$program" lab down || fail "cannot take the lab down" "fix the cause above; then try again"
+        "$program" lab down || fail "cannot remove the lab" "fix the cause above; then try again"
     fi
 }
 
-# `--install-recovery` wrote it; it would start a program that is gone.
+# Removes the unit of `--install-recovery`, which would start the removed program.
 remove_recovery() {
     unit=/etc/systemd/system/$recovery
     grep -qs "^ExecStart=$program " "$unit" || return 0
     rm -f "$unit" "/etc/systemd/system/multi-user.target.wants/$recovery"
     [ ! -d /run/systemd/system ] || systemctl daemon-reload || true
-    say "removed $unit, which would start a program that is gone"
+    say "removed $unit, which starts the removed program"
 }
 
-tell_what_stays() {
+report_what_stays() {
     files=$(ls /etc/sysctl.d/90-writewise.conf /etc/sysctl.d/99-writewise.conf 2>/dev/null) || true
     [ -n "$files" ] || has_journal || return 0
     "$program" status || true
-    say "what was applied stays. To take it back later: install writewise and run 'writewise rollback'," \
-        "or write back the originals in $state/applied.journal by hand"
+    say "applied changes stay. To undo them later, install writewise and run 'writewise rollback'," \
+        "or restore the values in $state/applied.journal by hand"
 }
 
 remove_bytecode() { find "$bundle" -type d -name __pycache__ -prune -exec rm -rf {} +; }
 
 compile_bundle() {
     remove_bytecode
-    "$python" -I -m compileall -q "$bundle/lib" || true # it runs without, only slower
+    "$python" -I -m compileall -q "$bundle/lib" || true # without it, Writewise only starts slower
 }

@@ -1,4 +1,5 @@
-"""One `.bpf.c` and `.py` pair per probe; the C only counts, the Python names and decodes."""
+# SPDX-License-Identifier: Apache-2.0
+"""A `.bpf.c` and a `.py` file per probe: the C only counts, the Python names and decodes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from profiler.bpf.probes import (
     waits,
 )
 
-#: Every probe there is; a root test loads each of them.
+#: All probes; a root test loads each of them.
 ALL: tuple[Probe, ...] = (
     *(scope.PROBE, calls.PROBE, path_calls.PROBE, socket_calls.PROBE, uring.PROBE),
     *(waits.PROBE, block.PROBE, dirty_limit.PROBE),

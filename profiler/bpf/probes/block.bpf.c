@@ -1,13 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Times the requests of a fixed set of disks, from when the driver got one to its completion
+ * Times the requests of a fixed set of disks, from when the driver receives one to its completion
  * (block/blk-mq.c: blk_mq_start_request, blk_update_request, blk_complete_request).
  *
- * On raw tracepoints, since many requests complete in an interrupt: the kernel leaves out a
- * tracepoint's program where it interrupts *any* other (kernel/trace/bpf_trace.c, trace_call_bpf),
- * a raw one's only where it interrupts itself. The members of a request come from the kernel's BTF.
+ * It uses raw tracepoints, because many requests complete in an interrupt: the kernel skips a
+ * tracepoint's program if it interrupts *any* other (kernel/trace/bpf_trace.c, trace_call_bpf), a
+ * raw one's only if it interrupts itself. Offsets of a request's members come from BTF.
  *
- * Counters only grow: whoever wants those of a time takes the difference of two readings. Each CPU
- * has its own, mapped by user space (scope.bpf.h tells why).
+ * Counters only grow; user space takes the difference of two readings. Each CPU has its own
+ * counters, mapped to user space (see scope.bpf.h).
  */
 #define SECTOR_LOG2        9
 #define REQUESTS_MAX       16384
@@ -15,19 +16,19 @@
 #define REQ_OP_MASK        0xff /* include/linux/blk_types.h: REQ_OP_READ is 0, REQ_OP_WRITE 1 */
 #define REQUEST_DIRECTIONS 2
 
-/* As profiler/bpf/probes/block.py decodes it. */
+/* profiler/bpf/probes/block.py decodes it. */
 struct request_stats {
     u64 count;
     u64 bytes;
     u64 failed;
-    u64 untimed; /* of `count`: the beginning was not seen */
+    u64 untimed; /* those of `count` whose start was not seen */
     u64 latency_total_ns;
     u64 latency_min_ns;
     u64 latency_max_ns;
     u64 buckets[BUCKET_COUNT];
 };
 
-/* A request that the driver has. Its struct request is used again for the next one. */
+/* A request that the driver holds. The kernel reuses its struct request for later requests. */
 struct issued {
     u64 start_ns;
     u64 bytes_left;
@@ -51,8 +52,8 @@ static __always_inline u32 request_half(u64 address) {
 }
 
 /*
- * Where requests like this one are counted, or NULL: another disk's, and what moves no data
- * (flushes, discards, zeroing). The disk is the whole one, never a partition.
+ * The counters for this request, or NULL for another disk and for requests that move no data
+ * (flushes, discards, zeroing). The disk is a whole one, never a partition.
  */
 static __always_inline struct request_stats *stats_of(u64 request) {
     u32 direction = request_half(request + OFFSET_REQUEST_FLAGS) & REQ_OP_MASK;
@@ -71,7 +72,7 @@ static __always_inline struct request_stats *stats_of(u64 request) {
     return device_requests.lookup(&key);
 }
 
-/* Fires again when the driver had no room for a request, gave it back and gets it anew. */
+/* Fires again for a request that the driver returned for lack of room. */
 RAW_TRACEPOINT_PROBE(block_rq_issue) {
     u64 request = ctx->args[0];
     struct issued issued = {.bytes_left = request_half(request + OFFSET_REQUEST_BYTES)};
@@ -83,7 +84,7 @@ RAW_TRACEPOINT_PROBE(block_rq_issue) {
     return 0;
 }
 
-/* Atomic, since before Linux 6.1 a raw tracepoint's program could interrupt itself. */
+/* Atomic, because before Linux 6.1 a raw tracepoint's program could interrupt itself. */
 static __always_inline void count_request(struct request_stats *stats, struct issued *issued) {
     u64 latency_ns;
     u64 *bucket;
@@ -105,8 +106,8 @@ static __always_inline void count_request(struct request_stats *stats, struct is
 }
 
 /*
- * Arguments: request, error, bytes. Fires for each part that completes, and without bytes when the
- * flush that followed a write is over.
+ * Arguments: request, error, bytes. Fires for each part that completes, and with no bytes after the
+ * flush that follows a write.
  */
 RAW_TRACEPOINT_PROBE(block_rq_complete) {
     u64 request = ctx->args[0];

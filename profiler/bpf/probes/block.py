@@ -1,8 +1,9 @@
-"""Requests of disks, counted and timed: what a device wrote and read, and how long it took.
+# SPDX-License-Identifier: Apache-2.0
+"""Counts and times the requests of disks: what a device wrote and read, and how long it took.
 
-The layouts are those of `block.bpf.c`. A request is timed from when the driver got it (for the
-last time, if it gave it back) to its end; time in the I/O scheduler's queue is before that. The
-figures are of the whole host: a device does not know who dirtied what it writes.
+The layouts are those of `block.bpf.c`. A request is timed from when the driver receives it (for the
+last time, if it was returned) to its completion; this excludes the I/O scheduler's queue. The
+figures are for the whole host: a device does not know which process dirtied what it writes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from profiler.bpf.probe import Probe
 if TYPE_CHECKING:
     from profiler.bpf.loader import Module
 
-#: Programs whose missed runs lose no call (a completion that interrupts the count of another).
+#: Programs whose skipped runs lose no call: a completion may interrupt the counting of another.
 HARMLESS = ("raw_tracepoint__block_rq_issue", "raw_tracepoint__block_rq_complete")
 PROBE = Probe(
     name="block",
@@ -42,10 +43,10 @@ _WORDS = _FIGURES + BUCKET_COUNT
 
 @dataclass(frozen=True)
 class RequestStats:
-    """Requests that a disk completed in one direction; `failed` ones are in no other figure.
+    """Requests that a disk completed in one direction; no other figure includes `failed` ones.
 
-    `untimed` of them were under way when the probe came, or their beginning was not seen for
-    another reason; the latencies in ns and `buckets` (those of `contracts.stats`) are of the rest.
+    `untimed` requests began before the probe was loaded, or their start was not seen. Latencies, in
+    ns, and `buckets`, as in `contracts.stats`, are those of the others.
     """
 
     count: int = 0
@@ -59,7 +60,7 @@ class RequestStats:
 
     @property
     def latencies(self) -> CallStats:
-        """The requests that were timed, as statistics with a mean and percentiles."""
+        """The timed requests, as statistics with a mean and percentiles."""
         return CallStats(
             count=self.count - self.untimed,
             latency_total_ns=self.latency_total_ns,
@@ -69,7 +70,7 @@ class RequestStats:
         )
 
     def since(self, before: RequestStats) -> RequestStats:
-        """What came after an earlier reading; the extremes then are those of the buckets."""
+        """Return the difference to an earlier reading; its extremes are those of the buckets."""
         if not before.count:
             return self
         buckets = tuple(now - then for now, then in zip(self.buckets, before.buckets))
@@ -90,19 +91,19 @@ class RequestStats:
 
 @dataclass(frozen=True)
 class DeviceStats:
-    """What one disk did since the probe was loaded, or between two readings."""
+    """The requests of one disk since the probe was loaded, or between two readings."""
 
     reads: RequestStats = RequestStats()
     writes: RequestStats = RequestStats()
 
     def since(self, before: DeviceStats) -> DeviceStats:
-        """What came after an earlier reading."""
+        """Return the difference to an earlier reading."""
         return DeviceStats(self.reads.since(before.reads), self.writes.since(before.writes))
 
 
 @dataclass(frozen=True)
 class DeviceTotals:
-    """The part of it that is read many times a second; `timed_writes` have the latency."""
+    """The few figures that are read many times a second; the latency is of `timed_writes`."""
 
     read_bytes: int = 0
     written_bytes: int = 0
@@ -111,15 +112,15 @@ class DeviceTotals:
 
 
 def numbers(device_count: int) -> dict[str, int]:
-    """The macro that `block.bpf.c` needs beside BUCKET_COUNT and CPU_COUNT; no map may be empty."""
+    """Return the macro that `block.bpf.c` needs besides BUCKET_COUNT and CPU_COUNT, at least 1."""
     return {"DEVICE_COUNT": max(1, device_count)}
 
 
 class DeviceCounters:
     """The probe's counters in a module that was loaded with `numbers(len(devices))`.
 
-    `devices` are the kernel's numbers of whole disks, MAJOR << 20 | MINOR; results are in their
-    order. What is counted is counted from here on. Not to be read after the module is closed.
+    `devices` are the kernel's numbers of whole disks, MAJOR << 20 | MINOR, in the order of results.
+    Counting begins when this is made. Do not read it after the module is closed.
     """
 
     def __init__(self, module: Module, devices: Sequence[int], cpu_count: int) -> None:
@@ -131,14 +132,14 @@ class DeviceCounters:
             module.insert("block_devices", struct.pack("=I", device), struct.pack("=I", index))
 
     def stats(self) -> tuple[DeviceStats, ...]:
-        """Everything counted of each device, all CPUs together."""
+        """Return all figures of each device, summed over CPUs."""
         return tuple(
             DeviceStats(self._requests(2 * index), self._requests(2 * index + 1))
             for index in range(self._device_count)
         )
 
     def totals(self) -> tuple[DeviceTotals, ...]:
-        """The few figures of each device that a timeline needs."""
+        """Return the figures of each device that a timeline needs."""
         return tuple(self._totals(2 * index) for index in range(self._device_count))
 
     def _totals(self, entry: int) -> DeviceTotals:

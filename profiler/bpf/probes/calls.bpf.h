@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Counts calls by slot: what one or several rules count, a path, types of calls and a range of
- * sizes. On entry the file decides which slots the call may go to, on exit the bytes it moved
- * decide which it does.
+ * Counts calls by slot, which one or several rules use: a path, types of calls and a range of
+ * sizes. On entry the file determines the possible slots, on exit the bytes moved select among
+ * them.
  *
- * The kernel hands a program on a system call's tracepoint these words
- * (kernel/trace/trace_syscalls.c, struct syscall_tp_t), of `arguments` only as many as the call
- * has. So one program serves many calls.
+ * A program on a system call's tracepoint receives these words (kernel/trace/trace_syscalls.c,
+ * struct syscall_tp_t), with only as many `arguments` as the call has. So one program serves many
+ * calls.
  */
 struct sys_enter {
     u64 unused;
@@ -19,9 +20,9 @@ struct sys_exit {
     long returned;
 };
 
-#define ERRNO_MAX 4095 /* include/linux/err.h: from -ERRNO_MAX on a returned value is an error */
+#define ERRNO_MAX 4095 /* include/linux/err.h: values from -ERRNO_MAX to -1 are errors */
 
-/* As profiler/bpf/probes/calls.py decodes it. */
+/* profiler/bpf/probes/calls.py decodes it. */
 struct call_stats {
     u64 count;
     u64 bytes;
@@ -29,7 +30,7 @@ struct call_stats {
     u64 latency_total_ns;
     u64 latency_min_ns;
     u64 latency_max_ns;
-    u64 unbacked_bytes; /* of files in memory alone */
+    u64 unbacked_bytes; /* of files that exist only in memory */
     u64 waits_ns[CAUSES];
     u64 buckets[BUCKET_COUNT];
 };
@@ -42,7 +43,7 @@ struct size_range {
 BPF_F_TABLE("array", u32, struct size_range, size_ranges, SLOT_COUNT, BPF_F_MMAPABLE);
 BPF_F_TABLE("array", u32, struct call_stats, calls, BANKS * CPU_COUNT * SLOT_COUNT, BPF_F_MMAPABLE);
 
-/* A call was seen to begin, whether it counts or not. */
+/* Notes that a call began, whether or not it counts. */
 static __always_inline void note_entry(struct config *config, struct thread *thread) {
     if (!thread)
         return;
@@ -54,8 +55,8 @@ static __always_inline void note_entry(struct config *config, struct thread *thr
 }
 
 /*
- * Opens a call of the slots, if there are any. To be called last, so that our own work is in no
- * latency. Host-wide a thread is followed from its first such call on.
+ * Opens a call for the slots, if there are any. Must be called last, so that no latency includes
+ * the probe's own work. Host-wide, a thread is followed from its first such call on.
  */
 static __always_inline int open_call(struct config *config, struct thread *thread, u32 call_type,
                                      u64 slots, u64 value) {
@@ -129,7 +130,7 @@ static __always_inline void count_writer(struct config *config, struct thread *t
     tally->writers[config->bank & 1]++;
 }
 
-/* Counts a call that ended at `end_ns` in the slots that it was opened with. */
+/* Counts a call that ended at `end_ns` in the slots that it was opened for. */
 static __always_inline int leave(struct config *config, struct thread *thread, long returned,
                                  u64 end_ns) {
     u32 cpu = bpf_get_smp_processor_id(), first;
@@ -138,11 +139,11 @@ static __always_inline int leave(struct config *config, struct thread *thread, l
 
     if (!config || !thread)
         return 0;
-    /* A call that seccomp answers leaves without entering (kernel/entry/common.c): it moved none */
+    /* A call that seccomp answers has no entry (kernel/entry/common.c), and moves no bytes. */
     if (!thread->entered && returned > 0)
         lose(config, CALLS_WITHOUT_ENTRY);
     thread->entered = 0;
-    thread->pausing = 0; /* announced, and not taken by a write that must not wait (RWF_NOWAIT) */
+    thread->pausing = 0; /* a write with RWF_NOWAIT does not take the announced pause */
     if (!thread->slots)
         return 0;
     slots = thread->slots;
@@ -155,7 +156,7 @@ static __always_inline int leave(struct config *config, struct thread *thread, l
     for (u32 slot = 0; slot < SLOT_COUNT; slot++) {
         struct call_stats *stats;
         struct size_range *range;
-        u32 key = first + slot, range_key = slot; /* no pointer to the loop's own counter */
+        u32 key = first + slot, range_key = slot; /* the loop's counter must have no pointer */
 
         if (!(slots >> slot & 1))
             continue;

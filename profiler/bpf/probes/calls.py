@@ -1,4 +1,5 @@
-"""Calls on open files, counted by slot: path, types of calls and range of sizes.
+# SPDX-License-Identifier: Apache-2.0
+"""Counts calls on open files by slot: a path, types of calls and a range of sizes.
 
 The layouts are those of `calls.bpf.h`.
 """
@@ -13,7 +14,7 @@ from contracts.stats import BUCKET_COUNT, CallStats, merge
 from profiler.bpf.probe import Probe
 from profiler.bpf.probes.scope import SHARED_SOURCES
 
-#: Program → the type that it counts and the system calls whose beginning it sees.
+#: Program → the type that it counts, and the system calls on whose entry it runs.
 _PROGRAMS: Mapping[str, tuple[CallType, tuple[str, ...]]] = {
     "enter_read": (CallType.READ, ("read", "pread64", "readv", "preadv", "preadv2")),
     "enter_write": (
@@ -26,29 +27,29 @@ _PROGRAMS: Mapping[str, tuple[CallType, tuple[str, ...]]] = {
     "enter_glob": (CallType.GLOB, ("getdents", "getdents64")),
     "enter_fsync": (CallType.FSYNC, ("fsync", "fdatasync", "sync_file_range", "syncfs")),
 }
-#: The types that this probe counts, and the system calls that each is.
+#: The types that this probe counts, and their system calls.
 SYSTEM_CALLS: Mapping[CallType, tuple[str, ...]] = {
     wanted: tuple(
         name for call_type, names in _PROGRAMS.values() if call_type is wanted for name in names
     )
     for wanted in dict.fromkeys(call_type for call_type, _ in _PROGRAMS.values())
 }
-#: Linux AIO's requests are no calls that can be counted: they are told as lost.
+#: Requests to Linux AIO cannot be counted; they are reported as losses.
 _AIO = "syscalls:sys_enter_io_submit"
 _AIO_TYPES = {CallType.READ, CallType.WRITE, CallType.FSYNC}
-#: Calls that not every architecture has.
+#: Calls that some architectures lack.
 _OPTIONAL = ("getdents",)
 
 #: Slots are bits of a 32-bit word.
 SLOTS_MAX = 32
 UNBOUNDED_BYTES = 2**64 - 1
-#: `struct call_stats`: seven figures, the waits by cause, then the histogram.
+#: `struct call_stats`: seven figures, the waits by cause, the histogram.
 STATS_FIGURES = 7
 CAUSES = 5
 STATS_WORDS = STATS_FIGURES + CAUSES + BUCKET_COUNT
 
 SOURCES = (*SHARED_SOURCES, "histogram.bpf.h", "places.bpf.h", "calls.bpf.h")
-#: The program that sees every call's end.
+#: The program that runs on the exit of every call.
 LEAVE = "leave_call"
 MEMBERS: Mapping[str, tuple[str, ...]] = {
     "OFFSET_TASK_FILES": ("task_struct", "files"),
@@ -77,7 +78,7 @@ MEMBERS: Mapping[str, tuple[str, ...]] = {
 
 
 def probe_of(call_types: Collection[CallType]) -> Probe:
-    """The probe that counts calls of these types, as far as they are on open files."""
+    """Return the probe that counts calls of these types on open files."""
     programs = {
         program: names for program, (kind, names) in _PROGRAMS.items() if kind in call_types
     }
@@ -95,26 +96,30 @@ def probe_of(call_types: Collection[CallType]) -> Probe:
         optional=frozenset(
             {
                 _AIO,
-                *(f"syscalls:sys_{way}_{name}" for way in ("enter", "exit") for name in _OPTIONAL),
+                *(
+                    f"syscalls:sys_{side}_{name}"
+                    for side in ("enter", "exit")
+                    for name in _OPTIONAL
+                ),
             }
         ),
         members=MEMBERS,
     )
 
 
-#: All of it.
+#: The probe for all types.
 PROBE = probe_of(tuple(SYSTEM_CALLS))
 
 
 def encode_place(device: int, inode_number: int) -> bytes:
-    """`struct place`; `device` is the kernel's own encoding of MAJOR:MINOR."""
+    """Return `struct place`; `device` is the kernel's encoding of MAJOR:MINOR."""
     return struct.pack("=QII", inode_number, device, 0)
 
 
 def decode_slot(calls: memoryview[int], bank: int, slot: int, cpus: int, slots: int) -> CallStats:
-    """What one slot counted on all CPUs, from the map `calls` in words of 64 bits.
+    """Return what one slot counted on all CPUs, from the map `calls` in words of 64 bits.
 
-    Exact once the calls have ended; while they run, one CPU's figures may be a call apart.
+    It is exact for ended calls; while calls run, a CPU's figures may differ by one call.
     """
     entries = ((bank * cpus + cpu) * slots + slot for cpu in range(cpus))
     return merge([_decode_stats(calls[entry * STATS_WORDS :][:STATS_WORDS]) for entry in entries])

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Calls on an open file: what they count in follows from the file behind the descriptor. A program
- * that the session does not ask for is not compiled (loader.py defines USE_ and its name).
+ * Calls on an open file: the file behind the descriptor determines their slots. Programs that the
+ * session does not request are not compiled (loader.py defines USE_ and the name).
  */
 
-/* The slots that a call of this type on a descriptor may go to, and UNBACKED. */
+/* The slots that may count a call of this type on a descriptor, and UNBACKED. */
 static __always_inline u64 slots_of_descriptor(u32 descriptor, u32 call_type,
                                                struct config *config) {
     u64 wanted = config->slots_of_type[call_type];
@@ -15,7 +16,7 @@ static __always_inline u64 slots_of_descriptor(u32 descriptor, u32 call_type,
     file = file_of(descriptor);
     kind = file ? kind_of(file) : 0;
     if (!kind)
-        return 0; /* what is on no mounted file system lies in no place either */
+        return 0; /* not on a mounted file system, so below no path */
     if (at_places)
         slots |= slots_by_place(file + OFFSET_FILE_PATH, 0, at_places, config);
     return slots ? (slots | UNBACKED) & kind : 0;
@@ -47,7 +48,7 @@ int enter_write(struct sys_enter *call) {
 #endif
 
 #ifdef USE_enter_copy
-/* From one file to another: splice and copy_file_range, the third argument is the target. */
+/* splice and copy_file_range: the third argument is the target. */
 int enter_copy(struct sys_enter *call) {
     return enter_on(call->arguments[2], WRITE, 0);
 }
@@ -73,7 +74,7 @@ int enter_glob(struct sys_enter *call) {
 #endif
 
 #ifdef USE_enter_aio
-/* Linux AIO: the second argument is the number of requests. Of their ends no tracepoint tells. */
+/* Linux AIO: the second argument is the number of requests, whose end no tracepoint reports. */
 int enter_aio(struct sys_enter *call) {
     struct config *config = config_of_session();
 

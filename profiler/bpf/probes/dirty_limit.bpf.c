@@ -1,6 +1,7 @@
-/* The host's dirty limits as write-back computed them last, in pages (mm/page-writeback.c). */
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/* The host's dirty limits as write-back last computed them, in pages (mm/page-writeback.c). */
 
-/* As profiler/bpf/probes/dirty_limit.py decodes it. */
+/* profiler/bpf/probes/dirty_limit.py decodes it. */
 struct dirty_state {
     u64 events;
     u64 limit_pages;

@@ -1,8 +1,9 @@
-"""The dirty limits that the kernel works with at this moment, which lag behind the settings.
+# SPDX-License-Identifier: Apache-2.0
+"""The dirty limits that the kernel uses at this moment, which lag behind the settings.
 
-The limit that throttles is the greater of the threshold, which follows the settings and the free
-memory at once, and a domain limit that falls only slowly (mm/page-writeback.c,
-update_dirty_limit). Only a tracepoint tells the latter.
+Writers are throttled at the greater of the threshold, which follows the settings and the free
+memory at once, and a domain limit that falls only slowly (mm/page-writeback.c, update_dirty_limit).
+Only a tracepoint reports the latter.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ PROBE = Probe(
     sources=("dirty_limit.bpf.c",),
     tracepoints=("writeback:global_dirty_state",),
 )
-#: Reading it calls global_dirty_limits(), which fires the tracepoint (mm/vmstat.c, vmstat_start).
+#: Reading this file calls global_dirty_limits(), which fires the tracepoint (mm/vmstat.c,
+#: vmstat_start).
 TRIGGER = Path("/proc/vmstat")
 
 
 @dataclass(frozen=True)
 class DirtyLimits:
-    """In bytes: the limit in force, the threshold it tends to, where flushing starts, dirty now."""
+    """The limit in force, the threshold it approaches, where flushing starts, and dirty memory."""
 
     limit_bytes: int
     threshold_bytes: int
@@ -36,7 +38,7 @@ class DirtyLimits:
 
 
 class DirtyLimitReader:
-    """Context manager; `read()` as often as wanted. Raises RequirementError on entry."""
+    """Reads the limits any number of times; a context manager. Entry raises RequirementError."""
 
     def __init__(self, trigger: Path = TRIGGER) -> None:
         self._trigger = trigger
@@ -52,12 +54,12 @@ class DirtyLimitReader:
         self._resources.close()
 
     def read(self) -> DirtyLimits:
-        """The limits now. Raises RequirementError when the kernel does not tell them."""
+        """Return the limits now. Raises RequirementError if the kernel does not report them."""
         before = self._state[0]
         self._trigger.read_bytes()
         events, limit, threshold, background, dirty = (w * self._page_bytes for w in self._state)
         if events == before * self._page_bytes:
-            message = f"reading {self._trigger} did not make the kernel tell its dirty limit"
-            raise RequirementError(message, "leave the limit out; this kernel computes it later")
+            message = f"this kernel does not report its dirty limit when {self._trigger} is read"
+            raise RequirementError(message, "use a kernel of docs/development/kernels.md")
         in_force = max(limit, threshold)  # mm/page-writeback.c, hard_dirty_limit
         return DirtyLimits(in_force, threshold, background, dirty)

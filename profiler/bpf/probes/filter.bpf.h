@@ -1,13 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Whether the current task passes the session's filter, a command name or a cgroup or both.
- * profiler/bpf/filter.py chooses the code at compile time: without a filter there is none.
+ * Whether the current task passes the session's filter: a command name, a cgroup or both.
+ * profiler/bpf/filter.py selects the code at compile time; without a filter there is none.
  *
- * To be asked where the current task is the one that acts, as in its system calls, and not of the
+ * It is valid where the current task is the one that acts, as in its system calls, but not for the
  * task that sched_switch or sched_wakeup names.
  */
 
 #ifdef FILTER_COMM
-/* The name of the thread, not of its process; the kernel pads it with NULs to the end. */
+/* The name of the thread, not of its process; the kernel pads it with NULs. */
 static __always_inline int passes_comm(void) {
     u64 words[2] = {};
 
@@ -21,15 +22,15 @@ static __always_inline int passes_comm(void) {
 #endif
 
 #if defined(FILTER_CGROUP_V2)
-/* The group at the filter's depth that the task is in, or below which it is: one look-up. */
+/* One look-up finds the task's group, or the ancestor of it, at the filter's depth. */
 static __always_inline int passes_cgroup(void) {
     return bpf_get_current_ancestor_cgroup_id(CGROUP_LEVEL) == CGROUP_ID;
 }
 #elif defined(FILTER_CGROUP_V1)
 /*
- * Up from the group that the task is in on the hierarchy of the controller. BPF has no helper for
- * the hierarchies of version 1. The kernel lets a program follow typed pointers from the current
- * task, and reads 0 behind one that leads nowhere (since Linux 5.11).
+ * Walks up from the task's group in the controller's hierarchy, because BPF has no helper for
+ * hierarchies of version 1. Since Linux 5.11 a program may follow typed pointers from the current
+ * task; the kernel reads 0 behind an invalid one.
  */
 static __always_inline int passes_cgroup(void) {
     u64 set = *(u64 *)((u64)bpf_get_current_task_btf() + OFFSET_TASK_CGROUPS);

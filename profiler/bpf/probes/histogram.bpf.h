@@ -1,5 +1,6 @@
-/* A log-linear histogram of latencies, the one of contracts/stats.py. */
-#define EXPONENT_MAX     41 /* calls of 2^42 ns and more go into the last bucket */
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/* A log-linear histogram of latencies, as in contracts/stats.py. */
+#define EXPONENT_MAX     41 /* calls of at least 2^42 ns are counted in the last bucket */
 #define SUB_BUCKETS_LOG2 4
 #define SUB_BUCKETS      (1 << SUB_BUCKETS_LOG2)
 #define INDEX_MASK       1023
@@ -17,7 +18,7 @@ static __always_inline u32 log2_of(u64 value) {
     return log2;
 }
 
-/* contracts.stats.bucket_index, held to it by tests/root/test_probes_buckets.py. */
+/* As contracts.stats.bucket_index; tests/root/test_probes_buckets.py compares the two. */
 static __always_inline u32 bucket_of(u64 latency_ns) {
     u32 exponent;
 
@@ -31,15 +32,16 @@ static __always_inline u32 bucket_of(u64 latency_ns) {
 }
 
 /*
- * A counter of `buckets`, or NULL beyond their end. A kernel before 6.8 forgets the bounds of a
- * register that was saved on the stack, so the index must be checked right where it is used. The
- * compiler knows nothing of a value after a barrier: the first one keeps it from moving the check
- * out of a loop, the second from adding up the address before the check. 64 bits, so that what is
- * checked is what is used, and no shorter copy of it.
+ * A counter of `buckets`, or NULL for an index beyond their end. A kernel before 6.8 forgets the
+ * bounds of a register that was saved on the stack, so the index must be checked right before its
+ * use. The compiler assumes nothing about a value after a barrier: the first barrier keeps it from
+ * moving the check out of a loop, the second from computing the address before the check. The index
+ * has 64 bits, so that the value checked is the value used, not a shorter copy.
  *
- * Such a kernel also follows a branch that is never taken, if the constant is on the left side
- * (16 > latency_ns, where latency_ns >= 256), with a lower bound above the upper one, and then
- * takes the address for any number. The mask makes it compute both bounds anew.
+ * If a constant is on the left side of a comparison (16 > latency_ns, where latency_ns >= 256),
+ * such a kernel also follows the branch that is never taken, with a lower bound above the upper
+ * one, and then treats the address as an arbitrary number. The mask makes it compute both bounds
+ * again.
  */
 static __always_inline u64 *bucket_at(u64 *buckets, u64 index) {
     _Static_assert(BUCKET_COUNT - 1 <= INDEX_MASK, "the mask changes an index");

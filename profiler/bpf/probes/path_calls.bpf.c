@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Calls that name a path. Their beginning only notes the arguments; what the path lies below is
- * found at their end, when the kernel has read the path and so brought its page into memory.
+ * Calls that name a path. On entry only the arguments are saved. The path is examined on exit,
+ * because the kernel has then read it and so brought its page into memory.
  *
- * A path is followed by its names alone: from the root, working or open directory that it starts
- * at, without resolving `..` and symlinks. A file that was opened is asked where it really lies.
+ * A path is judged by its names, from the root, working or open directory where it starts, without
+ * resolving `..` and symlinks. For an opened file, its real location is used.
  */
 #define AT_FDCWD       (-100)
 #define EFAULT         14
@@ -11,28 +12,28 @@
 #define NAMES_BYTES    252                /* profiler.bpf.starts.NAMES_MAX_BYTES */
 #define ARGUMENT_BYTES 512
 
-/* The path of a call in flight, or both: user addresses, and the descriptors that they start at. */
+/* The one or two paths of a call in flight: user addresses, and the descriptors they start at. */
 struct named {
     u64 paths[2];
     int starts[2];
     u32 count;
-    u32 opens; /* returns a descriptor of the file */
+    u32 opens; /* the call returns a descriptor of the file */
 };
 
-/* The names from a start on, each with a slash at its end: `data/images/`. */
-struct way {
-    u32 bits; /* of all that follows, as the trie wants it */
+/* The names from a start on, each followed by a slash: `data/images/`. */
+struct route {
+    u32 bits; /* the length of what follows, as the trie needs it */
     u32 start;
     u8 names[NAMES_BYTES];
 };
 
 /*
- * What is worked out of a call's paths: for each the struct path that it starts at, or 0, and the
- * way from there. In memory, where the verifier does not follow every value that it may have.
+ * What is found out about a call's paths: the struct path that each starts at, or 0, and the route
+ * from there. It is in memory, because the verifier tracks every value of a register.
  */
 struct scratch {
     u8 argument[ARGUMENT_BYTES];
-    struct way ways[2];
+    struct route routes[2];
     u64 starts[2];
     u64 found;
     u32 length;
@@ -41,7 +42,7 @@ struct scratch {
 
 BPF_F_TABLE("hash", u32, struct named, paths_named, MAX_THREADS, 0);
 BPF_F_TABLE("hash", struct place, u32, starts, START_COUNT, 0);
-BPF_F_TABLE("lpm_trie", struct way, u32, ways, WAY_COUNT, BPF_F_NO_PREALLOC);
+BPF_F_TABLE("lpm_trie", struct route, u32, routes, ROUTE_COUNT, BPF_F_NO_PREALLOC);
 BPF_F_TABLE("percpu_array", u32, struct scratch, scratches, 1, 0);
 
 static __always_inline int enter_path(u32 call_type, struct named *named) {
@@ -65,15 +66,15 @@ static __always_inline int enter_path(u32 call_type, struct named *named) {
     return open_call(config, thread, call_type, slots, 0);
 }
 
-/* Whether two bytes are equal, as 1 or 0, without a branch that the verifier would follow. */
+/* 1 if two bytes are equal, else 0, without a branch that the verifier would follow. */
 static __always_inline u64 equal(u64 byte, u64 other) {
     u64 difference = byte ^ other;
-    asm volatile("" : "+r"(difference)); /* which the compiler would make of it */
+    asm volatile("" : "+r"(difference)); /* the compiler would make a branch of it */
     return (difference - 1) >> 63;
 }
 
-/* The names of the argument into a way: doubled slashes and `.` left out. */
-static __always_inline void read_names(struct scratch *scratch, struct way *way) {
+/* Copies the argument's names to a route, without repeated slashes and `.`. */
+static __always_inline void read_names(struct scratch *scratch, struct route *route) {
     volatile u32 *length = &scratch->length;
     volatile u8 *before = &scratch->before;
 
@@ -87,13 +88,13 @@ static __always_inline void read_names(struct scratch *scratch, struct way *way)
 
         if (end >= NAMES_BYTES)
             break;
-        way->names[end] = byte | '/' * equal(byte, 0);
+        route->names[end] = byte | '/' * equal(byte, 0);
         *length = end + 1 - left_out;
         *before = byte ^ ((byte ^ '/') & -left_out);
         if (!byte)
             break;
     }
-    way->bits = 8 * (sizeof(way->start) + *length);
+    route->bits = 8 * (sizeof(route->start) + *length);
 }
 
 /* The struct path that a path with this first byte starts at, or 0. */
@@ -108,7 +109,7 @@ static __always_inline u64 start_of(u8 first, int descriptor) {
     return file && kind_of(file) ? file + OFFSET_FILE_PATH : 0;
 }
 
-/* Works out one path of a call. No argument, or an empty one, names the start itself. */
+/* Examines one path of a call. A missing or empty argument names the start itself. */
 static __always_inline void read_path(struct scratch *scratch, u32 at, struct named *named,
                                       long returned, struct config *config) {
     void *argument = (void *)named->paths[at];
@@ -125,11 +126,11 @@ static __always_inline void read_path(struct scratch *scratch, u32 at, struct na
     }
     scratch->starts[at] = start_of(scratch->argument[0], named->starts[at]);
     if (config->slots_of_places)
-        read_names(scratch, &scratch->ways[at]);
+        read_names(scratch, &scratch->routes[at]);
 }
 
-/* The slots of the rules' paths that a path leads below from a directory above them. */
-static __always_inline u64 slots_by_names(u64 start, struct way *way) {
+/* The slots of rules' paths that a path leads below when it starts at a directory above them. */
+static __always_inline u64 slots_by_names(u64 start, struct route *route) {
     u64 inode = word_at(word_at(start + OFFSET_PATH_DENTRY) + OFFSET_DENTRY_INODE);
     u64 super_block = word_at(word_at(start + OFFSET_PATH_MOUNT) + OFFSET_VFSMOUNT_SUPER);
     struct place place = {.inode_number = word_at(inode + OFFSET_INODE_NUMBER),
@@ -138,12 +139,12 @@ static __always_inline u64 slots_by_names(u64 start, struct way *way) {
 
     if (!number)
         return 0;
-    way->start = *number;
-    found = ways.lookup(way);
+    route->start = *number;
+    found = routes.lookup(route);
     return found ? *found : 0;
 }
 
-/* The wanted slots that a call's paths lie in; none if its first path starts nowhere. */
+/* Those of the wanted slots that cover a call's paths; none if the first path has no start. */
 static __always_inline u64 slots_of_named(struct named *named, u64 wanted, long returned,
                                           struct config *config) {
     u32 only = 0;
@@ -168,8 +169,8 @@ static __always_inline u64 slots_of_named(struct named *named, u64 wanted, long 
     *found = wanted & config->slots_of_root;
     if (at_places) {
         *found |= slots_by_place(starts[0], starts[1], at_places, config);
-        *found |= at_places & slots_by_names(starts[0], &scratch->ways[0]);
-        *found |= at_places & slots_by_names(starts[1], &scratch->ways[1]);
+        *found |= at_places & slots_by_names(starts[0], &scratch->routes[0]);
+        *found |= at_places & slots_by_names(starts[1], &scratch->routes[1]);
     }
     return *found;
 }
@@ -200,13 +201,13 @@ int leave_path_call(struct sys_exit *call) {
     return leave(config, thread, returned, end_ns);
 }
 
-/* Of a call whose one path starts at the working directory. */
+/* For a call with one path, which starts at the working directory. */
 static __always_inline int enter_at_cwd(u32 call_type, u64 path) {
     struct named named = {.paths = {path}, .starts = {AT_FDCWD}, .count = 1};
     return enter_path(call_type, &named);
 }
 
-/* Of a call whose one path starts at a directory that is open, or is the open file itself. */
+/* For a call with one path, which starts at an open directory or is the open file itself. */
 static __always_inline int enter_at(u32 call_type, int start, u64 path) {
     struct named named = {.paths = {path}, .starts = {start}, .count = 1};
     return enter_path(call_type, &named);
@@ -235,14 +236,14 @@ int enter_openat(struct sys_enter *call) {
     return enter_opening(call->arguments[0], call->arguments[1], call->arguments[2]);
 }
 
-/* The flags are the first word of struct open_how, which the caller has just filled. */
+/* The flags are the first word of struct open_how. */
 int enter_openat2(struct sys_enter *call) {
     u64 flags = 0;
     bpf_probe_read_user(&flags, sizeof(flags), (void *)call->arguments[2]);
     return enter_opening(call->arguments[0], call->arguments[1], flags);
 }
 
-/* A handle has no path; one that cannot be opened is taken for the mount's. */
+/* A handle has no path; if it cannot be opened, the mount counts as the file. */
 int enter_open_by_handle(struct sys_enter *call) {
     return enter_opening(call->arguments[0], 0, 0);
 }

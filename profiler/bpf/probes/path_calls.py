@@ -1,9 +1,10 @@
-"""Calls that name a path, or the file of one, without moving its bytes.
+# SPDX-License-Identifier: Apache-2.0
+"""Counts calls that name a path, or an open file, without moving its bytes.
 
-The layouts are those of `path_calls.bpf.c`. Which system calls Mistral counts as `open`, `create`,
-`delete`, `fschange` and `access` its public sources do not say; what stands here is inferred from
-the words. A call is of one type: opening a file with O_CREAT is `create`, whether or not it was
-there, and no `open`.
+The layouts are those of `path_calls.bpf.c`. Mistral's public sources do not say which system calls
+count as `open`, `create`, `delete`, `fschange` and `access`; the choice here follows from the
+words. A call has one type: opening a file with O_CREAT is `create` and not `open`, whether or not
+the file existed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _OPENS = (CallType.OPEN, CallType.CREATE)
 _CREATE, _DELETE = (CallType.CREATE,), (CallType.DELETE,)
 _FSCHANGE, _ACCESS = (CallType.FSCHANGE,), (CallType.ACCESS,)
 
-#: Program → the types that it counts and the system calls whose beginning it sees.
+#: Program → the types that it counts, and the system calls on whose entry it runs.
 _PROGRAMS: Mapping[str, tuple[tuple[CallType, ...], tuple[str, ...]]] = {
     "enter_open": (_OPENS, ("open",)),
     "enter_openat": (_OPENS, ("openat",)),
@@ -71,13 +72,13 @@ _PROGRAMS: Mapping[str, tuple[tuple[CallType, ...], tuple[str, ...]]] = {
     ),
     "enter_access_file": (_ACCESS, ("newfstat", "fstatfs", "fgetxattr", "flistxattr")),
 }
-#: The types that this probe counts, and the system calls that each is.
+#: The types that this probe counts, and their system calls.
 SYSTEM_CALLS: Mapping[CallType, tuple[str, ...]] = {
     wanted: tuple(name for kinds, names in _PROGRAMS.values() if wanted in kinds for name in names)
     for wanted in (*_OPENS, *_DELETE, *_FSCHANGE, *_ACCESS)
 }
-#: Calls that a kernel may lack: an architecture that came after their `…at` forms has none of the
-#: first, a kernel before 6.6 (fchmodat2), 6.13 (…xattrat) or 6.17 (file_…attr) none of the last.
+#: Calls that a kernel may lack. Newer architectures only have the `…at` forms of the first ones;
+#: the last came with Linux 6.6 (fchmodat2), 6.13 (…xattrat) and 6.17 (file_…attr).
 _OPTIONAL = (
     *("open", "creat", "mkdir", "mknod", "symlink", "link", "unlink", "rmdir", "rename"),
     *("chmod", "chown", "lchown", "utime", "utimes", "futimesat"),
@@ -85,14 +86,14 @@ _OPTIONAL = (
     *("fchmodat2", "setxattrat", "removexattrat", "getxattrat", "listxattrat"),
     *("file_getattr", "file_setattr", "name_to_handle_at", "open_by_handle_at"),
 )
-#: The program that sees every such call's end.
+#: The program that runs on the exit of every such call.
 LEAVE = "leave_path_call"
 
 
 def probe_of(call_types: Collection[CallType]) -> Probe:
-    """The probe that counts calls of these types, as far as they name a path.
+    """Return the probe that counts calls of these types that name a path.
 
-    It takes the macros START_COUNT and WAY_COUNT, the sizes of the maps `starts` and `ways`.
+    It needs the macros START_COUNT and ROUTE_COUNT, the sizes of the maps `starts` and `routes`.
     """
     programs = {
         program: names
@@ -115,15 +116,15 @@ def probe_of(call_types: Collection[CallType]) -> Probe:
     )
 
 
-def _tracepoints(way: str, names: Collection[str]) -> tuple[str, ...]:
-    return tuple(f"syscalls:sys_{way}_{name}" for name in names)
+def _tracepoints(side: str, names: Collection[str]) -> tuple[str, ...]:
+    return tuple(f"syscalls:sys_{side}_{name}" for name in names)
 
 
-#: All of it.
+#: The probe for all types.
 PROBE = probe_of(tuple(SYSTEM_CALLS))
 
 
-def encode_way(start: int, names: bytes) -> bytes:
-    """`struct way`: a key of the map `ways`. `start` is the number that the map `starts` gives."""
-    bits = 8 * (4 + len(names))  # of all that follows
+def encode_route(start: int, names: bytes) -> bytes:
+    """Return `struct route`, a key of the map `routes`; `start` is a value of the map `starts`."""
+    bits = 8 * (4 + len(names))  # the length of what follows
     return struct.pack(f"=II{NAMES_MAX_BYTES}s", bits, start, names)

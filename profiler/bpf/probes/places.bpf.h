@@ -1,15 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Where a file lies: the directories and files that rules name, and the walk up to them. Structure
- * offsets (OFFSET_…) come from the running kernel's BTF.
+ * The location of a file: the directories and files that rules name, and the walk up to them.
+ * Structure offsets (OFFSET_…) come from the running kernel's BTF.
  */
 #define SB_KERNMOUNT (1ul << 22) /* include/linux/fs.h: pipes, sockets, memfd, anonymous inodes */
 #define SB_NOUSER    (1ul << 31)
 #define RAMFS_MAGIC  0x858458f6 /* include/uapi/linux/magic.h */
-#define TMPFS_MAGIC  0x01021994 /* of devtmpfs too, in which character devices lie */
+#define TMPFS_MAGIC  0x01021994 /* also devtmpfs, which contains character devices */
 #define S_IFMT       0170000
 #define S_IFBLK      0060000
 
-/* Beside the slots of a file: it is in memory alone, or a character device. */
+/* A flag next to the slots of a file: it exists only in memory, or is a character device. */
 #define UNBACKED (1ull << 32)
 
 /* A directory or file that a rule names: its inode on its super block. */
@@ -34,9 +35,8 @@ static __always_inline u32 half_at(u64 address) {
 }
 
 /*
- * The struct file behind a descriptor of this process, or 0. The kernel lets a program follow typed
- * pointers from the current task without a helper call (since Linux 5.11), which is what most of
- * such steps cost.
+ * The struct file behind a descriptor of this process, or 0. Since Linux 5.11 a program may follow
+ * typed pointers from the current task without helper calls, which are most of the cost.
  */
 static __always_inline u64 file_of(u32 descriptor) {
     u64 files = *(u64 *)((u64)bpf_get_current_task_btf() + OFFSET_TASK_FILES);
@@ -50,10 +50,10 @@ static __always_inline u64 file_of(u32 descriptor) {
     return word_at(*(u64 *)(table + OFFSET_TABLE_FILES) + sizeof(u64) * descriptor);
 }
 
-/* From s_flags to s_magic, which one copy brings. */
+/* From s_flags to s_magic, to read both with one copy. */
 #define SUPER_WORDS ((OFFSET_SUPER_MAGIC - OFFSET_SUPER_FLAGS) / sizeof(u64) + 1)
 
-/* All ones for a file on a mounted file system, UNBACKED if it is on no disk; else 0. */
+/* All bits for a file on a mounted file system (UNBACKED only if it is not on a disk), else 0. */
 static __always_inline u64 kind_of(u64 file) {
     u64 inode = word_at(file + OFFSET_FILE_INODE);
     u64 super_block = word_at(inode + OFFSET_INODE_SUPER);
@@ -68,13 +68,13 @@ static __always_inline u64 kind_of(u64 file) {
     return (half_at(inode + OFFSET_INODE_MODE) & S_IFMT) == S_IFBLK ? ~UNBACKED : ~0ull;
 }
 
-/* From d_parent to d_inode, which one copy brings: most of what a step of the walk costs. */
+/* From d_parent to d_inode, to read both with one copy, which is most of a step's cost. */
 #define DENTRY_WORDS ((OFFSET_DENTRY_INODE - OFFSET_DENTRY_PARENT) / sizeof(u64) + 1)
 
 /*
- * The wanted slots of the places that a struct path lies in: up the directories to the root of its
- * mount, on from where that is mounted, and so to the last root. Then those of the other path, if
- * there is one: in the same loop, as the verifier's work is most of what one costs.
+ * Those of the wanted slots whose places contain a struct path. It walks up the directories to the
+ * root of the mount, continues at the mount point, and ends at the last root. The same loop then
+ * walks the other path, if there is one, because a second loop would cost the verifier too much.
  */
 static __always_inline u64 slots_by_place(u64 path, u64 other, u64 wanted, struct config *config) {
     u64 dentry = word_at(path + OFFSET_PATH_DENTRY);

@@ -1,6 +1,7 @@
-/* Follows the threads in scope: whoever one of them starts is in scope, until it ends. */
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/* Follows the threads in scope: what one of them starts is in scope until it ends. */
 
-/* Fires before the child first runs (kernel/fork.c, kernel_clone), for processes and threads. */
+/* Fires before the child first runs, for processes and threads (kernel/fork.c, kernel_clone). */
 TRACEPOINT_PROBE(sched, sched_process_fork) {
     struct config *config = config_of_session();
     u32 parent = args->parent_pid, child = args->child_pid;
@@ -13,7 +14,7 @@ TRACEPOINT_PROBE(sched, sched_process_fork) {
     return 0;
 }
 
-/* A thread that is not the leader takes the leader's id when it execs (fs/exec.c, de_thread). */
+/* A thread that is not the leader gets the leader's id by an exec (fs/exec.c, de_thread). */
 TRACEPOINT_PROBE(sched, sched_process_exec) {
     struct config *config = config_of_session();
     u32 now = args->pid, before = args->old_pid;

@@ -1,18 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * What the session's probes share: which threads they follow, how they are set, what they lost.
+ * What the session's probes share: the threads they follow, their settings and their losses.
  *
- * Every map but the hashes is an array that user space has mapped, one entry for each CPU. So
- * reading takes no system call: a bpf() call on a map keeps all tracing programs of its CPU off
- * while it runs (kernel/bpf/syscall.c, bpf_disable_instrumentation), and calls would go missing.
- * A tracepoint's program runs with preemption off (kernel/trace/bpf_trace.c, trace_call_bpf), so a
- * CPU's entry has one writer and needs no atomic operation.
+ * All maps but the hashes are arrays mapped to user space, with an entry per CPU. So reading needs
+ * no system call: a bpf() call on a map disables all tracing programs on its CPU
+ * (kernel/bpf/syscall.c, bpf_disable_instrumentation), which would lose calls. A tracepoint's
+ * program runs with preemption off (kernel/trace/bpf_trace.c, trace_call_bpf), so a CPU's entry has
+ * one writer and needs no atomic operations.
  *
- * Counters exist twice. User space empties the bank that is not in use, then switches `bank`: so
- * they are set to zero between two calls, and no call is split.
+ * There are two banks of counters. User space clears the unused one, then switches `bank`. So
+ * counters are reset between two calls, and no call is split.
  */
 #define BANKS 2
 
-/* As profiler/bpf/probes/scope.py names them. */
+/* profiler/bpf/probes/scope.py has their names. */
 enum loss {
     THREADS_NOT_FOLLOWED,
     CALLS_NOT_RECORDED,
@@ -26,23 +27,22 @@ enum loss {
     LOSS_KINDS,
 };
 
-/* Why a call takes time off the CPU; as contracts.stats.CallStats names them. */
+/* Why a call spends time off the CPU; contracts.stats.CallStats has the names. */
 enum cause {
     THROTTLED,    /* dirty throttling */
     DEVICE_WAIT,  /* block I/O */
     SLEEPING,     /* anything else: locks, memory */
     QUEUED,       /* for a CPU */
-    ASYNCHRONOUS, /* of no thread: a request to io_uring */
+    ASYNCHRONOUS, /* a request to io_uring: no thread waits */
     CAUSES,
 };
 
 /*
- * A thread in scope. `slots` has a bit for each counter that its call in flight may go to, `value`
- * is what the call's end needs of its beginning. `entered` is set in every call that was seen to
- * begin, also in one of no counter. `left_ns` is since when it is off its CPU, 0 while it runs.
- * `pausing` is set from the announcement of a pause for dirty throttling to its end. `epoch` is
- * the reading in which it last wrote. `unbacked` is set in a call on a file that is in memory
- * alone.
+ * A thread in scope. `slots` has a bit for each slot that may count its call in flight; `value` is
+ * saved on entry for the exit. `entered` is set during every call whose entry was seen, counted or
+ * not. `left_ns` is when it left its CPU, 0 while it runs. `pausing` is set from the announcement
+ * of a pause for dirty throttling to its end. `epoch` is that of its last write. `unbacked` is set
+ * during a call on a file that exists only in memory.
  */
 struct thread {
     u64 start_ns;
@@ -81,16 +81,16 @@ struct config {
     u32 bank;
     u32 host_wide;
     u32 epoch;
-    u32 slots_of_root; /* counters of the path `/` */
+    u32 slots_of_root; /* slots of the path `/` */
     u32 slots_of_places;
-    u32 filter_of_places; /* a bit for each inode number of a place, modulo 32 */
+    u32 filter_of_places; /* a bit for the inode number of each place, modulo 32 */
     u32 slots_of_type[CALL_TYPES];
 };
 
 struct tally {
-    u64 losses[BANKS * LOSS_KINDS]; /* flat: BCC tells Python the size of no other */
+    u64 losses[BANKS * LOSS_KINDS]; /* flat, because BCC reports no size for nested arrays */
     u64 writers[BANKS];
-    u64 opened; /* calls begun and ended since the load, never reset: the rest is in flight */
+    u64 opened; /* opened - closed calls are in flight; never reset */
     u64 closed;
 };
 
@@ -123,7 +123,7 @@ static __always_inline struct thread *current_thread(void) {
     return threads.lookup(&tid);
 }
 
-/* Whether what the current thread does counts; `thread` is its state if it is followed. */
+/* Whether the current thread's calls count; `thread` is its state if it is followed. */
 static __always_inline int in_scope(struct config *config, struct thread *thread) {
     return (thread || config->host_wide) && passes_filter();
 }

@@ -1,4 +1,5 @@
-"""Which threads are followed, how the session's probes are set, and what they lost.
+# SPDX-License-Identifier: Apache-2.0
+"""The threads that are followed, the settings of the session's probes, and their losses.
 
 The layouts are those of `scope.bpf.h`.
 """
@@ -30,25 +31,25 @@ PROBE = Probe(
 
 @dataclass(frozen=True)
 class Losses:
-    """What the probes could not count, by reason; each field is a number of such events.
+    """What the probes could not count: the number of events by reason.
 
-    - `threads_not_followed`: threads whose start found the table of threads full.
+    - `threads_not_followed`: threads that started while the table of threads was full.
     - `calls_not_recorded`: calls that found it full (host-wide only).
-    - `calls_without_entry`: calls that moved bytes and whose beginning was not seen, of a thread
-      that was inside one when it came to be followed; whether a rule covers them is not known. Not
-      told host-wide, where the threads are not known beforehand.
-    - `calls_without_exit`: calls that were still open when their thread ended.
-    - `calls_overwritten`: calls that were still open when their thread began another.
+    - `calls_without_entry`: calls that moved bytes and began before their thread was followed, so
+      that it is unknown whether a rule covers them. Not reported host-wide, where threads are not
+      known beforehand.
+    - `calls_without_exit`: calls that had not ended when their thread ended.
+    - `calls_overwritten`: calls that had not ended when their thread began another.
     - `paths_too_deep`: calls on files more than WALK_LIMIT directories deep.
-    - `paths_not_read`: calls whose path could not be read, or is longer than ARGUMENT_BYTES
-      (`path_calls.bpf.c`); whether a rule covers them is not known.
-    - `aio_requests`: requests to Linux AIO (io_submit), of which the kernel tells no end.
-    - `uring_ends_unseen`: requests to io_uring that were to end in silence
-      (IOSQE_CQE_SKIP_SUCCESS), and those whose end found the ring's queue of completions full, of
-      which the kernel does not tell which they were, so that they stay in flight.
-    - `probe_runs_missed`: runs that the kernel left out because another BPF program was active
-      on the CPU (`recursion_misses`; for tracepoints it counts since about Linux 6.7, "bpf: Count
-      missed stats in trace_call_bpf" of September 2023, and an older kernel does not tell).
+    - `paths_not_read`: calls whose path could not be read or is longer than ARGUMENT_BYTES
+      (`path_calls.bpf.c`), so that it is unknown whether a rule covers them.
+    - `aio_requests`: requests to Linux AIO (io_submit), whose end the kernel does not report.
+    - `uring_ends_unseen`: requests to io_uring without a completion (IOSQE_CQE_SKIP_SUCCESS), and
+      completions while the completion queue was full; the kernel does not report which requests
+      these were, so they stay in flight.
+    - `probe_runs_missed`: runs that the kernel skipped because another BPF program was active on
+      the CPU (`recursion_misses`). For tracepoints the kernel reports it since about Linux 6.7
+      ("bpf: Count missed stats in trace_call_bpf", September 2023).
     """
 
     threads_not_followed: int = 0
@@ -64,37 +65,37 @@ class Losses:
 
     @property
     def total(self) -> int:
-        """All losses together."""
+        """The total of all losses."""
         return sum(self.by_reason.values())
 
     @property
     def by_reason(self) -> dict[str, int]:
-        """Name of the reason → number of events."""
+        """The number of events by name of the reason."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
-#: `enum loss`: every reason but the last, which the kernel counts itself.
+#: `enum loss`: every reason but the last, which the kernel counts.
 _REASONS = tuple(item.name for item in fields(Losses))[:-1]
 KERNEL_REASONS = len(_REASONS)
-#: `struct tally`: the losses of each bank, the writers of each, calls opened, calls closed.
+#: `struct tally`: the losses and the writers of each bank, calls opened, calls closed.
 TALLY_WRITERS = BANKS * KERNEL_REASONS
 TALLY_WORDS = TALLY_WRITERS + BANKS + 2
 
 
 def decode_losses(tallies: memoryview[int], bank: int, probe_runs_missed: int) -> Losses:
-    """The losses of all CPUs in one bank, from the `tallies` of all CPUs in words of 64 bits."""
+    """Return the losses of all CPUs in one bank, from the map `tallies` in words of 64 bits."""
     first = bank * KERNEL_REASONS
     counts = [sum(tallies[first + kind :: TALLY_WORDS]) for kind in range(KERNEL_REASONS)]
     return Losses(**dict(zip(_REASONS, counts)), probe_runs_missed=probe_runs_missed)
 
 
 def decode_writers(tallies: memoryview[int], bank: int) -> int:
-    """Threads that ended a write of a rule since the bank was emptied."""
+    """Return the number of threads that ended a rule's write since the bank was cleared."""
     return sum(tallies[TALLY_WRITERS + bank :: TALLY_WORDS])
 
 
 def decode_in_flight(tallies: memoryview[int]) -> int:
-    """Calls that were entered and not left yet, on all CPUs."""
+    """Return the number of calls that have begun and not ended, on all CPUs."""
     closed = sum(tallies[TALLY_WORDS - 1 :: TALLY_WORDS])
-    opened = sum(tallies[TALLY_WORDS - 2 :: TALLY_WORDS])  # last: what is closed was opened before
+    opened = sum(tallies[TALLY_WORDS - 2 :: TALLY_WORDS])  # read last, so it is at least `closed`
     return opened - closed

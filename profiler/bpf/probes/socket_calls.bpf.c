@@ -1,4 +1,5 @@
-/* Calls that connect sockets of the internet and unix families; no path but `/` reaches them. */
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/* Calls that connect internet and unix sockets; only rules for `/` cover them. */
 #define AF_UNIX     1 /* include/linux/socket.h */
 #define AF_INET     2
 #define AF_INET6    10
@@ -42,7 +43,7 @@ int enter_accept(struct sys_enter *call) {
     return enter_socket(ACCEPT, call->arguments[0]);
 }
 
-/* A socket that does not block goes on connecting after the call, which did all that it should. */
+/* A non-blocking socket continues to connect after the call, which succeeded. */
 int leave_connect(struct sys_exit *call) {
     u64 end_ns = bpf_ktime_get_ns();
     long returned = call->returned == -EINPROGRESS ? 0 : call->returned;

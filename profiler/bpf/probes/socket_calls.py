@@ -1,8 +1,8 @@
-"""Calls that connect sockets of the internet and unix families, below no path but `/`.
+# SPDX-License-Identifier: Apache-2.0
+"""Counts calls that connect internet and unix sockets, which only rules for `/` cover.
 
-The time of a call on a socket that does not block is that of the call alone: `connect` counts as
-done when it says that the connection is under way (EINPROGRESS), `accept` as failed when nobody
-waits (EAGAIN).
+A call on a non-blocking socket has the time of the call alone: `connect` counts as successful if it
+returns EINPROGRESS, `accept` as failed if it returns EAGAIN.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contracts.model import CallType
 from profiler.bpf.probe import Probe
 from profiler.bpf.probes.calls import LEAVE, MEMBERS, SOURCES
 
-#: The types that this probe counts, and the system calls that each is.
+#: The types that this probe counts, and their system calls.
 SYSTEM_CALLS: Mapping[CallType, tuple[str, ...]] = {
     CallType.CONNECT: ("connect",),
     CallType.ACCEPT: ("accept", "accept4"),
@@ -23,7 +23,7 @@ _LEAVE = {CallType.CONNECT: "leave_connect", CallType.ACCEPT: LEAVE}
 
 
 def probe_of(call_types: Collection[CallType]) -> Probe:
-    """The probe that counts calls of these types, as far as they are of sockets."""
+    """Return the probe that counts calls of these types on sockets."""
     functions: dict[str, tuple[str, ...]] = {}
     for call_type, names in SYSTEM_CALLS.items():
         if call_type in call_types:
@@ -43,5 +43,5 @@ def probe_of(call_types: Collection[CallType]) -> Probe:
     )
 
 
-#: All of it.
+#: The probe for all types.
 PROBE = probe_of(tuple(SYSTEM_CALLS))

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Reads, writes and syncs that are asked of io_uring: no system call's tracepoint sees them. Timed
- * from the submission to the completion, which may be long after the thread went on.
+ * Reads, writes and syncs through io_uring, for which no system call's tracepoint fires. They are
+ * timed from submission to completion, while the thread continues.
  */
 #define REQ_F_FIXED_FILE   1 /* include/linux/io_uring_types.h */
 #define REQ_F_CQE_SKIP     (1 << 6)
 #define URING_REQUESTS_MAX 16384
 
-/* include/uapi/linux/io_uring.h, enum io_uring_op: the values are fixed for good. */
+/* include/uapi/linux/io_uring.h, enum io_uring_op: the values never change. */
 enum uring_operation {
     URING_READV = 1,
     URING_WRITEV = 2,
@@ -16,12 +17,12 @@ enum uring_operation {
     URING_SYNC_FILE_RANGE = 8,
     URING_READ = 22,
     URING_WRITE = 23,
-    URING_SPLICE = 30,      /* from one file to another: the request's file is the target */
+    URING_SPLICE = 30,      /* the request's file is the target */
     URING_READV_FIXED = 60, /* since Linux 6.15 */
     URING_WRITEV_FIXED = 61,
 };
 
-/* By the address of struct io_kiocb: as a call in flight of a thread that has no other. */
+/* Requests in flight by the address of struct io_kiocb, each like a call of a thread. */
 BPF_F_TABLE("hash", u64, struct thread, uring_requests, URING_REQUESTS_MAX, 0);
 
 static __always_inline u32 type_of(u8 operation) {
@@ -45,7 +46,7 @@ static __always_inline u32 type_of(u8 operation) {
     }
 }
 
-/* The ring's own thread (IORING_SETUP_SQPOLL) submits for the process, and is followed with it. */
+/* The ring's kernel thread (IORING_SETUP_SQPOLL) submits for its process. */
 static __always_inline struct thread *submitter(void) {
     u32 process = bpf_get_current_pid_tgid() >> 32;
     struct thread *thread = current_thread();
@@ -67,7 +68,7 @@ TRACEPOINT_PROBE(io_uring, io_uring_submit_req) {
     if (!(args->flags & REQ_F_FIXED_FILE)) {
         slots =
             slots_of_descriptor(half_at(request + OFFSET_REQUEST_DESCRIPTOR), call_type, config);
-    } else { /* a registered file: by its number alone it is not found */
+    } else { /* a registered file cannot be found by its number */
         slots = wanted & config->slots_of_root;
         if (wanted & config->slots_of_places)
             lose(config, PATHS_NOT_READ);
@@ -81,7 +82,7 @@ TRACEPOINT_PROBE(io_uring, io_uring_submit_req) {
     call.slots = slots;
     call.unbacked = slots >> 32 & 1;
     if (uring_requests.lookup(&request))
-        tally->closed++; /* the end of the last one there was not seen, and told as such */
+        tally->closed++; /* the end of its predecessor was lost, and reported */
     call.start_ns = bpf_ktime_get_ns();
     if (uring_requests.update(&request, &call))
         lose(config, CALLS_NOT_RECORDED);
@@ -97,7 +98,7 @@ TRACEPOINT_PROBE(io_uring, io_uring_complete) {
 
     if (!config || !call)
         return 0;
-    call->epoch = config->epoch; /* its thread is no writer, that did not wait */
+    call->epoch = config->epoch; /* its thread did not wait, so it does not count as a writer */
     call->waits_ns[ASYNCHRONOUS] = end_ns - call->start_ns;
     leave(config, call, args->res, end_ns);
     uring_requests.delete(&request);
@@ -105,7 +106,7 @@ TRACEPOINT_PROBE(io_uring, io_uring_complete) {
 }
 
 #ifdef USE_uring_handed_on
-/* A write that would have had to pause was handed to a worker: the announced sleep is not taken. */
+/* A write that would have paused was passed to a worker: this thread takes no announced pause. */
 int uring_handed_on(void *unused) {
     struct thread *thread = current_thread();
 
@@ -116,7 +117,7 @@ int uring_handed_on(void *unused) {
 #endif
 
 #ifdef USE_uring_overflow
-/* The queue of completions is full: the end of some request, of which this does not tell. */
+/* The completion queue is full: some request ended, and the event does not say which. */
 int uring_overflow(void *unused) {
     struct config *config = config_of_session();
 

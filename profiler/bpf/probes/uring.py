@@ -1,7 +1,8 @@
-"""Reads, writes and syncs through io_uring, counted in the slots of the same calls by system call.
+# SPDX-License-Identifier: Apache-2.0
+"""Counts reads, writes and syncs through io_uring in the slots of the equivalent system calls.
 
-A registered file (IOSQE_FIXED_FILE) is known by its number alone: such requests count in rules of
-the path `/`, and for others are told as a loss. Before Linux 6.3 the kernel does not tell them.
+The file of a request on a registered file (IOSQE_FIXED_FILE) is unknown: such requests count in
+rules for `/`, and as losses for other rules. Kernels before 6.3 do not report requests to io_uring.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from contracts.model import CallType
 from profiler.bpf.probe import Probe
 from profiler.bpf.probes import calls
 
-#: Call types of which some come this way.
+#: Call types that io_uring can perform.
 CALL_TYPES = (CallType.READ, CallType.WRITE, CallType.FSYNC)
 _OVERFLOW = "io_uring:io_uring_cqe_overflow"
 _HANDED_ON = "io_uring:io_uring_queue_async_work"
-#: By which a session knows whether the kernel had what it takes.
+#: The map that exists if the kernel supports this probe.
 MAP = "uring_requests"
 
 PROBE = Probe(

@@ -1,17 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Why threads in scope wait: each time off the CPU while a call is open has one cause. Dirty
- * throttling announces its sleep (mm/page-writeback.c, balance_dirty_pages): the tracepoint fires
- * before it, and without one when pause <= 0. BCC takes its fields from the tracepoint's own
- * format, as their order and names vary between kernels.
+ * Why threads in scope wait: each period off the CPU during a call has one cause. Dirty throttling
+ * announces its sleep (mm/page-writeback.c, balance_dirty_pages): the tracepoint fires before it;
+ * with pause <= 0 there is no sleep. BCC takes the fields from the tracepoint's format, because
+ * their order and names vary between kernels.
  *
- * sched_switch fires on the CPU of the thread that leaves, and sched_wakeup only once that has
- * happened (kernel/sched/core.c, try_to_wake_up waits for on_cpu), so a thread's state has one
- * writer at a time.
+ * sched_switch fires on the CPU of the thread that leaves, and sched_wakeup only after that
+ * (kernel/sched/core.c, try_to_wake_up waits for on_cpu), so a thread's state has one writer at a
+ * time.
  */
 #define NS_PER_MS    1000000ull
-#define TASK_BLOCKED 0xff /* include/linux/sched.h: the states that are no running */
+#define STALLED_MAX  1024
+#define TASK_BLOCKED 0xff /* include/linux/sched.h: all states but running */
 
-/* As profiler/bpf/probes/waits.py decodes it. */
+/* profiler/bpf/probes/waits.py decodes it. */
 struct stall {
     u64 events;
     u64 pauses;
@@ -21,11 +23,29 @@ struct stall {
     u64 limit_max_pages;
 };
 
+/* The command that sleeps, and the backing device that it waits for. */
+struct stalled {
+    char comm[16]; /* TASK_COMM_LEN */
+    char bdi[32];  /* as in the tracepoint */
+};
+
+BPF_F_TABLE("hash", struct stalled, u64, stalled_writers, STALLED_MAX, 0);
 BPF_F_TABLE("array", u32, struct stall, stalls, BANKS *CPU_COUNT, BPF_F_MMAPABLE);
 
 static __always_inline struct stall *stall_of_cpu(struct config *config) {
     u32 key = (config->bank & 1) * CPU_COUNT + bpf_get_smp_processor_id();
     return stalls.lookup(&key);
+}
+
+static __always_inline void count_stalled(const char *bdi, u64 planned_ns) {
+    struct stalled key = {};
+    u64 none = 0, *sum_ns;
+
+    bpf_get_current_comm(&key.comm, sizeof(key.comm));
+    bpf_probe_read_kernel_str(&key.bdi, sizeof(key.bdi), bdi);
+    sum_ns = stalled_writers.lookup_or_try_init(&key, &none);
+    if (sum_ns) /* else the table is full; `stalls` still counts it */
+        __sync_fetch_and_add(sum_ns, planned_ns);
 }
 
 TRACEPOINT_PROBE(writeback, balance_dirty_pages) {
@@ -44,6 +64,7 @@ TRACEPOINT_PROBE(writeback, balance_dirty_pages) {
     if (pause_ms > 0) {
         stall->pauses++;
         stall->pause_planned_ns += pause_ms * NS_PER_MS;
+        count_stalled(args->bdi, pause_ms * NS_PER_MS);
         if (thread)
             thread->pausing = 1;
     }
@@ -54,7 +75,7 @@ TRACEPOINT_PROBE(writeback, balance_dirty_pages) {
     return 0;
 }
 
-/* The wait that has lasted since left_ns is over, or changes its cause. */
+/* Ends the wait since left_ns, or its current cause. */
 static __always_inline void end_wait(struct config *config, struct thread *thread, u64 now_ns) {
     u64 waited_ns = now_ns - thread->left_ns;
     u32 cause = thread->cause;
@@ -76,7 +97,7 @@ static __always_inline u32 cause_of_leaving(struct thread *thread, long state) {
     u8 flags = 0;
 
     if (!(state & TASK_BLOCKED))
-        return QUEUED; /* another thread took its CPU */
+        return QUEUED; /* preempted by another thread */
     if (thread->pausing)
         return THROTTLED;
     bpf_probe_read_kernel(&flags, sizeof(flags),
@@ -105,8 +126,9 @@ TRACEPOINT_PROBE(sched, sched_switch) {
 }
 
 /*
- * From here on it waits for a CPU. Raw, since wake-ups come in interrupts: the kernel leaves out a
- * tracepoint's program where it interrupts any other (kernel/trace/bpf_trace.c, trace_call_bpf).
+ * From now on the thread waits for a CPU. A raw tracepoint, because wake-ups come in interrupts:
+ * the kernel skips a tracepoint's program that interrupts any other (kernel/trace/bpf_trace.c,
+ * trace_call_bpf).
  */
 RAW_TRACEPOINT_PROBE(sched_wakeup) {
     struct config *config = config_of_session();

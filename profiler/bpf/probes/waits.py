@@ -1,18 +1,23 @@
-"""Why threads in scope wait, and the sleeps that dirty throttling gave them.
+# SPDX-License-Identifier: Apache-2.0
+"""Finds why threads in scope wait, and how long dirty throttling made them sleep.
 
 The layout is that of `waits.bpf.c`. The waits of a call go into the statistics of its slots
-(`calls.py`); the stalls here are of all threads in scope, whatever they wrote to.
+(`calls.py`); the stalls here are those of all threads in scope, whatever they wrote to.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from profiler.bpf.probe import Probe
 from profiler.bpf.probes.scope import SHARED_SOURCES
 
 STALL_WORDS = 6
-#: Programs whose missed runs lose no call: a wake-up not seen is taken for a longer sleep.
+STALLED_MAP = "stalled_writers"
+_STALLED_KEY, _STALLED_VALUE = struct.Struct("=16s32s"), struct.Struct("=Q")
+#: Programs whose skipped runs lose no call: without a wake-up, the sleep only seems longer.
 HARMLESS = ("raw_tracepoint__sched_wakeup",)
 
 PROBE = Probe(
@@ -30,12 +35,12 @@ PROBE = Probe(
 
 @dataclass(frozen=True)
 class StallStats:
-    """Writers' sleeps for dirty throttling, summed over all threads in scope.
+    """Writers' sleeps in dirty throttling, summed over all threads in scope.
 
-    `events` are looks at the dirty pages above the free-running level, `pauses` those that slept,
-    `total_ns` the time slept, to the wake-up, and `planned_ns` what the kernel announced of it, in
-    steps of a jiffy. `dirty_max_bytes` and `limit_max_bytes` are the most dirty memory and the
-    highest limit that an event saw; 0 without events.
+    `events` are the kernel's checks of a writer above the free-running level, `pauses` those that
+    led to a sleep. `total_ns` is the time slept until the wake-up, `planned_ns` the time that the
+    kernel announced, in jiffies. `dirty_max_bytes` and `limit_max_bytes` are the largest dirty
+    memory and limit in any event, 0 without events.
     """
 
     events: int = 0
@@ -46,8 +51,34 @@ class StallStats:
     planned_ns: int = 0
 
 
+@dataclass(frozen=True)
+class StalledWriter:
+    """The sleeps that the kernel planned for threads with one name that wrote to one device.
+
+    `device` is the name of the backing device: `MAJOR:MINOR` of a disk, else the name that the file
+    system gives it (`btrfs-1`).
+    """
+
+    command: str
+    device: str
+    planned_ns: int
+
+
+def decode_stalled(entries: Mapping[bytes, bytes]) -> dict[tuple[str, str], int]:
+    """Return the planned sleeps in ns by command and device, from the map `stalled_writers`."""
+    return {
+        (_text(command), _text(device)): _STALLED_VALUE.unpack(value)[0]
+        for key, value in entries.items()
+        for command, device in [_STALLED_KEY.unpack(key)]
+    }
+
+
+def _text(name: bytes) -> str:
+    return name.partition(b"\0")[0].decode(errors="replace")
+
+
 def decode_stalls(stalls: memoryview[int], bank: int, cpus: int, page_bytes: int) -> StallStats:
-    """The sleeps on all CPUs in one bank, from the map `stalls` in words of 64 bits."""
+    """Return the sleeps on all CPUs in one bank, from the map `stalls` in words of 64 bits."""
     words = stalls[bank * cpus * STALL_WORDS :][: cpus * STALL_WORDS]
     events, pauses, planned_ns, slept_ns, dirty, limit = (
         words[at::STALL_WORDS] for at in range(STALL_WORDS)

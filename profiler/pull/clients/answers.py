@@ -1,4 +1,5 @@
-"""What S3 says of an object, asked for and kept in botocore's words."""
+# SPDX-License-Identifier: Apache-2.0
+"""S3's answers about objects, as botocore parses them."""
 
 from __future__ import annotations
 
@@ -6,19 +7,22 @@ from typing import Any
 
 from profiler.pull.clients.interface import Answer
 
-#: Of an answer, beside its checksums: what a verification reads.
+#: The fields of an answer that a verification reads, apart from checksums.
 _KEPT_FIELDS = ("ContentLength", "ETag", "ServerSideEncryption", "SSECustomerAlgorithm")
 
 
 def head_object(client: Any, bucket: str, key: str, part: int | None = None) -> Answer:
-    """HeadObject's answer, with the checksum; of one `part` if wanted. Raises botocore's."""
+    """Return HeadObject's answer with the checksum, of one `part` if given.
+
+    Raises botocore's exceptions.
+    """
     which: dict[str, Any] = {} if part is None else {"PartNumber": part}
     answer: Answer = client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED", **which)
     return answer
 
 
 def kept(answer: Answer) -> Answer:
-    """Of an answer what a verification reads."""
+    """Return the fields of an answer that a verification reads."""
     return {
         name: value
         for name, value in answer.items()
@@ -27,8 +31,11 @@ def kept(answer: Answer) -> Answer:
 
 
 def error_of(code: str) -> Exception:
-    """botocore's exception for S3's `code`, for what another library, or no answer, told."""
+    """Return botocore's exception for S3's `code`, or for an HTTP status without one."""
     from botocore.exceptions import ClientError
 
-    error: Exception = ClientError({"Error": {"Code": code}}, "GetObject")
+    answer: dict[str, Any] = {"Error": {"Code": code}}
+    if code.isdigit():
+        answer["ResponseMetadata"] = {"HTTPStatusCode": int(code)}
+    error: Exception = ClientError(answer, "GetObject")
     return error

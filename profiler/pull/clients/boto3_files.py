@@ -1,4 +1,5 @@
-"""boto3's `download_file`, one object at a time: what most programs that pull do."""
+# SPDX-License-Identifier: Apache-2.0
+"""boto3's `download_file`, one object at a time, as most programs pull."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from profiler.pull.source import RemoteObject
 
 
 class Boto3Client:
-    """A transfer manager for each object, which asks for its size first (HeadObject)."""
+    """A transfer manager for each object; it requests the size first (HeadObject)."""
 
     objects_at_once = 1
 
@@ -24,7 +25,7 @@ class Boto3Client:
         self._client.download_file(bucket, remote.key, path, Callback=on_bytes, Config=self._config)
 
     def observe(self, on_request: OnRequest, on_read: OnRead) -> None:
-        """Tell the times of every request from here on."""
+        """Report the times of every later request."""
         observe_requests(self._client, on_request, on_read)
 
     def head(self, bucket: str, key: str, part: int | None = None) -> Answer:

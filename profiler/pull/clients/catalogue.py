@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The explicit tuple of pull clients, the default first."""
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from profiler.pull.clients.transfer_manager import TransferManagerClient
 
 
 def _packages(*names: str) -> str | None:
-    """`boto3 1.44.5, s3transfer 0.19.3`; None unless all are installed."""
+    """Return `boto3 1.44.5, s3transfer 0.19.3`; None unless all are installed."""
     try:
         return ", ".join(f"{name} {metadata.version(name)}" for name in names)
     except metadata.PackageNotFoundError:
@@ -30,17 +31,17 @@ def _packages(*names: str) -> str | None:
 _BOTO3 = functools.partial(_packages, "boto3", "s3transfer")
 _AWS = functools.partial(program_version, "aws", "--version")
 _MOUNT_S3 = functools.partial(program_version, "mount-s3", "--version")
-#: In Writewise's folder. Extras have their versions in setup.py; the name has nobody on an index.
+#: Run in Writewise's folder, because no package index has it.
 _SETUP = how_to_set_up()
 _MOUNT_S3_INSTALL = (
-    "the .deb or .rpm that https://github.com/awslabs/mountpoint-s3/blob/main/doc/INSTALL.md names"
+    "the .deb or .rpm from https://github.com/awslabs/mountpoint-s3/blob/main/doc/INSTALL.md"
 )
-_AWS_INSTALL = "apt-get install awscli, or the installer of AWS's for version 2"
+_AWS_INSTALL = "apt-get install awscli, or AWS's installer for version 2"
 
 ALL: tuple[Client, ...] = (
     Client(
         "direct",
-        "GetObject by threads that each write what they read",
+        "GetObject in threads that write what they read",
         DirectClient,
         functools.partial(_packages, "boto3"),
         _SETUP,
@@ -132,20 +133,21 @@ DEFAULT = ALL[0]
 
 
 def by_name(name: str) -> Client:
-    """The client of this name. Raises UsageError."""
+    """Return the client of this name. Raises UsageError."""
     for client in ALL:
         if client.name == name:
             return client
     hint = suggestion(name, NAMES) or f"clients are {', '.join(NAMES)}"
-    raise UsageError(f"{quoted(name)} is no pull client", hint)
+    raise UsageError(f"unknown pull client {quoted(name)}", hint)
 
 
 def usable(name: str | None) -> Client:
-    """The client of this name, the default without one.
+    """Return the client of this name, or the default client for None.
 
-    Raises UsageError for an unknown name, RequirementError for a client that is not here.
+    Raises UsageError for an unknown name, RequirementError for a client that is not installed.
     """
     client = DEFAULT if name is None else by_name(name)
     if client.version() is None:
-        raise RequirementError(f"the pull client {client.name} is not on this host", client.install)
+        message = f"the pull client {client.name} is not installed"
+        raise RequirementError(message, f"install it: {client.install}")
     return client

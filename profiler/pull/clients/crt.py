@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """s3transfer on AWS's Common Runtime (CRT): connections, parts and retries in C threads.
 
-Made by hand, because boto3's own way to it ignores `endpoint_url` (boto/boto3#4839) and gives it
-to one process of a host only.
+The client makes it itself, because boto3 ignores `endpoint_url` with the CRT (boto/boto3#4839) and
+gives it to only one process of a host.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from profiler.pull.clients.interface import Answer, OnBytes
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
-#: The runtime's errors (aws-c-s3, s3.h) → S3's codes, by which a pull's errors are explained.
+#: The runtime's errors (aws-c-s3, s3.h) and S3's codes for them.
 _CODES = {
     "AWS_ERROR_S3_SLOW_DOWN": "SlowDown",
     "AWS_ERROR_S3_INTERNAL_ERROR": "InternalError",
     "AWS_ERROR_S3_OBJECT_MODIFIED": "PreconditionFailed",
 }
-#: Its errors of the way to the server (aws-c-io, io.h), as botocore's EndpointConnectionError.
+#: Its errors for a server that cannot be reached (aws-c-io, io.h).
 _UNREACHABLE = ("AWS_IO_SOCKET_", "AWS_IO_DNS_")
 _OBJECTS_AT_ONCE = 64  # s3transfer's manager takes 128
 
 
 class CrtClient:
-    """s3transfer's CRT manager. Of the settings it takes `multipart_chunksize` alone."""
+    """s3transfer's CRT manager; the only setting it uses is `multipart_chunksize`."""
 
     objects_at_once = _OBJECTS_AT_ONCE
 
@@ -55,7 +56,7 @@ class CrtClient:
 
 
 def explained(error: Exception, endpoint_url: str) -> Exception:
-    """One of the runtime's own as botocore's of the same meaning; others as they are."""
+    """Return botocore's exception with the meaning of the runtime's; others unchanged."""
     from botocore.exceptions import EndpointConnectionError
 
     name = getattr(error, "name", "")
@@ -67,7 +68,6 @@ def explained(error: Exception, endpoint_url: str) -> Exception:
 
 
 def _make_manager(client: Any, access: S3Access, settings: TransferSettings) -> Any:
-    from botocore.session import get_session
     from s3transfer.crt import (
         BotocoreCRTCredentialsWrapper,
         BotocoreCRTRequestSerializer,
@@ -75,7 +75,7 @@ def _make_manager(client: Any, access: S3Access, settings: TransferSettings) -> 
         create_s3_crt_client,
     )
 
-    session, region = get_session(), client.meta.region_name
+    session, region = access.make_session(), client.meta.region_name
     provider = None
     if access.sign_requests:
         wrapper = BotocoreCRTCredentialsWrapper(session.get_credentials())
@@ -91,7 +91,7 @@ def _make_manager(client: Any, access: S3Access, settings: TransferSettings) -> 
 
 
 def _subscriber(on_bytes: OnBytes) -> Any:
-    """Counts bytes; what `on_bytes` raises in a thread of the runtime's is kept in `stopped`."""
+    """Return a subscriber that counts bytes and keeps in `stopped` what `on_bytes` raises."""
     from s3transfer.subscribers import BaseSubscriber
 
     class Subscriber(BaseSubscriber):  # type: ignore[misc]

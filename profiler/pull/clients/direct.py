@@ -1,8 +1,9 @@
-"""GetObject by threads of our own, each of which writes what it reads to its place: the default.
+# SPDX-License-Identifier: Apache-2.0
+"""The default client: GetObject in threads that each write what they read.
 
-s3transfer hands what its threads read to one thread that writes, through a queue. Here an object
-of one part is one request, in a thread of its own; the parts of larger ones are fetched by other
-threads, `PartThreads`. All share the connections.
+In s3transfer one thread writes what all others read, through a queue. Here an object of one part is
+one request in one thread, and other threads (`PartThreads`) fetch the parts of larger objects. All
+share the connections.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from profiler.pull.source import RemoteObject
 
 
 class DirectClient:
-    """Objects of one part: twice `max_concurrency` at a time; of others `max_concurrency` parts."""
+    """Fetches twice `max_concurrency` objects at a time, and `max_concurrency` parts of others."""
 
     def __init__(self, access: S3Access, settings: TransferSettings) -> None:
         threads = settings.max_concurrency if settings.use_threads else 0
@@ -40,11 +41,11 @@ class DirectClient:
             target = Target(bucket, remote, descriptor, self._settings.io_chunksize)
 
             def fetch(part: range, check: Check) -> Answer:
-                def tell(amount: int) -> None:
+                def count(amount: int) -> None:
                     check()
                     on_bytes(amount)
 
-                return get(self._client, target, part, tell)
+                return get(self._client, target, part, count)
 
             if self._threads is not None and len(parts) > 1:
                 self._threads.run(parts, fetch)
@@ -53,7 +54,7 @@ class DirectClient:
         return kept(answers[0]) if len(parts) == 1 else None
 
     def observe(self, on_request: OnRequest, on_read: OnRead) -> None:
-        """Tell the times of every request from here on."""
+        """Report the times of every later request."""
         observe_requests(self._client, on_request, on_read)
 
     def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
@@ -62,10 +63,10 @@ class DirectClient:
 
 
 def parts_of(size_bytes: int, settings: TransferSettings) -> list[range]:
-    """The parts in which an object is fetched, each at least `multipart_chunksize` where possible.
+    """Return the parts of an object, each of at least `multipart_chunksize` if possible.
 
-    What is over is shared out among them: a short part costs a request like a long one. So they
-    are shorter than twice that, and an object of less is one part, whose answer has its checksum.
+    The remainder is spread over the parts, because a short part costs a request too. So parts are
+    shorter than twice that size, and a smaller object is one part, whose answer has its checksum.
     """
     is_small = size_bytes < settings.multipart_threshold
     count = 1 if is_small else max(1, size_bytes // settings.multipart_chunksize)

@@ -1,8 +1,9 @@
-"""What a pull client is: the two small interfaces that worker processes drive.
+# SPDX-License-Identifier: Apache-2.0
+"""The two interfaces of pull clients, which worker processes use.
 
-A client is made in the worker process that uses it, after that process has started: neither
-boto3's sessions nor its threads survive a fork. It writes where it is told and nothing else;
-staging, verification, final names and the choice of the next object are the workers'.
+A client is made in the worker process that uses it, because neither boto3's sessions nor its
+threads survive a fork. It writes only to the path it is given; the workers stage, verify, rename
+and choose the next object.
 """
 
 from __future__ import annotations
@@ -16,59 +17,56 @@ from profiler.pull.request_times import OnRead, OnRequest
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
-#: Gets each number of bytes that arrives: negative when bytes that were counted must be fetched
-#: again. It raises when the pull is to stop. Called from any thread of the process.
+#: Called with each number of bytes that arrives, negative for counted bytes that must be fetched
+#: again. Raises to stop the pull. Called from any thread of the process.
 OnBytes = Callable[[int], None]
 
-#: What S3 said of an object, in HeadObject's names.
+#: S3's answer about an object, in HeadObject's names.
 Answer = Mapping[str, Any]
 
 
 class PullClient(Protocol):
-    """Fetches one object into one file, `objects_at_once` of them from as many threads."""
+    """Fetches one object into one file; `objects_at_once` threads may do so at a time."""
 
     @property
     def objects_at_once(self) -> int:
-        """How many threads may be in `download` at a time; at least 1."""
+        """Number of threads that may be in `download` at a time, at least 1."""
 
     def download(
         self, bucket: str, remote: RemoteObject, path: str, on_bytes: OnBytes
     ) -> Answer | None:
-        """Fetch one object to `path`; what S3 said of the whole object with its bytes, or None.
+        """Fetch one object to `path` and return S3's answer about the whole object, or None.
 
-        None where it came in parts: only a HeadObject tells the checksum of the whole then.
-        Raises what the client's library raises; `profiler.pull.errors.explain` reads it.
+        None if it came in parts: then only HeadObject returns the checksum of the whole. Raises the
+        exceptions of the client's library, for `profiler.pull.errors.explain`.
         """
 
     def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
-        """What S3 says about an object, its checksum included (HeadObject's answer).
-
-        With a number, of that `part` of its upload alone.
-        """
+        """Return HeadObject's answer with the checksum, of one uploaded `part` if given."""
 
 
 @runtime_checkable
 class ObservedClient(Protocol):
-    """A PullClient that tells where the time of its requests goes."""
+    """A PullClient that reports how its requests spend their time."""
 
     def observe(self, on_request: OnRequest, on_read: OnRead) -> None:
-        """Tell the times of every request from here on."""
+        """Report the times of every later request."""
 
 
 @runtime_checkable
 class PrefixClient(Protocol):
-    """Fetches all objects below a prefix at once, as programs do."""
+    """Fetches all objects below a prefix with one call, as programs do."""
 
     @property
     def objects_at_once(self) -> int:
-        """How many of what arrived are verified at a time; at least 1."""
+        """Number of fetched objects that are verified at a time, at least 1."""
 
     def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
-        """Fetch what `source` names into `directory`, which is new; each object under its key.
+        """Fetch `source` into the new `directory` and return why it is incomplete ("": complete).
 
-        The name is what follows the prefix, or the last component of an exact key. The answer is
-        empty, or says why not all was fetched. Raises PullError when nothing can be, and what
-        `on_bytes` raises, with no process left that writes.
+        A file's name is the key after the prefix, or the last component of an exact key. Raises
+        PullError when nothing can be fetched, and what `on_bytes` raises; then no process writes
+        any more.
         """
 
     def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
@@ -77,9 +75,9 @@ class PrefixClient(Protocol):
 
 @dataclass(frozen=True)
 class PrefixSource:
-    """What a PrefixClient fetches: `prefix` ends in `/` or is empty, or is the key of one object.
+    """What a PrefixClient fetches: `prefix` ends in `/`, is empty, or is the key of one object.
 
-    `bytes` is the size of all objects together.
+    `bytes` is the total size of the objects.
     """
 
     bucket: str
@@ -89,29 +87,29 @@ class PrefixSource:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The address."""
         return f"s3://{self.bucket}/{self.prefix}"
 
     @property
     def file_name(self) -> str:
-        """The last component of the prefix: the name of the file of one object."""
+        """The last component of the prefix, which is the file name of a single object."""
         return self.prefix.rpartition("/")[2]
 
 
 AnyClient = Union[PullClient, PrefixClient]
 MakeClient = Callable[[S3Access, TransferSettings], AnyClient]
 
-#: The transfer client of a program that chooses it by its version and by the user's configuration.
+#: The program chooses its transfer client by its version and the user's configuration.
 CHOSEN_BY_AWS = "chosen by the AWS CLI"
 
 
 @dataclass(frozen=True)
 class Client:
-    """A client as data: its name, what it is, how it is made, found and installed.
+    """A client as data: its name and description, and how to make, find and install it.
 
-    `version` tells what is installed, None when the client cannot be used on this host. `make`
-    can be pickled: it is called in the worker processes. `transfer_client` is `classic`, `crt` or
-    CHOSEN_BY_AWS for those of AWS's, `own` for others. `takes_prefixes` is whether it makes a
+    `version` returns the installed version, None if the client cannot be used on this host. `make`
+    is picklable, because worker processes call it. `transfer_client` is `classic`, `crt` or
+    CHOSEN_BY_AWS for AWS's clients, `own` for others. `takes_prefixes` is whether it makes a
     PrefixClient.
     """
 

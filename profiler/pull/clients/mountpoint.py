@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mountpoint for Amazon S3 (`mount-s3`): mount the prefix, copy its files, unmount.
 
-The mount is made in a mount namespace of the program's own, and read through `/proc/PID/root`: it
-goes with the program, however that ends, and nobody else ever sees it. It is at a directory of
-root's, since the destination's owner could have any path there lead elsewhere.
+The program has its own mount namespace, which is read through `/proc/PID/root`: the mount ends with
+the program, however that ends, and no other process sees it. The mount point is a directory of
+root's, because the destination's owner could redirect any path at the destination.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
+from contracts.shared.units import counted
 from profiler.bpf.compiler import keep_mounts_to_itself
 from profiler.pull.clients.interface import OnBytes, PrefixSource
 from profiler.pull.clients.program import ProgramClient, reason, require_program
@@ -25,21 +27,21 @@ from profiler.pull.clients.ranged_get import write_at
 from profiler.pull.errors import PullError
 from profiler.pull.program_directory import CACHE
 
-#: Libraries and certificates, and what /etc has links to. Of other mounts that the program cannot
-#: see, none stays busy through it.
+#: Libraries, certificates and targets of links in /etc. The program sees no other mounts, so it
+#: does not keep them busy.
 _NEEDED = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share", "/run", "/var/lib")
 _LOOK_S = 0.02
 _MOUNT_TIMEOUT_S = 30.0
-_UNMOUNT_TIMEOUT_S = 0.5  # a worker that is told to stop has 0.8 s
+_UNMOUNT_TIMEOUT_S = 0.5  # a worker has 0.8 s to stop
 
 
 class MountpointClient(ProgramClient):
-    """Files are copied `max_concurrency` at a time, in blocks of `io_chunksize`. Needs root."""
+    """Copies `max_concurrency` files at a time, in blocks of `io_chunksize`; needs root."""
 
     program = "mount-s3"
 
     def command(self, source: PrefixSource, directory: str) -> Sequence[str]:
-        """See ProgramClient; where the prefix is to be mounted is added to the arguments."""
+        """See ProgramClient; the caller appends the mount point."""
         prefix = source.prefix.rpartition("/")[0] + "/" if "/" in source.prefix else ""
         options = ["--read-only", "--foreground"]
         if prefix:
@@ -53,7 +55,7 @@ class MountpointClient(ProgramClient):
         return [*options, source.bucket]
 
     def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
-        """See PrefixClient. The answer says how many files could not be read."""
+        """See PrefixClient."""
         arguments = [require_program(self.program), *self.command(source, directory)]
         with self._mounted(arguments, on_bytes) as mounted:
             names = [source.file_name] if source.is_one_object else _names_below(mounted)
@@ -61,7 +63,7 @@ class MountpointClient(ProgramClient):
 
     @contextlib.contextmanager
     def _mounted(self, arguments: Sequence[str], on_bytes: OnBytes) -> Iterator[str]:
-        """A path to the mount, which is gone after the block."""
+        """Mount within the block and yield a path to the mount."""
         place = _place_to_mount_at()
         with tempfile.TemporaryFile() as output:
             process = self._start_apart([*arguments, place], output)
@@ -77,7 +79,7 @@ class MountpointClient(ProgramClient):
         exit_code = process.poll()
         if exit_code:
             return reason(self.program, exit_code, output)
-        return f"{self.program} runs, or has ended well, and has mounted nothing"
+        return f"{self.program} reported no error but mounted nothing"
 
     def _start_apart(self, arguments: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
         needed = (*_NEEDED, arguments[0], arguments[-1], *_paths_in(self.all_environment()))
@@ -102,13 +104,13 @@ class MountpointClient(ProgramClient):
             problems = [problem for problem in pool.map(copy, names) if problem]
         if not problems:
             return ""
-        return f"{len(problems)} files could not be copied, the first: {problems[0]}"
+        return f"{counted(len(problems), 'file')} could not be copied: {problems[0]}"
 
 
 class CachedMountpointClient(MountpointClient):
-    """With a cache on the destination's volume, which mount-s3 fills while it reads.
+    """Uses a cache on the destination's volume, which is empty at the start of each pull.
 
-    It keeps nothing of it from one mount to the next: each pull begins with an empty one.
+    mount-s3 does not reuse a cache in a later mount.
     """
 
     def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
@@ -130,7 +132,7 @@ def _cache_beside(directory: str) -> str:
 
 
 def _paths_in(environment: Mapping[str, str]) -> Iterator[str]:
-    """Paths that the environment names, temporary files, and where credentials are below HOME."""
+    """Yield the paths that the environment names, of temporary files, and of ~/.aws."""
     yield tempfile.gettempdir()
     for value in environment.values():
         yield from (path for path in value.split(os.pathsep) if path.startswith("/"))
@@ -139,7 +141,7 @@ def _paths_in(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _place_to_mount_at() -> str:
-    """A directory of root's own, the same for all: each program sees its own mount there alone."""
+    """Return a directory of root's; each program sees only its own mount there."""
     from sysctl.host.host import state_directory
     from sysctl.host.journal import private_directory
 
@@ -149,11 +151,11 @@ def _place_to_mount_at() -> str:
 
 
 def _needs_root() -> PullError:
-    return PullError("mount-s3 cannot be started apart from other mounts", "run as root")
+    return PullError("mount-s3 cannot be given its own mount namespace", "run as root")
 
 
 def _appears(process: subprocess.Popen[bytes], mounted: str, place: str, on_bytes: OnBytes) -> bool:
-    """Wait until something is mounted there; whether it is."""
+    """Wait until something is mounted there, and return whether it is."""
     bare, deadline_s = _identity(place), time.monotonic() + _MOUNT_TIMEOUT_S
     while process.poll() is None and time.monotonic() < deadline_s:
         on_bytes(0)  # raises when the pull is to stop
@@ -170,7 +172,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the program to unmount, then end it: its mounts go with its last process."""
+    """Ask the program to unmount, then kill it: its mounts end with its last process."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -181,7 +183,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _names_below(mounted: str) -> list[str]:
-    """The paths of all files, relative to the mount."""
+    """Return the paths of all files, relative to the mount."""
     found = []
     for folder, _, names in os.walk(mounted):
         below = folder[len(mounted) + 1 :]
@@ -190,7 +192,7 @@ def _names_below(mounted: str) -> list[str]:
 
 
 def _copy_file(source: str, target: str, block_bytes: int, on_bytes: OnBytes) -> None:
-    """Copy one file; none is left that is not whole. Raises OSError and what `on_bytes` raises."""
+    """Copy one file, or leave none. Raises OSError and what `on_bytes` raises."""
     reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

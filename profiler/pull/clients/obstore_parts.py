@@ -1,4 +1,5 @@
-"""obstore: Rust's object_store for Python; requests and bodies are handled outside the GIL."""
+# SPDX-License-Identifier: Apache-2.0
+"""obstore, the Python binding of Rust's object_store; it works outside Python's global lock."""
 
 from __future__ import annotations
 
@@ -16,26 +17,26 @@ from profiler.pull.clients.ranged_get import write_at
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import RemoteObject
 
-#: obstore's exceptions → S3's error codes, by which a pull's errors are explained. Of an object
-#: that is not there it raises Python's own FileNotFoundError.
+#: obstore's exceptions → S3's error codes, which explain a pull's errors. For HTTP 404 obstore
+#: raises Python's own FileNotFoundError.
 _CODES = {
-    "FileNotFoundError": "NoSuchKey",
-    "NotFoundError": "NoSuchKey",
+    "FileNotFoundError": "404",
+    "NotFoundError": "404",
     "PermissionDeniedError": "AccessDenied",
     "UnauthenticatedError": "InvalidAccessKeyId",
     "PreconditionError": "PreconditionFailed",
 }
-#: All others quote S3's answer, whose code is the only thing that is taken from it.
+#: Its errors quote S3's answer, of which only the code is used.
 _QUOTED_CODE = re.compile(r"<Code>([A-Za-z.]{1,60})</Code>")
-#: In the error's text where no connection came about.
+#: In the error's text if no connection could be made.
 _UNREACHABLE = "kind: Connect,"
 
 
 class ObstoreClient:
-    """Parts of `multipart_chunksize` by `max_concurrency` threads, each written at its place."""
+    """Fetches parts of `multipart_chunksize` with `max_concurrency` threads, which write them."""
 
     def __init__(self, access: S3Access, settings: TransferSettings) -> None:
-        import obstore  # noqa: F401 - said now when it is missing, not with the first object
+        import obstore  # noqa: F401 - fails now if it is missing, not with the first object
 
         self._client = access.make_client(settings.max_concurrency)
         self._access, self._settings = access.resolved(self._client), settings
@@ -58,7 +59,7 @@ class ObstoreClient:
     ) -> None:
         step, size = self._settings.multipart_chunksize, remote.size_bytes
         starts = range(0, size, step)
-        if len(starts) <= 1:  # no thread in between
+        if len(starts) <= 1:  # in this thread
             self._fetch(store, remote, None, descriptor, on_bytes)
             return
         ranges = [(start, min(start + step, size)) for start in starts]
@@ -69,7 +70,7 @@ class ObstoreClient:
         try:
             for part in parts:
                 part.result()
-        finally:  # none may write to the descriptor once it is closed
+        finally:  # no thread may write to the descriptor once it is closed
             for part in parts:
                 part.cancel()
             for part in parts:
@@ -99,7 +100,7 @@ class ObstoreClient:
             raise OSError(f"{end - position} bytes are missing")
 
     def store_of(self, bucket: str) -> Any:
-        """Return obstore's store of a bucket, the same each time."""
+        """Return obstore's store for a bucket, always the same one."""
         return self._stores.get(bucket) or self._stores.setdefault(bucket, self._open(bucket))
 
     def _open(self, bucket: str) -> Any:
@@ -108,7 +109,8 @@ class ObstoreClient:
 
         options: dict[str, Any] = {"skip_signature": True}
         if self._access.sign_requests:
-            options = {"credential_provider": Boto3CredentialProvider()}
+            session = self._access.make_session()
+            options = {"credential_provider": Boto3CredentialProvider(session)}
         if self._access.endpoint_url is not None:  # it refuses None
             options["endpoint"] = self._access.endpoint_url
         return S3Store(
@@ -127,7 +129,7 @@ class ObstoreClient:
 
 @contextlib.contextmanager
 def explained(endpoint_url: str) -> Iterator[None]:
-    """obstore's exceptions as botocore's: with S3's code, or for a server that is not reached."""
+    """Turn obstore's exceptions into botocore's, with S3's code or for an unreachable server."""
     from botocore.exceptions import EndpointConnectionError
     from obstore.exceptions import BaseError
 

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Threads that fetch the parts of several objects at a time.
 
-The kernel lets one thread at a time write into a file. So each thread takes the next part of the
-object that the fewest work on: while there are objects enough, every file has a writer of its own.
+The kernel lets only one thread at a time write to a file. So each thread takes the next part of the
+object with the fewest threads; with enough objects, every file has one writer.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from collections.abc import Callable, Iterable
 
 #: Raises Abandoned once another part of the object has failed.
 Check = Callable[[], None]
-#: Fetches one part, and calls the check again and again meanwhile.
+#: Fetches one part, calling the check repeatedly.
 Fetch = Callable[[range, Check], object]
 
 
-class Abandoned(Exception):  # noqa: N818 - not an error: nobody wants the rest of the part
+class Abandoned(Exception):  # noqa: N818 - not an error: the part is no longer needed
     """Another part of the object has failed."""
 
 
 class _Object:
-    """The parts of one object that nobody has begun, and how many threads are at others."""
+    """The parts of one object that wait, and the number of threads that fetch others."""
 
     def __init__(self, parts: Iterable[range], fetch: Fetch) -> None:
         self.waiting, self.fetch = deque(parts), fetch
@@ -43,10 +44,10 @@ class PartThreads:
             threading.Thread(target=self._work, name=f"part-{number}", daemon=True).start()
 
     def run(self, parts: Iterable[range], fetch: Fetch) -> None:
-        """Call `fetch` with each of the `parts`, by as many threads as are free.
+        """Call `fetch` with each of the `parts`, in as many threads as are free.
 
-        Raises the first exception of a call: parts that wait are not begun then, those under way
-        are abandoned, and all have ended.
+        Raises the first exception of a call; then waiting parts are not begun, running parts are
+        abandoned, and all have ended.
         """
         mine = _Object(parts, fetch)
         with self._changed:
@@ -60,7 +61,7 @@ class PartThreads:
 
     @property
     def objects_under_way(self) -> int:
-        """How many calls of `run` have parts that have not ended."""
+        """Number of calls of `run` with unfinished parts."""
         return len(self._objects)
 
     def _work(self) -> None:

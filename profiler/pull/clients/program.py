@@ -1,4 +1,5 @@
-"""Running a program that fetches a whole prefix, as one of the clients."""
+# SPDX-License-Identifier: Apache-2.0
+"""A client that runs a program to fetch a whole prefix."""
 
 from __future__ import annotations
 
@@ -26,30 +27,30 @@ from profiler.pull.errors import PullError
 from profiler.pull.settings import TransferSettings
 
 LOOK_S = 0.2
-_PAUSE_PER_LOOK = 20  # so that looking takes at most 5 % of a core
-_MAX_PAUSE_S = 10.0  # well below the silence after which a pull is given up
+_PAUSE_PER_LOOK = 20  # limits looking to 5 % of a core
+_MAX_PAUSE_S = 10.0  # well below the silence that ends a pull
 _VERSION_TIMEOUT_S = 20.0
 _SHOWN_CHARACTERS = 200
-#: Of s5cmd and rclone.
+#: Variables of s5cmd and rclone that name an endpoint.
 _OWN_ENDPOINTS = ("S3_ENDPOINT_URL", "RCLONE_S3_ENDPOINT", "RCLONE_CONFIG_PULL_ENDPOINT")
 _MASK = "***"
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-#: Those of other sources: access keys, secret keys, tokens, signatures, by alphabet and length.
+#: Access keys, secret keys, tokens and signatures from elsewhere, by alphabet and length.
 _LIKE_A_CREDENTIAL = re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{12,}|[A-Za-z0-9+/=%]{40,}")
 
 
 def find_program(name: str) -> str | None:
-    """The path of a program that nobody else can change, nor what leads there; or None.
+    """Return the path of a program that no other user can change or redirect; None without one.
 
-    It is looked for on PATH, then in the directory of this Python, where pip puts programs, and
-    which sudo's PATH lacks.
+    PATH is searched first, then the directory of this Python interpreter, where pip installs
+    programs and which sudo's PATH lacks.
     """
     own = os.path.dirname(sys.executable)  # noqa: PTH120 - text
     found = shutil.which(name, path=safe_path(f"{os.environ.get('PATH', '')}:{own}"))
     if found is None:
         return None
     try:
-        program_fd = walk(found, believe_all=False)
+        program_fd = walk(found, trust_all=False)
     except (OSError, UntrustedError):
         return None
     try:
@@ -59,15 +60,16 @@ def find_program(name: str) -> str | None:
 
 
 def require_program(name: str) -> str:
-    """The path of a program. Raises PullError where it is not."""
+    """Return the path of a program. Raises PullError if it is not installed."""
     program_path = find_program(name)
     if program_path is None:
-        raise PullError(f"{name} is not on PATH", "`writewise clients` tells how to install it")
+        hint = "run `writewise clients`, which shows how to install it"
+        raise PullError(f"{name} is not on PATH", hint)
     return program_path
 
 
 def program_version(name: str, *arguments: str) -> str | None:
-    """The first line that a program prints about its version; None when it is not there."""
+    """Return the first line of a program's version output; None if it is not installed."""
     program_path = find_program(name)
     if program_path is None:
         return None
@@ -88,7 +90,7 @@ def program_version(name: str, *arguments: str) -> str | None:
 
 
 class ProgramClient:
-    """A program on PATH; a subclass says with which arguments."""
+    """A program on PATH; a subclass provides its arguments."""
 
     program: str
     objects_at_once = 10  # to verify: as many as the client has connections
@@ -98,11 +100,11 @@ class ProgramClient:
         self.access, self.settings = access.resolved(self._client), settings
 
     def command(self, source: PrefixSource, directory: str) -> Sequence[str]:
-        """The program's arguments. Raises PullError for what it cannot fetch."""
+        """Return the program's arguments. Raises PullError for a prefix that it cannot fetch."""
         raise NotImplementedError
 
     def environment(self) -> Mapping[str, str]:
-        """What the program needs to find in its environment, beside the credentials."""
+        """Return additional environment variables for the program."""
         return {}
 
     def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
@@ -110,7 +112,7 @@ class ProgramClient:
         return head_object(self._client, bucket, key, part)
 
     def download_all(self, source: PrefixSource, directory: str, on_bytes: OnBytes) -> str:
-        """See PrefixClient. The answer is the program's last line when it fails."""
+        """See PrefixClient. If the program fails, returns the last line of its output."""
         program_path = require_program(self.program)
         arguments = [program_path, *self.command(source, directory)]
         with tempfile.TemporaryFile() as output:
@@ -125,7 +127,7 @@ class ProgramClient:
         on_bytes: OnBytes,
         output: IO[bytes],
     ) -> int:
-        """The exit code; the program's group of processes is gone then, whatever happens."""
+        """Run the program and return its exit code; its process group has always ended then."""
         process = self.start(arguments, output)
         try:
             _count_while_running(process, directory, total_bytes, on_bytes)
@@ -141,7 +143,7 @@ class ProgramClient:
         output: IO[bytes],
         prepare: Callable[[], None] = lambda: None,
     ) -> subprocess.Popen[bytes]:
-        """Start it, in a group of its own; it calls `prepare` first, and ends with this thread."""
+        """Start it in its own process group; it calls `prepare` first and ends with this thread."""
         parent_pid = os.getpid()
 
         def begin() -> None:
@@ -159,21 +161,23 @@ class ProgramClient:
         )
 
     def all_environment(self) -> dict[str, str]:
-        """The environment with credentials, which the program needs; PATH as for others.
+        """Return the environment, with credentials and a safe PATH.
 
-        Not what names an endpoint to one program alone: it would be another than the listing's.
+        It leaves out variables that name an endpoint to one program only: the program would pull
+        from another endpoint than the one that was listed.
         """
         kept = {name: value for name, value in os.environ.items() if name not in _OWN_ENDPOINTS}
         path = safe_path(os.environ.get("PATH", ""))
-        return {**kept, "PATH": path, **self.environment()}
+        return {**self.access.environment(kept), "PATH": path, **self.environment()}
 
 
 def _count_while_running(
     process: subprocess.Popen[bytes], directory: str, total_bytes: int, on_bytes: OnBytes
 ) -> None:
-    """Tell `on_bytes` what arrives until the program ends.
+    """Report to `on_bytes` what arrives until the program ends.
 
-    `wait` with a timeout would see the end up to 50 ms late, which is not the program's time.
+    `wait` with a timeout would notice the end up to 50 ms late, which would count as the program's
+    time.
     """
     arrived, process_fd, end = _Arrived(directory, total_bytes), os.pidfd_open(process.pid), poll()
     end.register(process_fd, POLLIN)
@@ -183,15 +187,15 @@ def _count_while_running(
     finally:
         os.close(process_fd)
     if process.wait() == 0:
-        on_bytes(total_bytes - arrived.counted_bytes)  # without a look, in the program's time
+        on_bytes(total_bytes - arrived.counted_bytes)  # looking would add to the program's time
     else:
         on_bytes(arrived.look())
 
 
 class _Arrived:
-    """What has arrived, read off the files: programs tell it in words of their own, or not.
+    """Counts what has arrived, from the files: programs do not report it in a common way.
 
-    Looking at many files takes time on the program's cores: a small part of the whole alone.
+    Looking at many files takes CPU time from the program, so it is limited to a small share.
     """
 
     def __init__(self, directory: str, total_bytes: int) -> None:
@@ -200,7 +204,7 @@ class _Arrived:
         self.counted_bytes = 0
 
     def new_bytes(self) -> int:
-        """What has come since the last look; 0 where it is too early for another."""
+        """Return the bytes since the last look; 0 if it is too early for another look."""
         began_s = time.monotonic()
         if began_s < self._next_look_s:
             return 0
@@ -211,7 +215,7 @@ class _Arrived:
         return found
 
     def look(self) -> int:
-        """What has come since the last look."""
+        """Return the bytes since the last look."""
         before = self.counted_bytes
         now = min(bytes_below(self._directory), self._total_bytes)
         self.counted_bytes = max(before, now)
@@ -219,7 +223,7 @@ class _Arrived:
 
 
 def bytes_below(directory: str) -> int:
-    """Blocks, not sizes: some programs set the size first, and write then."""
+    """Return the bytes of allocated blocks: some programs set a file's size before they write."""
     found = 0
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -230,16 +234,16 @@ def bytes_below(directory: str) -> int:
 
 
 def reason(program: str, exit_code: int, output: IO[bytes]) -> str:
-    """Why a program ended, by the last line of its output."""
+    """Return why a program ended, with the last line of its output."""
     output.seek(0)
     lines = output.read(1 << 20).decode("utf-8", "replace").strip().splitlines()
     last = f": {printable(_without_secrets(lines[-1]))[:_SHOWN_CHARACTERS]}" if lines else ""
-    how = f"was ended by signal {-exit_code}" if exit_code < 0 else f"failed (exit {exit_code})"
+    how = f"was killed by signal {-exit_code}" if exit_code < 0 else f"failed (exit {exit_code})"
     return f"{program} {how}{last}"
 
 
 def _without_secrets(line: str) -> str:
-    """A server may repeat the request in its answer, and a program prints that."""
+    """Mask credentials: a server may quote the request, and the program prints that."""
     for name in _CREDENTIALS:
         line = line.replace(os.environ.get(name) or _MASK, _MASK)
     return _LIKE_A_CREDENTIAL.sub(_MASK, line)

@@ -1,6 +1,7 @@
-"""Programs that people pull with: s5cmd, the AWS CLI and rclone. Only their arguments are here.
+# SPDX-License-Identifier: Apache-2.0
+"""The arguments of programs that people pull with: s5cmd, the AWS CLI and rclone.
 
-Credentials, profile and region come from the environment and ~/.aws, which all of them read.
+They take credentials, profile and region from the environment and ~/.aws.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from profiler.pull.clients.interface import PrefixSource
 from profiler.pull.clients.program import ProgramClient
 from profiler.pull.errors import PullError
 
-_RETRIES = "4"  # as botocore; s5cmd takes 46 s with its own 10 where nothing answers
+_RETRIES = "4"  # as botocore; s5cmd's default of 10 takes 46 s if nothing answers
 _CA_BUNDLE = "AWS_CA_BUNDLE"
 _GLOB_CHARACTERS = "*?[]\\"
 
@@ -23,9 +24,9 @@ class S5cmdClient(ProgramClient):
     program = "s5cmd"
 
     def command(self, source: PrefixSource, directory: str) -> Sequence[str]:
-        """See ProgramClient. Raises PullError for a prefix that s5cmd takes for a pattern."""
+        """See ProgramClient. Raises PullError for a prefix that s5cmd reads as a pattern."""
         if any(character in source.prefix for character in _GLOB_CHARACTERS):
-            raise PullError("s5cmd takes this prefix for a pattern", "use another --client")
+            raise PullError("s5cmd reads this prefix as a pattern", "use another --client")
         options = ["--log", "error", "--retry-count", _RETRIES]
         if self.access.endpoint_url:
             options += ["--endpoint-url", self.access.endpoint_url]
@@ -36,7 +37,7 @@ class S5cmdClient(ProgramClient):
 
 
 class AwsClient(ProgramClient):
-    """What `aws s3 sync` and `aws s3 cp` share. Concurrency comes from ~/.aws/config alone."""
+    """What `aws s3 sync` and `aws s3 cp` share. Their concurrency is set only in ~/.aws/config."""
 
     program = "aws"
 
@@ -54,7 +55,7 @@ class AwsClient(ProgramClient):
 
 
 class AwsSyncClient(AwsClient):
-    """`aws s3 sync`; one object is copied, since sync takes prefixes only."""
+    """`aws s3 sync`; a single object is copied, because sync only takes prefixes."""
 
     def command(self, source: PrefixSource, directory: str) -> Sequence[str]:
         """See ProgramClient."""
@@ -78,7 +79,7 @@ def _copy(source: PrefixSource, directory: str, options: Sequence[str]) -> Seque
 
 
 class RcloneClient(ProgramClient):
-    """`rclone copy`: the remote is defined in the environment, no configuration file is read."""
+    """`rclone copy`; the environment defines the remote, and no configuration file is read."""
 
     program = "rclone"
 
@@ -95,7 +96,7 @@ class RcloneClient(ProgramClient):
         return ["copy", address, directory, *options]
 
     def all_environment(self) -> dict[str, str]:
-        """See ProgramClient. The AWS SDK in rclone fails on a CA bundle that it finds there."""
+        """See ProgramClient. rclone's AWS SDK fails on the variable for the CA bundle."""
         environment = super().all_environment()
         environment.pop(_CA_BUNDLE, None)
         return environment
@@ -108,6 +109,6 @@ class RcloneClient(ProgramClient):
             "RCLONE_CONFIG_PULL_TYPE": "s3",
             "RCLONE_CONFIG_PULL_PROVIDER": "Other" if endpoint else "AWS",
             "RCLONE_CONFIG_PULL_ENV_AUTH": is_signed,
-            "RCLONE_CONFIG_PULL_LIST_VERSION": "2",  # else 1, unless the provider is AWS
+            "RCLONE_CONFIG_PULL_LIST_VERSION": "2",  # the default is 1, unless the provider is AWS
             **({"RCLONE_CONFIG_PULL_ENDPOINT": endpoint} if endpoint else {}),
         }

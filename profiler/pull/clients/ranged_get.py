@@ -1,6 +1,7 @@
-"""GetObject of an object, or of a range of it, into its place in an open file.
+# SPDX-License-Identifier: Apache-2.0
+"""GetObject of an object or a range of it, written to its place in an open file.
 
-botocore tries requests again; a body that breaks off is resumed here where it broke off.
+botocore retries requests; this module resumes a body that breaks off.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _ATTEMPTS = 5  # as s3transfer's num_download_attempts
 
 @dataclass(frozen=True)
 class Target:
-    """An object on its way into the file of `descriptor`, written in blocks of `block_bytes`.
+    """The object and the file of `descriptor`, which is written in blocks of `block_bytes`.
 
-    By one thread at a time, who is `writing`: the kernel would make the others wait within their
-    write calls, whose times are what a pull is judged by.
+    Threads take turns with the lock `writing`: otherwise the kernel would make them wait inside
+    their write calls, whose times a pull is judged by.
     """
 
     bucket: str
@@ -34,10 +35,10 @@ class Target:
 
 
 def get(client: Any, target: Target, part: range, on_bytes: OnBytes) -> Answer:
-    """Fetch the bytes `part` of the object: what S3 said with them, of the first answer.
+    """Fetch the bytes `part` of the object and return S3's first answer.
 
-    The ETag of the listing goes with each request (If-Match). Raises botocore's exceptions,
-    s3transfer's RetriesExceededError when a body has broken off too often, and OSError.
+    Each request carries the listing's ETag (If-Match). Raises botocore's exceptions, s3transfer's
+    RetriesExceededError if a body breaks off too often, and OSError.
     """
     from botocore.exceptions import IncompleteReadError
     from s3transfer.exceptions import RetriesExceededError
@@ -46,7 +47,7 @@ def get(client: Any, target: Target, part: range, on_bytes: OnBytes) -> Answer:
     first: Answer | None = None
     position, last = part.start, None
     for _ in range(_ATTEMPTS):
-        on_bytes(0)  # raises where nobody wants the part any more
+        on_bytes(0)  # raises if the part is no longer needed
         try:
             answer = client.get_object(**_arguments(target, range(position, part.stop)))
             _check(answer, target.remote, range(position, part.stop))
@@ -68,7 +69,7 @@ def get(client: Any, target: Target, part: range, on_bytes: OnBytes) -> Answer:
 
 
 def _arguments(target: Target, part: range) -> dict[str, Any]:
-    """Without a range for the whole object: its answer has the checksum of the whole."""
+    """Return GetObject's arguments; without a range for a whole object, to get its checksum."""
     remote = target.remote
     arguments: dict[str, Any] = {
         "Bucket": target.bucket,
@@ -82,22 +83,22 @@ def _arguments(target: Target, part: range) -> dict[str, Any]:
 
 
 def _check(answer: Answer, remote: RemoteObject, part: range) -> None:
-    """Other bytes than those asked for would be written over those of another part."""
+    """Raise an exception for an answer with other bytes, which would overwrite another part."""
     from botocore.parsers import ResponseParserError
 
     etag, length = answer.get("ETag", remote.etag), answer.get("ContentLength")
     if len(part) < remote.size_bytes:
         wanted = f"bytes {part.start}-{part.stop - 1}/{remote.size_bytes}"
         if answer.get("ContentRange") != wanted or length != len(part):
-            raise ResponseParserError("the answer is of another range than was asked for")
+            raise ResponseParserError("the answer has another range than was requested")
     elif length != remote.size_bytes:
         raise error_of("PreconditionFailed")
-    if etag.strip('"') != remote.etag:  # a server that does not heed If-Match
+    if etag.strip('"') != remote.etag:  # the server ignores If-Match
         raise error_of("PreconditionFailed")
 
 
 def write_at(descriptor: int, block: bytes | memoryview, position: int) -> None:
-    """Write all of it: a write is short where the volume is almost full. Raises OSError."""
+    """Write the whole block, also after short writes of an almost full volume. Raises OSError."""
     view = memoryview(block)
     while view:
         written = os.pwrite(descriptor, view, position)

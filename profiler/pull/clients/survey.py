@@ -1,4 +1,5 @@
-"""Which pull clients can be used on this host, and by what each of them would transfer."""
+# SPDX-License-Identifier: Apache-2.0
+"""Finds which pull clients can be used on this host, and the transfer client of each."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ from profiler.pull.clients.catalogue import ALL
 from profiler.pull.clients.interface import CHOSEN_BY_AWS, Client
 
 _AWS_VERSION = re.compile(r"aws-cli/([0-9]+)\.")
-#: The AWS CLI's own name for the rule by which it chooses: by the instance type, from 2.37 on.
+#: The AWS CLI's name for its choice by instance type, since 2.37.
 _AUTO = "auto"
 
 
 @dataclass(frozen=True)
 class Surveyed:
-    """A client as it is on this host; `version` is None where it cannot be used.
+    """A client on this host; `version` is None if it cannot be used.
 
-    `transfer_client` is `classic` or `crt` for those of AWS's, `auto` where the program chooses
-    by the instance type, and `own` for all others.
+    `transfer_client` is `classic` or `crt` for AWS's clients, `auto` if the program chooses by the
+    instance type, and `own` for all others.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Surveyed:
 
 
 def survey() -> tuple[Surveyed, ...]:
-    """Look for each client in turn; programs are asked for their version."""
+    """Return all clients; programs are run to get their versions."""
     return tuple(_look_for(client) for client in ALL)
 
 
@@ -42,10 +43,10 @@ def _look_for(client: Client) -> Surveyed:
 
 
 def transfer_client_of_aws(version: str, preferred: str | None) -> str:
-    """What the AWS CLI of this version line transfers by; version 1 knows nothing but classic.
+    """Return the transfer client of the AWS CLI with this version line; version 1 has only classic.
 
-    `preferred` is `s3.preferred_transfer_client` of ~/.aws/config, None if it is not set.
-    Source: the AWS CLI's `configuration of S3 commands` (s3-config) of both versions.
+    `preferred` is `s3.preferred_transfer_client` in ~/.aws/config, None if unset. Source: the AWS
+    CLI's topic s3-config, of both versions.
     """
     major = _AWS_VERSION.match(version)
     if major is None:
@@ -56,7 +57,7 @@ def transfer_client_of_aws(version: str, preferred: str | None) -> str:
 
 
 def _preferred() -> str | None:
-    """The user's setting for the AWS CLI; None without one, or without a readable file."""
+    """Return the user's setting for the AWS CLI; None if unset or unreadable."""
     from botocore.exceptions import BotoCoreError
     from botocore.session import get_session
 

@@ -1,8 +1,9 @@
-"""One transfer manager of s3transfer for all objects of a worker.
+# SPDX-License-Identifier: Apache-2.0
+"""One s3transfer manager for all objects of a worker.
 
-Small objects then share the connections and threads that `download_file` would start and end for
-each. The manager is given size and ETag of the listing, so it needs no HeadObject before an
-object, and what S3 says with an object that comes whole saves the one after it.
+Objects share connections and threads, which `download_file` would start and end for each. The
+manager gets size and ETag from the listing, so it needs no HeadObject before an object; S3's answer
+with an object that comes whole makes the one after it unnecessary.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class TransferManagerClient:
         return answer
 
     def observe(self, on_request: OnRequest, on_read: OnRead) -> None:
-        """Tell the times of every request from here on."""
+        """Report the times of every later request."""
         observe_requests(self._client, on_request, on_read)
 
     def head(self, bucket: str, key: str, part: int | None = None) -> Answer:
@@ -50,7 +51,7 @@ class TransferManagerClient:
 
 
 class _Answers:
-    """The headers of objects that came whole, by key: a range's headers are not the object's."""
+    """The answers for objects that came whole, by key; the answer to a range is another."""
 
     def __init__(self, client: Any) -> None:
         self._by_key: dict[str, Answer] = {}
@@ -59,7 +60,7 @@ class _Answers:
         events.register("after-call.s3.GetObject", self._keep)
 
     def take(self, key: str) -> Answer | None:
-        """The answer of the last request for `key`, forgotten with this call."""
+        """Remove and return the answer to the last request for `key`."""
         return self._by_key.pop(key, None)
 
     def _remember_key(self, params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
@@ -73,14 +74,14 @@ class _Answers:
 
 
 def _subscriber(remote: RemoteObject, on_bytes: OnBytes) -> Any:
-    """Tells the manager what the listing said, and the worker what has arrived."""
+    """Return a subscriber that passes the listing to the manager and arrivals to the worker."""
     from s3transfer.subscribers import BaseSubscriber
 
     class Subscriber(BaseSubscriber):  # type: ignore[misc]
         def on_queued(self, future: Any, **_: Any) -> None:
             future.meta.provide_transfer_size(remote.size_bytes)
             provide_etag = getattr(future.meta, "provide_object_etag", None)
-            if provide_etag:  # s3transfer before 0.11 had none, nor If-Match
+            if provide_etag:  # s3transfer before 0.11 had neither this nor If-Match
                 provide_etag(f'"{remote.etag}"')
 
         def on_progress(self, future: Any, bytes_transferred: int, **_: Any) -> None:

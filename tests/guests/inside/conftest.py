@@ -1,4 +1,5 @@
-"""Tests of what the test host lacks: they run in a guest alone, as root, and skip nothing there."""
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of features that the test host lacks: they run only in a guest, as root, without skips."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What probes add to a 4 KiB pwrite to tmpfs in a guest whose clock counts instructions.
+# SPDX-License-Identifier: Apache-2.0
+"""Measure what probes add to a 4 KiB pwrite to tmpfs in a guest whose clock counts instructions.
 
-`python -m tests.guests cost` runs it there. It prints a JSON object: a row's name → ns a call.
+`python -m tests.guests cost` runs it there. It prints a JSON object: a row's name → ns per call.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PAIR = ("syscalls:sys_enter_pwrite64", "syscalls:sys_exit_pwrite64")
 
 
 def rules(count: int) -> Contract:
-    """Return so many rules of `/`, the first for all sizes, each with a counter of its own."""
+    """Return so many rules of `/`, the first for all sizes, each with its own counter."""
     ranges = [SizeRange(), *(SizeRange(1024 * at, 1024 * at + 1023) for at in range(1, count))]
     write = (CallType.WRITE,)
     return Contract(

@@ -1,4 +1,5 @@
-"""Device mapper below the destination: LVM, a slow disk, one that begins to fail."""
+# SPDX-License-Identifier: Apache-2.0
+"""Device mapper below the destination: LVM, a slow disk, a disk that begins to fail."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def state(tmp_path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def mapped(table: str) -> Iterator[str]:
-    """A device of the mapper's over the NVMe disk."""
+    """Make a mapped device on the NVMe disk."""
     run("dmsetup", "create", NAME, "--table", table)
     try:
         yield f"/dev/mapper/{NAME}"
@@ -81,12 +82,12 @@ def linear() -> str:
 
 
 def slow(delay_ms: int) -> str:
-    """As the disk, but each write takes so much longer."""
+    """Return the table of a disk whose writes each take that much longer."""
     return f"0 {VOLUME_SECTORS} delay {NVME} 0 0 {NVME} 0 {delay_ms}"
 
 
 def flaky(down_s: int = 1) -> str:
-    """All right for a second, then no write succeeds for `down_s`, and so on."""
+    """Return the table of a disk that in turns works for 1 s and fails writes for `down_s`."""
     return f"0 {VOLUME_SECTORS} flakey {NVME} 0 1 {down_s} 1 error_writes"
 
 
@@ -95,7 +96,7 @@ def failing() -> str:
 
 
 def become(table: str) -> None:
-    """Have the device do another thing, with its file system mounted; nothing is written first."""
+    """Give the device another table while its file system is mounted, without a flush."""
     run("dmsetup", "suspend", "--noflush", "--nolockfs", NAME)
     run("dmsetup", "load", NAME, "--table", table)
     run("dmsetup", "resume", NAME)
@@ -131,7 +132,10 @@ def test_a_sweep_onto_a_logical_volume(source: lab.Lab, tmp_path: Path) -> None:
     output = tmp_path / "results.json"
     with logical_volume() as device, formatted(device, tmp_path / "volume") as target:
         before = host_state()
-        mounts = ("--mount-options", "defaults", "noatime,logbsize=256k", "--budget", 12)
+        mounts = (
+            *("--mount-options", "defaults", "--mount-options", "noatime,logbsize=256k"),
+            *("--budget", 12),
+        )
         done = sweep(source, target, output, "--dirty-ratio", "30", *mounts)
         assert done.returncode == 0, done.stderr
         assert_as(before)
@@ -153,7 +157,7 @@ def test_time_for_a_slow_device_is_found(tmp_path: Path) -> None:
 
 
 def test_writes_that_a_flaky_device_fails_are_counted_as_failed(tmp_path: Path) -> None:
-    """O_DIRECT writes into blocks that are there, over several of its seconds up and down."""
+    """O_DIRECT writes into allocated blocks, over several of its periods up and down."""
     script = """
 import mmap, os, sys, time
 block, failed, path = mmap.mmap(-1, 4096), 0, sys.argv[1]
@@ -185,7 +189,7 @@ print(failed)
 
 @contextlib.contextmanager
 def used(table: str, target: Path) -> Iterator[str]:
-    """A file system on a device that begins to do this, and is whole again at the end."""
+    """Make a file system on a device that can begin to fail, and works again at the end."""
     with mapped(linear()) as device, formatted(device, target):
         become(table)
         try:
@@ -202,7 +206,7 @@ def used_logical_volume(target: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", ["logical volume", "slow", "flaky"])
 def test_knobs_of_a_mapped_device_are_applied_and_rolled_back(tmp_path: Path, kind: str) -> None:
-    """Its read-ahead is its own; the scheduler belongs to the disks below, and is left out."""
+    """It has its own read-ahead; the scheduler belongs to the disks below, and is left out."""
     target = tmp_path / "volume"
     tables = {"slow": slow(20), "flaky": flaky()}
     is_mapped = kind in tables
@@ -227,7 +231,7 @@ def test_knobs_of_a_mapped_device_are_applied_and_rolled_back(tmp_path: Path, ki
 def test_a_device_that_begins_to_fail_ends_the_sweep_and_the_host_is_restored(
     source: lab.Lab, tmp_path: Path, table: str
 ) -> None:
-    """As an EBS volume in the middle of a trial: detached by force, or down for half a minute."""
+    """Like an EBS volume in the middle of a trial: detached by force, or down for half a minute."""
     before, output = read_writeback(SYSTEM), tmp_path / "results.json"
     with mapped(linear()) as device, formatted(device, tmp_path / "volume", "ext4") as target:
         with subprocess.Popen(

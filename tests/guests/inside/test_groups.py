@@ -1,4 +1,5 @@
-"""Control groups of version 2 as containers have them: a cap on writes, a limit on memory."""
+# SPDX-License-Identifier: Apache-2.0
+"""Control groups v2 as containers have them: a cap on writes, a limit on memory."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ LIMIT_BYTES = 256 * MIB
 PAGE_BYTES = 4096
 
 
-#: The freerun ceiling that the writer met last: before, the group's statistics lag behind.
+#: The last freerun ceiling that the writer met: at first the group's statistics lag behind.
 SCRIPT = """
 tracepoint:writeback:balance_dirty_pages /comm == "writer"/ {
     @freerun_pages = 2 * args->setpoint - args->limit;
 }
 interval:ms:500 /!@told/ { @told = 1; printf("attached\\n"); }
 """
-#: Writes far more than its group may hold dirty, then says where its writers wait by our formula.
+#: Writes far more than its group may hold dirty, then prints where writers wait by our formula.
 WRITER = """
 import os, sys
 from pathlib import Path
@@ -58,7 +59,7 @@ def target(tmp_path: Path) -> Iterator[Path]:
 
 
 def in_scope(*properties: str) -> tuple[str, ...]:
-    """Return the words that run what follows in a scope of systemd's, as a container is."""
+    """Return the words that run a command in a scope of systemd, as a container runs."""
     options = [word for each in properties for word in ("-p", each)]
     return ("systemd-run", "--scope", "--quiet", "--collect", *options, "--")
 
@@ -79,7 +80,7 @@ def test_writers_that_io_max_holds_back_wait_for_the_device(target: Path) -> Non
 
 
 def test_writers_of_a_limited_group_wait_where_the_kernels_formula_says(target: Path) -> None:
-    """The tracepoint has what the kernel itself computed: `setpoint` is (limit + freerun) / 2."""
+    """The tracepoint has the kernel's own result: `setpoint` is (limit + freerun) / 2."""
     with subprocess.Popen(
         ["bpftrace", "-e", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as tracer:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An NVMe disk with the serial number of an EBS volume: counted, swept, and its knobs changed."""
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def test_advised_knobs_are_applied_verified_and_rolled_back(target: Path, tmp_pa
 
 
 def test_the_udev_rule_sets_the_knobs_of_this_volume_alone(target: Path, tmp_path: Path) -> None:
-    """By the real udev: the rule names the volume's serial number, another's does nothing."""
+    """With the real udev: the rule is for the volume's serial number and ignores other volumes."""
     knobs = {"queue/read_ahead_kb": "256"}
     present = kept_values(SYSTEM, disk(target))
     rule = Path("/etc/udev/rules.d/90-writewise-test.rules")

@@ -1,4 +1,5 @@
-"""A kernel that the probes cannot run on is refused by name; what needs no probes works there."""
+# SPDX-License-Identifier: Apache-2.0
+"""A kernel that the probes cannot run on is refused by name; commands without probes work."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def test_what_loads_probes_is_refused_before_anything_is_changed(
 ) -> None:
     before = read_writeback(SYSTEM)
     done = writewise(*arguments, timeout=TIMEOUT_S)
-    assert done.returncode == 3
+    assert done.returncode == (125 if arguments[0] == "profile" else 3)
     assert "request_queue.disk" in done.stderr and OLDEST in done.stderr
     assert "Traceback" not in done.stderr
     assert read_writeback(SYSTEM) == before
@@ -49,7 +50,7 @@ def test_advise_apply_verify_status_and_rollback_work(tmp_path: Path) -> None:
     results = Study().tried(ratio(60), 3.6).results
     file = tmp_path / "results.json"
     results.save(file)
-    advised = writewise("advise", file, "--output-directory", tmp_path, timeout=TIMEOUT_S)
+    advised = writewise("advise", file, "--output-dir", tmp_path, timeout=TIMEOUT_S)
     assert advised.returncode == 0 and "× faster" in advised.stdout
     with guarded(tmp_path):
         before = read_writeback(SYSTEM)

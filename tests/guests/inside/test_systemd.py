@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A host that systemd runs: trial periods, sysctl.d, reloads in the middle of a sweep."""
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TRIAL_PERIOD_S = 60
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[Path]:
-    """A recommendation, on a host that has its own values again at the end."""
+    """Write a recommendation; the host has its original values again at the end."""
     try:
         yield recommended_sysctls(WANTED, tmp_path)
     finally:
@@ -46,7 +47,7 @@ def in_force() -> dict[str, int | None]:
 
 @pytest.mark.parametrize("manager", ["daemon-reload", "daemon-reexec"])
 def test_a_trial_period_ends_by_itself(file: Path, manager: str) -> None:
-    """The timer is systemd's, whatever becomes of this program, and outlives both."""
+    """The timer belongs to systemd, so it outlives this program."""
     before = in_force()
     done = writewise("apply", file, "--yes", "--for", f"{TRIAL_PERIOD_S}s", timeout=TIMEOUT_S)
     applied_s = time.monotonic()
@@ -62,7 +63,7 @@ def test_a_trial_period_ends_by_itself(file: Path, manager: str) -> None:
 
 @pytest.mark.parametrize("manager", ["daemon-reload", "daemon-reexec"])
 def test_a_sweep_goes_on_while_systemd_is_reloaded(tmp_path: Path, manager: str) -> None:
-    """As an upgrade of a package does it, over and over: no trial loses its lab's cap."""
+    """systemd is reloaded repeatedly, as package upgrades do: no trial loses its lab's cap."""
     output = tmp_path / "results.json"
     with guarded(tmp_path), lab_elsewhere(tmp_path / "lab", SMALL) as present:
         before = host_state()

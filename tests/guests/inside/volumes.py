@@ -1,4 +1,5 @@
-"""Volumes on the guest's own devices, and sweeps onto them from a small S3 server."""
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes on the guest's devices, and sweeps onto them from a small S3 server."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ from tests.unit.studies import Study, ratio
 NVME = "/dev/nvme0n1"
 NVME_SERIAL = "vol0123456789abcdef"
 MIB = 2**20
-#: An emulated CPU takes tens of seconds for what a real one does in one.
+#: An emulated CPU is tens of times slower than a real one.
 TIMEOUT_S = 1200
 
 
 def run(*argv: object, check: bool = True) -> str:
-    """Run a command and return its output; a failure shows what it said."""
+    """Run a command and return its output; a failure shows its output."""
     words = [str(word) for word in argv]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 or not check, f"{words}: {done.stderr}"
@@ -33,7 +34,7 @@ def run(*argv: object, check: bool = True) -> str:
 
 @contextlib.contextmanager
 def formatted(device: str, target: Path, fstype: str = "xfs") -> Iterator[Path]:
-    """Mount a new file system of a device."""
+    """Make a file system on a device and mount it."""
     run(f"mkfs.{fstype}", "-q", "-f" if fstype == "xfs" else "-F", device)
     target.mkdir(parents=True, exist_ok=True)
     run("mount", device, target)
@@ -62,7 +63,7 @@ def recommended_knobs(
     folder: Path,
     **identity: str,
 ) -> Path:
-    """Write a recommendation of these knobs alone for the NVMe disk below `target`.
+    """Write a recommendation of only these knobs for the NVMe disk below `target`.
 
     `identity` names another disk: its device, name, serial and wwid.
     """
@@ -82,7 +83,7 @@ def recommended_knobs(
 
 
 def recommended_sysctls(values: Mapping[str, int], folder: Path) -> Path:
-    """Write a recommendation of these sysctls alone, measured with this host's memory."""
+    """Write a recommendation of only these sysctls, measured with this host's memory."""
     document = change_in(advise(Study().tried(ratio(60), 3.6).results)).to_json()
     document["evidence"]["dirtyable_bytes"] = dirtyable_bytes(SYSTEM)
     document["sysctls"] = [
@@ -93,7 +94,7 @@ def recommended_sysctls(values: Mapping[str, int], folder: Path) -> Path:
 
 
 def written(document: object, folder: Path) -> Path:
-    """Write a recommendation file that `apply` believes: nobody else may write it."""
+    """Write a recommendation file that `apply` trusts: no other user may write it."""
     path = folder / "recommendation.json"
     path.write_text(json.dumps(document))
     path.chmod(0o600)

@@ -1,4 +1,5 @@
-"""Tests that reboot a guest or take its power away: `make test-guests` runs them."""
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that reboot a guest or cut its power: `make test-guests` runs them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from tests.guests.running import GUEST_VARIABLE
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    """A guest that is booted, for the tests of one file."""
+    """A booted guest for the tests of one file."""
     name = os.environ.get(GUEST_VARIABLE)
     if not name:
         pytest.skip(f"{GUEST_VARIABLE} names no guest: `make test-guests` sets it")

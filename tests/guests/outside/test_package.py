@@ -1,4 +1,5 @@
-"""The .deb in a guest without a clone: installed, the main job run from it, removed, purged."""
+# SPDX-License-Identifier: Apache-2.0
+"""The .deb in a guest without a clone: installed, used for the main job, removed, purged."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ TIMEOUT_S = 1200
 STATE = "/var/lib/writewise"
 FOLDER = "/root/advice"
 RESULTS = "/root/results.json"
-#: The program as the package installs it, from a folder that has nothing of a clone.
+#: The installed program, run from a folder outside any clone.
 WRITEWISE = ("env", "--chdir=/root", "/usr/bin/writewise")
 
 
@@ -49,7 +50,7 @@ def in_force(machine: Machine) -> str:
 
 
 def test_what_it_needs_is_there(installed: Machine) -> None:
-    """The demo alone lacks memory in a guest of 4 GiB."""
+    """Only the demo lacks memory in a guest of 4 GiB."""
     done = installed.run(*WRITEWISE, "doctor", "--json", check=False, timeout_s=TIMEOUT_S)
     needed = json.loads(done.stdout)["requirements"]
     assert {each["name"] for each in needed if not each["ok"]} <= {"memory"}
@@ -63,7 +64,7 @@ def test_a_profile_counts(installed: Machine) -> None:
 
 
 def test_the_main_job(installed: Machine) -> None:
-    """A slow pull, a sweep, an advice, applied to stay, verified, and taken back."""
+    """A slow pull, a sweep, a recommendation, applied with --persist, verified, and rolled back."""
     before = in_force(installed)
     small = ("--volume", "1GiB", "--rate", "2MiB", "--objects", "8", "--object-size", "4MiB")
     writewise(installed, "lab", "up", "--memory", "1PiB", *small)
@@ -74,7 +75,7 @@ def test_the_main_job(installed: Machine) -> None:
     try:
         sweep = (*place, "--no-sign-request", "--output", RESULTS, "--budget", "9")
         said = writewise(installed, "sweep", *sweep, "--dirty-ratio", "40")
-        said += writewise(installed, "advise", RESULTS, "--output-directory", FOLDER)
+        said += writewise(installed, "advise", RESULTS, "--output-dir", FOLDER)
         assert "No change recommended" not in said, said
         file = f"{FOLDER}/recommendation.json"
         writewise(installed, "apply", file, "--yes", "--persist")

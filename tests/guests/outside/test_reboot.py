@@ -1,4 +1,5 @@
-"""Reboots and power cuts: what was applied to stay stays, what a trial changed does not."""
+# SPDX-License-Identifier: Apache-2.0
+"""Reboots and power cuts: persisted settings stay, changes by a trial do not."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ FILE = "/root/recommendation.json"
 STATE = "/var/lib/writewise"
 RESULTS = "/root/results.json"
 TIMEOUT_S = 900
-#: Run in the guest: a recommendation that `apply` believes.
+#: Run in the guest: writes a recommendation that `apply` trusts.
 MAKE_FILE = f"""
 from pathlib import Path
 from tests.guests.inside.volumes import recommended_sysctls
@@ -24,7 +25,7 @@ recommended_sysctls({WANTED}, Path("/root"))
 
 @pytest.fixture(autouse=True)
 def as_before(machine: Machine):
-    """Each test begins and ends with the kernel's own values and no journal."""
+    """Each test begins and ends with the kernel's defaults and no journal."""
     originals = in_force(machine)
     machine.run("python", "-c", MAKE_FILE)
     yield
@@ -104,7 +105,7 @@ def test_a_power_cut_in_the_middle_of_apply_leaves_all_or_nothing(machine: Machi
     begun = f"while [ ! -s {STATE}/applied.journal ]; do :; done; kill -0 $pid && echo running"
     said, _ = machine.start("bash", "-c", f"{background}; {begun}").communicate(timeout=TIMEOUT_S)
     machine.power_cut()
-    assert said == "running\n"  # when its journal was begun; the power went a moment later
+    assert said == "running\n"  # the journal's beginning; the power cut was a moment later
     machine.run("writewise", "rollback", "--interrupted", timeout_s=TIMEOUT_S)
     machine.reboot()
     files = machine.run("ls", "/etc/sysctl.d").stdout

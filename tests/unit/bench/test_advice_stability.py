@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two sweeps of the same host give the same advice, and the right one: the benchmark's short form.
 
 `tests/bench/bench_advice_stability.py` has the worlds and, with many hosts, the figures that the
@@ -62,7 +63,7 @@ def test_two_sweeps_of_a_host_agree_and_are_right(world):
 
 
 def test_a_sweep_can_be_done_again_as_it_was():
-    """Else a failure here could not be looked into."""
+    """Otherwise a failure could not be investigated."""
     world = next(each for each in WORLDS if each.extra_ratio == 0.9)
     [host] = hosts(world, 1)
     assert simulate(host, world, 3, extras=True) == simulate(host, world, 3, extras=True)

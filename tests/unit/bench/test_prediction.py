@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The prediction's benchmark: what it judges, and that it judges out of sample."""
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ def test_a_settings_time_is_the_median_of_its_runs_and_the_present_one_is_not_ju
 
 
 @pytest.mark.parametrize("other", [{"mount_options": "noatime"}, {"transfer": (("x", 1),)}])
-def test_what_the_model_knows_nothing_of_is_not_judged(other):
+def test_settings_unknown_to_the_model_are_not_judged(other):
     made = grid((replace(setting(40, 5), **other), 9.0, 0.3))
     assert measured(made, throttled=True) == []
 
 
-class Told:
-    """A model that always says 11 s, and keeps what it was told."""
+class FixedModel:
+    """A model that always says 11 s, and keeps the memories that it was given."""
 
     def __init__(self):
         self.memories = []
@@ -56,13 +57,13 @@ class Told:
         return Prediction(11.0, 33.0, 110, ())
 
 
-def test_it_is_not_told_the_memory_of_a_trial():
+def test_it_does_not_get_the_memory_of_a_trial():
     made = grid((setting(40, 5), 10.0, 0.3))
     odd = replace(made.trials[-1].observation, dirtyable_bytes=5 * GIB)
     made.trials[-1] = replace(made.trials[-1], observation=odd)
-    told = Told()
-    errors = errors_of(measured(made, throttled=True), cast(Model, told))
-    assert told.memories == [None]
+    spy = FixedModel()
+    errors = errors_of(measured(made, throttled=True), cast(Model, spy))
+    assert spy.memories == [None]
     assert errors.returned == (pytest.approx(10.0),)
     assert errors.durable == ()
 
@@ -85,7 +86,7 @@ def test_it_is_fitted_to_the_present_runs_alone(monkeypatch, capsys):
 def test_results_that_cannot_be_predicted_are_named(capsys):
     made = results(runs=((False, True),))
     bench_prediction.print_errors("the files", {"mine.json": made})
-    assert "- mine.json cannot be predicted: the runs of the present" in capsys.readouterr().out
+    assert "- mine.json cannot be predicted: the runs of the current" in capsys.readouterr().out
 
 
 def test_files_of_real_sweeps_are_judged_like_the_grids(tmp_path, monkeypatch, capsys):

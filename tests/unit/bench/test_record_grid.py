@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recorder of the benchmarks' grids: what it plans, a bench whose memory moves, its files."""
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def test_all_that_is_recorded_is_of_the_same_memory(moved):
     assert len({trial.valid.dirtyable_bytes for trial in results.trials}) == 1
 
 
-def test_what_stays_invalid_is_not_passed_off_as_valid():
+def test_a_trial_that_stays_invalid_is_not_recorded_as_valid():
     results = record(lambda number, setting: setting == RECORDED[3])
     invalid = [t.setting for t in comparable(results).trials if t.problem]
     assert invalid == [RECORDED[3]] * 3
@@ -145,14 +146,14 @@ def test_without_options_it_is_the_demos_lab_kept_with_the_others(monkeypatch, t
         (("--output", "tests/unit/data/results-version-2.json"), "is there already"),
     ],
 )
-def test_what_cannot_be_recorded_is_refused_before_anything_is_made(words, says, capsys):
+def test_an_impossible_grid_is_refused_before_anything_is_made(words, says, capsys):
     with pytest.raises(SystemExit):
         parsed(*words)
     assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("ending", [".json", ".json.xz", ".json.gz"])
-def test_what_was_recorded_is_read_back_however_it_is_compressed(tmp_path, monkeypatch, ending):
+def test_recordings_are_read_back_with_any_compression(tmp_path, monkeypatch, ending):
     output = output_path(GridSpec(connection_bytes_per_s=12_500_000), tmp_path, ending)
     plain, results = recording_path(output), predictions.results(predictions.setting(40, 5))
     candidate = results.trials.pop()
@@ -186,7 +187,7 @@ def test_a_grid_that_fails_does_not_stop_the_others(tmp_path, capsys):
     assert "8 settings × 3" in capsys.readouterr().out
 
 
-def test_what_is_there_is_not_recorded_again(tmp_path, capsys):
+def test_an_existing_grid_is_not_recorded_again(tmp_path, capsys):
     (_, first), (second, _), (third, _) = planned(tmp_path)
     first.write_text("recorded")
     recorded = []

@@ -1,4 +1,5 @@
-"""docs/contracts.md is kept true: its examples run, and it names every word of the language."""
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of docs/reference/contracts.md run, and it names every word of the language."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from contracts.shared import units
 from profiler.cli.main import main
 from tests.places import REPOSITORY
 
-TEXT = (REPOSITORY / "docs" / "contracts.md").read_text()
+TEXT = (REPOSITORY / "docs/reference/contracts.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", TEXT, re.DOTALL)
 CONSOLE = "".join(block for language, block in BLOCKS if language == "console")
 COMMANDS = re.findall(r"^\$ writewise (.*)\n((?:(?!\$ ).*\n)*)", CONSOLE, re.MULTILINE)
@@ -32,6 +33,13 @@ def test_the_examples_in_both_syntaxes_are_one_contract():
     ]
     assert len(parsed) == 2
     assert parsed[0] == parsed[1]
+
+
+def test_the_example_in_the_how_to_is_a_valid_contract():
+    text = (REPOSITORY / "docs/how-to/write-a-contract.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    contract = SYNTAXES["yaml"].parse(block, "yaml")
+    assert [rule.label for rule in contract.rules] == ["slow_writes", "small_writes"]
 
 
 def test_every_command_shown_is_found():
@@ -56,5 +64,5 @@ def test_every_unit_is_named(unit):
     assert re.search(rf"[` ]{unit}[` ]", TEXT)
 
 
-def test_the_limits_are_those_of_the_model():
+def test_the_page_has_the_limits_of_the_model():
     assert f"at most {MAX_RULES} rules with at most {MAX_SLOTS} distinct combinations" in TEXT

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import io
@@ -41,7 +42,7 @@ def contract_of(*limits: tuple[Measurement, int], path: str = "/") -> Contract:
         (Measurement.SEEK_DISTANCE, 3 << 20, "3.00 MiB"),
     ],
 )
-def test_every_measurement_is_violated_above_its_threshold_only(measurement, value, text):
+def test_every_measurement_is_violated_only_above_its_threshold(measurement, value, text):
     below, at = (
         evaluate(contract_of((measurement, threshold)), [CALLS])[0]
         for threshold in (int(value) - 1, int(value))
@@ -54,7 +55,7 @@ OF_CALLS = [measurement for measurement in Measurement if measurement.is_of_call
 
 
 @pytest.mark.parametrize("measurement", OF_CALLS)
-def test_no_calls_violate_nothing_and_have_no_latency(measurement):
+def test_without_calls_nothing_is_violated_and_there_is_no_latency(measurement):
     (finding,) = evaluate(contract_of((measurement, 0)), [CallStats(failed=5)])
     assert not finding.violated
     if measurement.quantity is Quantity.LATENCY:
@@ -63,7 +64,7 @@ def test_no_calls_violate_nothing_and_have_no_latency(measurement):
         assert finding.value == 0
 
 
-def test_of_rules_alike_only_the_largest_violated_threshold_leads():
+def test_only_the_largest_violated_threshold_of_similar_rules_leads():
     count, limits = Measurement.COUNT, (1, 2, 100, 2, 0)
     findings = evaluate(contract_of(*((count, limit) for limit in limits)), [CALLS] * 5)
     assert [finding.violated for finding in findings] == [True, True, False, True, True]
@@ -88,7 +89,9 @@ LONG_TAIL = stats_of([1000] * 500 + [2000] * 400 + [4000] * 90 + [8000] * 9 + [1
         (Measurement.P99_9, 8000),
     ],
 )
-def test_a_percentile_is_the_latency_that_so_many_calls_do_not_exceed(measurement, latency_ns):
+def test_a_percentile_is_the_latency_that_this_share_of_calls_does_not_exceed(
+    measurement, latency_ns
+):
     below, above = (
         evaluate(contract_of((measurement, threshold_ns)), [LONG_TAIL])[0]
         for threshold_ns in (latency_ns * 31 // 32 - 1, latency_ns * 33 // 32 + 1)
@@ -123,7 +126,7 @@ USAGE = ResourceUsage(
         (Measurement.HOST_CPU_IOWAIT_TIME, 33, "33 ns"),
     ],
 )
-def test_a_rule_of_no_calls_is_measured_on_the_usage(measurement, value, text):
+def test_a_rule_of_resources_is_measured_on_the_usage(measurement, value, text):
     below, at = (
         evaluate(Contract(1, (resource_rule(measurement, limit),)), [CallStats()], USAGE)[0]
         for limit in (value - 1, value)
@@ -136,7 +139,7 @@ def resource_rule(measurement: Measurement, threshold: int) -> Rule:
     return Rule(measurement.value, "/", (), SizeRange(), measurement, threshold)
 
 
-def test_every_resource_is_measured_on_another_figure_of_the_usage():
+def test_every_resource_has_its_own_figure_of_the_usage():
     contract = Contract(1, tuple(resource_rule(measurement, 0) for measurement in RESOURCES))
     findings = evaluate(contract, [CallStats()] * len(RESOURCES), USAGE)
     assert len({finding.value for finding in findings}) == len(RESOURCES)
@@ -144,7 +147,7 @@ def test_every_resource_is_measured_on_another_figure_of_the_usage():
 
 
 @given(st.lists(rules(), min_size=1, max_size=8))
-def test_each_group_of_rules_alike_has_one_leader_if_any_is_violated(drawn):
+def test_each_group_of_similar_rules_has_one_leader_if_any_is_violated(drawn):
     findings = evaluate(Contract(1, tuple(drawn)), [CALLS] * len(drawn), USAGE)
     groups: dict[object, list] = {}
     for finding in findings:
@@ -188,7 +191,7 @@ def test_the_document_has_base_units_and_survives_json():
     assert [entry["unit"] for entry in document] == ["ns", "calls", "bytes"]
 
 
-def test_the_document_of_no_calls_has_no_latencies():
+def test_the_document_without_calls_has_no_latencies():
     (entry,) = findings_document(evaluate(contract_of((Measurement.MIN_LATENCY, 1)), [CallStats()]))
     assert entry["value"] is entry["latency_p50_ns"] is entry["latency_p99_ns"] is None
 
@@ -248,7 +251,7 @@ def test_labels_and_paths_are_shown_as_text_not_as_markup_or_escapes():
     assert "/[b]: 0 write calls, 0 B, 0 failed\n" in shown
 
 
-def test_a_run_longer_than_the_timeframe_is_said():
+def test_a_run_longer_than_the_timeframe_is_reported():
     contract = contract_of((Measurement.COUNT, 1))
     assert "longer than the contract's timeframe of 1000s" in printed(
         contract, [CALLS], timeframe_ns=contract.timeframe_ns, elapsed_ns=2 * 10**12

@@ -1,4 +1,5 @@
-"""Contract files: each good one reads the same in both syntaxes, each bad one names every error."""
+# SPDX-License-Identifier: Apache-2.0
+"""Contract files: each good one means the same in both syntaxes, each bad one gets every error."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def name_of(path: Path) -> str:
     return path.name
 
 
-def test_the_case_studys_contract_says_what_the_case_study_says():
+def test_the_case_studys_contract_has_the_rules_of_the_case_study():
     contract = load_contract(str(LIBRARY / "case-study.mistral"))
     assert contract.timeframe_ns == 1000 * 10**9
     everywhere = ("/", (CallType.WRITE,), SizeRange(0, None))
@@ -33,19 +34,19 @@ def test_the_case_studys_contract_says_what_the_case_study_says():
     )
 
 
-def test_the_default_contract_is_the_case_studys():
+def test_the_default_contract_is_that_of_the_case_study():
     default = load_contract(None)
     assert default == load_contract(str(LIBRARY / "case-study.mistral"))
     assert default.source.endswith("case-study.yaml")
 
 
-def test_the_case_studys_contract_runs_with_the_line_ends_of_windows():
+def test_the_case_studys_contract_may_have_windows_line_ends():
     text = (LIBRARY / "case-study.mistral").read_text()
     assert mistral.parse(text.replace("\n", "\r\n"), "dos") == load_contract(None)
 
 
 @pytest.mark.parametrize("path", GOOD, ids=name_of)
-def test_a_good_file_says_the_same_in_both_syntaxes(path):
+def test_a_good_file_means_the_same_in_both_syntaxes(path):
     contract = load_contract(str(path))
     assert contract == load_contract(str(path.with_suffix(".yaml")))
 
@@ -75,7 +76,7 @@ def test_the_largest_contract_fills_the_kernels_tables():
     assert (len(contract.rules), len(contract.slots)) == (MAX_RULES, MAX_SLOTS)
 
 
-def test_errors_without_end_are_cut_off():
+def test_a_long_list_of_errors_is_cut_off():
     with pytest.raises(InvalidFileError) as raised:
         mistral.parse("2,monitortimeframe,1s\n" + "garbage\n" * 10_000, "garbage")
     assert len(raised.value.problems) == MAX_PROBLEMS
@@ -83,9 +84,9 @@ def test_errors_without_end_are_cut_off():
 
 
 @pytest.mark.parametrize("word", vocabulary.CALL_TYPES_OF_MPI)
-def test_every_call_type_of_mpi_is_refused_by_name(word):
+def test_every_mpi_call_type_is_refused_by_name(word):
     problem = problem_of(f"2,monitortimeframe,1s\na,/,write+{word},all,count,1\n")
-    assert problem.startswith(f"line 2: '{word}' is Mistral's and cannot be measured here")
+    assert problem.startswith(f"line 2: Writewise cannot measure Mistral's '{word}'")
 
 
 def problem_of(text: str) -> str:

@@ -1,4 +1,5 @@
-"""Files that are no contract get one clear sentence, and none of them blocks or fills memory."""
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are not contracts get one clear sentence; none of them blocks or fills memory."""
 
 from __future__ import annotations
 
@@ -24,18 +25,18 @@ def refusal(path) -> str:
     [
         (b"", "is empty"),
         (b" \n\t\r\n", "is empty"),
-        (b"\x7fELF\0\0", "is binary"),
-        ("2,monitortimeframe,1s".encode("utf-16"), "is binary"),
+        (b"\x7fELF\0\0", "is a binary file, not a contract file"),
+        ("2,monitortimeframe,1s".encode("utf-16"), "is a binary file, not a contract file"),
         (b"2,monitortimeframe,1s\n\xff", "is not UTF-8 text: byte 0xff at offset 22"),
     ],
 )
-def test_what_is_no_text_is_named(tmp_path, content, reason):
+def test_a_file_that_is_not_text_is_named(tmp_path, content, reason):
     path = tmp_path / "contract"
     path.write_bytes(content)
     assert refusal(path).startswith(f"{path} {reason}")
 
 
-def test_what_is_no_file_is_named(tmp_path):
+def test_a_path_that_is_not_a_file_is_named(tmp_path):
     pipe, unix = tmp_path / "pipe", tmp_path / "socket"
     os.mkfifo(pipe)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -46,7 +47,7 @@ def test_what_is_no_file_is_named(tmp_path):
         assert refusal("/dev/zero") == "/dev/zero is a device, not a contract file"
 
 
-def test_what_cannot_be_opened_is_named(tmp_path):
+def test_a_file_that_cannot_be_opened_is_named(tmp_path):
     missing, loop = tmp_path / "missing", tmp_path / "loop"
     loop.symlink_to(loop)
     assert refusal(missing) == f"cannot read the contract {missing}: No such file or directory"
@@ -59,7 +60,7 @@ def test_a_huge_file_is_refused_unread(tmp_path):
     path = tmp_path / "huge"
     path.touch()
     os.truncate(path, 1 << 40)  # sparse: reading it whole would not end
-    assert refusal(path) == f"{path} is larger than 1 MiB, so it is no contract"
+    assert refusal(path) == f"{path} is larger than 1 MiB, the limit for a contract file"
 
 
 def test_a_file_of_the_largest_size_is_read(tmp_path):
@@ -85,11 +86,11 @@ def test_a_file_of_the_largest_size_is_read(tmp_path):
         ("x", "garbage", "mistral"),
     ],
 )
-def test_the_syntax_is_told_by_suffix_then_by_content(path, text, syntax):
+def test_the_syntax_is_chosen_by_suffix_then_by_content(path, text, syntax):
     assert syntax_of(path, text) == syntax
 
 
-def test_what_measures_calls_alone_takes_no_rule_of_resources(tmp_path):
+def test_a_command_that_measures_only_calls_refuses_rules_of_resources(tmp_path):
     path = tmp_path / "memory.mistral"
     path.write_text("2,monitortimeframe,1s\nmuch,/,none,all,memory,1GB\n")
     assert load_contract(str(path)).rules[0].slot is None

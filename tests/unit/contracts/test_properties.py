@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Any contract survives both syntaxes; any text is a contract or an InvalidFileError."""
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def test_a_contract_reads_back_from_mistrals_syntax(contract):
 
 
 @given(contracts())
-def test_what_mistrals_syntax_has_no_word_for_is_not_written(contract):
+def test_rules_that_mistrals_syntax_cannot_express_are_not_written(contract):
     words = {
         word.value
         for rule in contract.rules
@@ -77,7 +78,7 @@ def test_blanks_and_line_ends_change_nothing(contract):
 
 
 @given(MISTRAL_CONTRACTS)
-def test_the_syntax_is_told_without_a_suffix(contract):
+def test_the_syntax_is_recognized_without_a_suffix(contract):
     for name, syntax in SYNTAXES.items():
         assert syntax_of("contract", "# a comment: first\n\n" + syntax.render(contract)) == name
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import dataclasses
@@ -12,10 +13,10 @@ from contracts.stats import (
     CallStats,
     ResourceUsage,
     bucket_bounds_ns,
-    bucket_index,
     merge,
     merge_usage,
 )
+from tests.buckets import bucket_index
 from tests.unit.contract_strategies import stats_of
 
 LARGEST_NS = 2**42
@@ -65,20 +66,20 @@ def test_percentiles_rise_and_stay_within_the_extremes(latencies_ns):
     assert values[-1] <= stats.latency_max_ns
 
 
-def test_no_calls_have_no_latency():
+def test_without_calls_there_is_no_latency():
     assert CallStats().latency_mean_ns == 0
     assert CallStats(failed=3).percentile_ns(99) == 0
 
 
 @given(st.lists(st.tuples(LATENCIES, st.integers(0, 9)), max_size=5))
-def test_merged_statistics_are_those_of_all_calls_together(parts):
+def test_merged_statistics_equal_those_of_all_calls(parts):
     merged = merge([stats_of(latencies, failed=failed) for latencies, failed in parts])
     everything = [latency for latencies, _ in parts for latency in latencies]
     assert merged == stats_of(everything, failed=sum(failed for _, failed in parts))
 
 
 @given(st.lists(st.lists(st.integers(0, 99), min_size=8, max_size=8), max_size=4))
-def test_merged_usage_has_the_most_memory_and_all_the_time(figures):
+def test_merged_usage_has_the_highest_memory_and_the_total_time(figures):
     merged = dataclasses.astuple(merge_usage([ResourceUsage(*span) for span in figures]))
     columns = list(zip(*figures)) or [()] * 8
     assert merged[:3] == tuple(max(column, default=0) for column in columns[:3])

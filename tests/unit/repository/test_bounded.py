@@ -1,4 +1,5 @@
-"""Files that are made to take time or memory: refused within seconds, and within the limits.
+# SPDX-License-Identifier: Apache-2.0
+"""Hostile files that take time or memory are refused within seconds and within the limits.
 
 Each is read in a process whose CPU time and memory the kernel limits.
 """
@@ -161,7 +162,7 @@ def test_results_of_more_trials_than_a_sweep_has_are_refused(tmp_path: Path) -> 
     study.results.save(tmp_path / "results.json")
     assert len(load(tmp_path / "results.json").trials) == MAX_TRIALS
     study.candidate(ratio(80), 5.0).results.save(tmp_path / "results.json")
-    with pytest.raises(UsageError, match="it has 10001 trials, more than 10000"):
+    with pytest.raises(UsageError, match="10001 trials, more than 10000"):
         load(tmp_path / "results.json")
 
 

@@ -1,4 +1,5 @@
-"""The difference that docs/apply.md shows is what `apply` prints.
+# SPDX-License-Identifier: Apache-2.0
+"""The difference that docs/how-to/apply.md shows is what `apply` prints.
 
 With WRITEWISE_WRITE_DOCS set it is written instead of compared.
 """
@@ -17,7 +18,7 @@ from tests.places import REPOSITORY
 from tests.unit.applied_hosts import FilesHost
 from tests.unit.sysctl.apply.test_apply import SYSCTLS
 
-DOC = REPOSITORY / "docs/apply.md"
+DOC = REPOSITORY / "docs/how-to/apply.md"
 MARK = "<!-- diff: written by tests/unit/repository/test_docs_apply.py -->\n"
 _WIDTH = 100
 

@@ -1,4 +1,5 @@
-"""The examples in docs/snippets.md are what the renderers write.
+# SPDX-License-Identifier: Apache-2.0
+"""The examples in docs/reference/snippets.md are what the renderers write.
 
 With WRITEWISE_WRITE_DOCS set they are written instead of compared.
 """
@@ -15,7 +16,7 @@ from sysctl.render.formats import FORMATS
 from tests.places import REPOSITORY
 from tests.unit.changes import EVERYTHING
 
-PAGE = REPOSITORY / "docs" / "snippets.md"
+PAGE = REPOSITORY / "docs/reference/snippets.md"
 
 
 def example(each):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The guests' harness, as far as it needs no guest: names, reports, the matrix in the docs."""
 
 from __future__ import annotations
@@ -96,4 +97,4 @@ def test_an_image_is_named_by_what_it_is_made_of(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_docs_show_the_last_run() -> None:
-    assert results.matrix() in (REPOSITORY / "docs/kernels.md").read_text()
+    assert results.matrix() in (REPOSITORY / "docs/development/kernels.md").read_text()

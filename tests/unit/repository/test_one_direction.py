@@ -1,4 +1,5 @@
-"""Results lead to a sentence in one direction, and no empty text stands for "there is none"."""
+# SPDX-License-Identifier: Apache-2.0
+"""Results become sentences in one direction, and no empty text stands for "there is none"."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from tests.places import REPOSITORY
 
-#: Where the results come in, and where a sweep shows them while they grow.
+#: Modules that read the results, and those that show them during a sweep.
 ENTRANCES = {"sysctl/advice/advise.py", "profiler/report/sweep_view.py"}
 
 
@@ -24,7 +25,7 @@ def imported(tree: ast.Module) -> set[str]:
     return {f"{node.module}.{alias.name}" for node in found for alias in node.names}
 
 
-def test_what_is_below_an_advice_does_not_ask_the_results_again() -> None:
+def test_modules_below_an_advice_do_not_read_the_results_again() -> None:
     asks = {
         name
         for name, tree in modules("sysctl/advice", "profiler/report")
@@ -34,7 +35,7 @@ def test_what_is_below_an_advice_does_not_ask_the_results_again() -> None:
 
 
 def test_an_advice_is_data_until_it_is_reported() -> None:
-    """Whoever words needs units."""
+    """Only wording needs units."""
     for name, tree in modules("sysctl/advice"):
         assert not [each for each in imported(tree) if each.startswith("contracts.shared.units")], (
             name
@@ -44,7 +45,6 @@ def test_an_advice_is_data_until_it_is_reported() -> None:
 def test_no_docstring_says_that_an_empty_text_means_none() -> None:
     says = re.compile(r"\bempty (when|where|if)\b", re.IGNORECASE)
     for name, tree in modules("contracts", "sysctl", "profiler"):
-        if not name.startswith("profiler/tune/"):
-            for node in ast.walk(tree):
-                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-                    assert not says.search(ast.get_docstring(node) or ""), (name, node)
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                assert not says.search(ast.get_docstring(node) or ""), (name, node)

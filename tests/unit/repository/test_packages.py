@@ -1,4 +1,5 @@
-"""What the builder of the packages computes; what it builds is tested by `make test-packages`."""
+# SPDX-License-Identifier: Apache-2.0
+"""The computations of the package builder; `make test-packages` tests the packages."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ TARGETS = pytest.mark.parametrize("target", [DEB, RPM], ids=lambda target: targe
 
 
 def described(**fields: str) -> Distribution:
-    """As much of a distribution as a licence is read from."""
+    """The parts of a distribution from which a licence is read."""
     metadata = Message()
     for name, value in fields.items():
         metadata[name.replace("_", "-")] = value
@@ -34,7 +35,7 @@ def test_each_dependency_is_bundled_or_of_the_distribution(target) -> None:
 
 
 @TARGETS
-def test_a_dependency_that_no_lock_has_is_named_with_the_remedy(target) -> None:
+def test_a_dependency_missing_from_the_lock_is_named_with_a_remedy(target) -> None:
     with pytest.raises(BuildError, match=r"lacks new-one>=2: run .*--renew-locks"):
         bundle.check_lock(["boto3>=1", "new-one>=2"], target)
 
@@ -93,7 +94,7 @@ def test_a_licence_is_read(fields, licence) -> None:
 
 
 def test_a_library_without_a_licence_is_not_packed() -> None:
-    with pytest.raises(BuildError, match="the metadata of some names no licence"):
+    with pytest.raises(BuildError, match="the metadata of some has no licence"):
         bundle.licence_of(described(Name="some"))
 
 

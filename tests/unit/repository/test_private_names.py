@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No test uses a private name of another file: what a test needs is public, with a docstring."""
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ OWN = [
 
 
 def own_names(tree: ast.AST) -> set[str]:
-    """The names that a file gives to things of its own."""
+    """Return the names that a file defines."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -60,7 +61,7 @@ def is_self(node: ast.expr) -> bool:
 
 
 def used_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Names that are imported, looked up in something, or named in a text, and what has them."""
+    """Return names that are imported, looked up or mentioned in a text, with their owners."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield from ((node.module or "", alias.name) for alias in node.names)
@@ -73,7 +74,7 @@ def used_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def name_of(function: ast.expr) -> str:
-    """The last part of what is called."""
+    """Return the last part of a called name."""
     return getattr(function, "attr", "") or getattr(function, "id", "")
 
 
@@ -102,12 +103,12 @@ def private_names_of_others(source: str) -> set[str]:
 
 
 @pytest.mark.parametrize("source", FOREIGN)
-def test_another_files_private_name_is_found(source: str) -> None:
+def test_a_private_name_of_another_file_is_found(source: str) -> None:
     assert private_names_of_others(source)
 
 
 @pytest.mark.parametrize("source", OWN)
-def test_a_files_own_names_are_left(source: str) -> None:
+def test_a_files_own_private_names_are_allowed(source: str) -> None:
     assert private_names_of_others(source) == set()
 
 

@@ -1,4 +1,5 @@
-"""No shell, no code from data, no predictable name: looked for in every line of the source."""
+# SPDX-License-Identifier: Apache-2.0
+"""No shell, no code from data, no predictable name: checked in every line of the source."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ PROGRAMS = {
     *("mount", "umount", "losetup", "blkid", "mkfs.xfs", "mkfs.ext4"),
     *("systemd-run", "systemctl", "busctl", "udevadm", "sysctl"),
 }
-#: Opens for writing by a path, and why nobody else can be there first.
+#: Functions that open a path for writing, and why nobody else can create it first.
 BY_PATH = {
     "sysctl/host/system.py: write": "/proc and /sys",
     "sysctl/host/lock.py: exclusive_lock": "the state directory, root's own",
@@ -73,8 +74,8 @@ def test_the_programs_that_are_run_are_known() -> None:
     names = {word.strip("'") for word in first_words if word.startswith("'")}
     assert names <= PROGRAMS
     assert {"losetup", "blkid"} <= names
-    told = (REPOSITORY / "docs" / "safety.md").read_text()
-    assert [name for name in names if f"`{name}`" not in told] == []
+    documented = (REPOSITORY / "docs/explanation/safety.md").read_text()
+    assert [name for name in names if f"`{name}`" not in documented] == []
     assert {word for word in first_words if not word.startswith("'")} <= {
         "sys.executable",
         "*_MKFS[fstype]",

@@ -1,4 +1,5 @@
-"""What programs that Writewise starts get to know, and where they are looked for."""
+# SPDX-License-Identifier: Apache-2.0
+"""The environment of the programs that Writewise starts, and where it looks for them."""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ def test_secrets_are_left_out(name: str) -> None:
     assert for_programs({name: "marker", "LANG": "C"})["LANG"] == "C"
 
 
-def test_a_program_gets_none(monkeypatch) -> None:
+def test_a_program_gets_no_secrets(monkeypatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "marker")
     told = run_command(["env"])
     assert "LC_ALL=C" in told.split()
     assert "marker" not in told
 
 
-def test_they_come_back_where_a_library_starts_a_process(monkeypatch) -> None:
+def test_secrets_come_back_when_a_library_starts_a_process(monkeypatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "marker")
     with secrets_hidden():
         assert "AWS_SESSION_TOKEN" not in os.environ
@@ -41,16 +42,16 @@ def test_they_come_back_where_a_library_starts_a_process(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("entry", ["", ".", "bin", "/no/such/folder", "\0"])
-def test_what_is_no_directory_of_roots_is_not_searched(entry: str) -> None:
+def test_a_directory_that_root_does_not_own_is_not_searched(entry: str) -> None:
     assert safe_path(f"{entry}:/usr/bin") == "/usr/bin"
 
 
 @pytest.mark.parametrize("name", ["HOME", "LC_ALL", "TMPDIR", "BCC_KERNEL_SOURCE", "TZ"])
-def test_what_programs_need_is_kept(name: str) -> None:
+def test_variables_that_programs_need_are_kept(name: str) -> None:
     assert for_programs({name: "x"})[name] == "x"
 
 
-def test_a_directory_below_one_of_others_is_not_searched(tmp_path: Path) -> None:
+def test_a_directory_below_one_of_another_user_is_not_searched(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     (folder / "bin").mkdir(parents=True)
     (tmp_path / "link").symlink_to("folder/bin")
@@ -62,11 +63,11 @@ def test_a_directory_below_one_of_others_is_not_searched(tmp_path: Path) -> None
         where.chmod(0o755)
 
 
-def test_a_path_of_nothing_is_the_distributions() -> None:
+def test_an_empty_path_becomes_the_distributions() -> None:
     assert "/usr/bin" in safe_path("").split(":")
 
 
-def test_a_program_that_others_have_planted_is_not_run(tmp_path: Path, monkeypatch) -> None:
+def test_a_program_planted_by_another_user_is_not_run(tmp_path: Path, monkeypatch) -> None:
     mark = tmp_path / "mark"
     (tmp_path / "losetup").write_text(f"#!/bin/sh\ntouch {mark}\n")
     (tmp_path / "losetup").chmod(0o755)

@@ -1,4 +1,5 @@
-"""Paths that others could have changed: not written through, and not believed."""
+# SPDX-License-Identifier: Apache-2.0
+"""Paths that others could have changed: Writewise does not write through them or trust them."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """As /tmp: anybody may write, and take away only what is one's own."""
+    """A folder like /tmp: everybody may write, and delete only their own files."""
     path = tmp_path / "shared"
     path.mkdir()
     path.chmod(0o1777)
@@ -76,23 +77,25 @@ def test_a_file_of_ones_own_in_tmp_is_trusted(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "problem", "remedy"),
     [
-        (lambda path: path.chmod(0o664), "others may write to ", "chmod go-w "),
-        (lambda path: path.chmod(0o646), "others may write to ", "chmod go-w "),
-        (group_may_write_the_folder, "others may write to ", "chmod go-w "),
-        (all_may_write_the_folder, "others may write to ", "chmod go-w "),
+        (lambda path: path.chmod(0o664), "others can write to ", "chmod go-w "),
+        (lambda path: path.chmod(0o646), "others can write to ", "chmod go-w "),
+        (group_may_write_the_folder, "others can write to ", "chmod go-w "),
+        (all_may_write_the_folder, "others can write to ", "chmod go-w "),
         pytest.param(give_the_file_away, "belongs to ", "chown root: ", marks=needs_root),
         pytest.param(give_the_folder_away, "belongs to ", "chown root: ", marks=needs_root),
         pytest.param(give_the_folder_above_away, "belongs to ", "chown root: ", marks=needs_root),
     ],
 )
-def test_what_others_could_have_changed_is_not_trusted(file, change, problem, remedy) -> None:
+def test_a_file_that_others_could_have_changed_is_not_trusted(
+    file, change, problem, remedy
+) -> None:
     change(file)
     with pytest.raises(UntrustedError) as raised:
         KIND.read_text(str(file), trusted=True)
     assert "could have been changed by others" in raised.value.message
     assert problem in raised.value.message
     assert remedy in raised.value.hint
-    assert KIND.read_text(str(file)) == "text"  # who only reads is told what is in it
+    assert KIND.read_text(str(file)) == "text"  # a command that only reads reports what is in it
 
 
 @needs_root
@@ -103,7 +106,7 @@ def test_the_invoking_users_file_is_trusted_under_sudo(file: Path, monkeypatch) 
 
 
 @pytest.mark.parametrize("uid", ["", "-1", "4294967295", "1e3", "²", "٣", "0x10", " 5", "9" * 5000])
-def test_what_is_no_user_id_is_nobodys(uid: str) -> None:
+def test_an_invalid_user_id_is_nobodys(uid: str) -> None:
     assert trusted_owners({"SUDO_UID": uid}) == trusted_owners({})
 
 
@@ -113,7 +116,7 @@ def test_a_symlink_of_ones_own_is_followed(file: Path, tmp_path: Path) -> None:
     assert KIND.read_text(str(tmp_path / "absolute" / ".." / "folder/file"), trusted=True) == "text"
 
 
-def test_a_circle_of_symlinks_ends(tmp_path: Path) -> None:
+def test_a_loop_of_symlinks_ends(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to("one")
     with pytest.raises(OSError, match="Too many levels of symbolic links"):
@@ -135,17 +138,17 @@ def test_a_walk_leaves_no_descriptor_open(file: Path, shared: Path) -> None:
 def test_a_symlink_that_others_could_have_made_is_not_read(file, shared, at_the_end) -> None:
     (shared / "link").symlink_to(file if at_the_end else file.parent)
     path = shared / "link" if at_the_end else shared / "link" / "file"
-    with pytest.raises(UntrustedError, match=r"leads through the symlink .*link, which lies in a"):
+    with pytest.raises(UntrustedError, match=r"leads through the symlink .*link, which is in a"):
         KIND.read_text(str(path), trusted=True)
 
 
-def test_contracts_and_results_take_the_same_care(tmp_path: Path) -> None:
+def test_contracts_and_results_are_read_with_the_same_care(tmp_path: Path) -> None:
     contract, results = tmp_path / "contract.yaml", tmp_path / "results.json"
     contract.write_text((LIBRARY / "case-study.yaml").read_text())
     results.write_text("{}")
     for path, read in ((contract, load_contract), (results, lambda p, **how: load(Path(p), **how))):
         path.chmod(0o666)
-        with pytest.raises(UntrustedError, match="others may write to"):
+        with pytest.raises(UntrustedError, match="others can write to"):
             read(str(path), trusted=True)
     assert load_contract(str(contract)).rules
 
@@ -167,10 +170,10 @@ WRITERS = [write_report, append_to_log, write_results]
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_nothing_is_written_through_a_directory_link_of_others(write, tmp_path, shared) -> None:
+def test_nothing_is_written_through_another_users_directory_link(write, tmp_path, shared) -> None:
     (tmp_path / "private").mkdir()
     (shared / "link").symlink_to(tmp_path / "private")
-    with pytest.raises(UntrustedError, match="which lies in a directory that others can write"):
+    with pytest.raises(UntrustedError, match="which is in a directory that others can write"):
         write(shared / "link" / "file")
     assert list((tmp_path / "private").iterdir()) == []
 
@@ -186,8 +189,8 @@ PLANTED = {
 
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
-def test_nothing_is_written_to_what_was_planted(write, plant, file: Path, shared: Path) -> None:
-    """A new file may take its place, by a rename; what it leads to stays as it is."""
+def test_nothing_is_written_to_a_planted_file(write, plant, file: Path, shared: Path) -> None:
+    """A rename may put a new file in its place; the file it points to stays unchanged."""
     plant(shared / "out", file)
     try:
         write(shared / "out")
@@ -199,10 +202,10 @@ def test_nothing_is_written_to_what_was_planted(write, plant, file: Path, shared
         assert not (shared / "out").is_symlink()
     assert file.read_text() == "text"
     assert os.listdir(file.parent) == ["file"]
-    assert os.listdir(shared) == ["out"]  # no temporary file stays
+    assert os.listdir(shared) == ["out"]  # no temporary file remains
 
 
-def test_directories_are_made_where_they_are_missing(tmp_path: Path, monkeypatch) -> None:
+def test_missing_directories_are_made(tmp_path: Path, monkeypatch) -> None:
     writing.make_directories(tmp_path / "a" / "b" / "c")
     writing.make_directories(tmp_path / "a" / "b" / "c")
     assert (tmp_path / "a" / "b" / "c").is_dir()
@@ -211,20 +214,20 @@ def test_directories_are_made_where_they_are_missing(tmp_path: Path, monkeypatch
     assert (tmp_path / "d" / "e").is_dir()
 
 
-def test_directories_are_not_made_through_a_link_of_others(tmp_path: Path, shared: Path) -> None:
+def test_directories_are_not_made_through_another_users_link(tmp_path: Path, shared: Path) -> None:
     (shared / "link").symlink_to(tmp_path)
     with pytest.raises(UntrustedError):
         writing.make_directories(shared / "link" / "new")
     assert not (tmp_path / "new").exists()
 
 
-def test_a_file_is_no_directory(file: Path) -> None:
+def test_a_file_is_refused_as_a_directory(file: Path) -> None:
     for path in (file, file / "below"):
         with pytest.raises(UsageError, match="Not a directory"):
             writing.make_directories(path)
 
 
-def test_nothing_is_removed_through_a_link_of_others(file: Path, shared: Path) -> None:
+def test_nothing_is_removed_through_another_users_link(file: Path, shared: Path) -> None:
     (shared / "link").symlink_to(file.parent)
     with pytest.raises(UntrustedError):
         writing.remove(shared / "link" / "file")
@@ -234,22 +237,22 @@ def test_nothing_is_removed_through_a_link_of_others(file: Path, shared: Path) -
     assert not file.exists()
 
 
-# Through the commands.
+# The same through the commands.
 
 
-def test_advice_is_not_written_through_a_link_of_others(tmp_path, shared, capsys) -> None:
+def test_advice_is_not_written_through_another_users_link(tmp_path, shared, capsys) -> None:
     results = tmp_path / "results.json"
     results.write_text(json.dumps(SHORTENED))
     (tmp_path / "private").mkdir()
     (shared / "link").symlink_to(tmp_path / "private")
-    assert main(["advise", str(results), "--output-directory", str(shared / "link")]) == 2
-    assert "which lies in a directory that others can write" in capsys.readouterr().err
+    assert main(["advise", str(results), "--output-dir", str(shared / "link")]) == 2
+    assert "which is in a directory that others can write" in capsys.readouterr().err
     assert list((tmp_path / "private").iterdir()) == []
-    assert main(["advise", str(results), "--output-directory", str(tmp_path / "private")]) == 0
+    assert main(["advise", str(results), "--output-dir", str(tmp_path / "private")]) == 0
     assert "recommendation.json" in os.listdir(tmp_path / "private")
 
 
-def test_links_in_the_place_of_advice_are_neither_followed_nor_replaced(
+def test_links_named_like_advice_are_neither_followed_nor_replaced(
     tmp_path: Path, shared: Path
 ) -> None:
     results, victim = tmp_path / "results.json", tmp_path / "victim"
@@ -257,34 +260,34 @@ def test_links_in_the_place_of_advice_are_neither_followed_nor_replaced(
     victim.write_text("victim")
     (shared / "recommendation.json").symlink_to(victim)
     os.link(victim, shared / "90-writewise.conf")
-    assert main(["advise", str(results), "--output-directory", str(shared)]) == 2
+    assert main(["advise", str(results), "--output-dir", str(shared)]) == 2
     assert victim.read_text() == "victim"
     assert sorted(os.listdir(shared)) == ["90-writewise.conf", "recommendation.json"]
 
 
-def test_a_sweep_does_not_believe_a_contract_of_others(tmp_path: Path, capsys) -> None:
+def test_a_sweep_does_not_trust_another_users_contract(tmp_path: Path, capsys) -> None:
     contract = tmp_path / "contract.yaml"
     contract.write_text((LIBRARY / "case-study.yaml").read_text())
     contract.chmod(0o666)
     arguments = ["sweep", "s3://bucket/prefix", str(tmp_path), "--contract", str(contract)]
     assert main(arguments) == 2
     said = capsys.readouterr().err
-    assert "could have been changed by others: others may write to " in said
+    assert "could have been changed by others: others can write to " in said
     assert "chmod go-w " in said
-    assert main(["contract", "check", str(contract)]) == 0  # who only reads takes it
+    assert main(["contract", "check", str(contract)]) == 0  # a command that only reads accepts it
 
 
-def test_a_sweep_does_not_go_on_with_results_of_others(tmp_path: Path) -> None:
+def test_a_sweep_does_not_resume_from_another_users_results(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     results.write_text(json.dumps(SHORTENED))
     results.chmod(0o666)
-    with pytest.raises(UntrustedError, match="others may write to"):
+    with pytest.raises(UntrustedError, match="others can write to"):
         resumed_results(results, {}, CIRCUMSTANCES)
-    assert main(["advise", str(results), "--output-directory", str(tmp_path / "out")]) == 0
+    assert main(["advise", str(results), "--output-dir", str(tmp_path / "out")]) == 0
 
 
 @pytest.mark.parametrize("command", ["apply"])
-def test_what_changes_the_host_does_not_believe_results_of_others(
+def test_commands_that_change_the_host_do_not_trust_another_users_results(
     tmp_path: Path, command: str, capsys
 ) -> None:
     results = tmp_path / "results.json"
@@ -292,3 +295,13 @@ def test_what_changes_the_host_does_not_believe_results_of_others(
     results.chmod(0o666)
     assert main([command, str(results)]) == 2
     assert "could have been changed by others" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("below", ["", "new", "new/deep"])
+def test_a_directory_that_cannot_be_made_is_found_beforehand(tmp_path, below):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"cannot use the directory .*: Not a directory") as error:
+        writing.check_directory(tmp_path / "file" / below)
+    assert error.value.hint == "name another directory"
+    writing.check_directory(tmp_path / below)
+    assert not (tmp_path / "new").exists()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How descriptors come from the compiler's process, and how attachments are closed."""
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def test_more_descriptors_than_a_message_takes(
         close(descriptors)
 
 
-def test_descriptors_for_which_there_is_no_room_are_a_sentence(
+def test_descriptors_without_room_are_one_sentence(
     ends: tuple[loader.Compiler, socket.socket],
 ) -> None:
     receiving, its = ends
@@ -67,7 +68,7 @@ def test_descriptors_for_which_there_is_no_room_are_a_sentence(
     before, limits = open_now(), resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) + 20, limits[1]))
     try:
-        with pytest.raises(WritewiseError, match="too many files are open") as caught:
+        with pytest.raises(WritewiseError, match="too many open files") as caught:
             list(receiving.answers())
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -79,13 +80,13 @@ def test_descriptors_for_which_there_is_no_room_are_a_sentence(
     ("failure", "about", "sentence"),
     [
         ("tracepoint", "sched:none", "this kernel has no tracepoint sched:none"),
-        ("bcc", "No module named 'bcc'", "BCC's Python binding is not usable: No module"),
-        ("bcc", "libLLVM: failed to map segment", "there is not enough memory"),
-        ("attach", "sched:none", "the probes did not attach as they should: sched:none"),
-        ("tracefs", "mount() says no", "tracefs cannot be reached: mount() says no"),
+        ("bcc", "No module named 'bcc'", "BCC's Python binding cannot be used: No module"),
+        ("bcc", "libLLVM: failed to map segment", "not enough memory"),
+        ("attach", "sched:none", "some probes could not be attached: sched:none"),
+        ("tracefs", "mount() says no", "tracefs cannot be accessed: mount() says no"),
     ],
 )
-def test_failures_are_sentences(
+def test_a_failure_is_one_sentence(
     ends: tuple[loader.Compiler, socket.socket], failure: str, about: str, sentence: str
 ) -> None:
     receiving, its = ends
@@ -98,7 +99,7 @@ def test_failures_are_sentences(
 
 def test_a_compiler_that_was_killed() -> None:
     killed = loader.load_error("", "", -9)
-    assert killed.message == "there is not enough memory to load the probes"
+    assert killed.message == "not enough memory to load the probes"
     crashed = loader.load_error("", "LLVM ERROR: no such thing", -6)
     assert crashed.message == "the probes could not be loaded: the compiler ended with signal 6"
     assert crashed.hint == "LLVM ERROR: no such thing"
@@ -114,7 +115,7 @@ def test_attachments_are_closed_last_by_another_process() -> None:
     os.close(reader)
 
 
-def test_attachments_are_closed_when_no_process_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attachments_are_closed_if_no_process_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> int:
         raise BlockingIOError
 
@@ -127,7 +128,7 @@ def test_attachments_are_closed_when_no_process_can_be_had(monkeypatch: pytest.M
     os.close(reader)
 
 
-def test_a_compiler_that_ends_without_a_word(
+def test_a_compiler_that_ends_without_an_answer(
     ends: tuple[loader.Compiler, socket.socket],
 ) -> None:
     receiving, its = ends

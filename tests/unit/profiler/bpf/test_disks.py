@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The disks below a path, on a sysfs and a mount table that the test makes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scope filters: which names and groups are taken, and what numbers they become."""
 
 from __future__ import annotations
@@ -87,10 +88,13 @@ class TestCgroup:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ("rw,xattr,name=systemd", "of the hierarchy 'systemd', which has no controller"),
-            ("rw,future", r"this kernel's BTF does not name: rw,future"),
-            ("rw,CGROUP_SUBSYS_COUNT", "does not name"),
-            ("rw,\x1b[2J", r"does not name: rw,\\x1b\[2J"),
+            (
+                "rw,xattr,name=systemd",
+                "belongs to the hierarchy 'systemd', which has no controller",
+            ),
+            ("rw,future", r"this kernel's BTF lacks: rw,future"),
+            ("rw,CGROUP_SUBSYS_COUNT", "BTF lacks"),
+            ("rw,\x1b[2J", r"BTF lacks: rw,\\x1b\[2J"),
         ],
     )
     def test_v1_without_a_controller(
@@ -103,7 +107,7 @@ class TestCgroup:
     def test_a_namespace_hides_the_depth_of_v2_only(self, hierarchy: Hierarchy) -> None:
         hierarchy.namespace = "cgroup:[4026532000]"
         hierarchy.mount("cgroup2")
-        with pytest.raises(UsageError, match="hidden by a cgroup namespace"):
+        with pytest.raises(UsageError, match="a cgroup namespace hides the depth"):
             hierarchy.resolve()
         (hierarchy.proc / "ns/cgroup").unlink()
         hierarchy.mount("cgroup", "rw,cpu")
@@ -112,7 +116,7 @@ class TestCgroup:
     @pytest.mark.parametrize(("fstype", "device"), [("tmpfs", ""), ("cgroup2", "0:98")])
     def test_another_file_system(self, hierarchy: Hierarchy, fstype: str, device: str) -> None:
         hierarchy.mount(fstype, device=device)
-        with pytest.raises(UsageError, match="on no cgroup file system"):
+        with pytest.raises(UsageError, match="not on a cgroup file system"):
             hierarchy.resolve()
 
     @pytest.mark.parametrize("slash", ["", "/", "//"])
@@ -128,8 +132,8 @@ class TestCgroup:
         [
             ("", "the cgroup's path '' is not absolute"),
             ("memory/a", "'memory/a' is not absolute"),
-            ("/none\x1b[2J", r"the cgroup /none\\x1b\[2J cannot be filtered by: No such file"),
-            ("/a\0b", r"the cgroup /a\\x00b cannot be filtered by: embedded null"),
+            ("/none\x1b[2J", r"the cgroup /none\\x1b\[2J cannot be used as a filter: No such file"),
+            ("/a\0b", r"the cgroup /a\\x00b cannot be used as a filter: embedded null"),
             (__file__, "is not a directory"),
         ],
     )
@@ -163,7 +167,7 @@ class TestComm:
 
     def test_bytes_are_what_counts(self) -> None:
         assert ScopeFilter(comm="é" * 7).macros()
-        with pytest.raises(UsageError, match="longer than the 15 bytes") as error:
+        with pytest.raises(UsageError, match="limit of 15 bytes") as error:
             ScopeFilter(comm="é" * 8)
         assert repr("é" * 7) in error.value.hint
 
@@ -171,11 +175,11 @@ class TestComm:
         ("comm", "message"),
         [
             ("", "is empty"),
-            ("a\0b", r"a\\x00b has a character that cannot be printed"),
-            ("a\nb", r"a\\nb has"),
-            ("\x1b[2J", r"\\x1b\[2J has"),
-            ("a\udc80", r"a\\udc80 has"),
-            ("sixteen_bytes_xy", "longer than the 15 bytes that Linux keeps"),
+            ("a\0b", r"a\\x00b contains an unprintable character"),
+            ("a\nb", r"a\\nb contains"),
+            ("\x1b[2J", r"\\x1b\[2J contains"),
+            ("a\udc80", r"a\\udc80 contains"),
+            ("sixteen_bytes_xy", "longer than Linux's limit of 15 bytes"),
         ],
     )
     def test_no_thread_has_it(self, comm: str, message: str) -> None:
@@ -185,7 +189,7 @@ class TestComm:
 
 
 class TestScopeFilter:
-    def test_none_is_no_code(self) -> None:
+    def test_no_filter_generates_no_code(self) -> None:
         assert (ScopeFilter().macros(), dict(ScopeFilter().members)) == ({}, {})
 
     @pytest.mark.parametrize("group", [CgroupV1(7, 2), CgroupV2(7, 3)])
@@ -199,9 +203,9 @@ class TestScopeFilter:
         assert both.members == group.members
         assert asked == [str(tmp_path)]
 
-    def test_a_wrong_group_is_told_on_use(self, tmp_path: Path) -> None:
+    def test_a_wrong_group_is_reported_on_use(self, tmp_path: Path) -> None:
         wrong = ScopeFilter(cgroup=str(tmp_path))
-        with pytest.raises(UsageError, match="on no cgroup file system"):
+        with pytest.raises(UsageError, match="not on a cgroup file system"):
             wrong.macros()
-        with pytest.raises(UsageError, match="on no cgroup file system"):
+        with pytest.raises(UsageError, match="not on a cgroup file system"):
             _ = wrong.members

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which system calls each type is, and what is attached to count them."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import pytest
 from contracts.model import CallType
 from profiler.bpf.probe import PROBES_FOLDER, Probe
 from profiler.bpf.probes import path_calls, socket_calls
-from profiler.bpf.probes.path_calls import SYSTEM_CALLS, encode_way, probe_of
+from profiler.bpf.probes.path_calls import SYSTEM_CALLS, encode_route, probe_of
 from profiler.bpf.starts import NAMES_MAX_BYTES
 
 OPENING = {"open", "openat", "openat2"}
@@ -33,8 +34,8 @@ def test_only_the_calls_of_a_type_are_attached_each_at_both_ends(call_type: Call
     attached = Counter(probe.all_tracepoints)
     assert set(attached.values()) == {1}
     assert set(attached) == {
-        f"syscalls:sys_{way}_{name}"
-        for way in ("enter", "exit")
+        f"syscalls:sys_{side}_{name}"
+        for side in ("enter", "exit")
         for name in SYSTEM_CALLS[call_type]
     }
 
@@ -62,7 +63,7 @@ def test_a_way_is_laid_out_as_the_trie_takes_it() -> None:
     assert f"#define NAMES_BYTES {NAMES_MAX_BYTES} " in re.sub(
         " +", " ", c_source(path_calls.PROBE)
     )
-    key = encode_way(7, b"data/")
+    key = encode_route(7, b"data/")
     assert len(key) == 4 + 4 + NAMES_MAX_BYTES
     assert key[:8] == (8 * (4 + 5)).to_bytes(4, "little") + (7).to_bytes(4, "little")
     assert key[8:] == b"data/".ljust(NAMES_MAX_BYTES, b"\0")

@@ -1,4 +1,5 @@
-"""The ways from directories to a rule's path."""
+# SPDX-License-Identifier: Apache-2.0
+"""The routes from directories to a rule's path."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from contracts.shared.errors import UsageError
 from profiler.bpf import starts
 from profiler.bpf.paths import Inode, locate
-from profiler.bpf.starts import NAMES_MAX_BYTES, Way, splits, ways_of, ways_to, with_shorter
+from profiler.bpf.starts import NAMES_MAX_BYTES, Route, routes_of, routes_to, splits, with_shorter
 
 names = st.lists(st.sampled_from(["a", "b", "ab", "é"]), min_size=1, max_size=5)
 
@@ -38,16 +39,16 @@ def test_a_split_joins_to_the_path(parts: list[str]) -> None:
 def test_a_way_has_the_slots_of_the_ways_that_it_begins_with() -> None:
     here, there = Inode(1, 2), Inode(1, 3)
     slots = {
-        Way(here, b"data/"): 1,
-        Way(here, b"data/images/"): 2,
-        Way(here, b"data2/"): 4,
-        Way(there, b"data/"): 8,
+        Route(here, b"data/"): 1,
+        Route(here, b"data/images/"): 2,
+        Route(here, b"data2/"): 4,
+        Route(there, b"data/"): 8,
     }
     assert with_shorter(slots) == {
-        Way(here, b"data/"): 1,
-        Way(here, b"data/images/"): 3,
-        Way(here, b"data2/"): 4,
-        Way(there, b"data/"): 8,
+        Route(here, b"data/"): 1,
+        Route(here, b"data/images/"): 3,
+        Route(here, b"data2/"): 4,
+        Route(there, b"data/"): 8,
     }
 
 
@@ -55,7 +56,7 @@ def test_ways_as_written_and_without_symlinks(tmp_path: Path) -> None:
     real = tmp_path / "real"
     (real / "inner").mkdir(parents=True)
     (tmp_path / "link").symlink_to(real)
-    found = ways_to(str(tmp_path / "link" / "inner"))
+    found = routes_to(str(tmp_path / "link" / "inner"))
     for directory, rest in (
         ("/", os.fsencode(f"{tmp_path}/link/inner/")[1:]),
         ("/", os.fsencode(f"{tmp_path}/real/inner/")[1:]),
@@ -63,30 +64,30 @@ def test_ways_as_written_and_without_symlinks(tmp_path: Path) -> None:
         (tmp_path, b"real/inner/"),
         (real, b"inner/"),
     ):
-        assert Way(locate(str(directory))[0], rest) in found
+        assert Route(locate(str(directory))[0], rest) in found
     assert len(found) == len(set(found))
 
 
-def test_the_rules_of_one_path_share_its_ways(tmp_path: Path) -> None:
+def test_the_rules_of_one_path_share_its_routes(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
-    slots = ways_of({str(tmp_path): 1, str(inner): 6, "/": 8})
+    slots = routes_of({str(tmp_path): 1, str(inner): 6, "/": 8})
     root = locate("/")[0]
-    assert slots[Way(root, os.fsencode(f"{tmp_path}/")[1:])] == 1
-    assert slots[Way(root, os.fsencode(f"{inner}/")[1:])] == 7
-    assert slots[Way(locate(str(tmp_path))[0], b"inner/")] == 6
-    assert ways_of({"/": 1}) == {}
+    assert slots[Route(root, os.fsencode(f"{tmp_path}/")[1:])] == 1
+    assert slots[Route(root, os.fsencode(f"{inner}/")[1:])] == 7
+    assert slots[Route(locate(str(tmp_path))[0], b"inner/")] == 6
+    assert routes_of({"/": 1}) == {}
 
 
 def test_where_inode_numbers_repeat_only_the_root_is_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(starts, "locate", lambda path: (Inode(0, len(path)), "btrfs"))
-    assert ways_to("/made-up/images") == [Way(Inode(0, 1), b"made-up/images/")]
+    assert routes_to("/made-up/images") == [Route(Inode(0, 1), b"made-up/images/")]
 
 
 def test_a_path_that_the_kernel_cannot_compare(tmp_path: Path) -> None:
     room = NAMES_MAX_BYTES - len(str(tmp_path)[1:]) - len("//")
-    assert ways_to(str(tmp_path / ("x" * room)))
+    assert routes_to(str(tmp_path / ("x" * room)))
     with pytest.raises(UsageError, match="too long"):
-        ways_to(str(tmp_path / ("x" * (room + 1))))
+        routes_to(str(tmp_path / ("x" * (room + 1))))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`writewise contract`, run through `main` as a user does."""
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def test_convert_writes_the_same_contract_in_the_other_syntax(
     assert load_contract(str(copy)) == load_contract(str(source))
 
 
-def test_convert_to_mistral_names_the_words_that_it_has_not(tmp_path, capsys):
+def test_convert_to_mistral_names_what_it_cannot_express(tmp_path, capsys):
     source = tmp_path / "contract.yaml"
     rule = "{label: a, path: /, calls: write+fsync, measure: p99, threshold: 1ms}"
     source.write_text(f"timeframe: 1s\nrules: [{rule}]\n")
@@ -90,8 +91,8 @@ def test_convert_refuses_a_bad_file_with_all_its_errors(capsys):
     assert main(["contract", "convert", str(BAD)]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "line 1: a header" in printed.err
-    assert "line 2: '1furlong' is no size" in printed.err
+    assert "line 1: missing header" in printed.err
+    assert "line 2: invalid size '1furlong'" in printed.err
 
 
 def test_convert_refuses_what_does_not_read_back(monkeypatch, tmp_path, capsys):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A comparison of pull clients on a bench of figures: order, pairs, verdicts and the forms."""
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def test_the_yardstick_is_the_aws_cli_else_the_default() -> None:
     assert row(cell("s5cmd", 1.0)).yardstick is None
 
 
-def test_a_faster_client_is_recommended_only_when_it_is_certain() -> None:
+def test_a_faster_client_is_recommended_only_if_significant() -> None:
     (name, ratio), *_ = FASTER.faster_than_default
     assert (name, round(ratio.estimate, 2)) == ("s5cmd", 0.5)
     assert report.verdict(FASTER).startswith("rows-64x1MiB: pull --client s5cmd; it takes 0.50 of")
@@ -142,7 +143,7 @@ def test_a_faster_client_is_recommended_only_when_it_is_certain() -> None:
 
 
 def test_a_gain_that_is_too_small_recommends_nothing() -> None:
-    """0.5 % faster each time: certain, and not worth a change; 6 % is."""
+    """0.5 % faster each time is significant, but not worth a change; 6 % is."""
     small, large = (
         row(cell("direct", 1.0, 1.0001, 1.0), cell("s5cmd", *[seconds] * 3))
         for seconds in (0.995, 0.94)
@@ -153,16 +154,16 @@ def test_a_gain_that_is_too_small_recommends_nothing() -> None:
     assert [name for name, _ in large.faster_than_default] == ["s5cmd"]
 
 
-def test_one_of_many_clients_must_be_more_certain_than_one_alone() -> None:
+def test_one_of_many_clients_needs_more_evidence_than_a_single_one() -> None:
     default, lucky = cell("direct", 1.0, 1.0, 1.0), cell("s5cmd", 0.85, 0.8, 0.9)
     alone = row(default, lucky)
     assert [name for name, _ in alone.faster_than_default] == ["s5cmd"]
     others = [cell(f"other-{number}", 1.1, 1.2, 1.1) for number in range(8)]
     assert row(default, lucky, *others).faster_than_default == ()
     failed = [cell(each.client, 1.1, problem="gone") for each in others]
-    assert row(default, lucky, *failed).faster_than_default  # those are no comparisons
+    assert row(default, lucky, *failed).faster_than_default  # those do not count as comparisons
     sure = row(default, cell("s5cmd", 0.5, 0.5, 0.5), *others)
-    assert "95% certain for all 9 clients together" in report.verdict(sure)
+    assert "95% confidence for all 9 clients together" in report.verdict(sure)
 
 
 def test_a_client_that_failed_later_is_neither_shown_nor_recommended() -> None:
@@ -245,7 +246,7 @@ def test_by_default_each_client_counts_as_often_before_as_after_any_other() -> N
         assert sum(each.index(one) < each.index(other) for each in rounds) == pulls / 2
 
 
-def test_a_client_that_fails_is_left_out_and_told() -> None:
+def test_a_client_that_fails_is_left_out_and_reported() -> None:
     bench = FigureBench(direct=1.0, s5cmd=PullError("it took it for a pattern"))
     found = run(bench, "direct", "s5cmd")
     assert found.problems == ("rows-64x1MiB: s5cmd: it took it for a pattern",)
@@ -285,14 +286,17 @@ def test_a_row_that_fails_keeps_those_that_are_measured(
     monkeypatch.setattr(
         bench_clients, "compare_clients", lambda *_: replace(found, context=CONTEXT)
     )
-    assert main(["bench-clients", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 1
+    assert main(["bench-clients", str(tmp_path)]) == 1
     assert "gone: the disk is full" in capsys.readouterr().out
-    document = json.loads((tmp_path / "out.json").read_text())
+    output = tmp_path / "out.json"
+    assert main(["bench-clients", str(tmp_path), "--json", "--output", str(output)]) == 1
+    assert capsys.readouterr().out == ""
+    document = json.loads(output.read_text())
     assert document["failed_sources"] == ["gone: the disk is full"]
     assert document["complete"] is False and len(document["rows"]) == 2
 
 
-def test_without_any_row_the_error_is_told_with_its_hint() -> None:
+def test_without_any_row_the_error_is_reported_with_its_hint() -> None:
     with pytest.raises(PullError) as error:
         compare([GoneSource()], [by_name("direct")], lambda *_: None, 1)
     assert error.value.hint == "free space"
@@ -331,11 +335,11 @@ class SpinningPool:
         return Verification({}, (), 0.0)
 
 
-def test_what_this_process_takes_for_a_pull_is_the_clients_cpu_time(
+def test_cpu_time_of_this_process_in_a_pull_counts_for_the_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pulling, "WorkerPool", SpinningPool)
-    monkeypatch.setattr(pulling, "list_plan", spin)
+    monkeypatch.setattr(pulling, "list_again", spin)
     location, access = Location("b", ""), S3Access("http://127.0.0.1:1", sign_requests=False)
     plan, destination = PullPlan(location, ()), Destination(tmp_path)
     bench = ClientBench(access, location, plan, destination, TransferSettings())
@@ -369,14 +373,14 @@ def test_the_table_has_every_figure_and_the_verdict() -> None:
     assert ["s5cmd", "1.05", "s", "61", "61", "8.00", "-", "100", "MiB", "-", "0.25"] in [
         words[:11] for words in lines
     ]
-    assert "time by aws-sync's" in text
+    assert "time relative to aws-sync" in text
     assert text.rstrip().splitlines()[-1].startswith("rows-64x1MiB: pull --client s5cmd")
 
 
-def test_what_limits_the_figures_is_told() -> None:
+def test_limits_of_the_figures_are_reported() -> None:
     text = printed(comparison(row(cell("direct", 1.0)), file_system="tmpfs", no_stalls="no root"))
     assert "in memory" in text and "Stalls are not seen: no root." in text
-    assert "time by direct's" in text
+    assert "time relative to direct" in text
     assert "\x1b[31m" not in text
 
 
@@ -432,14 +436,15 @@ def test_the_rows_are_the_seven_of_the_table() -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ("--clients s4cmd", "'s4cmd' is no pull client"),
-        ("--workload nothing", "'nothing' is no workload"),
-        ("--endpoint-url http://h:1", "workloads have a server of their own"),
-        ("--json - --markdown -", "cannot both be printed"),
+        ("--clients s4cmd", "unknown pull client 's4cmd'"),
+        ("--workload nothing", "unknown workload 'nothing'"),
+        ("--endpoint-url http://h:1", "workloads have their own server"),
+        ("--json --markdown -", "cannot both print to standard output"),
+        ("--json - --markdown -", "cannot both print to standard output"),
         ("--pulls 0", "must be 1 or more"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_a_wrong_input_is_reported(
     words: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench-clients", str(tmp_path), *words.split()]) == UsageError.exit_code
@@ -449,7 +454,7 @@ def test_what_is_wrong_is_said(
 @pytest.mark.parametrize(
     ("ended_by", "exit_code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143), (None, 1)]
 )
-def test_what_was_measured_is_printed_however_it_ended(
+def test_measurements_are_printed_after_any_end(
     ended_by: BaseException | None,
     exit_code: int,
     tmp_path: Path,
@@ -461,11 +466,12 @@ def test_what_was_measured_is_printed_however_it_ended(
     )
     monkeypatch.setattr(bench_clients, "compare_clients", lambda *_: found)
     try:
-        code: object = main(["bench-clients", str(tmp_path), "--json", f"{tmp_path}/out.json"])
+        words = ["--json", "--output", f"{tmp_path}/out.json", "--markdown", "-"]
+        code: object = main(["bench-clients", str(tmp_path), *words])
     except SystemExit as ended:
         code = ended.code
     assert code == exit_code
-    assert "rows-64x1MiB: nothing is recommended" in capsys.readouterr().out
+    assert "rows-64x1MiB" in capsys.readouterr().out
     document = json.loads((tmp_path / "out.json").read_text())
     assert document["complete"] is (ended_by is None)
 
@@ -492,7 +498,7 @@ def test_the_clients_asked_for_come_once_and_with_their_versions(
     assert versions[DEFAULT.name].endswith(" (own)")
 
 
-def test_what_a_killed_run_left_is_not_measured_as_the_hosts_own(
+def test_leftovers_of_a_killed_run_are_not_measured_as_the_hosts_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))

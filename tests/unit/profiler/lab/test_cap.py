@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lab's cap: which control group has it on which host, and how its loss is found."""
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def test_a_process_that_has_ended_does_not_stop_a_restore(tmp_path: Path) -> Non
     assert tried == ["12", "13"]
 
 
-def test_a_slice_that_was_never_made_is_no_matter(tmp_path: Path) -> None:
+def test_a_slice_that_was_never_made_is_ignored(tmp_path: Path) -> None:
     system, _ = make(tmp_path, V2, booted=True)
     NewSlice(UNIT, f"/cg/{UNIT}").undo(system)
     assert system.commands == []
@@ -156,7 +157,7 @@ class TestLost:
         assert self.of(tmp_path, f"8:0 rbps=1\n7:3 {LIMITS}\n") is None
 
     def test_with_the_controller(self, tmp_path: Path) -> None:
-        assert self.of(tmp_path, None) == "/cg/g/io.max is gone"
+        assert self.of(tmp_path, None) == "/cg/g/io.max no longer exists"
 
     @pytest.mark.parametrize("limits", ["", f"8:0 {LIMITS}", "7:3 rbps=1000 wbps=max"])
     def test_by_a_write(self, limits: str, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 from pathlib import Path
@@ -18,12 +19,12 @@ def test_faults_are_read_as_they_were_written(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("{}", "not a JSON list"),
-        ('[{"key": "a"}]', r"faults\[0\]: needs kind"),
-        ('[{"kind": "reset"}, {"kind": "reset", "often": 1}]', r"faults\[1\]: needs kind"),
-        ('[{"kind": "burn"}]', r"faults\[0\].kind: 'burn' is no fault"),
+        ('[{"key": "a"}]', r"faults\[0\]: must have kind"),
+        ('[{"kind": "reset"}, {"kind": "reset", "often": 1}]', r"faults\[1\]: must have kind"),
+        ('[{"kind": "burn"}]', r"faults\[0\].kind: unknown fault 'burn'"),
     ],
 )
-def test_what_is_no_fault_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_invalid_fault_is_refused(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "faults.json"
     path.write_text(text)
     with pytest.raises(ValueError, match=problem):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranges, listings and objects of the lab's server, without a server."""
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def test_a_range_is_a_start_and_a_length(header: str | None, found: tuple[int, i
 
 
 @pytest.mark.parametrize(("header", "size"), [("bytes=10-", 10), ("bytes=0-", 0), ("bytes=-0", 5)])
-def test_a_range_behind_the_end_is_416(header: str, size: int) -> None:
+def test_a_range_after_the_end_is_416(header: str, size: int) -> None:
     with pytest.raises(S3Error) as error:
         parse_range(header, size)
     assert error.value.status == 416
@@ -89,7 +90,7 @@ def test_a_delimiter_folds(store: ObjectStore) -> None:
     assert listed(store, delimiter="/", start_after="d/") == (["z"], ["e/"], None)
 
 
-def test_no_keys_asked_are_none_told(store: ObjectStore) -> None:
+def test_zero_keys_requested_are_zero_listed(store: ObjectStore) -> None:
     assert listed(store, max_keys="0") == ([], [], None)
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A neighbour of a pull against a real folder: its calls, its end, and what it says of failures."""
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def gone_within(pid, seconds):
 
 
 def has_answered(neighbour, at_least):
-    """Wait until there are so many answers: how fast a process starts is no matter of the test."""
+    """Wait for this many answers, because the time to start a process is not tested."""
     for _ in range(500):
         if neighbour.answered_bytes >= at_least:
             return True
@@ -59,7 +60,7 @@ def test_it_reads_past_the_page_cache_or_says_why_not(tmp_path):
     with Neighbour(tmp_path, interval_ns=TICK_NS) as neighbour, neighbour.running():
         assert has_answered(neighbour, 500)
     if neighbour.read.latency() is None:
-        assert neighbour.problem == "no read was timed: the file system refuses O_DIRECT"
+        assert neighbour.problem == "reads were not timed: the file system refuses O_DIRECT"
     else:
         assert neighbour.read.latency().count >= 3
         assert neighbour.problem is None
@@ -67,7 +68,7 @@ def test_it_reads_past_the_page_cache_or_says_why_not(tmp_path):
         assert read.stat().st_size == process.READ_FILE_BYTES
 
 
-def test_its_files_are_no_ones_to_read_and_no_names_to_guess(tmp_path):
+def test_its_files_are_unreadable_for_others_and_have_random_names(tmp_path):
     names = []
     for _ in range(2):
         with Neighbour(tmp_path):
@@ -114,12 +115,12 @@ def test_where_the_folder_takes_no_files_the_block_runs_without_it(tmp_path):
     with Neighbour(tmp_path / "missing") as neighbour, neighbour.running():
         has_run = True
     assert has_run
-    assert neighbour.problem.startswith("no neighbour ran: ")
+    assert neighbour.problem.startswith("the neighbour could not run: ")
     assert neighbour.fsync.latency() is None
     assert neighbour.dirtied_bytes == 0
 
 
-def test_a_full_volume_is_a_reason_and_no_exception(tmp_path, monkeypatch):
+def test_a_full_volume_is_a_reason_and_not_an_exception(tmp_path, monkeypatch):
     monkeypatch.setattr(
         process, "file_to_append", lambda folder_fd: os.open("/dev/full", os.O_WRONLY)
     )
@@ -161,7 +162,7 @@ def test_a_long_call_is_one_sample_and_is_not_caught_up(tmp_path, monkeypatch):
     calls = calls_of(os.open(tmp_path / "file", os.O_CREAT | os.O_WRONLY), seconds=0.4)[FSYNC]
     assert 2 <= len(calls.took_ns) <= 4, "not one for each of 40 ticks"
     assert min(calls.took_ns) >= 150 * MS
-    assert calls.under_way_since_ns is None, "the last one was waited for"
+    assert calls.running_since_ns is None, "the last one was waited for"
 
 
 @pytest.fixture
@@ -178,7 +179,9 @@ def blocked_pipe():
     os.close(read_fd)
 
 
-def test_a_call_that_does_not_end_is_a_sample_of_what_it_took(tmp_path, monkeypatch, blocked_pipe):
+def test_a_call_that_does_not_end_is_a_sample_of_its_time_so_far(
+    tmp_path, monkeypatch, blocked_pipe
+):
     monkeypatch.setattr(process, "file_to_append", lambda folder_fd: blocked_pipe)
     with Neighbour(tmp_path, interval_ns=TICK_NS, grace_s=0.2) as neighbour:
         with neighbour.running():
@@ -186,7 +189,10 @@ def test_a_call_that_does_not_end_is_a_sample_of_what_it_took(tmp_path, monkeypa
             pid = neighbour.pid
         assert not is_there(pid)
     assert [time_ns >= 200 * MS for time_ns in neighbour.fsync.took_ns] == [True]
-    assert "the neighbour's last fsync had not ended when all else was durable" in neighbour.problem
+    assert (
+        "the neighbour's last fsync had not ended when everything else was durable"
+        in neighbour.problem
+    )
 
 
 def test_it_is_killed_at_once_where_the_block_raises(tmp_path, monkeypatch, blocked_pipe):
@@ -216,7 +222,7 @@ def test_what_it_measured_before_it_was_killed_stays(tmp_path):
     assert "the neighbour was killed by SIGKILL" in neighbour.problem
 
 
-def test_a_call_that_was_killed_is_no_sample(tmp_path, monkeypatch, blocked_pipe):
+def test_a_killed_call_is_not_a_sample(tmp_path, monkeypatch, blocked_pipe):
     monkeypatch.setattr(process, "file_to_append", lambda folder_fd: blocked_pipe)
     with Neighbour(tmp_path) as neighbour, neighbour.running():
         assert has_answered(neighbour, 10)
@@ -256,7 +262,7 @@ def test_a_symlink_in_the_place_of_its_file_is_not_followed(tmp_path, monkeypatc
     Path(tmp_path, ".writewise-neighbour-known-fsync").symlink_to(target)
     with Neighbour(tmp_path) as neighbour, neighbour.running():
         pass
-    assert neighbour.problem == "no neighbour ran: File exists"
+    assert neighbour.problem == "the neighbour could not run: File exists"
     assert target.read_text() == "mine"
 
 
@@ -275,11 +281,11 @@ def test_a_symlink_in_the_place_of_its_file_is_not_followed(tmp_path, monkeypatc
 def test_its_answer(text, took_ns, is_under_way, begun):
     calls = parse_answer(text)[FSYNC]
     assert calls.took_ns == took_ns
-    assert (calls.under_way_since_ns is not None) == is_under_way
+    assert (calls.running_since_ns is not None) == is_under_way
     assert calls.begun == begun
 
 
-def test_the_median_and_the_longest_are_told_in_seconds():
+def test_the_median_and_the_longest_are_in_seconds():
     answer = "".join(f"read begun 1\nread took {time_ns}\n" for time_ns in (3 * MS, 1 * MS, 9 * MS))
     latency = parse_answer(answer)[READ].latency()
     assert (latency.median_s, latency.worst_s, latency.count) == (0.003, 0.009, 3)

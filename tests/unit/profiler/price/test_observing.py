@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run with a neighbour counts of the host, and from when until when."""
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from profiler.pull.result import PullResult, Verification
 from profiler.pull.source import Location, PullPlan, RemoteObject
 from profiler.pull.workers import WorkerPool
 from profiler.study import bench as pull_bench
+from profiler.study import trial_pull
 from profiler.study.bench import PullBench
 from sysctl.evidence.price_seen import Latency
 from sysctl.host.ext4 import data_mode
@@ -64,7 +66,7 @@ def host(root, vmstat_text=None, some=1_000_000):
 
 
 def test_the_counters_of_memory_that_programs_lose(tmp_path):
-    assert read_memory_totals(host(tmp_path)) == MemoryTotals(3 * 4096, 7 * 4096, 5, 1_000_000)
+    assert read_memory_totals(host(tmp_path)) == MemoryTotals(3 * 4096, 7 * 4096, 5, 10**9)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_the_counters_of_memory_that_programs_lose(tmp_path):
 def test_their_names_differ_by_kernel(tmp_path, text, refaulted, stalls):
     totals = read_memory_totals(host(tmp_path, text, some=None))
     assert (totals.refaulted_bytes, totals.direct_reclaim_stalls) == (refaulted, stalls)
-    assert totals.pressure_some_us is None
+    assert totals.pressure_some_ns is None
 
 
 def test_what_was_lost_is_what_was_added(tmp_path):
@@ -129,7 +131,7 @@ class FakeNeighbour:
     """A neighbour that made two calls of each kind and dirtied 8 KiB."""
 
     dirtied_bytes = 8192
-    problem = "no read was timed: made up"
+    problem = "reads were not timed: made up"
     latency = Latency(0.002, 0.5, 2)
 
     def __init__(self, folder):
@@ -156,7 +158,7 @@ def test_an_observer_has_it_all(tmp_path, monkeypatch):
     observer: Any = PriceObserver(system, mount(), tmp_path, lambda: next(clock_ns))
     with observer:
         assert observer.seen is None
-        with observer.meanwhile():
+        with observer.observed():
             system.put("/proc/vmstat", vmstat(pswpout=5))
     seen: Any = observer.seen
     assert (seen.observed_s, seen.fsync, seen.read) == (4.0, FakeNeighbour.latency, None)
@@ -200,7 +202,7 @@ def order(monkeypatch):
 
 
 @contextlib.contextmanager
-def told(order):
+def record_block(order):
     order.append("begin")
     try:
         yield
@@ -215,7 +217,7 @@ def test_the_observation_lasts_until_all_is_durable_and_not_longer(tmp_path, ord
         Destination(tmp_path),
         None,
         keep=False,
-        meanwhile=lambda: told(order),
+        during=lambda: record_block(order),
     )
     assert order == ["start", "begin", "pull", "sync", "end", "verify"]
 
@@ -230,7 +232,7 @@ def test_it_ends_with_a_pull_that_ends_early(tmp_path, order):
             Destination(tmp_path),
             None,
             keep=False,
-            meanwhile=lambda: told(order),
+            during=lambda: record_block(order),
         )
     assert order == ["start", "begin", "pull", "end"]
 
@@ -272,9 +274,9 @@ def bench(tmp_path, monkeypatch):
         on_phase=lambda phase, progress: None,
     )
 
-    def measure(pool, plan, folder, session, *, durable, meanwhile, **options):
+    def measure(pool, plan, folder, session, *, durable, during, **options):
         made.durable = durable
-        with meanwhile():
+        with during():
             system.put("/proc/vmstat", vmstat(nr_dirtied=1000 + 3 + 2, **thresholds))
         result = PullResult(0, 1.0, 10_000, (0,), ())
         return measured_pull.PullMeasurement(
@@ -282,7 +284,7 @@ def bench(tmp_path, monkeypatch):
         )
 
     monkeypatch.setattr("os.sync", lambda: None)
-    monkeypatch.setattr(pull_bench, "measure_pull", measure)
+    monkeypatch.setattr(trial_pull, "measure_pull", measure)
     settled = SimpleNamespace(limit_bytes=1)
     monkeypatch.setattr(pull_bench, "settle_dirty_limit", lambda *arguments: settled)
     monkeypatch.setattr(observing, "Neighbour", FakeNeighbour)
@@ -313,7 +315,7 @@ def test_ctrl_c_ends_a_trial_also_where_the_cap_is_lost(bench, monkeypatch):
         with destination.deleting():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(pull_bench, "measure_pull", interrupted)
+    monkeypatch.setattr(trial_pull, "measure_pull", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bench.measure(durable=False)
     assert next(problems, None) is None, "the cap was looked at"

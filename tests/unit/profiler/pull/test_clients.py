@@ -1,4 +1,5 @@
-"""The pull clients as data: which are here, what programs are told, and what they answer."""
+# SPDX-License-Identifier: Apache-2.0
+"""The pull clients as data: which are installed, the arguments of programs, and their answers."""
 
 from __future__ import annotations
 
@@ -54,18 +55,18 @@ def test_names_are_unique_and_every_client_can_go_to_a_worker() -> None:
 
 
 def test_an_unknown_client_is_named_with_what_it_may_mean() -> None:
-    with pytest.raises(UsageError, match="'s5cdm' is no pull client") as refused:
+    with pytest.raises(UsageError, match="unknown pull client 's5cdm'") as refused:
         by_name("s5cdm")
     assert "s5cmd" in refused.value.hint
 
 
-def test_a_client_that_is_not_here_is_refused_with_its_install_line(
+def test_a_missing_client_is_refused_with_its_install_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RequirementError, match="rclone is not on this host") as refused:
+    with pytest.raises(RequirementError, match="rclone is not installed") as refused:
         usable("rclone")
-    assert refused.value.hint == "apt-get install rclone"
+    assert refused.value.hint == "install it: apt-get install rclone"
     assert usable(None) is DEFAULT
 
 
@@ -83,7 +84,7 @@ def test_a_client_that_is_not_here_is_refused_with_its_install_line(
         (CachedMountpointClient, MANY, "/cache --read-only --foreground --prefix=in/"),
     ],
 )
-def test_a_program_is_told_what_to_fetch(
+def test_a_program_gets_the_objects_to_fetch(
     kind: type[ProgramClient], source: PrefixSource, wanted: str
 ) -> None:
     assert wanted in " ".join(command(kind, source))
@@ -98,7 +99,7 @@ def test_endpoint_and_signature_are_options(kind: type[ProgramClient]) -> None:
 
 
 @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", None])
-def test_an_endpoint_of_the_environment_or_a_profile_is_told(
+def test_an_endpoint_of_the_environment_or_a_profile_is_passed_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str | None
 ) -> None:
     """boto3, which lists and verifies, follows it; not every program does."""
@@ -111,7 +112,7 @@ def test_an_endpoint_of_the_environment_or_a_profile_is_told(
     assert URL in command(S5cmdClient, MANY, S3Access())
 
 
-def test_an_endpoint_of_the_environment_reaches_what_is_told_otherwise(
+def test_an_endpoint_of_the_environment_reaches_other_clients_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", URL)
@@ -121,7 +122,7 @@ def test_an_endpoint_of_the_environment_reaches_what_is_told_otherwise(
 
 
 @pytest.mark.parametrize("endpoint", [URL, None])
-def test_an_endpoint_that_only_one_program_would_heed_is_not_heeded(
+def test_an_endpoint_that_only_one_program_would_use_is_ignored(
     monkeypatch: pytest.MonkeyPatch, endpoint: str | None
 ) -> None:
     for name in ("S3_ENDPOINT_URL", "RCLONE_S3_ENDPOINT", RCLONE_ENDPOINT):
@@ -132,11 +133,11 @@ def test_an_endpoint_that_only_one_program_would_heed_is_not_heeded(
 
 
 def test_a_prefix_that_s5cmd_takes_for_a_pattern_is_refused() -> None:
-    with pytest.raises(PullError, match="takes this prefix for a pattern"):
+    with pytest.raises(PullError, match="reads this prefix as a pattern"):
         command(S5cmdClient, PrefixSource("bucket", "in[1]/", False, 1))
 
 
-def test_rclone_is_told_of_a_ca_bundle_by_an_option_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rclone_gets_a_ca_bundle_only_as_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found in the environment, it fails the AWS SDK in rclone: unsupported transport."""
     client = RcloneClient(S3Access(URL), TransferSettings())
     monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
@@ -221,7 +222,7 @@ def test_looking_at_what_has_arrived_takes_a_small_part_of_the_time(
     assert [amount for amount in counted if amount] == [3, 4]
 
 
-def test_what_stops_the_count_ends_the_program(
+def test_an_error_in_the_count_ends_the_program(
     stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in.write_text("#!/bin/sh\nprintf $$ > pid; exec sleep 60\n")
@@ -238,7 +239,7 @@ def test_what_stops_the_count_ends_the_program(
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
 
 
-def test_a_program_that_others_can_change_is_not_found(stand_in: Path, tmp_path: Path) -> None:
+def test_a_program_that_others_can_change_is_not_used(stand_in: Path, tmp_path: Path) -> None:
     stand_in.write_text("#!/bin/sh\necho stand-in 1.2\n")
     assert program_version("stand-in") == "stand-in 1.2"
     elsewhere = tmp_path / "elsewhere"
@@ -249,7 +250,7 @@ def test_a_program_that_others_can_change_is_not_found(stand_in: Path, tmp_path:
     assert program_version("stand-in") is None
 
 
-def test_a_program_in_a_directory_of_others_is_not_found(stand_in: Path, tmp_path: Path) -> None:
+def test_a_program_in_another_users_directory_is_not_used(stand_in: Path, tmp_path: Path) -> None:
     assert program_version("stand-in") is None  # exit code 3
     stand_in.write_text("#!/bin/sh\necho stand-in 1.2\n")
     assert program_version("stand-in") == "stand-in 1.2"
@@ -260,7 +261,7 @@ def test_a_program_in_a_directory_of_others_is_not_found(stand_in: Path, tmp_pat
         client.download_all(MANY, str(tmp_path), lambda amount: None)
 
 
-def test_obstore_is_told_an_endpoint_only_where_there_is_one(
+def test_obstore_gets_an_endpoint_only_if_there_is_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("obstore")
@@ -290,7 +291,7 @@ def test_the_catalogue_knows_the_kind_of_each_client(client: Client) -> None:
     assert client.takes_prefixes != hasattr(made, "download")
 
 
-def test_errors_of_other_libraries_get_the_meaning_of_s3s_own() -> None:
+def test_errors_of_other_libraries_mean_the_same_as_s3s() -> None:
     exceptions = pytest.importorskip("obstore.exceptions")
     from awscrt.exceptions import AwsCrtError
 
@@ -300,7 +301,14 @@ def test_errors_of_other_libraries_get_the_meaning_of_s3s_own() -> None:
     quoted = "Client error: <Error><Code>ExpiredToken</Code><Message>x</Message></Error>"
     for error, said in (
         (exceptions.GenericError(quoted), "the session token has expired"),
-        (FileNotFoundError("Object at location k not found"), "the object no longer exists"),
+        (
+            FileNotFoundError("Object at location k not found: 404: <Code>NoSuchKey</Code>"),
+            "the object no longer exists",
+        ),
+        (
+            FileNotFoundError("Object at location k not found: 404: <html>"),
+            "the endpoint answered HTTP 404 without an S3 error code",
+        ),
         (
             exceptions.GenericError("HttpError {\n kind: Connect,\n source: reqwest::Error"),
             "the endpoint http://localhost:9 does not answer",
@@ -312,7 +320,7 @@ def test_errors_of_other_libraries_get_the_meaning_of_s3s_own() -> None:
     slow = AwsCrtError(14346, "AWS_ERROR_S3_SLOW_DOWN", "Response code indicates throttling")
     refused = AwsCrtError(1047, "AWS_IO_SOCKET_CONNECTION_REFUSED", "socket connection refused.")
     for error, said in (
-        (slow, "S3 asks to slow down"),
+        (slow, "S3 limits the request rate (SlowDown)"),
         (refused, "the endpoint http://localhost:9 does not answer"),
     ):
         assert explain(crt.explained(error, "http://localhost:9")).message == said

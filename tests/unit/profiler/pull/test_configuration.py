@@ -1,4 +1,5 @@
-"""What is wrong with the AWS configuration is one sentence before anything is asked of S3."""
+# SPDX-License-Identifier: Apache-2.0
+"""An error in the AWS configuration is one sentence before any request to S3."""
 
 from __future__ import annotations
 
@@ -32,8 +33,12 @@ def refusal(endpoint_url: str | None = None) -> PullError:
 @pytest.mark.parametrize(
     ("variable", "value", "detail"),
     [
-        ("AWS_ENDPOINT_URL", "user:hunter2@junk", "AWS_ENDPOINT_URL, or endpoint_url, is no URL"),
-        ("AWS_MAX_ATTEMPTS", "junk", "a setting that must be a number"),
+        (
+            "AWS_ENDPOINT_URL",
+            "user:hunter2@junk",
+            "AWS_ENDPOINT_URL or endpoint_url is not a valid URL",
+        ),
+        ("AWS_MAX_ATTEMPTS", "junk", "a setting such as AWS_MAX_ATTEMPTS must be a number"),
         ("AWS_MAX_ATTEMPTS", "0", '"max_attempts": 0 must be an integer greater'),
         ("AWS_RETRY_MODE", "ju\x1bnk", '"mode": "ju\\x1bnk" must be one of'),
         ("AWS_DEFAULTS_MODE", "junk", "invalid defaults mode: junk"),
@@ -47,14 +52,14 @@ def test_a_bad_variable_is_named(
     assert error.message.startswith("the AWS configuration is not usable: ")
     assert detail in error.message
     assert "hunter2" not in error.message
-    assert error.hint == "check the environment and ~/.aws/config"
+    assert error.hint == "check the AWS_… environment variables and ~/.aws/config"
 
 
 @pytest.mark.parametrize(
     ("line", "detail"),
     [
-        ("s3 = foo", "botocore fails on it (AttributeError)"),
-        ("credential_process = echo {hunter2", "credential_process printed no valid JSON"),
+        ("s3 = foo", "botocore cannot read it (AttributeError)"),
+        ("credential_process = echo {hunter2", "credential_process did not print valid JSON"),
         ("credential_process = /none/such", "a file or program that it names: No such file"),
     ],
 )
@@ -66,7 +71,7 @@ def test_a_bad_line_of_the_file_is_one_sentence(
     error = refusal()
     assert error.message.startswith(f"the AWS configuration is not usable: {detail}")
     assert "hunter2" not in error.message
-    assert error.hint == "check the environment and ~/.aws/config"
+    assert error.hint == "check the AWS_… environment variables and ~/.aws/config"
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
@@ -75,7 +80,7 @@ def test_a_password_in_the_environments_endpoint_is_refused(
 ) -> None:
     monkeypatch.setenv(variable, "http://user:hunter2@127.0.0.1:9")
     error = refusal()
-    assert "must not carry a user name or password" in error.message
+    assert "contains a user name or password" in error.message
     assert "hunter2" not in error.message + error.hint
     assert variable in error.hint
 
@@ -92,7 +97,8 @@ def test_a_damaged_file_is_named(
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(None, "No such file or directory"), ("x", "it holds no certificate")]
+    ("content", "reason"),
+    [(None, "No such file or directory"), ("x", "it contains no certificate")],
 )
 def test_a_bad_bundle_of_certificates_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None, reason: str

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import os
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from contracts.shared.beneath import directory_beneath, open_file_beneath
+from contracts.shared.errors import UsageError
 from profiler.pull.destination import Destination, publish
 from profiler.pull.errors import PullError
 from profiler.pull.source import Location, PullPlan, RemoteObject
@@ -32,7 +34,7 @@ def test_directories_are_made_and_removed_when_nothing_came(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["old"]
 
 
-def test_parts_are_removed_and_what_is_published_stays(tmp_path: Path) -> None:
+def test_parts_are_removed_and_published_files_stay(tmp_path: Path) -> None:
     with Destination(tmp_path).stage(plan("a/b", "c/d")) as staging:
         other = tmp_path / "c" / ".writewise-of-another-run-0.part"
         for number, folder in enumerate("ac"):
@@ -66,6 +68,15 @@ def test_a_destination_that_is_missing(tmp_path: Path) -> None:
 def test_a_destination_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert refusal(tmp_path / "file", "a").endswith("cannot be used: Not a directory")
+
+
+@pytest.mark.parametrize("name", ["none", "file"])
+def test_before_a_pull_a_destination_that_is_no_directory_is_wrong_usage(tmp_path, name) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be used") as error:
+        Destination(tmp_path / name).check()
+    assert error.value.hint == "create the directory, or mount the volume"
+    Destination(tmp_path).check()
 
 
 def test_a_plan_larger_than_the_free_space(tmp_path: Path) -> None:
@@ -106,7 +117,7 @@ def test_a_symlink_that_others_could_have_made_is_not_followed(tmp_path: Path, m
     assert f"leads through the symlink {shared}/link, which" in refusal(shared / "link/below", "a")
 
 
-def test_a_symlink_in_a_directory_of_ones_own_is_followed(tmp_path: Path) -> None:
+def test_a_symlink_in_an_own_directory_is_followed(tmp_path: Path) -> None:
     real = tmp_path / "real" / "deep"
     real.mkdir(parents=True)
     (tmp_path / "absolute").symlink_to(real)
@@ -124,7 +135,7 @@ def test_dots_are_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert (tmp_path / "real" / "x").is_dir()
 
 
-def test_a_circle_of_symlinks_is_refused(tmp_path: Path) -> None:
+def test_a_loop_of_symlinks_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     assert refusal(tmp_path / "a", "x").endswith("Too many levels of symbolic links")

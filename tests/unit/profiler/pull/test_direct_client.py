@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The default client, against a client of botocore's whose answers are made up."""
 
 from __future__ import annotations

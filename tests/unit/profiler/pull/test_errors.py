@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an exception becomes; those that a server can provoke are in tests/s3."""
 
 from __future__ import annotations
@@ -16,12 +17,22 @@ from profiler.pull.errors import explain
 SECRET = "AKIASECRET"
 
 
-def client_error(code: str, status: int = 400) -> exceptions.ClientError:
+def client_error(
+    code: str, status: int = 400, operation: str = "GetObject", content_type: str = ""
+) -> exceptions.ClientError:
     answer = {
         "Error": {"Code": code, "Message": SECRET},
-        "ResponseMetadata": {"HTTPStatusCode": status},
+        "ResponseMetadata": {
+            "HTTPStatusCode": status,
+            "HTTPHeaders": {"content-type": content_type},
+        },
     }
-    return exceptions.ClientError(answer, "GetObject")
+    return exceptions.ClientError(answer, operation)
+
+
+def head_error(status: int) -> exceptions.ClientError:
+    """What botocore raises for a refused HEAD, whose answer has no body."""
+    return client_error(str(status), status, "HeadObject")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +66,7 @@ def client_error(code: str, status: int = 400) -> exceptions.ClientError:
             "the endpoint https://h stopped answering",
         ),
         (client_error("AuthorizationHeaderMalformed"), "bucket bk is in another region"),
-        (client_error("301", 301), "bucket bk is in another region"),
+        (head_error(301), "bucket bk is in another region"),
         (client_error("TokenRefreshRequired"), "the session token has expired"),
         (
             OSError(errno.ENOSPC, "No space"),
@@ -69,7 +80,9 @@ def client_error(code: str, status: int = 400) -> exceptions.ClientError:
         ),
     ],
 )
-def test_what_meets_every_object_has_a_sentence_and_a_hint(error: Exception, message: str) -> None:
+def test_an_error_for_every_object_has_a_sentence_and_a_hint(
+    error: Exception, message: str
+) -> None:
     found = explain(error, "bk")
     assert found.message == message
     assert found.hint
@@ -81,23 +94,28 @@ def test_what_meets_every_object_has_a_sentence_and_a_hint(error: Exception, mes
     ("error", "message"),
     [
         (client_error("NoSuchKey", 404), "the object no longer exists"),
-        (client_error("404", 404), "the object no longer exists"),
+        (head_error(404), "the object no longer exists"),
         (client_error("InvalidObjectState", 403), "archived"),
-        (client_error("403", 403), "access to bucket bk is denied"),
-        (client_error("SlowDown", 503), "slow down"),
+        (head_error(403), "access to the object is denied: it needs s3:GetObject"),
+        (client_error("AccessDenied", 403), "access to the object is denied: it needs s3:Get"),
+        (
+            client_error("AccessDenied", 403, "ListObjectsV2"),
+            "access to bucket bk is denied: it needs s3:ListBucket",
+        ),
+        (client_error("SlowDown", 503), "SlowDown"),
         (client_error("502", 502), "internal error"),
         (client_error("InvalidRequest"), "SSE-C"),
         (client_error("KMS.NotFoundException"), "KMS key cannot be used"),
-        (S3DownloadFailedError(SECRET), "did not arrive whole"),
+        (S3DownloadFailedError(SECRET), "arrived incomplete"),
         (
             RetriesExceededError(exceptions.IncompleteReadError(actual_bytes=1, expected_bytes=2)),
-            "did not arrive whole",
+            "arrived incomplete",
         ),
-        (exceptions.FlexibleChecksumError(error_msg=SECRET), "did not arrive whole"),
+        (exceptions.FlexibleChecksumError(error_msg=SECRET), "arrived incomplete"),
         (RuntimeError(SECRET), r"the pull failed \(RuntimeError\)"),
     ],
 )
-def test_what_meets_one_object_leaves_the_others(error: Exception, message: str) -> None:
+def test_an_error_for_one_object_leaves_the_others(error: Exception, message: str) -> None:
     found = explain(error, "bk")
     assert found.concerns_one_object
     assert SECRET not in found.message + found.hint
@@ -108,7 +126,7 @@ def test_what_meets_one_object_leaves_the_others(error: Exception, message: str)
 @pytest.mark.parametrize(
     "error",
     [
-        client_error("400"),
+        head_error(400),
         client_error("RequestTimeout"),
         client_error("511", 511),
         exceptions.ReadTimeoutError(endpoint_url="https://h/x", error=SECRET),
@@ -116,20 +134,58 @@ def test_what_meets_one_object_leaves_the_others(error: Exception, message: str)
         ResponseParserError(SECRET),
     ],
 )
-def test_what_may_meet_one_object_or_all_is_in_doubt(error: Exception) -> None:
+def test_an_error_for_one_object_or_all_is_ambiguous(error: Exception) -> None:
     found = explain(error, "bk")
-    assert found.is_in_doubt
+    assert found.is_ambiguous
     assert not found.concerns_one_object
     assert found.hint
     assert SECRET not in found.message + found.hint
 
 
-@pytest.mark.parametrize("code", ["ExpiredToken", "InvalidAccessKeyId", "NoSuchBucket", "301"])
-def test_what_is_known_to_meet_all_is_not_in_doubt(code: str) -> None:
-    assert not explain(client_error(code), "bk").is_in_doubt
+@pytest.mark.parametrize(
+    "error",
+    [
+        *map(client_error, ("ExpiredToken", "InvalidAccessKeyId", "NoSuchBucket")),
+        head_error(301),
+    ],
+)
+def test_an_error_known_to_affect_all_is_not_ambiguous(error: Exception) -> None:
+    assert not explain(error, "bk").is_ambiguous
 
 
-def test_an_unknown_code_is_told_and_made_printable() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        client_error("404", 404),  # a proxy's page for a GET or a listing
+        client_error("403", 403, "ListObjectsV2"),
+        client_error("", 404),  # XHTML, which botocore reads as an error without a code
+        client_error("404", 404, "HeadObject", "text/html; charset=utf-8"),
+    ],
+)
+def test_an_answer_without_an_s3_error_code_is_not_attributed_to_s3(
+    error: exceptions.ClientError,
+) -> None:
+    found = explain(error, "bk")
+    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+    assert found.message == f"the endpoint answered HTTP {status} without an S3 error code"
+    assert "proxy" in found.hint
+    assert found.is_ambiguous
+    assert not found.concerns_one_object
+
+
+def test_a_gateways_page_does_not_end_the_pull() -> None:
+    found = explain(client_error("503", 503, "ListObjectsV2", "text/html"), "bk")
+    assert found.message == "the endpoint answered HTTP 503 without an S3 error code"
+    assert found.concerns_one_object
+
+
+def test_an_endpoint_that_always_redirects_is_one_sentence() -> None:
+    found = explain(RecursionError(), "bk")
+    assert found.message == "the endpoint redirects every request (HTTP 301)"
+    assert "https://" in found.hint
+
+
+def test_an_unknown_code_is_reported_and_made_printable() -> None:
     found = explain(client_error("New\x1bCode", 418), "b\x07")
     assert found.message == "S3 answered New\\x1bCode (HTTP 418) for bucket b\\x07"
 
@@ -153,15 +209,15 @@ def test_the_body_names_the_region_where_no_header_does() -> None:
 
 
 @pytest.mark.parametrize("region", ["", "x;reboot", "eu-west-1 $(id)", "\x1b[2J", "a" * 99 + "-1"])
-def test_a_region_that_is_no_plausible_name_is_not_shown(region: str) -> None:
+def test_an_implausible_region_name_is_not_shown(region: str) -> None:
     found = explain(answer_naming(region), "bk")
     assert found.message == "bucket bk is in another region"
-    assert found.hint == "set AWS_DEFAULT_REGION, or the profile's region, to the bucket's"
+    assert found.hint == "pass --region, or set AWS_DEFAULT_REGION or the profile's region"
 
 
 def test_the_variable_is_the_one_that_boto3_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     hint = explain(exceptions.NoRegionError()).hint
-    variable = hint.split()[1].rstrip(",")
+    variable = next(word for word in hint.split() if word.startswith("AWS_"))
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "eu-central-1")

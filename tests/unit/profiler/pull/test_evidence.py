@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import pytest
@@ -74,7 +75,7 @@ def test_the_limit_is_the_first_that_applies(
 
 
 def test_small_files_are_to_be_gathered_and_the_gain_is_estimated() -> None:
-    wanted = "TAR shards instead of 100 files of 1.00 MiB on average: they save up to 75% of the"
+    wanted = "TAR shards instead of 100 files of 1.00 MiB on average, which save up to 75% of the"
     assert wanted in advise(evidence_of())
     assert "larger parts" not in advise(evidence_of())
     large = advise(evidence_of(size=8 * MIB))
@@ -83,7 +84,7 @@ def test_small_files_are_to_be_gathered_and_the_gain_is_estimated() -> None:
 
 
 def mixed(small: int, large_bytes: int, requests: int) -> PullEvidence:
-    """Files of 10 KiB beside one large object: the mean hides both."""
+    """Files of 10 KiB next to one large object: the mean hides both."""
     sizes_bytes = (10 * KIB,) * small + (large_bytes,)
     pulled = PullResult(
         *(0, 4.0, sum(sizes_bytes), tuple(range(small + 1)), ()),
@@ -95,7 +96,7 @@ def mixed(small: int, large_bytes: int, requests: int) -> PullEvidence:
     return found
 
 
-def test_small_files_are_seen_beside_a_large_one() -> None:
+def test_small_files_are_noticed_next_to_a_large_one() -> None:
     found = mixed(10_000, 100 * 2**30, 22_800)
     assert found.mean_object_bytes > 8 * MIB
     assert found.small_request_share == pytest.approx(10_000 / 22_800)

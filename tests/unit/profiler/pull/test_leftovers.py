@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a killed pull left is removed by the next one; what a live one has is never touched."""
 
 from __future__ import annotations

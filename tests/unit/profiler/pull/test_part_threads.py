@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Threads that fetch the parts of several objects at a time."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The directory of a program's files: by descriptor, and only if it is the one that was made."""
+# SPDX-License-Identifier: Apache-2.0
+"""The directory for the client's files: by descriptor, and only if it is the one that was made."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def linked(path: Path) -> None:
 
 
 @pytest.mark.parametrize("replace", [open_to_others, filled, linked])
-def test_what_took_its_place_before_it_was_opened_is_refused(
+def test_a_directory_replaced_before_it_was_opened_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replace: Callable[[Path], None]
 ) -> None:
     make = os.mkdir
@@ -46,6 +47,6 @@ def test_what_took_its_place_before_it_was_opened_is_refused(
         replace(tmp_path / "own")
 
     monkeypatch.setattr(os, "mkdir", make_and_replace)
-    refused = pytest.raises(PullError, match="directory of a program's files")
+    refused = pytest.raises(PullError, match="directory for the client's files")
     with refused, made_below(str(tmp_path), "own"):
         pytest.fail("it was used")

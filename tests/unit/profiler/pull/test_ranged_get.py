@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GetObject into a place in a file, against a client whose answers are made up."""
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ class Body(io.BytesIO):
 class FakeS3:
     """Each request gets what it asks for, up to `breaks_after` bytes, the last one all of it.
 
-    An answer has `told` in place of what is true; without `error` a body just ends.
+    An answer has `claimed` instead of the true fields; without `error` a body just ends.
     """
 
-    def __init__(self, *breaks_after: int, error: str = "broken", **told: Any) -> None:
-        self.breaks_after, self.error, self.told = list(breaks_after), error, told
+    def __init__(self, *breaks_after: int, error: str = "broken", **claimed: Any) -> None:
+        self.breaks_after, self.error, self.claimed = list(breaks_after), error, claimed
         self.asked: list[dict[str, Any]] = []
 
     def get_object(self, **asked: Any) -> dict[str, Any]:
@@ -60,7 +61,7 @@ class FakeS3:
         error = ResponseStreamingError(error=self.error) if is_short and self.error else None
         sent = content[: self.breaks_after.pop(0)] if is_short else content
         body = Body(sent, error)
-        return {**answer, "ContentLength": len(content), "Body": body, **self.told}
+        return {**answer, "ContentLength": len(content), "Body": body, **self.claimed}
 
 
 @pytest.fixture
@@ -76,14 +77,14 @@ def written(target: Target) -> bytes:
 
 def test_a_whole_object_is_asked_for_without_a_range(target: Target) -> None:
     s3 = FakeS3()
-    told: list[int] = []
-    answer = get(s3, target, range(len(CONTENT)), told.append)
+    amounts: list[int] = []
+    answer = get(s3, target, range(len(CONTENT)), amounts.append)
     assert written(target) == CONTENT
     assert s3.asked == [
         {"Bucket": "bucket", "Key": "a/key", "IfMatch": '"tag"', "ChecksumMode": "ENABLED"}
     ]
-    assert sum(told) == len(CONTENT)
-    assert max(told) == target.block_bytes
+    assert sum(amounts) == len(CONTENT)
+    assert max(amounts) == target.block_bytes
     assert kept(answer) == {
         "ContentLength": len(CONTENT),
         "ETag": '"tag"',
@@ -99,8 +100,8 @@ def test_a_part_is_written_to_its_place_alone(target: Target) -> None:
 @pytest.mark.parametrize("error", ["broken", ""])
 def test_a_body_that_breaks_off_is_resumed_where_it_did(target: Target, error: str) -> None:
     s3 = FakeS3(150, 0, 20, error=error)
-    told: list[int] = []
-    answer = get(s3, target, range(len(CONTENT)), told.append)
+    amounts: list[int] = []
+    answer = get(s3, target, range(len(CONTENT)), amounts.append)
     assert written(target) == CONTENT
     assert [request.get("Range") for request in s3.asked] == [
         None,
@@ -108,11 +109,11 @@ def test_a_body_that_breaks_off_is_resumed_where_it_did(target: Target, error: s
         "bytes=170-2047",
     ]
     assert all(request["IfMatch"] == '"tag"' for request in s3.asked)
-    assert sum(told) == len(CONTENT)  # nothing came twice
+    assert sum(amounts) == len(CONTENT)  # nothing came twice
     assert answer["ChecksumCRC32"] == "1"  # a range's answer has no checksum of the whole
 
 
-def test_what_breaks_off_behind_its_last_byte_has_arrived(target: Target) -> None:
+def test_an_answer_that_ends_in_an_error_after_its_last_byte_has_arrived(target: Target) -> None:
     s3 = FakeS3(len(CONTENT))
     get(s3, target, range(len(CONTENT)), lambda amount: None)
     assert len(s3.asked) == 1
@@ -128,7 +129,7 @@ def test_a_body_that_always_breaks_off_is_given_up(target: Target) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "claimed",
     [
         {"ContentRange": None, "ContentLength": len(CONTENT)},
         {"ContentRange": None},
@@ -137,25 +138,25 @@ def test_a_body_that_always_breaks_off_is_given_up(target: Target) -> None:
         {"ContentLength": 199},
     ],
 )
-def test_nothing_is_written_of_another_range(target: Target, told: dict[str, Any]) -> None:
+def test_nothing_is_written_of_another_range(target: Target, claimed: dict[str, Any]) -> None:
     with pytest.raises(ResponseParserError, match="another range"):
-        get(FakeS3(**told), target, range(500, 700), lambda amount: None)
+        get(FakeS3(**claimed), target, range(500, 700), lambda amount: None)
     assert written(target) == b""
 
 
 @pytest.mark.parametrize(
-    "told", [{"ContentLength": 2049}, {"ContentLength": None}, {"ETag": '"other"'}]
+    "claimed", [{"ContentLength": 2049}, {"ContentLength": None}, {"ETag": '"other"'}]
 )
 @pytest.mark.parametrize("part", [range(len(CONTENT)), range(500, 700)])
 def test_nothing_is_written_of_an_object_that_is_not_the_one_listed(
-    target: Target, told: dict[str, Any], part: range
+    target: Target, claimed: dict[str, Any], part: range
 ) -> None:
     with pytest.raises((ClientError, ResponseParserError)):
-        get(FakeS3(**told), target, part, lambda amount: None)
+        get(FakeS3(**claimed), target, part, lambda amount: None)
     assert written(target) == b""
 
 
-def test_who_is_told_of_bytes_may_end_it(target: Target) -> None:
+def test_the_progress_callback_may_end_the_request(target: Target) -> None:
     def stop(amount: int) -> None:
         raise KeyboardInterrupt
 

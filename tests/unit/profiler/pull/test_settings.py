@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import json
@@ -55,19 +56,19 @@ def test_settings_are_read_and_written(text: str, settings: TransferSettings) ->
     assert parse_settings(str(settings)) == settings
 
 
-def test_every_mistake_is_told_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     with pytest.raises(UsageError) as error:
         parse_settings(
             "max_concurency=1,io_chunksize=1furlong,max_io_queue=0,"
             "multipart_chunksize=19GiB,use_threads=maybe,max_concurrency=2,max_concurrency=3"
         )
     for problem in (
-        "'max_concurency' is no transfer setting, did you mean 'max_concurrency'?",
-        "io_chunksize: '1furlong' is no size",
+        "unknown transfer setting 'max_concurency', did you mean 'max_concurrency'?",
+        "io_chunksize: invalid size '1furlong'",
         "max_io_queue: use 1 to 1000000",
         "multipart_chunksize: use 64KiB to 10GiB",
         "max_concurrency is given twice",
-        "use_threads: 'maybe' is neither true nor false",
+        "use_threads: invalid value 'maybe', use true or false",
     ):
         assert problem in error.value.message
 
@@ -82,20 +83,20 @@ def test_what_is_written_as_a_document_is_read_from_a_file(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "is no JSON document"),
-        ("[" * 100_000, "is no JSON document"),
+        ("{", "is not valid JSON"),
+        ("[" * 100_000, "is not valid JSON"),
         ("[1]", "has no object `settings`"),
         ('{"settings": 3}', "has no object `settings`"),
-        ('{"settings": {"max_io_queue": -1}}', "max_io_queue: '-1' is no count"),
-        ('{"settings": {"max_io_queue": [1]}}', "max_io_queue: '[1]' is no count"),
+        ('{"settings": {"max_io_queue": -1}}', "max_io_queue: invalid count '-1'"),
+        ('{"settings": {"max_io_queue": [1]}}', "max_io_queue: invalid count '[1]'"),
         ('{"settings": {"io_chunksize": 1}}', "io_chunksize: use 1kB to 1GiB"),
-        ('{"settings": {"use_threads": 1}}', "use_threads: '1' is neither true nor false"),
-        ('{"settings": {"max_io_queue": true}}', "max_io_queue: 'true' is no count"),
+        ('{"settings": {"use_threads": 1}}', "use_threads: invalid value '1', use true or false"),
+        ('{"settings": {"max_io_queue": true}}', "max_io_queue: invalid count 'true'"),
         ('{"settings": {"max_io_queue": 1, "max_io_queue": 2}}', "'max_io_queue' is given twice"),
-        ('{"settings": {"speed\\u001b": 1}}', "is no transfer setting"),
+        ('{"settings": {"speed\\u001b": 1}}', "unknown transfer setting"),
     ],
 )
-def test_a_bad_file_is_told_by_its_name(tmp_path: Path, text: str, problem: str) -> None:
+def test_a_bad_file_is_reported_by_name(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "transfer.json"
     path.write_text(text)
     with pytest.raises(UsageError) as error:
@@ -111,9 +112,11 @@ def test_settings_that_were_found_for_another_client_are_refused(tmp_path: Path)
     assert parse_settings(str(path)) == TransferSettings(40)
     for given in (None, "obstore"):
         assert settings_for(str(path), given) == (TransferSettings(40), "obstore")
-    with pytest.raises(UsageError, match="found for the client 'obstore', not for direct") as error:
+    with pytest.raises(
+        UsageError, match="settings for the client 'obstore', not for direct"
+    ) as error:
         settings_for(str(path), "direct")
-    assert "pull with the client 'obstore'" in error.value.hint
+    assert "use --client 'obstore'" in error.value.hint
 
 
 def test_settings_of_no_client_are_for_the_one_that_is_given(tmp_path: Path) -> None:
@@ -127,11 +130,11 @@ def test_settings_of_no_client_are_for_the_one_that_is_given(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "client", "problem"),
     [
-        ("pull", "speedy\x1b", r"'speedy\x1b' is no pull client"),
-        ("sweep", "speedy\x1b", r"'speedy\x1b' is no pull client"),
-        ("pull --client direct", "boto3", "found for the client 'boto3', not for direct"),
-        ("sweep --client direct", "boto3", "found for the client 'boto3', not for direct"),
-        ("transfer tune", "obstore", "found for the client 'obstore', not for transfer-manager"),
+        ("pull", "speedy\x1b", r"unknown pull client 'speedy\x1b'"),
+        ("sweep", "speedy\x1b", r"unknown pull client 'speedy\x1b'"),
+        ("pull --client direct", "boto3", "settings for the client 'boto3', not for direct"),
+        ("sweep --client direct", "boto3", "settings for the client 'boto3', not for direct"),
+        ("transfer tune", "obstore", "settings for the client 'obstore', not for transfer-manager"),
         ("sweep --space transfer", "obstore", "settings of transfer-manager, not of 'obstore'"),
     ],
 )

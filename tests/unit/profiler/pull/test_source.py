@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +12,7 @@ from profiler.pull.source import Location, UnsafeKeysError, list_plan, parse_loc
 
 
 class Listing:
-    """A bucket as ListObjectsV2 tells it; in place of S3Access and the client it makes."""
+    """A bucket as ListObjectsV2 lists it; replaces S3Access and the client that it makes."""
 
     def __init__(self, *keys: str) -> None:
         self.contents: list[dict[str, Any]] = [
@@ -20,6 +21,20 @@ class Listing:
 
     def make_client(self) -> Listing:
         return self
+
+    @property
+    def meta(self) -> Listing:
+        return self
+
+    @property
+    def events(self) -> Listing:
+        return self
+
+    def register_first(self, event: str, handler: object) -> None:
+        """Do nothing: this client has no attempts to report."""
+
+    def unregister(self, event: str, handler: object) -> None:
+        """Do nothing, as above."""
 
     def get_paginator(self, operation: str) -> Listing:
         assert operation == "list_objects_v2"
@@ -30,7 +45,7 @@ class Listing:
 
     def list_objects_v2(self, Bucket: str, Prefix: str, MaxKeys: int = 1000) -> dict[str, Any]:  # noqa: N803
         found = [item for item in self.contents if item.get("Key", Prefix).startswith(Prefix)]
-        return {"Contents": found[:MaxKeys]}
+        return {"IsTruncated": False, "Contents": found[:MaxKeys]}
 
 
 def plan_of(prefix: str, *keys: str) -> dict[str, str]:
@@ -45,8 +60,8 @@ def test_an_address_is_a_bucket_and_a_prefix() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "b/x", "s3:/b", "s3://", "s3:///x", "S3://b", "s3://a b/x"])
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no address in S3"):
+def test_an_invalid_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="invalid S3 address"):
         parse_location(text)
 
 
@@ -63,7 +78,7 @@ def test_folder_markers_are_left_out() -> None:
         plan_of("d", "d/", "d/e/")
 
 
-def test_a_folder_marker_with_bytes_is_no_marker_and_no_file() -> None:
+def test_a_folder_marker_with_bytes_is_refused() -> None:
     listing = Listing("d/", "d/e/", "d/f")
     listing.contents[1]["Size"] = 1
     with pytest.raises(UnsafeKeysError) as error:
@@ -80,7 +95,7 @@ def test_a_folder_marker_with_bytes_is_no_marker_and_no_file() -> None:
         ("p/./x", "has the component '.'"),
         ("p//x", "is absolute"),
         ("p/a//x", "has the component ''"),
-        ("p/a\0b", "has a NUL character"),
+        ("p/a\0b", "contains a NUL character"),
         ("p/" + "é" * 128, "has a component longer than 255 bytes"),
     ],
 )
@@ -107,7 +122,7 @@ def test_control_characters_of_a_refused_key_are_escaped() -> None:
 def test_a_file_that_is_also_a_directory_is_refused() -> None:
     with pytest.raises(UnsafeKeysError) as error:
         plan_of("p", "p/a", "p/a-b", "p/a/b/c")
-    assert error.value.problems == ("p/a: is a file and a directory at once",)
+    assert error.value.problems == ("p/a: is both a file and a directory",)
 
 
 def test_a_key_listed_twice_is_refused() -> None:
@@ -135,7 +150,7 @@ def test_a_listing_that_lacks_what_s3s_have_is_refused(
         listing.contents[0][field] = value
         if value is None:
             del listing.contents[0][field]
-    with pytest.raises(PullError, match="the endpoint's answer is not S3's") as error:
+    with pytest.raises(PullError, match="the endpoint does not answer like S3") as error:
         list_plan(listing, Location("b", prefix))  # type: ignore[arg-type]
     assert "--endpoint-url" in error.value.hint
 
@@ -144,7 +159,7 @@ def test_a_listing_that_lacks_what_s3s_have_is_refused(
     "url",
     ["localhost:1", "ftp://x", "http://", "http://a b", "http://x:99999", "http://[", "s3://x"],
 )
-def test_an_endpoint_that_is_no_url_is_refused(url: str) -> None:
+def test_an_endpoint_that_is_not_a_url_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="--endpoint-url"):
         S3Access(url)
 
@@ -159,7 +174,7 @@ def test_an_endpoint_that_is_no_url_is_refused(url: str) -> None:
         "hunter2",
     ],
 )
-def test_an_endpoint_with_a_password_is_refused_without_telling_it(url: str) -> None:
+def test_an_endpoint_with_a_password_is_refused_without_printing_it(url: str) -> None:
     with pytest.raises(UsageError) as error:
         S3Access(url)
     assert "hunter2" not in error.value.message + error.value.hint

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import base64
@@ -57,7 +58,7 @@ def test_each_checksum_is_compared(file: int, method: str) -> None:
     )
     assert verify(file, bad) == (
         method,
-        f"differs from the object: its {method} checksum is another",
+        f"the file differs from the object: its {method} checksum does not match",
     )
 
 
@@ -125,7 +126,7 @@ def test_what_came_in_parts_is_compared_by_their_hashes(
 
 
 @pytest.mark.parametrize("count", [1001, 4000])
-def test_a_difference_is_told_however_many_the_parts_are(file: int, count: int) -> None:
+def test_a_difference_is_reported_for_any_number_of_parts(file: int, count: int) -> None:
     size_bytes = len(CONTENT) // (count - 1)
     sizes = [size_bytes] * (count - 1) + [len(CONTENT) - size_bytes * (count - 1)]
     hashes = {composite(sizes, "md5"): False, composite([len(CONTENT)], "md5"): True}
@@ -135,37 +136,37 @@ def test_a_difference_is_told_however_many_the_parts_are(file: int, count: int) 
         assert (method, bool(problem)) == (f"MD5 of {count} parts", is_problem)
 
 
-def test_more_parts_than_s3_has_are_not_asked_for(file: int) -> None:
+def test_at_most_the_parts_that_s3_allows_are_requested(file: int) -> None:
     etag = f'"{composite([len(CONTENT)], "md5").hex()}-10001"'
     assert verify(file, head(ETag=etag), lambda _: 1) == ("size only", None)
 
 
-@pytest.mark.parametrize("told", [None, len(CONTENT), 1])
-def test_parts_of_which_no_true_size_is_told_leave_the_size(file: int, told: int | None) -> None:
+@pytest.mark.parametrize("size_bytes", [None, len(CONTENT), 1])
+def test_parts_without_a_true_size_leave_only_the_size(file: int, size_bytes: int | None) -> None:
     etag = f'"{composite([len(CONTENT) - 1, 1], "md5").hex()}-2"'
-    assert verify(file, head(ETag=etag), lambda _: told) == ("size only", None)
+    assert verify(file, head(ETag=etag), lambda _: size_bytes) == ("size only", None)
 
 
 def test_an_encryption_by_s3_itself_leaves_the_etag(file: int) -> None:
     assert verify(file, head(ServerSideEncryption="AES256")) == ("MD5", None)
 
 
-def test_another_size_is_told(file: int) -> None:
+def test_another_size_is_reported(file: int) -> None:
     size = len(CONTENT)
     assert verify(file, head(ContentLength=size + 1)) == (
         "size only",
-        f"has {size} bytes where the object has {size + 1}",
+        f"the file has {size} bytes, the object {size + 1}",
     )
 
 
-def test_a_part_that_became_something_else_is_not_read(tmp_path: Path) -> None:
+def test_a_part_replaced_by_another_kind_of_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "part")
     writer = os.open(tmp_path / "part", os.O_RDWR)
     directory = os.open(tmp_path, os.O_RDONLY)
     remote = RemoteObject("key", "key", 0, None)
     job = VerifyJob(0, "bucket", remote, str(tmp_path), "part", with_checksum=True, publish=False)
     try:
-        with pytest.raises(OSError, match="no regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             verify_file(directory, job, {"ContentLength": 0}, None)
     finally:
         os.close(directory)

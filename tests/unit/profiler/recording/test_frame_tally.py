@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames are counted without end and kept within bounds; their verdicts are the run's."""
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def test_frames_that_violate_are_counted_for_each_rule() -> None:
     assert [frame.number for frame in tally.kept] == [2, 3]
 
 
-def test_what_is_kept_has_an_end() -> None:
+def test_the_frames_kept_are_bounded() -> None:
     tally = tally_of(contract(1), *[2] * 5, max_kept=2)
     assert ([frame.number for frame in tally.kept], tally.left_out) == ([1, 2], 3)
 

@@ -1,4 +1,5 @@
-"""Whom a command runs as, and what of our environment it gets."""
+# SPDX-License-Identifier: Apache-2.0
+"""The user that a command runs as, and the parts of our environment that it gets."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def test_another_user_gets_no_credentials_of_ours() -> None:
 
 
 @pytest.mark.parametrize("name", ["worker", None])
-def test_who_called_sudo_keeps_the_environment(name: str | None) -> None:
+def test_the_sudo_caller_keeps_the_environment(name: str | None) -> None:
     caller = chosen(name, {"SUDO_UID": "4242", "SUDO_GID": "100"})
     assert caller is not None and not caller.is_other
     assert caller.environment(SECRETS)["AWS_SECRET_ACCESS_KEY"] == "marker"
@@ -55,8 +56,8 @@ def test_sudos_group_is_the_commands_group() -> None:
         ("1e9", "1"),
     ],
 )
-def test_what_is_no_user_of_this_host_is_refused(uid: str, gid: str) -> None:
-    with pytest.raises(UsageError, match="name no user of this host"):
+def test_an_unknown_user_is_refused(uid: str, gid: str) -> None:
+    with pytest.raises(UsageError, match="do not name a user of this host"):
         chosen(None, {"SUDO_UID": uid, "SUDO_GID": gid})
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a profile needs of root's capabilities once its probes are attached."""
 
 from __future__ import annotations

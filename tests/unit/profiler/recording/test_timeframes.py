@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames add up to the total whatever they hold, and each is judged by itself."""
 
 from __future__ import annotations

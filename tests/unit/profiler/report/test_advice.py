@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the recommendation looks like: 80 columns, without colour, in ASCII, as JSON."""
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contracts.shared.errors import UsageError
 from profiler.cli import advise as advise_command
 from profiler.cli import sweep as sweep_command
 from profiler.cli.main import main
-from profiler.report.advice import advice_document, print_advice
+from profiler.report.advice import advice_document, print_details
 from profiler.report.tradeoff import letter, plot, print_trade_off
 from sysctl.advice.advise import advise
 from sysctl.advice.tradeoff import Point
@@ -31,7 +32,7 @@ from tests.unit.sweeps import GIB
 def printed(recommendation, width=80, encoding="utf-8", lines=()):
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding, errors="strict", newline="")
-    print_advice(recommendation, Console(file=file, width=width), lines)
+    print_details(recommendation, Console(file=file, width=width), lines)
     file.flush()
     return raw.getvalue().decode(encoding)
 
@@ -43,20 +44,20 @@ def predictable():
     return advise(study.tried(ratio(80), 4.0, peak_dirty_bytes=2 * GIB).results)
 
 
-def test_the_report_tells_the_verdict_the_price_the_points_and_the_reasons():
+def test_the_report_has_the_verdict_the_price_the_points_and_the_reasons():
     text = printed(predictable(), lines=["a group governs"])
     for words in (
         "5.0× faster (95% interval",
-        "Noise: times under the same settings scatter by 0.4% (standard deviation).",
-        "The price is moderate: 2.00 GiB at risk is 50% of the memory that may be dirty; a larger "
-        "pull could make 80% of it dirty.",
+        "Noise: times under the same settings vary by 0.4% (standard deviation).",
+        "The risk is moderate: 2.00 GiB at risk is 50% of the memory that may be dirty; a larger "
+        "pull could make 80% of the memory dirty.",
         "lost in a spot interruption or termination without a clean shutdown, in a kernel panic",
         "Measured: 40 objects, 1.88 GiB, from s3://bucket/images to /data (xfs), on node-1 (Linux",
         "case study 30/20",
         "predicted",
         "bytes at risk",
         "set       vm.dirty_ratio = 80 (before: 20)",
-        "undo: when what is written cannot be fetched again",
+        "revert if what is written cannot be fetched again",
         "as bytes  vm.dirty_bytes=3435974656",
         "Bytes suit a fleet of nodes with different memory",
         "a group governs",
@@ -69,53 +70,53 @@ def test_the_report_tells_the_verdict_the_price_the_points_and_the_reasons():
     [
         (
             (20.0, 21.0),
-            "times under the same settings scatter by 3.4% (standard deviation).",
+            "times under the same settings vary by 3.4% (standard deviation).",
             0.034,
         ),
-        ((20.0,), "not known, since too few runs were repeated.", None),
+        ((20.0,), "unknown, since too few runs were repeated.", None),
     ],
 )
 def test_the_noise_is_reported_where_it_is_known(present_s, line, noise):
     recommendation = advise(Study(present_s).candidate(ratio(80), 20.0).results)
     assert f"\nNoise: {line}\n" in printed(recommendation, width=200)
-    told = advice_document(recommendation)["noise"]
-    assert told == (noise if noise is None else pytest.approx(noise, abs=0.001))
+    noise_shown = advice_document(recommendation)["noise"]
+    assert noise_shown == (noise if noise is None else pytest.approx(noise, abs=0.001))
 
 
-def test_a_predicted_time_to_durable_is_said_to_be_one():
+def test_a_predicted_time_to_durable_is_marked_as_predicted():
     text = printed(predictable())
     document: Any = advice_document(predictable())
     row = next(line for line in text.splitlines() if line.startswith("time to durable"))
     assert row.split("  ")[-1].strip() == "30.7 s predicted"
-    assert "All is on the device after 30.7 s predicted (31.0 s under the present" in text
+    assert "All data is on the device after 30.7 s predicted (31.0 s under the current" in text
     assert "Data of the pull is at risk for 26.6 s after the return." in text
     assert document["recommended"]["durable_is_predicted"] is True
     assert document["present"]["durable_is_predicted"] is False
 
 
-def test_limits_are_told_and_whether_the_present_settings_keep_them():
+def test_limits_are_reported_and_whether_the_current_settings_keep_them():
     results = Study().tried(ratio(80), 4.0, peak_dirty_bytes=GIB // 2).results
     text = printed(advise(results, Limits(GIB * 3 // 4)))
     assert (
-        "Your limits: at most 768 MiB at risk; the present settings are beyond them, 1.00 GiB at "
+        "Your limits: at most 768 MiB at risk; the current settings exceed them: 1.00 GiB at "
         "risk, more than 768 MiB." in text
     )
     assert "Your limits: at most 2.00 GiB at risk." in printed(advise(results, Limits(2 * GIB)))
     assert "Your limits" not in printed(advise(results))
 
 
-def test_what_else_was_measured_in_pairs_is_told():
+def test_other_settings_measured_in_pairs_are_reported():
     study = Study().tried(ratio(80), 4.0).tried(ratio(60), 6.0).tried(ratio(85), 4.0)
     text = printed(advise(study.results))
-    assert "dirty_ratio=60 dirty_background_ratio=5 took 30.1% of the present time" in text
+    assert "dirty_ratio=60 dirty_background_ratio=5 took 30.1% of the current time" in text
     assert text.count("Also measured in pairs") == 2
     assert "3 pairs), not as fast." in text
-    assert "3 pairs), as fast, and no cheaper." in text
+    assert "3 pairs), as fast, but not less risky." in text
 
 
 def on_terminal(recommendation, width):
     file = io.StringIO()
-    print_advice(
+    print_details(
         recommendation, Console(file=file, width=width, force_terminal=True, no_color=True)
     )
     return re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()).splitlines()
@@ -126,8 +127,8 @@ def test_on_a_terminal_lines_are_broken_between_words_and_hang(width):
     lines = on_terminal(predictable(), width)
     long_words = [line for line in lines if len(line.rstrip()) > width]
     assert all(len(line.split()) == 1 for line in long_words)
-    at = next(i for i, line in enumerate(lines) if "undo: when what is written" in line)
-    assert lines[at + 1].startswith(" " * 10)
+    at = next(i for i, line in enumerate(lines) if "revert if what is written" in line)
+    assert width > 100 or lines[at + 1].startswith(" " * 10)
     whole = " ".join(" ".join(lines).split())
     assert " ".join(printed(predictable(), width).partition("set  ")[2].split()) in whole
 
@@ -141,7 +142,7 @@ def test_tables_and_plot_keep_to_the_width(width):
     assert "…" not in text
 
 
-def test_no_colour_where_there_is_no_terminal():
+def test_no_colour_without_a_terminal():
     assert "\x1b" not in printed(predictable())
 
 
@@ -162,7 +163,7 @@ def point(return_s, at_risk_bytes, *names, runs=1):
 
 def test_every_letter_is_where_its_point_is():
     points = [
-        point(20.0, 0, "present"),
+        point(20.0, 0, "current"),
         point(10.0, GIB, "case study 30/20", runs=0),
         point(1.0, 2 * GIB, "recommended"),
         point(15.0, GIB // 2),
@@ -170,12 +171,12 @@ def test_every_letter_is_where_its_point_is():
     lines = plot(points, 80).splitlines()
     found = {
         mark: (lines.index(line), line.index(mark, 7))
-        for mark in "PcR·"
+        for mark in "CsR·"
         for line in lines[:-2]
         if mark in line[7:]
     }
-    assert [mark for mark, _ in sorted(found.items(), key=lambda at: at[1][0])] == list("P·cR")
-    assert [mark for mark, _ in sorted(found.items(), key=lambda at: at[1][1])] == list("P·cR")
+    assert [mark for mark, _ in sorted(found.items(), key=lambda at: at[1][0])] == list("C·sR")
+    assert [mark for mark, _ in sorted(found.items(), key=lambda at: at[1][1])] == list("C·sR")
 
 
 def test_the_recommended_point_covers_others_and_predictions_are_small():
@@ -183,7 +184,7 @@ def test_the_recommended_point_covers_others_and_predictions_are_small():
     drawn = "".join(line[6:] for line in plot(same, 60).splitlines()[:-2])
     assert "R" in drawn
     assert "D" not in drawn
-    assert letter(point(1.0, 1, "present", "kernel default")) == "P"
+    assert letter(point(1.0, 1, "current", "kernel default")) == "C"
     assert letter(point(1.0, 1, "kernel default", runs=0)) == "d"
 
 
@@ -208,7 +209,7 @@ def run_command(tmp_path, *options):
     results.save(tmp_path / "results.json")
     parser = argparse.ArgumentParser()
     advise_command.add_arguments(parser)
-    words = [str(tmp_path / "results.json"), "--output-directory", str(tmp_path / "out"), *options]
+    words = [str(tmp_path / "results.json"), "--output-dir", str(tmp_path / "out"), *options]
     return advise_command.run(parser.parse_args(words))
 
 
@@ -225,7 +226,7 @@ def test_the_command_writes_the_formats_asked_for_and_says_what_it_could_not(tmp
     assert run_command(tmp_path, "--format", "ssm,fstab") == 0
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["90-writewise.ssm.json", "recommendation.json"]
-    assert "not written: fstab: nothing changes that it could say" in capsys.readouterr().out
+    assert "not written: fstab: contains no change it can express" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -238,19 +239,19 @@ def test_the_command_writes_the_formats_asked_for_and_says_what_it_could_not(tmp
         ({"mount_target": "/etc", "device": "/tmp/evil.img"}, "noatime"),
     ],
 )
-def test_of_results_that_apply_would_refuse_nothing_is_written(context, words, tmp_path):
+def test_nothing_is_written_for_results_that_apply_would_refuse(context, words, tmp_path):
     study = Study(context=context).credited(ratio(80, mount_options=words), 4.0)
     with pytest.raises(UsageError, match="nothing was written"):
         advised(tmp_path, study.results, "--format=all")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_format_that_there_is_not_is_told_with_those_there_are(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        run_command(tmp_path, "--format", "ssm,yaml\x1b[2J")
-    told = capsys.readouterr().err
-    assert "is no format; use sysctl.d, fstab, systemd, udev" in told
-    assert "\x1b" not in told
+def test_an_unknown_format_is_reported_with_the_known_ones(tmp_path, capsys):
+    words = ["advise", str(tmp_path / "results.json"), "--format", "ssm,yaml\x1b[2J"]
+    assert main(words) == UsageError.exit_code
+    errors = capsys.readouterr().err
+    assert "unknown format 'yaml" in errors and "use sysctl.d, fstab, systemd, udev" in errors
+    assert "\x1b" not in errors
 
 
 @pytest.mark.parametrize(
@@ -269,7 +270,7 @@ def advised(tmp_path, results, *options):
     parser = argparse.ArgumentParser()
     advise_command.add_arguments(parser)
     folder = tmp_path / "out"
-    words = [str(tmp_path / "results.json"), "--output-directory", str(folder), *options]
+    words = [str(tmp_path / "results.json"), "--output-dir", str(folder), *options]
     assert advise_command.run(parser.parse_args(words)) == 0
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
@@ -285,7 +286,10 @@ def test_files_of_an_earlier_advice_do_not_stay_beside_those_of_another(tmp_path
     capsys.readouterr()
     assert advised(tmp_path, Study().tried(in_bytes(9 * GIB, GIB), 10.0).results) == names[1:]
     said = capsys.readouterr().out
-    assert f"removed {tmp_path}/out/90-writewise-ratio.conf\nWhat was removed was written" in said
+    assert (
+        f"removed {tmp_path}/out/90-writewise-ratio.conf (of an earlier advice that differs)"
+        in said
+    )
     assert advised(tmp_path, Study().candidate(ratio(80), 20.0).results) == []
     assert capsys.readouterr().out.count("\nremoved ") == 2
     assert advised(tmp_path, as_ratio, "--json") == names
@@ -325,11 +329,11 @@ def test_advice_does_not_replace_a_file_that_writewise_did_not_write(name, put, 
     results = Study().credited(setting, 4.0)
     with pytest.raises(UsageError, match=f"{name} was not written by Writewise") as caught:
         advised(tmp_path, results.results, "--format=all")
-    assert "--output-directory" in caught.value.hint
+    assert "--output-dir" in caught.value.hint
     assert os.listdir(tmp_path / "out") == [name]
 
 
-def test_what_others_wrote_under_our_names_stays(tmp_path):
+def test_files_of_others_with_our_names_stay(tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     (tmp_path / "elsewhere.conf").write_text("# Written by writewise: elsewhere\n")
@@ -343,7 +347,7 @@ def test_what_others_wrote_under_our_names_stays(tmp_path):
     assert advised(tmp_path, Study().candidate(ratio(80), 20.0).results) == names
 
 
-def test_a_sweep_tells_of_the_memory_group_too(monkeypatch, capsys):
+def test_a_sweep_reports_the_memory_group_too(monkeypatch, capsys):
     results = Study().tried(ratio(80), 4.0).results
     monkeypatch.setattr("profiler.requirements.require", lambda *needs: None)
     monkeypatch.setattr("profiler.study.study.run_study", lambda request, view: results)
@@ -355,6 +359,6 @@ def test_a_sweep_tells_of_the_memory_group_too(monkeypatch, capsys):
 
 
 def test_the_help_names_every_format():
-    with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as told:
+    with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as output:
         main(["advise", "--help"])
-    assert all(each.name in told.getvalue() for each in FORMATS)
+    assert all(each.name in output.getvalue() for each in FORMATS)

@@ -1,4 +1,5 @@
-"""A report in a file: all of it is there, or it is told and where it is instead."""
+# SPDX-License-Identifier: Apache-2.0
+"""A report in a file is complete, or an error names the place of the complete report."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ def _overwritten(path: Path) -> None:
     (path.parent / "other").replace(path)
 
 
-@pytest.mark.parametrize("meanwhile", [_replaced, _overwritten, Path.unlink])
+@pytest.mark.parametrize("disturb", [_replaced, _overwritten, Path.unlink])
 def test_a_report_whose_file_was_taken_away_is_not_lost(
-    meanwhile: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    disturb: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "folder" / "report"
     path.parent.mkdir()
@@ -34,13 +35,13 @@ def test_a_report_whose_file_was_taken_away_is_not_lost(
         new_file(str(path)) as file,
     ):
         file.write("the report\n")
-        meanwhile(path)
+        disturb(path)
     assert caught.value.exit_code == 1
     assert capsys.readouterr().err == "the report\n"
     assert not path.exists() or path.read_text() == "x\n"
 
 
-def test_what_took_its_place_is_not_removed_for_it(tmp_path: Path) -> None:
+def test_a_file_that_replaced_the_report_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "report"
     path.parent.mkdir()
     with pytest.raises(KeyError), new_file(str(path)):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the live view says of two looks; where it may be drawn."""
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def test_dirty_memory_against_the_thresholds(held_mib: int, filled: int, style: 
     assert line.spans[0].style == style
 
 
-def test_thresholds_of_nothing_divide_nothing_by_zero() -> None:
+def test_thresholds_of_zero_do_not_divide_by_zero() -> None:
     assert len(dirty_line(0, Thresholds(0, 0)).plain.split(" ")[0]) == 40
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mistral's record: what is written is read back by its rules, whatever the texts hold."""
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ class FullDisk(io.StringIO):
         raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_ends_the_log_and_is_told_at_the_end() -> None:
+def test_a_full_disk_ends_the_log_and_is_reported_at_the_end() -> None:
     contract = Contract(SECOND_NS, (write_rule(Measurement.COUNT, 1),))
     log = RecordLog(FullDisk(), contract, ORIGIN)
     log(frame_of(contract))
@@ -183,7 +184,7 @@ def test_the_cpu_is_one_of_the_host_s() -> None:
 
 
 def test_the_docs_have_every_field_and_variable_in_order() -> None:
-    text = (REPOSITORY / "docs/output.md").read_text()
+    text = (REPOSITORY / "docs/reference/profile.md").read_text()
     assert re.findall(r"^\| ([A-Z-]{3,}) \|", text, re.MULTILINE) == list(FIELDS)
     rows = {row.split(" | ")[0]: re.findall(r"`(\w+)`", row) for row in text.split("\n| ")}
     assert rows["JOB-ID"] == list(JOB_ID_VARIABLES)
@@ -233,7 +234,7 @@ def test_the_job_s_ids_are_the_first_that_are_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "logged"),
     [
         (["run", "--secret=hunter2"], "run --secret=***"),
         (["run", "--db-password", "hunter2 hunter2", "in"], "run --db-password *** in"),
@@ -254,14 +255,14 @@ def test_the_job_s_ids_are_the_first_that_are_set() -> None:
         (["dd", "if=/data/monkey", "of=/x"], "dd if=/data/monkey of=/x"),
     ],
 )
-def test_what_is_a_secret_by_its_name_is_not_logged(argv: list[str], told: str) -> None:
-    assert origin(["/"], 1, argv).command == told
+def test_arguments_with_secret_names_are_not_logged(argv: list[str], logged: str) -> None:
+    assert origin(["/"], 1, argv).command == logged
     contract = Contract(SECOND_NS, (write_rule(Measurement.COUNT, 1),))
-    (record,) = records(contract, frame_of(contract), of=replace(ORIGIN, command=told))
-    assert (record["COMMAND"], list(record)) == (told, list(FIELDS))
+    (record,) = records(contract, frame_of(contract), of=replace(ORIGIN, command=logged))
+    assert (record["COMMAND"], list(record)) == (logged, list(FIELDS))
 
 
-def test_a_command_without_end_is_masked_in_no_time() -> None:
+def test_a_very_long_command_is_masked_quickly() -> None:
     assert len(origin(["/"], 1, ["a" * 2**20] * 10**6).command) == 1405
 
 
@@ -295,10 +296,10 @@ def test_a_line_that_a_full_disk_has_cut_is_taken_away(tmp_path: Path) -> None:
     assert path.read_text() == "one\ntwo\nthree\n"
 
 
-def test_what_is_no_log_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_log_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_text("127.0.0.1 localhost\n")
-    with pytest.raises(UsageError, match="what is in it is no such log"):
+    with pytest.raises(UsageError, match="it is not a log in this format"):
         open_to_append(str(path), is_record)
     assert path.read_text() == "127.0.0.1 localhost\n"
 
@@ -308,15 +309,15 @@ def test_what_is_no_log_is_left_alone(tmp_path: Path) -> None:
     [
         (lambda path: path.symlink_to(path.with_name("target")), "symbolic links"),
         (lambda path: path.mkdir(), "directory"),
-        (os.mkfifo, "no regular file"),
-        (lambda path: (path.touch(), path.chmod(0o666)), "others may write"),
-        (lambda path: (path.touch(), os.link(path, f"{path}2")), "other names"),
-        (lambda path: (path.touch(), os.chown(path, 65534, 65534)), "another user's"),
+        (os.mkfifo, "not a regular file"),
+        (lambda path: (path.touch(), path.chmod(0o666)), "other users can write"),
+        (lambda path: (path.touch(), os.link(path, f"{path}2")), "several names"),
+        (lambda path: (path.touch(), os.chown(path, 65534, 65534)), "belongs to another user"),
     ],
 )
 def test_what_others_may_have_put_there_is_refused(tmp_path, make, problem: str) -> None:
     path = tmp_path / "log"
-    if problem == "another user's" and os.geteuid() != 0:
+    if problem == "belongs to another user" and os.geteuid() != 0:
         pytest.skip("only root can give a file away; run as root")
     make(path)
     with pytest.raises(UsageError, match=problem):

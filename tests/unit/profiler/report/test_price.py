@@ -1,4 +1,5 @@
-"""The price in the report and in its document: both sides, the label, ext4, and what is missing."""
+# SPDX-License-Identifier: Apache-2.0
+"""The cost in the report and in its document: both sides, the label, ext4, and what is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from profiler.report.advice import advice_document, print_advice
+from profiler.report.advice import advice_document, print_details
 from sysctl.advice.advise import advise
 from sysctl.evidence.price_seen import Latency
 from sysctl.evidence.results import PRICE
@@ -44,13 +45,13 @@ def advised(present=CALM, recommended=SLOW, other=None):
 def printed(recommendation, width=120):
     console = Console(file=io.StringIO(), width=width, color_system=None)
     with console.capture() as captured:
-        print_advice(recommendation, console)
+        print_details(recommendation, console)
     return captured.get()
 
 
 def rows(text):
-    """The price table's rows by their titles."""
-    lines = text.partition("price  ")[2].partition("\n\n")[0].splitlines()[2:]
+    """The cost table's rows by their titles."""
+    lines = text.partition("cost  ")[2].partition("\n\n")[0].splitlines()[2:]
     return {line[:24].strip(): " ".join(line[24:].split()) for line in lines}
 
 
@@ -61,7 +62,7 @@ def test_both_prices_stand_side_by_side():
     assert found["neighbour's fsync"] == "1.00 ms, worst 50.0 ms 20.0 ms, worst 7.40 s"
     assert found["neighbour's reads"] == "1.00 ms, worst 20.0 ms 1.00 ms, worst 20.0 ms"
     assert found["programs' memory"] == "0 B swapped out 0 B swapped out"
-    assert found["label"] == "low moderate"
+    assert found["risk"] == "low moderate"
     assert "90.0 MiB read back" in printed(advised())
     assert "1,400 direct reclaims" in printed(advised())
 
@@ -70,20 +71,20 @@ def test_both_prices_stand_side_by_side():
 def test_the_table_keeps_to_80_columns(width):
     recommendation = advised()
     text = printed(recommendation, width)
-    table = text.partition("price  ")[2].partition("\n\n")[0]
+    table = text.partition("cost  ")[2].partition("\n\n")[0]
     assert max(len(line) for line in table.splitlines()) <= 80
     assert "…" not in table
 
 
-def test_what_was_not_observed_is_said_and_takes_no_rows():
+def test_a_missing_observation_is_reported_and_has_no_rows():
     text = printed(advised(None, None))
     assert set(rows(text)) == {
         "bytes at risk, at most",
         "with a larger pull",
         "time to durable",
-        "label",
+        "risk",
     }
-    assert "Not known: what a neighbour and other programs notice." in text
+    assert "Unknown: what a neighbour and other programs notice." in text
     assert "data=ordered" not in text
 
 
@@ -91,11 +92,11 @@ def test_where_one_side_alone_was_observed_the_other_says_so():
     assert rows(printed(advised(None)))["neighbour's fsync"] == "not observed 20.0 ms, worst 7.40 s"
 
 
-ORDERED = "The longest fsync of the neighbour took 7.40 s (50.0 ms under the present settings)."
+ORDERED = "The longest fsync of the neighbour took 7.40 s (50.0 ms under the current settings)."
 
 
 @pytest.mark.parametrize(
-    ("present", "recommended", "is_told"),
+    ("present", "recommended", "is_explained"),
     [
         (CALM, SLOW, True),
         (CALM, replace(SLOW, ext4_data_mode="writeback"), False),
@@ -107,43 +108,41 @@ ORDERED = "The longest fsync of the neighbour took 7.40 s (50.0 ms under the pre
         (CALM, replace(SLOW, fsync=None), False),
     ],
 )
-def test_an_fsync_that_waited_for_the_pull_is_told_of_ext4(present, recommended, is_told):
+def test_an_fsync_that_waited_for_the_pull_explains_ext4(present, recommended, is_explained):
     text = printed(advised(present, recommended))
-    assert ("This volume is ext4 with data=ordered" in text) == is_told
+    assert ("This volume is ext4 with data=ordered" in text) == is_explained
 
 
-def test_it_is_told_with_the_measured_figures():
+def test_the_ext4_note_has_the_measured_figures():
     assert ORDERED in printed(advised())
     assert "neighbour took 7.40 s." in printed(advised(None))
 
 
 def test_each_other_finalist_has_its_price():
     text = printed(advised(other=SLOW))
-    line = next(
-        line for line in text.splitlines() if line.startswith("The price of dirty_ratio=60")
-    )
+    line = next(line for line in text.splitlines() if line.startswith("The cost of dirty_ratio=60"))
     assert "neighbour's fsync 20.0 ms, worst 7.40 s" in line
-    assert line.endswith("label moderate.")
-    assert "The price of dirty_ratio=80" not in text
-    assert "The price of dirty_ratio=60" not in printed(advised())
+    assert line.endswith("risk moderate.")
+    assert "The cost of dirty_ratio=80" not in text
+    assert "The cost of dirty_ratio=60" not in printed(advised())
 
 
-def test_a_reason_of_the_neighbour_is_told():
-    told = printed(
-        advised(recommended=replace(SLOW, read=None, problem="no read was timed: \x1b[2J"))
+def test_a_reason_of_the_neighbour_is_reported():
+    text = printed(
+        advised(recommended=replace(SLOW, read=None, problem="reads were not timed: \x1b[2J"))
     )
-    assert "In the run with a neighbour: no read was timed: " in told
-    assert "\x1b" not in told
-    assert "Not known: a neighbour's reads." in told
+    assert "In the run with a neighbour: reads were not timed: " in text
+    assert "\x1b" not in text
+    assert "Unknown: a neighbour's reads." in text
 
 
-def test_without_a_change_the_present_price_is_told():
+def test_without_a_change_the_current_price_is_reported():
     text = printed(
         advise(Study(durable_s=31.0).add(PRICE, PRESENT_SETTING, 20.0, price=CALM).results)
     )
-    assert rows(text)["label"] == "low"
-    assert "The price of the present settings is low." in text
-    assert "recommended" not in text.partition("price  ")[2].partition("\n\n")[0]
+    assert rows(text)["risk"] == "low"
+    assert "The risk of the current settings is low." in text
+    assert "recommended" not in text.partition("cost  ")[2].partition("\n\n")[0]
 
 
 def test_the_document_has_the_same():

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report of a profile: what is said of timeframes, and a document that keeps to its schema."""
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from contracts.stats import CallStats, ResourceUsage
 from profiler.bpf.probes.scope import Losses
 from profiler.bpf.probes.waits import StallStats
 from profiler.bpf.session import ProfileSnapshot
+from profiler.cli.json_documents import emit
 from profiler.recording.frame_tally import FrameTally
 from profiler.recording.recording import Profile
 from profiler.recording.timeframes import Frame, merge_snapshots
-from profiler.report.profile import frames_lines, print_profile, write_document
+from profiler.report.profile import frames_lines, print_profile, profile_document
 from profiler.watch.causes import WhyInputs
 from profiler.watch.timeline import Sample, Timeline
 from sysctl.knobs.writeback import Thresholds
@@ -29,7 +31,7 @@ from tests.places import REPOSITORY
 from tests.unit.contract_strategies import contracts, stats_of
 
 SECOND_NS = 10**9
-SCHEMA = json.loads(REPOSITORY.joinpath("docs/profile.schema.json").read_text())
+SCHEMA = json.loads(REPOSITORY.joinpath("docs/reference/profile.schema.json").read_text())
 USAGE = ResourceUsage(*range(5, 13))
 THRESHOLDS = Thresholds(background_bytes=500, dirty_bytes=1000)
 SAMPLES = (Sample(0, 10, 0, THRESHOLDS), Sample(SECOND_NS, 700, 100, THRESHOLDS, 1, 2))
@@ -58,7 +60,7 @@ def profile_of(contract: Contract, *calls: int) -> Profile:
 
 def document_of(profile: Profile) -> dict[str, Any]:
     file = io.StringIO()
-    write_document(profile, file)
+    emit("profile", profile_document(profile), file)
     document: dict[str, Any] = json.loads(file.getvalue())
     return document
 
@@ -113,7 +115,7 @@ def test_resources_that_no_rule_asked_for_are_not_there() -> None:
     assert document_of(profile_of(Contract(SECOND_NS, (COUNTS,)), 3))["resources"] is None
 
 
-def test_what_is_said_of_timeframes() -> None:
+def test_timeframes_are_reported() -> None:
     contract = Contract(SECOND_NS, (COUNTS, MEMORY))
     assert frames_lines(profile_of(contract, 9)) == []
     assert frames_lines(profile_of(contract, 1, 1200)) == [

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A measured pull as text, as a document and as progress, from figures made up for the test."""
 
 from __future__ import annotations
@@ -15,8 +16,13 @@ from profiler.bpf.probes.waits import StallStats
 from profiler.bpf.session import ProfileSnapshot
 from profiler.pull.measured import Phase, PullMeasurement
 from profiler.pull.result import Failure, Progress, PullResult, RequestTimes, Verification
+from profiler.pull.resume import Resumed
+from profiler.pull.source import Location, PullPlan, RemoteObject
 from profiler.report.progress import shown_progress
 from profiler.report.pulls import print_pull, pull_document
+from profiler.watch.causes import WhyInputs
+from profiler.watch.timeline import Sample, Timeline
+from sysctl.knobs.writeback import Thresholds
 
 MIB = 2**20
 RULE = Rule("count", "/", (CallType.WRITE,), SizeRange(), Measurement.COUNT, 1)
@@ -91,9 +97,9 @@ def test_a_pull_for_reading() -> None:
         "3 objects, 300 MiB, 2 workers",
         "time to return   2.00 s (150 MiB/s)",
         "time to durable  6.00 s (50.0 MiB/s)",
-        "writers stalled  25% of the time",
-        "1 object by size and MD5, 1 object by size only (as asked, or S3 gives no checksum of the "
-        "whole)",
+        "writers waited   25% of the time",
+        "1 object by size and MD5, 1 object by size only (as requested, or S3 has no checksum of "
+        "the whole)",
         "lost: is gone",
         "[bold]bad: differs",
         "Lost: nothing",
@@ -136,3 +142,28 @@ def test_on_a_terminal_progress_is_a_bar_of_objects_and_bytes() -> None:
     text = console.file.getvalue()
     assert "pulling 5/20 objects" in text
     assert "5.0/20.0 MiB" in text
+
+
+def sample_of(freerun_bytes: int) -> str:
+    """What is printed of a pull of 300 MiB of 3 GiB where writers wait from so many bytes on."""
+    thresholds = Thresholds(0, 2 * freerun_bytes)
+    taken = Sample(0, 0, 0, thresholds)
+    why = WhyInputs(STATS, 1, StallStats(), timeline=Timeline((taken, taken), taken, None))
+    objects = tuple(RemoteObject(str(n), str(n), 100 * MIB, "") for n in range(2))
+    plan = PullPlan(Location("b", ""), objects, (), 100 * MIB, 30, 3000 * MIB)
+    resumed = Resumed(plan, (RemoteObject("2", "2", 100 * MIB, ""),))
+    console = Console(file=io.StringIO(), width=120)
+    with console.capture() as captured:
+        print_pull(replace(MEASURED, why=why), (), CONTRACT.timeframe_ns, console, resumed)
+    return captured.get()
+
+
+def test_a_sample_says_what_it_left_out() -> None:
+    text = sample_of(100 * MIB)
+    assert "sample           300 MiB of 2.93 GiB, 3 of 30 objects; the rest was not" in text
+    assert "fits below" not in text
+
+
+def test_a_sample_below_freerun_says_what_it_cannot_show() -> None:
+    assert "it fits below the 1000 MiB from which writers are slowed down" in sample_of(1000 * MIB)
+    assert "fits below" not in sample_of(4000 * MIB)

@@ -1,4 +1,5 @@
-"""What a profile says beside its findings: losses, calls in flight, threads left, in grammar."""
+# SPDX-License-Identifier: Apache-2.0
+"""The notes of a profile besides its findings: losses, calls in flight and remaining threads."""
 
 from __future__ import annotations
 
@@ -51,12 +52,12 @@ def test_figures_are_too_low_only_when_that_is_known() -> None:
     assert lines(calls_not_recorded=1, probe_runs_missed=1)[0].endswith("are too low.")
 
 
-def test_what_is_not_over_is_named() -> None:
+def test_unfinished_calls_are_named() -> None:
     assert lines(in_flight=1)[1] == "In flight at the end, and not counted: 1 call."
     assert "2 threads of those profiled still run; " in lines(threads_left=2)[1]
 
 
-def test_one_call_is_no_calls() -> None:
+def test_one_call_is_in_the_singular() -> None:
     assert calls_line(CallStats(count=1, bytes=5)).startswith("/: 1 write call, 5 B")
     assert calls_line(CallStats()).startswith("/: 0 write calls, 0 B")
 

@@ -1,4 +1,5 @@
-"""What the hypervisor took meanwhile, from made-up counters of the kernel."""
+# SPDX-License-Identifier: Apache-2.0
+"""Time and memory that the hypervisor took, from simulated counters of the kernel."""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trial whose sysctls, mount or disk another program changed is invalid, and says what it was."""
 
 from __future__ import annotations
@@ -85,15 +86,15 @@ def test_what_another_program_changed_is_named(tmp_path, path, text, names):
     assert ", ".join(before.changes(read_in_force(system, "/data", DISK))) == names
 
 
-def test_a_disk_that_was_replaced_is_no_basis(tmp_path):
+def test_a_replaced_disk_is_an_error(tmp_path):
     system = FileHost(tmp_path)
     system.put("/sys/block/nvme1n1/diskseq", "12")
-    with pytest.raises(HostError, match="nvme1n1 is not the disk any more"):
+    with pytest.raises(HostError, match="nvme1n1 is no longer the same disk"):
         read_in_force(system, "/data", DISK)
 
 
 class Disturbed(MadeUpBench):
-    """A bench beside which another program writes a file of the host during each pull.
+    """A bench during whose pulls another program writes a file of the host.
 
     What it checks is what `PullBench` checks; the pull is made up.
     """
@@ -140,9 +141,9 @@ def test_what_another_program_changed_between_trials_is_invalid_too(tmp_path, pa
     bench = Disturbed(system, tmp_path / "state", path, text).checked
     bench.apply(PRESENT_SETTING)
     system.put(path, text)
-    with pytest.raises(HostError, match="since the sweep began") as told:
+    with pytest.raises(HostError, match="since the sweep began") as caught:
         bench.apply(PRESENT_SETTING)
-    assert names in told.value.message
+    assert names in caught.value.message
     system.put(path, FILES[path])
     bench.apply(PRESENT_SETTING)
 
@@ -157,16 +158,16 @@ def course(*dirty_thresholds):
 
 
 @pytest.mark.parametrize("values", [(1000, 800, 1100, 1000), (1000, 1099), (1000,)])
-def test_memory_that_a_pull_moves_for_moments_is_no_reason(values):
+def test_memory_that_a_pull_moves_briefly_is_not_a_reason(values):
     check_memory(course(*values))
     check_memory(None)
 
 
 @pytest.mark.parametrize(("values", "moved"), [((1000, 600, 600), "-40%"), ((10, 12, 13), "+20%")])
-def test_memory_that_is_another_one_during_most_of_the_pull_is(values, moved):
-    with pytest.raises(HostError, match="memory that may be dirty moved by") as told:
+def test_memory_that_differs_during_most_of_the_pull_is_a_reason(values, moved):
+    with pytest.raises(HostError, match="dirtyable memory changed by") as caught:
         check_memory(course(*values))
-    assert moved in told.value.message
+    assert moved in caught.value.message
 
 
 def test_the_course_has_what_all_disks_of_a_striped_volume_wrote():

@@ -1,4 +1,5 @@
-"""A sweep of both halves: what it tries, what it recommends, and where either half is written."""
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep of host and pull settings: what it tries, recommends and writes for each."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ def joint_sweep(seconds, strategy="grid", results=None, at_most=None, present=JO
     return found
 
 
-def test_what_the_pulls_half_gains_is_no_matter_of_waiting_writers(monkeypatch):
+def test_a_gain_of_the_pull_does_not_depend_on_waiting_writers(monkeypatch):
     monkeypatch.setattr(f"{__name__}.at_thresholds", lambda *_: {"stall_share": 0.0})
     nothing = joint_sweep(lambda setting, run: 10.0 + 0.01 * run)
     verdict = verdict_text(advise(nothing))
@@ -168,7 +169,7 @@ def test_a_joint_sweep_is_resumed_from_its_file_at_any_trial(tmp_path):
         assert [t.setting for t in resumed.trials] == [t.setting for t in whole.trials]
 
 
-def test_a_setting_of_the_pull_that_is_none_is_damage(tmp_path):
+def test_an_invalid_setting_of_the_pull_is_damage(tmp_path):
     path = tmp_path / "results.json"
     joint_sweep(joint_s).save(path)
     for values in ({"max_concurrency": 0}, {"umask": 1}, {"io_chunksize": "x"}, ["io_chunksize"]):
@@ -198,7 +199,7 @@ def test_apply_takes_the_hosts_half_and_refuses_the_pulls_alone(tmp_path):
 
 
 @pytest.mark.parametrize(("setting", "is_suspect"), [(0, True), (1, False)])
-def test_a_pull_that_brings_less_is_no_disk_that_is_slower(setting, is_suspect):
+def test_a_slower_pull_is_not_a_slower_disk(setting, is_suspect):
     slow = replace(JOINT, sysctls=(("vm.dirty_ratio", 40), ("vm.dirty_background_ratio", 10)))
     slow = replace(slow, transfer=TRANSFERS[setting])
 
@@ -214,7 +215,7 @@ def test_a_pull_that_brings_less_is_no_disk_that_is_slower(setting, is_suspect):
     assert any("out of credits" in problem for problem in problems) == is_suspect
 
 
-def test_what_is_tried_has_the_present_settings_among_it():
+def test_the_candidates_include_the_current_settings():
     base = TransferSettings(max_concurrency=339, multipart_chunksize=400 * MIB)
     values = swept_values(base, SWEPT_BY_DEFAULT, 3 * GIB)
     assert 339 in values["max_concurrency"] and 400 * MIB in values["multipart_chunksize"]
@@ -223,7 +224,7 @@ def test_what_is_tried_has_the_present_settings_among_it():
     assert len(every) == len(set(every))
 
 
-def test_sizes_beyond_the_object_are_no_values_of_their_own():
+def test_sizes_beyond_the_object_are_one_value():
     values = swept_values(BASE, ("multipart_chunksize", "use_threads"), 20 * MIB)
     assert values["multipart_chunksize"] == tuple(size * MIB for size in (1, 2, 4, 8, 16, 32))
     assert values["use_threads"] == (0, 1)
@@ -234,7 +235,7 @@ def test_sizes_beyond_the_object_are_no_values_of_their_own():
 def test_what_takes_memory_from_the_page_cache_is_left_out_with_its_reason():
     pull = pull_of(*[64 * MIB] * 40)
     every, [left] = combinations(BASE, SWEPT_BY_DEFAULT, pull, 2, 4 * GIB)
-    assert "more than 10% of the 4.00 GiB available" in left.why
+    assert "more than 10% of the 4.00 GiB of available memory" in left.why
     held = [
         values["io_chunksize"] * (values["max_io_queue"] + values["max_concurrency"])
         for values in map(dict, every)
@@ -255,13 +256,13 @@ def test_the_joint_space_searches_both_by_time():
     alone = Space(transfer=SWEPT_BY_DEFAULT, vm=False)
     assert alone.swept_values == {} and alone.is_of_pull_alone and not space.is_of_pull_alone
     assert "transfer" in space.to_json() and "transfer" not in Space().to_json()
-    with pytest.raises(UsageError, match="does not try settings of the pull"):
+    with pytest.raises(UsageError, match="does not try transfer settings"):
         Space(transfer=SWEPT_BY_DEFAULT, strategy=EDGE)
-    with pytest.raises(UsageError, match="'speed' is no transfer setting"):
+    with pytest.raises(UsageError, match="unknown transfer setting 'speed'"):
         Space(transfer=("speed",))
 
 
-def test_results_without_transfer_settings_have_no_word_of_them(tmp_path: Path):
+def test_results_without_transfer_settings_do_not_mention_them(tmp_path: Path):
     assert "transfer" not in PRESENT.to_json()
     assert type(PRESENT).from_json(PRESENT.to_json()) == PRESENT
 

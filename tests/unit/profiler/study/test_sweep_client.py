@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which client a sweep pulls with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every sentence and line on why writes were slow, from made-up figures."""
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from contracts.causes import Cause
 from contracts.model import CallType, SizeRange, Slot
 from contracts.stats import CallStats
 from profiler.bpf.disks import BlockDevice
 from profiler.bpf.probes.block import DeviceStats, DeviceTotals, RequestStats
 from profiler.bpf.probes.waits import StallStats
 from profiler.report.why import CauseText, explain, print_why, why_document
-from profiler.watch.causes import Cause, WhyInputs
+from profiler.watch.causes import WhyInputs
 from profiler.watch.timeline import Sample, Timeline
 from profiler.watch.write_calls import WriteCalls, widest_writes
 from sysctl.knobs.writeback import Thresholds
@@ -82,11 +84,11 @@ def test_more_time_than_the_run_has_is_that_of_all_threads(writers: int | None) 
 
 def test_a_wait_that_is_not_the_most_says_so() -> None:
     sentence = change(calls=calls(10, sleeping=2), stall=StallStats()).sentence
-    assert sentence.startswith("Writers slept 2.00 of 18.6 s for another reason")
+    assert sentence.startswith("Writers slept 2.00 of 18.6 s for a reason other than the")
     assert sentence.endswith("More of the time, 80%, was on a CPU, mostly copying.")
 
 
-def test_stores_to_mapped_files_that_are_throttled_are_told() -> None:
+def test_throttled_stores_to_mapped_files_are_reported() -> None:
     mapped = change(calls=calls(0.001))
     assert mapped.cause is Cause.THROTTLING
     assert mapped.sentence == (
@@ -101,7 +103,7 @@ def test_a_burst_is_what_goes_to_a_disk() -> None:
     assert "the burst of 1000 MiB passed" in change(calls=some).sentence
 
 
-def test_another_unit_is_told() -> None:
+def test_another_unit_is_reported() -> None:
     stall = StallStats(total_ns=int(0.9 * S))
     short = change(calls=calls(1.5, throttled=0.9), stall=stall)
     assert short.sentence.startswith("Writers were stalled 900 ms of 18.6 s by")
@@ -133,7 +135,7 @@ def test_throttled_and_no_timeline() -> None:
     ("cause", "waits", "words"),
     [
         (Cause.DEVICE, {"device_wait": 9}, "waited 9.00 of 18.6 s for the device: they write thr"),
-        (Cause.SLEEPING, {"sleeping": 9}, "slept 9.00 of 18.6 s for another reason than the dev"),
+        (Cause.SLEEPING, {"sleeping": 9}, "slept 9.00 of 18.6 s for a reason other than the d"),
         (Cause.QUEUED, {"queued": 9}, "waited 9.00 of 18.6 s for a CPU while in write calls:"),
         (Cause.ON_CPU, {"sleeping": 0.3}, "spent 9.70 of 18.6 s on a CPU in write calls, mostly"),
     ],
@@ -148,8 +150,8 @@ def test_writes_in_the_hands_of_io_uring() -> None:
     explanation = change(calls=calls(10, asynchronous=9), stall=StallStats())
     assert explanation.cause is Cause.ASYNCHRONOUS
     assert explanation.sentence == (
-        "Writes were in the hands of io_uring for 9.00 of 18.6 s, while writers could do other "
-        "things; what held them up there is not split."
+        "io_uring handled the writes for 9.00 of 18.6 s, while writers could do other "
+        "things; the causes of its waits are unknown."
     )
 
 
@@ -211,12 +213,12 @@ def test_the_device_wrote_more_than_was_counted() -> None:
 
 
 @pytest.mark.parametrize(("counted_mib", "written_mib"), [(1920, 2010), (10, 25), (1920, 1000)])
-def test_a_little_more_is_no_blind_spot(counted_mib: int, written_mib: int) -> None:
+def test_a_small_excess_is_not_a_blind_spot(counted_mib: int, written_mib: int) -> None:
     stats = dataclasses.replace(THROTTLED.calls, bytes=counted_mib * MIB)
     assert change(calls=stats, devices=disks(written_mib)).blind_spots == ()
 
 
-def test_what_was_dirty_before_is_named() -> None:
+def test_bytes_dirty_before_are_named() -> None:
     before = timeline(sample(0, 600), sample(1.5, 760), sample(18.6, 700))
     (line,) = change(devices=disks(1920 + 1229), timeline=before).blind_spots
     assert line.endswith("the journal; 600 MiB was dirty before the run began.")
@@ -236,18 +238,18 @@ def test_figures_of_memory_pressure_and_disks() -> None:
     before = (DeviceTotals(0, 0),)
     after = (DeviceTotals(0, 640 * MIB),)
     run = timeline(
-        sample(0, 10, io_some_us=0, io_full_us=0, devices=before),
-        sample(8, 760, io_some_us=0, io_full_us=0, devices=before),
-        sample(18, 600, io_some_us=9 * 10**6, io_full_us=45 * 10**5, devices=after),
+        sample(0, 10, io_some_ns=0, io_full_ns=0, devices=before),
+        sample(8, 760, io_some_ns=0, io_full_ns=0, devices=before),
+        sample(18, 600, io_some_ns=9 * 10**9, io_full_ns=45 * 10**8, devices=after),
         devices=("nvme1n1",),
     )
     buckets = (0,) * 100 + (10,) + (0,) * 523
     writes = RequestStats(10, 640 * MIB, 0, 0, 10**6, 10**5, 10**5, buckets)
     explanation = change(timeline=run, devices=((DISK, DeviceStats(writes=writes)),))
     assert explanation.figures == (
-        "Dirty memory of the host: at most 760 MiB, 600 MiB at the end and not on a device yet; "
-        "background threshold 500 MiB, freerun ceiling 750 MiB, above that for 10.0 s.",
-        "Pressure: a task waited for I/O 50% of the time, all of them 25%.",
+        "Dirty memory of the host: at most 760 MiB, 600 MiB not yet on a device at the end; "
+        "background threshold 500 MiB, freerun ceiling 750 MiB, exceeded for 10.0 s.",
+        "Pressure: some task waited for I/O 50% of the time, all tasks 25%.",
         "nvme1n1: wrote 640 MiB in 10 requests, 34.4 MiB/s (64.0 MiB/s while above the background "
         "threshold); a request took p50 100 µs, p99 100 µs.",
     )
@@ -261,7 +263,7 @@ def test_a_disk_that_wrote_nothing_and_one_request() -> None:
     assert one.figures == ("nvme1n1: wrote 1.00 MiB in 1 request, 55.1 KiB/s.",)
 
 
-def test_joined_calls_are_told() -> None:
+def test_joined_calls_are_reported() -> None:
     (line,) = change(call_types=(CallType.READ, CallType.WRITE)).blind_spots
     assert line.startswith("The split is of read+write together:")
 
@@ -293,7 +295,7 @@ def test_the_document() -> None:
     assert why_document(change(calls=calls(0.1), stall=StallStats()))["cause"] is None
 
 
-def test_a_kernel_that_does_not_tell_of_io_uring_is_a_blind_spot() -> None:
+def test_a_kernel_that_does_not_report_io_uring_is_a_blind_spot() -> None:
     (line,) = change(sees_uring=False).blind_spots
     assert line.startswith("Requests to io_uring are not counted")
 

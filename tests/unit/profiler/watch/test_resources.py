@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU time is counted once whoever has it; memory is the largest sum; psutil reads real ones."""
 
 from __future__ import annotations

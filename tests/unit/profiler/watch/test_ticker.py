@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Beats come when they are due, whatever a late one took; a failing one stops alone."""
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ SECOND_NS = 10**9
 
 
 class Time:
-    """A clock that only waiting and working move; the wait tells the end after `end_s`."""
+    """A clock that only waiting and working advance; the wait reports the end after `end_s`."""
 
     def __init__(self, end_s: float) -> None:
         self.now_ns = 0
@@ -67,7 +68,7 @@ def test_beats_that_come_while_one_runs_are_left_out() -> None:
     assert began == [1, 4, 5, 6]
 
 
-def test_a_dear_beat_comes_as_seldom_as_its_share_says() -> None:
+def test_an_expensive_beat_runs_as_rarely_as_its_share_says() -> None:
     time = Time(end_s=30)
     began, beat = time.work(*[0.5] * 30)
     run(time, Beat(SECOND_NS, beat, share=0.1))
@@ -83,7 +84,7 @@ def test_beats_share_one_thread() -> None:
     assert quick_began == [0.5, 1.7, 2.7, 3]
 
 
-def test_a_beat_that_fails_is_told_and_stops_alone() -> None:
+def test_a_beat_that_fails_is_reported_and_stops_alone() -> None:
     time = Time(end_s=3.5)
     began, beat = time.work()
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The timeline over a /proc that the test writes, at times that the test sets."""
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def test_a_kernel_without_pressure_figures(host: Host) -> None:
     host.now_ns += S
     recorder.sample()
     timeline = recorder.timeline()
-    assert timeline.first.io_some_us is None
+    assert timeline.first.io_some_ns is None
     assert timeline.io_some_share is None
     assert read_pressure(host.proc / "pressure") == (None, None)  # cannot be read at all
 

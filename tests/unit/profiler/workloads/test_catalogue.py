@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import re
@@ -109,12 +110,12 @@ def test_a_workload_is_found_by_name_or_in_a_file(tmp_path: Path) -> None:
     assert find_workload(str(path)) == Workload(
         "own", "mine", 8000, 1024, 1, None, 2, 5_000_000, 10_000_000
     )
-    with pytest.raises(UsageError, match="'synapse-1000x1Mib' is no workload") as unknown:
+    with pytest.raises(UsageError, match="unknown workload 'synapse-1000x1Mib'") as unknown:
         find_workload("synapse-1000x1Mib")
     assert "case-study-40x48MiB" in unknown.value.hint
 
 
-def test_every_error_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
+def test_every_error_of_a_file_is_reported_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(
         "- {name: a, what: b, objects: 0, size: 1XB}\n"
@@ -150,14 +151,14 @@ def _bomb(levels: int) -> str:
         pytest.param(_bomb(30), "size: must be one value", id="aliases"),
         ("- &a {name: a, what: b, objects: 1, size: *a}", "size: must be one value"),
         ("- {name: !!bool x, what: b, objects: !!int '', size: 1KiB}", "objects: "),
-        ("- {name: a, what: b, objects: 1, size: !!timestamp x}", "size: 'x' is no size"),
+        ("- {name: a, what: b, objects: 1, size: !!timestamp x}", "size: invalid size 'x'"),
         ("- {name: a, what: b, objects: 1, size: 0B}", "size: must be more than 0"),
         ("- {name: a, what: b, objects: 1, size: [1KiB]}", "size: must be one value"),
-        ("- {name: a, what: b, objects: 1, size: }", "size: '' is no size"),
-        ("- {? [a, b] : c}", "a list or mapping: there is no such field"),
-        ("- {name: a, what: b, objects: 1, objects: 2, size: 1B}", "objects: is given twice"),
-        ('- {name: "\\UFFFFFFFF"}', "no YAML"),
-        pytest.param("[" * 1000, "no YAML", id="depth"),
+        ("- {name: a, what: b, objects: 1, size: }", "size: invalid size ''"),
+        ("- {? [a, b] : c}", "a list or mapping: unknown field"),
+        ("- {name: a, what: b, objects: 1, objects: 2, size: 1B}", "objects: appears twice"),
+        ('- {name: "\\UFFFFFFFF"}', "invalid YAML"),
+        pytest.param("[" * 1000, "invalid YAML", id="depth"),
     ],
 )
 def test_a_hostile_file_is_refused_in_a_moment(tmp_path: Path, text: str, problem: str) -> None:
@@ -168,7 +169,7 @@ def test_a_hostile_file_is_refused_in_a_moment(tmp_path: Path, text: str, proble
 
 
 @pytest.mark.parametrize("text", ["name: x", "[]", "'", "- !!python/object:os.system {}", "{a: [}"])
-def test_what_is_no_list_of_workloads_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_list_of_workloads_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     with pytest.raises(UsageError):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The folder of a workload's objects: what killed runs left goes, and nothing else."""
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def test_it_is_private_and_goes_at_the_end(tmpdir: Path) -> None:
     assert list(tmpdir.iterdir()) == []
 
 
-def test_what_a_killed_run_left_is_removed(tmpdir: Path) -> None:
+def test_leftovers_of_a_killed_run_are_removed(tmpdir: Path) -> None:
     """A real one: a process that makes a folder, fills it and is killed."""
     source = (
         "import os, signal, tempfile; from profiler.workloads.folder import temporary_folder\n"
@@ -76,7 +77,7 @@ def test_one_that_is_new_and_not_locked_yet_stays(tmpdir: Path) -> None:
         assert new.is_dir()
 
 
-def test_what_is_not_ours_stays(tmpdir: Path) -> None:
+def test_folders_of_others_stay(tmpdir: Path) -> None:
     other = left(tmpdir, "others", mode=0o755)  # ours are 0700
     target = left(tmpdir, "target")
     target = target.rename(tmpdir / "elsewhere")

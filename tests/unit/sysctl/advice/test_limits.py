@@ -1,4 +1,5 @@
-"""Limits on what a setting may cost: a sweep searches, chooses and advises by them."""
+# SPDX-License-Identifier: Apache-2.0
+"""Limits on the cost of a setting: a sweep searches, chooses and advises within them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from sysctl.sweep.steps import SweepPlan, next_step
 from tests.unit.studies import MIB, Study, course, ratio
 from tests.unit.sweeps import CIRCUMSTANCES, CONTEXT, GIB, PRESENT, MadeUpBench, sweep
 
-#: Peaks of the made-up bench, by ratio; its times are those of `sweeps.by_ratio`.
+#: Peaks of the simulated bench, by ratio; its times are those of `sweeps.by_ratio`.
 PEAKS = {20: 700 * MIB, 40: 900 * MIB, 60: 1300 * MIB, 80: 1700 * MIB}
 
 
@@ -36,7 +37,7 @@ def context(at_risk=None, durable_s=None):
 
 
 def swept(at_risk, peaks=PEAKS, **options):
-    """A sweep of the grid with that limit; a setting is as dirty as its ratio says."""
+    """Run a sweep of the grid with that limit; the ratio of a setting sets its peak."""
 
     def changed(setting, run):
         return {"peak_dirty_bytes": peaks[setting.values["vm.dirty_ratio"]] + run * MIB}
@@ -54,16 +55,16 @@ def test_the_finalists_of_a_sweep_are_within_its_limits():
     assert recommendation.price.at_risk_bytes <= GIB
     assert recommendation.analysis.limits == Limits(GIB)
     *_, note = note_texts(recommendation)
-    assert note.startswith("Beyond your limits: dirty_ratio=80 dirty_background_ratio=")
-    assert "of the present time in one run: 1.66 GiB at risk, more than 1.00 GiB." in note
+    assert note.startswith("Faster, but beyond your limits: dirty_ratio=80 dirty_background_ratio=")
+    assert "of the current time in one run: 1.66 GiB at risk, more than 1.00 GiB." in note
 
 
-def test_without_limits_the_same_sweep_ends_elsewhere():
+def test_without_limits_the_same_sweep_has_another_result():
     assert advise(swept(None)).best.setting.values["vm.dirty_ratio"] == 80
 
 
 class OneMore:
-    """A strategy that has one more candidate."""
+    """A strategy with one more candidate."""
 
     def next_setting(self, results, pending=()):
         return ratio(70)
@@ -76,13 +77,13 @@ class OneMore:
 
 
 def stops_after_s(study):
-    """How long the next candidate may take."""
+    """Return how long the next candidate may take."""
     step = next_step(study.results, SweepPlan(PRESENT, OneMore()))
     assert (step.role, step.setting) == (CANDIDATE, ratio(70))
     return step.stop_after_s
 
 
-def test_what_lies_beyond_the_limits_does_not_stop_those_within():
+def test_settings_beyond_the_limits_do_not_stop_those_within():
     study = Study(context=context(GIB)).price(PRESENT, 20.0, 31.0)
     study.candidate(ratio(80), 4.0, peak_dirty_bytes=2 * GIB)
     assert stops_after_s(study) == pytest.approx(1.5 * 20.0)
@@ -95,7 +96,7 @@ def test_what_lies_beyond_the_limits_does_not_stop_those_within():
 @pytest.mark.parametrize(
     ("at_risk", "found"), [(GIB, (ratio(40), ratio(30))), (GIB * 11 // 10, (ratio(40),))]
 )
-def test_next_to_one_at_the_edge_of_a_limit_one_with_room_is_measured_again(at_risk, found):
+def test_a_setting_with_room_is_rechecked_next_to_one_at_the_limit(at_risk, found):
     study = Study(context=context(at_risk))
     study.candidate(ratio(30), 9.0, peak_dirty_bytes=GIB * 8 // 10)
     study.candidate(ratio(40), 6.0, peak_dirty_bytes=GIB * 99 // 100)
@@ -103,34 +104,36 @@ def test_next_to_one_at_the_edge_of_a_limit_one_with_room_is_measured_again(at_r
     assert cheapest_and_fastest(study.runs) == found
 
 
-def test_where_only_settings_beyond_the_limits_are_faster_that_is_the_reason():
+def test_the_reason_is_that_only_settings_beyond_the_limits_are_faster():
     recommendation = advise(swept(800 * MIB))
     assert recommendation.case is Case.NOT_WITHIN_LIMITS
-    assert "No change recommended: every setting that is faster costs too much" in (
-        verdict_text(recommendation)
+    assert verdict_text(recommendation).startswith(
+        "No change recommended: every faster setting exceeds your limits. Measured: dirty_ratio="
     )
     assert "in one run: 1.66 GiB at risk, more than 800 MiB" in verdict_text(recommendation)
-    assert "sweep with these limits" not in verdict_text(recommendation), "that is what was done"
+    assert "within these limits" not in verdict_text(recommendation), "that is what was done"
 
 
-def test_where_the_sweep_had_other_limits_another_one_is_advised():
+def test_other_limits_than_the_sweeps_advise_another_setting():
     recommendation = advise(swept(None), Limits(800 * MIB))
     assert recommendation.case is Case.NOT_WITHIN_LIMITS
-    assert verdict_text(recommendation).endswith("looked for no others: sweep with these limits.")
+    assert verdict_text(recommendation).endswith(
+        "did not search within these limits. Run it again with them."
+    )
 
 
 # --- time to durable ------------------------------------------------------------------------------
 
 
 def predictable(durable_limit_s=None):
-    """Present runs that a model can be fitted to: 1.88 GiB to a device of 60 MiB/s take 31 s."""
+    """Return a study that a model can be fitted to: 1.88 GiB to a 60 MiB/s device take 31 s."""
     trace = course(0.05, 600 * MIB, 60 * MIB, 614 * MIB, 15.0)
     made = Study(durable_s=31.0, trace=trace, context=context(None, durable_limit_s))
     made.present = {"trace": trace}
     return made
 
 
-def test_a_time_to_durable_that_nobody_waited_for_is_predicted():
+def test_an_unobserved_time_to_durable_is_predicted():
     results = predictable().tried(ratio(80), 4.0).results
     assert price_of(Runs.of(results), ratio(80)).durable_s is None
     price = advise(results).price
@@ -140,14 +143,14 @@ def test_a_time_to_durable_that_nobody_waited_for_is_predicted():
     assert (present.durable_s, present.is_durable_predicted) == (31.0, False)
 
 
-def test_one_that_was_measured_is_not():
+def test_a_measured_time_to_durable_is_not_predicted():
     results = predictable().tried(ratio(80), 4.0, durable_s=33.0).results
     price = price_of(Runs.of(results), ratio(80), model_of(Runs.of(results)))
     assert (price.durable_s, price.is_durable_predicted) == (33.0, False)
 
 
 @pytest.mark.parametrize(("limit_s", "is_within"), [(40.0, True), (25.0, False)])
-def test_the_prediction_decides_who_is_within_a_limit(limit_s, is_within):
+def test_the_prediction_decides_which_settings_keep_a_limit(limit_s, is_within):
     results = predictable(limit_s).candidate(ratio(80), 4.0).results
     assert cheapest_and_fastest(Runs.of(results)) == ((ratio(80),) if is_within else ())
     recommendation = advise(predictable(limit_s).tried(ratio(80), 4.0).results)
@@ -156,18 +159,18 @@ def test_the_prediction_decides_who_is_within_a_limit(limit_s, is_within):
         assert "s predicted, later than 25.0 s" in verdict_text(recommendation)
 
 
-def test_where_nothing_can_be_predicted_a_candidate_is_measured_again_all_the_same():
+def test_a_candidate_is_rechecked_even_if_nothing_can_be_predicted():
     study = Study(context=context(None, 25.0)).candidate(ratio(80), 4.0)
     assert model_of(study.runs) is None
     assert cheapest_and_fastest(study.runs) == (ratio(80),)
 
 
-def test_a_prediction_makes_no_setting_cheaper_than_another():
+def test_a_prediction_does_not_make_one_setting_cheaper_than_another():
     study = predictable().tried(ratio(60), 4.0, durable_s=60.0).tried(ratio(80), 4.0)
     assert advise(study.results).best.setting == ratio(60), "31 s are predicted of the other"
 
 
-def test_a_time_to_durable_that_was_watched_for_the_price_decides_over_the_prediction():
+def test_an_observed_time_to_durable_overrides_the_prediction():
     study = predictable(40.0).tried(ratio(80), 4.0)
     assert advise(study.results).best.setting == ratio(80)
     recommendation = advise(study.price(ratio(80), 4.0, durable_s=45.0).results)
@@ -175,7 +178,7 @@ def test_a_time_to_durable_that_was_watched_for_the_price_decides_over_the_predi
     assert "durable after 45.0 s, later than 40.0 s" in verdict_text(recommendation)
 
 
-def test_what_a_setting_left_at_risk_while_it_was_watched_for_its_price_counts_too():
+def test_bytes_at_risk_in_the_price_run_count_too():
     study = Study(context=context(GIB)).tried(ratio(80), 4.0, peak_dirty_bytes=GIB // 2)
     study.price(ratio(80), 4.0, 31.0, peak_dirty_bytes=2 * GIB)
     recommendation = advise(study.results)
@@ -183,7 +186,7 @@ def test_what_a_setting_left_at_risk_while_it_was_watched_for_its_price_counts_t
     assert "2.00 GiB at risk, more than 1.00 GiB" in verdict_text(recommendation)
 
 
-def test_extras_are_compared_under_the_setting_that_the_limits_allow():
+def test_extras_are_compared_with_the_setting_that_the_limits_allow():
     for at_risk, dirty in ((GIB, 40), (None, 80)):
         tried = Runs.of(swept(at_risk, mount_options=("noatime",))).rechecked
         with_extra = [each for each in tried if each.mount_options == "noatime"]
@@ -205,7 +208,7 @@ def test_limits_come_back_from_the_file(tmp_path):
 @pytest.mark.parametrize(
     "broken", [{"max_at_risk_bytes": "1GiB"}, {"max_durable_s": -1}, {"max_at_risk_bytes": 1.5}]
 )
-def test_limits_that_are_none_are_refused(tmp_path, broken):
+def test_invalid_limits_are_refused(tmp_path, broken):
     Study().results.save(tmp_path / "r.json")
     document = json.loads((tmp_path / "r.json").read_text())
     document["circumstances"]["class"].update(broken)
@@ -239,7 +242,7 @@ def test_both_commands_have_the_flags():
         (("--max-durable", "0s"), Limits(GIB, 0.0)),
     ],
 )
-def test_advise_goes_by_its_own_limits_or_by_those_of_the_sweep(words, limits):
+def test_advise_uses_its_own_limits_or_those_of_the_sweep(words, limits):
     assert limits_from(parsed(advise_command, "r.json", *words), Limits(GIB, 60.0)) == limits
 
 

@@ -1,4 +1,5 @@
-"""The limit of this process's control group, read from made-up hierarchies, and what it means."""
+# SPDX-License-Identifier: Apache-2.0
+"""The limit of this process's control group, read from simulated hierarchies, and its effect."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from sysctl.host.memory_group import MemoryGroup, memory_group
 from sysctl.host.system import System
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.writeback import GroupUse, Thresholds, group_available_bytes, group_thresholds
-from sysctl.render import ansible, bottlerocket, cloud_init, launch_template, ssm, sysctl_d, tuned
+from sysctl.render import sysctl_d
 from tests.unit.changes import change_in
 from tests.unit.studies import Study
 from tests.unit.sweeps import GIB, circumstances, sweep
@@ -75,7 +76,7 @@ def test_a_container_sees_its_group_as_the_root_of_the_mount(tmp_path):
     assert memory_group(system) == group
 
 
-def test_a_group_outside_of_the_namespace_is_not_looked_for(tmp_path):
+def test_a_group_outside_the_namespace_is_not_looked_up(tmp_path):
     files = {"memory.max": "1073741824"}
     assert memory_group(host(tmp_path, V2.format(root="/"), "0::/../other\n", files)) is None
 
@@ -90,7 +91,7 @@ USE = (
 )
 
 
-def test_what_the_group_has_of_memory_is_read_with_the_least_room_of_its_ancestors(tmp_path):
+def test_the_memory_of_a_group_has_the_least_room_of_its_ancestors(tmp_path):
     files = {
         "pods/a/memory.stat": USE,
         "pods/a/memory.max": str(2 * GIB),
@@ -103,7 +104,7 @@ def test_what_the_group_has_of_memory_is_read_with_the_least_room_of_its_ancesto
     assert group == MemoryGroup(2, "/pods/a", 2 * GIB, GroupUse(100 * MIB, 12288, 4096))
 
 
-def test_a_group_that_is_beyond_its_limit_has_no_room(tmp_path):
+def test_a_group_beyond_its_limit_has_no_room(tmp_path):
     files = {"a/memory.stat": USE, "a/memory.high": "4096", "a/memory.current": "8192"}
     group = memory_group(host(tmp_path, V2.format(root="/"), "0::/a\n", files))
     assert group.use.headroom_bytes == 0
@@ -123,7 +124,7 @@ RATIOS = {"vm.dirty_ratio": 20, "vm.dirty_background_ratio": 10}
 
 
 def test_the_worked_example_of_a_task_of_2_gib():
-    """0.3 GiB of it are anonymous; 20/10. Of the whole limit it would be 307 MiB, 18 % too much."""
+    """0.3 GiB of it are anonymous; 20/10. The whole limit would give 307 MiB, 18 % too much."""
     anonymous = 3 * GIB // 10
     for file_bytes in (0, GIB, 2 * GIB - anonymous):
         use = GroupUse(file_bytes, 0, 2 * GIB - anonymous - file_bytes)
@@ -134,7 +135,7 @@ def test_the_worked_example_of_a_task_of_2_gib():
     assert round(group_thresholds(RATIOS, 256 * GIB, 2 * GIB).freerun_bytes / MIB) == 307
 
 
-def test_a_group_may_take_no_more_than_is_clean_on_the_host():
+def test_a_group_may_take_at_most_the_clean_memory_of_the_host():
     use = GroupUse(file_bytes=GIB, dirty_bytes=GIB // 4, headroom_bytes=8 * GIB)
     # 4 GiB of the host, 1 of them dirty: 3 are clean, 0.75 of these the group's own
     assert group_available_bytes(use, 4 * GIB, GIB) == GIB + 9 * GIB // 4
@@ -142,11 +143,11 @@ def test_a_group_may_take_no_more_than_is_clean_on_the_host():
     assert group_available_bytes(GroupUse(GIB, 2 * GIB, 0), 4 * GIB, GIB) == GIB
 
 
-def test_bytes_are_a_share_of_the_hosts_memory_and_starve_a_container_of_a_large_host():
+def test_bytes_are_a_share_of_the_hosts_memory_and_starve_a_container_on_a_large_host():
     values = {"vm.dirty_bytes": 2 * GIB, "vm.dirty_background_bytes": GIB}
     # ceil(2**31 / 67,108,864 pages) = 32 of 4096, and half of it
     assert group_thresholds(values, 256 * GIB, 2 * GIB) == Thresholds(8 * MIB, 16 * MIB)
-    # rounded up to whole parts of 4096, and at most all
+    # rounded up to whole parts of 4096, and at most all 4096
     few = {"vm.dirty_bytes": 1, "vm.dirty_background_bytes": 1}
     least = 2 * GIB // 4096
     assert group_thresholds(few, 256 * GIB, 2 * GIB) == Thresholds(least // 2, least)
@@ -156,22 +157,22 @@ def test_bytes_are_a_share_of_the_hosts_memory_and_starve_a_container_of_a_large
     assert group_thresholds(both, 4 * GIB, 2 * GIB) == Thresholds(GIB, 2 * GIB)
 
 
-def test_version_2_holds_its_writers_to_the_same_share_of_what_its_file_pages_may_take():
+def test_version_2_limits_writers_to_the_same_share_of_the_groups_file_pages():
     anonymous = 3 * GIB // 10
     use = GroupUse(0, 0, 2 * GIB - anonymous)
     group = MemoryGroup(2, "/task\x1b", 2 * GIB, use)
     first, where, follows = lines_of(group)
     assert "control group /task\\x1b with a memory limit of 2.00 GiB" in first
-    assert "the group's own limit governs" in first
-    assert "wait from 739 MiB of dirty pages on at the latest (42% of the 1.70 GiB that" in where
+    assert "the group's own limit applies" in first
+    assert "throttled above 739 MiB of dirty pages or less (42% of the 1.70 GiB that" in where
     assert (
         "to hold the 1.70 GiB that were dirty at most, a group needs a limit of 4.30 GiB" in follows
     )
 
 
-def test_a_group_whose_use_is_unknown_is_taken_to_have_its_whole_limit():
+def test_a_group_of_unknown_usage_is_assumed_to_have_its_whole_limit():
     _, where, _ = lines_of(MemoryGroup(2, "/task", 2 * GIB))
-    assert "wait from 870 MiB of dirty pages on at the latest (42% of the 2.00 GiB that" in where
+    assert "throttled above 870 MiB of dirty pages or less (42% of the 2.00 GiB that" in where
 
 
 def in_bytes(dirty, background):
@@ -203,7 +204,7 @@ def test_bytes_go_to_the_second_file_on_a_host_with_limited_groups():
     assert from_json(json.loads(json.dumps(change.to_json())), "x") == change
 
 
-def test_bytes_stay_with_the_reason_where_no_whole_percentage_comes_near():
+def test_bytes_stay_with_the_reason_if_no_whole_percentage_is_close():
     change = change_in(advise(limited(in_bytes(GIB // 50, GIB // 100))))
     assert set(change.sysctl_values) == {"vm.dirty_bytes", "vm.dirty_background_bytes"}
     assert all("this host has 3 control groups" in advice.reason for advice in change.sysctls)
@@ -217,19 +218,12 @@ def test_ratios_stay_the_first_file_and_bytes_carry_the_warning():
     assert "containers have memory limits" in texts["90-writewise-bytes.conf"]
 
 
-def test_every_snippet_that_writes_bytes_carries_the_warning():
-    change = change_in(advise(in_bytes(3 * GIB, GIB)))
-    for renderer in (sysctl_d, cloud_init, launch_template, ansible, ssm, tuned, bottlerocket):
-        text = renderer.render(change)[0].text
-        assert "WARNING: bytes are not for hosts whose containers" in text
-
-
-def test_version_1_waits_in_reclaim_whatever_the_settings_are():
+def test_version_1_waits_in_reclaim_under_any_settings():
     _, where, follows = lines_of(MemoryGroup(1, "/task", 2 * GIB, None, False))
     assert "no dirty limit of its own" in where
     assert "2.00 GiB are full" in where
     assert "to hold the 1.70 GiB" in follows
 
 
-def test_a_group_with_more_than_the_host_can_have_dirty_changes_nothing():
+def test_a_group_limit_above_the_hosts_dirtyable_memory_changes_nothing():
     assert lines_of(MemoryGroup(2, "/task", 4 * GIB)) == []

@@ -1,4 +1,5 @@
-"""Applying and taking back on a host of files; a program that dies at any step leaves it whole."""
+# SPDX-License-Identifier: Apache-2.0
+"""Apply and rollback on a host of files; a program killed at any step leaves it whole."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def apply(system, change=CHANGE, options=ALL):
 
 
 def start(system):
-    """What every later start of a sweep or an apply does first."""
+    """Do what every later sweep or apply does first."""
     with Host.exclusive("sweep", "a later start", system) as host:
         return host.recovered
 
@@ -64,7 +65,7 @@ def journal():
     return state_directory() / "applied.journal"
 
 
-def test_everything_is_applied_and_comes_back(system):
+def test_everything_is_applied_and_restored(system):
     before = system.state()
     apply(system)
     after = system.state()
@@ -84,9 +85,9 @@ def test_everything_is_applied_and_comes_back(system):
     assert system.invalid == []
 
 
-def test_an_apply_that_dies_at_any_step_is_taken_back_or_complete(tmp_path, monkeypatch):
+def test_an_apply_killed_at_any_step_is_reverted_or_complete(tmp_path, monkeypatch):
     outcomes = []
-    for step in range(1000):  # a deeper directory takes more of them
+    for step in range(1000):  # a deeper directory takes more steps
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
         system = FilesHost(tmp_path / str(step))
         before = system.state()
@@ -103,12 +104,12 @@ def test_an_apply_that_dies_at_any_step_is_taken_back_or_complete(tmp_path, monk
         if len(made) <= step:
             break
     assert len(outcomes) > 30 and outcomes[0] and not outcomes[-1]
-    assert outcomes == sorted(outcomes, reverse=True)  # never complete, and later not
+    assert outcomes == sorted(outcomes, reverse=True)  # once complete, it stays complete
 
 
 @pytest.mark.parametrize("boots", [False, True])
-def test_a_rollback_that_dies_at_any_step_is_ended_by_the_next(tmp_path, monkeypatch, boots):
-    for step in range(1000):  # a deeper directory takes more of them
+def test_a_rollback_killed_at_any_step_is_finished_by_the_next(tmp_path, monkeypatch, boots):
+    for step in range(1000):  # a deeper directory takes more steps
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
         system = FilesHost(tmp_path / str(step))
         before = system.state()
@@ -123,22 +124,22 @@ def test_a_rollback_that_dies_at_any_step_is_ended_by_the_next(tmp_path, monkeyp
     assert step > 15
 
 
-def test_what_a_killed_apply_left_is_told_before_it_is_taken_for_the_present(system):
+def test_leftovers_of_a_killed_apply_are_reported_before_they_count_as_current(system):
     killed(system, "keep")
     assert system.values()["dirty_ratio"] == 15
-    told = read_history(system).temporary
-    assert [sentence.partition(": ")[2] for sentence in told] == [
+    found = read_history(system).temporary
+    assert [sentence.partition(": ")[2] for sentence in found] == [
         "/etc/sysctl.d/90-writewise.conf",
         "vm.dirty_ratio = 15, vm.dirty_background_ratio = 5",
     ]
     with applying("somebody", system):
-        assert read_history(system).temporary[0].startswith("at work on this host")
+        assert read_history(system).temporary[0].endswith("sets values temporarily")
     assert read_history(system).temporary == ()
 
 
-def test_a_second_apply_that_dies_leaves_the_first(tmp_path, monkeypatch):
+def test_a_killed_second_apply_leaves_the_first(tmp_path, monkeypatch):
     second, outcomes = change_in(advise(Study().tried(ratio(80), 3.6).results)), []
-    for step in range(1000):  # a deeper directory takes more of them
+    for step in range(1000):  # a deeper directory takes more steps
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{step}"))
         system = FilesHost(tmp_path / str(step))
         before = system.state()
@@ -154,20 +155,20 @@ def test_a_second_apply_that_dies_leaves_the_first(tmp_path, monkeypatch):
     assert len(outcomes) > 8 and set(outcomes) == {60, 80} and outcomes == sorted(outcomes)
 
 
-def test_what_was_changed_since_is_told_and_left(system):
+def test_values_changed_since_are_reported_and_left(system):
     apply(system, SYSCTLS, Options())
     system.write("/proc/sys/vm/dirty_ratio", "33")
     restored, left = rollback(system)
     assert restored == ["vm.dirty_background_ratio = 10"]
     assert system.values()["dirty_ratio"] == 33
     assert left == [
-        "vm.dirty_ratio = 33 is neither what was applied (vm.dirty_ratio = 60) nor what was there "
-        "before (vm.dirty_ratio = 20): it was changed since, and is left as it is"
+        "vm.dirty_ratio = 33 is neither the applied value (vm.dirty_ratio = 60) nor the original "
+        "(vm.dirty_ratio = 20): it was changed since and is not restored"
     ]
     assert not journal().exists()
 
 
-def test_what_was_put_back_by_hand_is_no_change_since(system):
+def test_a_value_restored_by_hand_is_not_a_change_since(system):
     before = system.state()
     apply(system, SYSCTLS, Options())
     for name, value in (("dirty_background_ratio", 10), ("dirty_ratio", 20)):
@@ -180,11 +181,11 @@ def test_a_file_that_was_edited_since_is_left(system):
     path = system.root / "etc" / FILE
     path.write_text(path.read_text() + "vm.swappiness = 1\n")
     _, left = rollback(system)
-    assert left == ["/etc/sysctl.d/90-writewise.conf was edited since, and is left as it is"]
+    assert left == ["/etc/sysctl.d/90-writewise.conf was edited since and is not restored"]
     assert path.exists() and system.values()["dirty_ratio"] == 20
 
 
-def test_a_mount_and_a_knob_that_were_changed_since_are_left(system):
+def test_a_mount_and_a_knob_changed_since_are_left(system):
     apply(system)
     system.write("/sys/block/7:0/queue/scheduler", "mq-deadline")
     system.write("/sys/block/7:0/queue/scheduler", "none")
@@ -192,19 +193,19 @@ def test_a_mount_and_a_knob_that_were_changed_since_are_left(system):
     system.put("/proc/self/mountinfo", "40 22 7:0 / /data ro,strictatime - ext4 /dev/loop0 rw\n")
     restored, left = rollback(system)
     assert any("queue/scheduler = bfq is neither" in sentence for sentence in left)
-    assert any("/data was mounted in another way since" in sentence for sentence in left)
+    assert any("/data was mounted with other options since" in sentence for sentence in left)
     assert system.read("/sys/block/7:0/queue/scheduler").endswith("[bfq]")
     assert "vm.dirty_ratio = 20, vm.dirty_background_ratio = 10" in restored
 
 
-def test_a_boot_takes_sysctls_along_and_their_journal_means_nothing(system):
+def test_a_boot_resets_sysctls_and_their_journal_no_longer_counts(system):
     apply(system, SYSCTLS, Options())
     booted = system.reboot()
-    booted.write("/proc/sys/vm/dirty_ratio", "60")  # by somebody else, this time
+    booted.write("/proc/sys/vm/dirty_ratio", "60")  # by somebody else this time
     assert rollback(booted) == ([], []) and booted.values()["dirty_ratio"] == 60
 
 
-def test_what_is_in_a_file_is_taken_back_after_a_boot_too(system):
+def test_a_setting_in_a_file_is_reverted_after_a_boot_too(system):
     before = system.state()
     apply(system, SYSCTLS, Options(persist=True))
     booted = system.reboot()
@@ -231,10 +232,10 @@ def killed(system, method):
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
-def test_whatever_was_done_and_booted_a_rollback_brings_the_originals(
+def test_a_rollback_restores_the_originals_after_any_actions_and_boots(
     tmp_path, monkeypatch, length
 ):
-    """Also --dry-run promises something where something is done, and no state is impossible."""
+    """--dry-run announces a change exactly if there is one, and no state is invalid."""
     for number, names in enumerate(itertools.product(STEPS, repeat=length)):
         monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / f"state-{number}"))
         system = FilesHost(tmp_path / str(number))
@@ -249,7 +250,7 @@ def test_whatever_was_done_and_booted_a_rollback_brings_the_originals(
         assert not journal().exists()
 
 
-def test_what_a_boot_leaves_of_what_was_applied_is_what_the_file_says(system):
+def test_after_a_boot_the_values_of_the_file_are_in_force(system):
     apply(system, HIGH, Options(persist=True))
     apply(system, LOW, Options())
     booted = system.reboot()
@@ -261,7 +262,7 @@ def test_what_a_boot_leaves_of_what_was_applied_is_what_the_file_says(system):
 @pytest.mark.parametrize(
     ("change", "name", "value"), [(LOW, "dirty_ratio", 9), (HIGH, "dirty_background_ratio", 50)]
 )
-def test_a_pair_of_which_one_was_changed_is_not_restored_to_what_cannot_be(
+def test_a_pair_with_one_changed_value_is_not_restored_to_an_invalid_state(
     system, change, name, value
 ):
     apply(system, change, Options())
@@ -270,10 +271,10 @@ def test_a_pair_of_which_one_was_changed_is_not_restored_to_what_cannot_be(
     restored, left = rollback(system)
     assert (restored, system.values(), system.invalid) == ([], after, [])
     assert len(left) == 2 and "it was changed since" in left[0]
-    assert "is not restored: beside that" in left[1]
+    assert "is not restored: with that" in left[1]
 
 
-def test_a_value_that_the_kernel_refuses_takes_all_of_it_back(system):
+def test_a_value_that_the_kernel_refuses_reverts_everything(system):
     before = system.state()
     system.path("/sys/block/7:0/queue/scheduler").write_text("[mq-deadline]\n")
     with pytest.raises(HostError, match="offers the schedulers mq-deadline, not none"):
@@ -282,7 +283,7 @@ def test_a_value_that_the_kernel_refuses_takes_all_of_it_back(system):
     assert system.state() == before and not journal().exists()
 
 
-def test_ctrl_c_between_two_values_takes_all_of_it_back(system, monkeypatch):
+def test_ctrl_c_between_two_values_reverts_everything(system, monkeypatch):
     before, write = system.state(), system.write
 
     def interrupted(absolute, text):
@@ -299,12 +300,12 @@ def test_ctrl_c_between_two_values_takes_all_of_it_back(system, monkeypatch):
 def test_a_file_of_somebody_else_is_not_replaced(system):
     system.put("/etc/sysctl.d/90-writewise.conf", "# mine")
     before = system.state()
-    with pytest.raises(HostError, match="was not written by writewise"):
+    with pytest.raises(HostError, match="was not written by Writewise"):
         apply(system)
     assert system.state() == before and system.commands == []
 
 
-def test_a_link_in_its_place_is_not_followed(system):
+def test_a_link_in_the_place_of_the_file_is_not_followed(system):
     system.put("/precious", "x")
     (system.root / "etc" / FILE).symlink_to(system.root / "precious")
     with pytest.raises(HostError):
@@ -312,22 +313,22 @@ def test_a_link_in_its_place_is_not_followed(system):
     assert system.path("/precious").read_text() == "x\n"
 
 
-def test_a_directory_that_others_can_write_gets_no_file(system):
+def test_no_file_is_written_to_a_directory_that_others_can_write(system):
     (system.root / "etc/sysctl.d").chmod(0o777)
-    with pytest.raises(HostError, match="could be changed by others"):
+    with pytest.raises(HostError, match="others can write to"):
         apply(system)
     assert system.values()["dirty_ratio"] == 20
 
 
-def test_the_name_is_chosen_so_that_the_file_wins_where_it_can(system):
+def test_the_file_gets_a_name_that_wins_if_possible(system):
     assert persistence.choose_path(system, CHANGE) == persistence.PATHS[0]
     system.put("/etc/sysctl.d/99-sysctl.conf", "vm.dirty_ratio = 10")
     assert persistence.choose_path(system, CHANGE) == persistence.PATHS[1]
     system.put("/etc/sysctl.d/99-zz.conf", "vm.dirty_bytes = 1073741824")
     system.put("/etc/sysctl.conf", "vm.dirty_background_ratio=10")
     assert persistence.choose_path(system, CHANGE) == persistence.PATHS[1]
-    told = [str(each) for each in persistence.overriding(system, CHANGE, persistence.PATHS[1])]
-    assert told == [
+    found = [str(each) for each in persistence.overriding(system, CHANGE, persistence.PATHS[1])]
+    assert found == [
         "vm.dirty_bytes = 1073741824 in /etc/sysctl.d/99-zz.conf, line 1",
         "vm.dirty_background_ratio = 10 in /etc/sysctl.conf, line 1",
     ]
@@ -336,7 +337,7 @@ def test_the_name_is_chosen_so_that_the_file_wins_where_it_can(system):
     assert text.startswith(persistence.OURS) and "90-writewise.conf" not in text
 
 
-def test_the_plan_tells_the_bytes_and_who_else_sets_it(system):
+def test_the_plan_has_the_bytes_and_other_files_that_set_the_sysctl(system):
     system.put("/etc/sysctl.d/99-zz.conf", "vm.dirty_ratio = 30")
     plan = plan_of(system, CHANGE)
     dirty, background = plan.sysctls
@@ -351,16 +352,18 @@ def test_the_plan_tells_the_bytes_and_who_else_sets_it(system):
     line = f"UUID=1 {target} xfs nosuid,nofail,noatime 0 2"
     assert plan_of(system, CHANGE).mount.fstab == line
     assert not plan.mount.takes_fresh_mount
-    assert not plan.is_in_force
+    assert all(each.is_change for each in plan.sysctls)
     apply(system)
-    assert plan_of(system, CHANGE).is_in_force and not plan_of(system, CHANGE).mount.is_change
+    after = plan_of(system, CHANGE)
+    assert not any(each.is_change for each in (*after.sysctls, *after.knobs))
+    assert not after.mount.is_change
 
 
-def test_thresholds_that_cannot_be_meant_here_are_refused(system):
-    """In bytes, that much background is more than the dirty ratio of a small host."""
+def test_thresholds_that_make_no_sense_on_this_host_are_refused(system):
+    """A background threshold of that many bytes exceeds the dirty ratio of a small host."""
     advice = replace(SYSCTLS.sysctls[1], name="vm.dirty_background_bytes", value=2**40)
     change = replace(SYSCTLS, sysctls=(SYSCTLS.sysctls[0], advice))
-    with pytest.raises(HostError, match="not for this host: background is not below dirty"):
+    with pytest.raises(HostError, match="not for this host: background must be below dirty"):
         plan_of(system, change)
 
 
@@ -371,10 +374,11 @@ NOWHERE = replace(
 )
 
 
-def test_the_sysctls_are_applied_where_the_mount_and_its_disk_are_missing(system):
+def test_sysctls_are_applied_without_the_mount_and_its_disk(system):
+    nothing = "nothing is mounted on /elsewhere, the mount point of the recommendation"
     assert plan_of(system, NOWHERE).left_out == (
-        "queue/scheduler: nothing is mounted on /elsewhere, which the recommendation is for",
-        "mount options noatime: nothing is mounted on /elsewhere, which the recommendation is for",
+        f"queue/scheduler: {nothing}",
+        f"mount options noatime: {nothing}",
     )
     before = system.state()
     apply(system, NOWHERE)
@@ -386,41 +390,39 @@ def test_the_sysctls_are_applied_where_the_mount_and_its_disk_are_missing(system
 def test_options_of_another_file_system_are_left_out(system):
     change = replace(SYSCTLS, mount=replace(CHANGE.mount, fstype="xfs"))
     plan = plan_of(system, change)
-    assert plan.left_out == (
-        "mount options noatime: /data holds ext4, and the options are for xfs",
-    )
+    assert plan.left_out == ("mount options noatime: /data has ext4, but the options are for xfs",)
     assert plan.mount is None
 
 
-def test_a_knob_that_the_disk_lacks_is_left_out_and_the_others_are_set(system):
+def test_a_knob_that_the_disk_lacks_is_skipped_and_the_others_are_set(system):
     wbt = KnobAdvice("queue/wbt_lat_usec", "0", "", "why")
     change = replace(CHANGE, disk=replace(CHANGE.disk, knobs=(*CHANGE.disk.knobs, wbt)))
     assert plan_of(system, change).left_out == (
-        "queue/wbt_lat_usec: this kernel does not have it for this disk",
+        "queue/wbt_lat_usec: this kernel does not have this knob for this disk",
     )
     apply(system, change)
     assert system.state()["scheduler"].startswith("[none]")
 
 
 @pytest.mark.parametrize("change", [NOWHERE, replace(NOWHERE, disk=None)])
-def test_nothing_is_applied_where_all_that_changes_is_left_out(system, change):
-    """The sysctls are those that were in force: without the rest nothing was measured."""
+def test_nothing_is_applied_if_every_change_is_skipped(system, change):
+    """The sysctls were already in force, so nothing was measured without the rest."""
     change = replace(change, originals=change.sysctl_values)
     before = system.state()
-    with pytest.raises(HostError, match=r"has a place on this host: .*mounted on /elsewhere"):
+    with pytest.raises(HostError, match=r"applies to this host: .*mounted on /elsewhere"):
         apply(system, change, Options())
     assert system.state() == before
 
 
-def test_a_mount_that_takes_a_fresh_one_is_refused_before_anything_is_done(system):
+def test_options_that_need_a_fresh_mount_are_refused_before_any_change(system):
     before = system.state()
     change = replace(CHANGE, mount=replace(CHANGE.mount, value=("data=journal",)))
-    with pytest.raises(HostError, match="takes a fresh mount"):
+    with pytest.raises(HostError, match="a remount of /data cannot set"):
         apply(system, change)
     assert system.state() == before
 
 
-def test_an_applied_value_is_the_present_one_to_a_sweep(system):
+def test_a_sweep_takes_an_applied_value_as_current(system):
     apply(system, SYSCTLS, Options())
     with Host.exclusive("sweep", "a sweep", system) as host:
         host.replace_writeback({"vm.dirty_ratio": 80})
@@ -428,9 +430,9 @@ def test_an_applied_value_is_the_present_one_to_a_sweep(system):
     assert system.values()["dirty_ratio"] == 60
 
 
-def test_apply_and_sweep_keep_apart(system, tmp_path):
+def test_apply_and_sweep_exclude_each_other(system, tmp_path):
     start(system)
-    for name in ("stat", "status"):  # the holder runs: this process
+    for name in ("stat", "status"):  # the holder is running: it is this process
         system.put(f"/proc/{os.getpid()}/{name}", Path(f"/proc/self/{name}").read_text())
     with (
         exclusive_lock(tmp_path / "state/sweep.lock", "sweep of /data"),
@@ -441,7 +443,7 @@ def test_apply_and_sweep_keep_apart(system, tmp_path):
     assert holder_of(tmp_path / "state/sweep.lock") is None
 
 
-def test_the_journal_says_what_it_is(system):
+def test_the_journal_says_what_kind_of_file_it_is(system):
     apply(system, SYSCTLS, Options())
     lines = [json.loads(line) for line in journal().read_text().splitlines()]
     assert lines[0] == {"format": "writewise-journal", "version": 1}

@@ -1,4 +1,5 @@
-"""verify and status: compliant or not, with the reason; what is applied, left and at work."""
+# SPDX-License-Identifier: Apache-2.0
+"""verify and status: compliant or not, with the reason; what is applied, left over and running."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def checks(system, change=CHANGE):
     return {check.name: check for check in found}
 
 
-def test_what_was_applied_is_compliant(system):
+def test_an_applied_recommendation_is_compliant(system):
     apply(system)
     found = checks(system)
     assert list(found) == [
@@ -58,19 +59,19 @@ def test_what_was_applied_is_compliant(system):
     assert {check.name: check for check in of_journal} == found
 
 
-def test_what_was_never_applied_is_not(system):
+def test_a_recommendation_that_was_never_applied_is_not_compliant(system):
     found = checks(system)
     assert not any(check.is_compliant for check in found.values())
     assert found["vm.dirty_ratio"].reason == "not applied on this host, or changed since"
     assert found["mount /data"].present == "defaults"
 
 
-def test_a_value_that_a_boot_takes_away_is_said_to_be(system):
+def test_a_value_that_a_boot_resets_is_reported(system):
     apply(system, SYSCTLS, Options())
     assert checks(system, SYSCTLS)["vm.dirty_ratio"].note.startswith("in no file of sysctl.d")
 
 
-def test_the_file_that_overrides_it_is_named(system):
+def test_an_overriding_file_is_named(system):
     apply(system, SYSCTLS, Options(persist=True))
     system.put("/etc/sysctl.d/99-zz.conf", "vm.dirty_bytes = 1073741824")
     line = "vm.dirty_bytes = 1073741824 in /etc/sysctl.d/99-zz.conf, line 1"
@@ -81,26 +82,26 @@ def test_the_file_that_overrides_it_is_named(system):
     assert found.reason == f"overridden: {line}"
 
 
-def test_a_value_that_was_changed_since_is_told_with_the_time(system):
+def test_a_value_changed_since_is_reported_with_the_time(system):
     apply(system, SYSCTLS, Options())
     system.write("/proc/sys/vm/dirty_ratio", "33")
     reason = checks(system, SYSCTLS)["vm.dirty_ratio"].reason
     assert reason.startswith("changed since it was applied at 20")
-    assert reason.endswith(", by no file of sysctl.d")
+    assert reason.endswith(", but by no file of sysctl.d")
 
 
-def test_what_this_kernel_does_not_have_is_told(system):
+def test_a_sysctl_that_this_kernel_lacks_is_reported(system):
     system.path("/sys/block/7:0/queue/scheduler").unlink()
     reason = checks(system)["7:0 queue/scheduler"].reason
-    assert reason == "this kernel does not have it for this disk"
+    assert reason == "this kernel does not have this knob for this disk"
 
 
-def test_a_disk_that_is_not_there_is_told(system):
+def test_a_missing_disk_is_reported(system):
     change = replace(CHANGE, disk=replace(CHANGE.disk, target="/gone"), mount=None)
     assert "nothing is mounted on /gone" in checks(system, change)["queue/scheduler"].reason
 
 
-def test_a_mount_that_was_changed_is_told(system):
+def test_a_changed_mount_is_reported(system):
     apply(system)
     system.run(["mount", "-o", "relatime"])
     assert "noatime" in checks(system)["mount /data"].reason
@@ -112,7 +113,7 @@ def shown(show, *arguments, **options):
     return console.export_text()
 
 
-def test_the_tables_say_all_of_it_in_plain_text(system):
+def test_the_tables_show_everything_in_plain_text(system):
     system.put("/etc/sysctl.d/99-zz.conf", "vm.dirty_ratio = \x1b[2J")
     plan = shown(print_plan, plan_of(system, CHANGE), remounts=False)
     assert "20 (819 MiB)" in plan and "→  60 (2.40 GiB)" in plan
@@ -125,7 +126,7 @@ def test_the_tables_say_all_of_it_in_plain_text(system):
     assert "as it is" in shown(print_plan, plan_of(system, CHANGE), remounts=True)
 
 
-def test_the_state_tells_what_is_applied_and_what_a_killed_run_left(system):
+def test_the_state_has_what_is_applied_and_what_a_killed_run_left(system):
     assert read_state(system).applied == () and read_state(system).lock_holder is None
     apply(system)
     state = read_state(system)
@@ -137,7 +138,7 @@ def test_the_state_tells_what_is_applied_and_what_a_killed_run_left(system):
     ]
     assert state.files == ("/etc/sysctl.d/90-writewise.conf",) and not state.interrupted
     host = Host(state_directory(), "sweep", system)
-    host.set_writeback({"vm.dirty_ratio": 80})  # and no restore: as after a kill
+    host.set_writeback({"vm.dirty_ratio": 80})  # without a restore, as after a kill
     assert "vm.dirty_ratio = 60" in read_state(system).interrupted[0]
     text = shown(print_state, read_state(system))
     assert "left by a killed run: vm.dirty_ratio = 60" in text and "applied at 20" in text
@@ -146,7 +147,7 @@ def test_the_state_tells_what_is_applied_and_what_a_killed_run_left(system):
     assert state.lock_holder.startswith("sweep of /data") and not state.interrupted
 
 
-def test_verify_of_a_recommendation_is_an_exit_code_and_a_document(
+def test_verify_of_a_recommendation_has_an_exit_code_and_a_document(
     tmp_path, system, capsys, monkeypatch
 ):
     monkeypatch.setattr(host_system, "System", lambda: system)
@@ -162,12 +163,13 @@ def test_verify_of_a_recommendation_is_an_exit_code_and_a_document(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--for", "30"], "give a time such as"),
-        (["--for", "8d"], "give a time such as"),
-        (["--for", "30m", "--persist"], "--persist is for good and --for is for a while"),
+        (["--for", "0"], "use 1s to 7d"),
+        (["--for", "8d"], "use 1s to 7d"),
+        (["--for", "99999999h"], "use 1s to 7d"),
+        (["--for", "30m", "--persist"], "--persist and --for cannot be used together"),
     ],
 )
-def test_what_does_not_go_together_is_refused(tmp_path, capsys, arguments, said):
+def test_options_that_contradict_are_refused(tmp_path, capsys, arguments, said):
     path = tmp_path / "recommendation.json"
     path.write_text(json.dumps(SYSCTLS.to_json()))
     assert main.main(["apply", str(path), *arguments]) == 2

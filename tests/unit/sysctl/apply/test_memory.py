@@ -1,4 +1,5 @@
-"""A ratio on a host with other memory: the measured amount is kept, shown, and asked about."""
+# SPDX-License-Identifier: Apache-2.0
+"""A ratio on a host with other memory: the measured amount is kept, shown and confirmed."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ DIRTY, BACKGROUND = 2576982016, 214749184
 BYTES = {"vm.dirty_bytes": DIRTY, "vm.dirty_background_bytes": BACKGROUND}
 WARNING = f"bytes are {CONTAINERS}"
 UNMEASURED = (
-    "measured with 4.00 GiB of dirtyable memory, and this host has 20.0 GiB: nothing was measured "
+    "measured with 4.00 GiB of dirtyable memory, but this host has 20.0 GiB: nothing was measured "
     "on such a host"
 )
 
@@ -77,16 +78,16 @@ def test_a_host_with_other_memory_gets_the_measured_bytes(system, memory_bytes):
     assert values(plan) == BYTES
     dirty, background = plan.sysctls
     assert (dirty.new_bytes, background.new_bytes) == (DIRTY, BACKGROUND)
-    assert plan.fitted.unmeasured.startswith("measured with 4.00 GiB of dirtyable memory, and")
+    assert plan.fitted.unmeasured.startswith("measured with 4.00 GiB of dirtyable memory, but")
 
 
-def test_where_containers_have_limits_it_gets_the_ratio_that_comes_to_the_amount(system):
+def test_a_host_with_limited_containers_gets_the_ratio_nearest_to_the_amount(system):
     limited(system)
     plan = plan_of(system, SYSCTLS)
     assert values(plan) == {"vm.dirty_ratio": 12, "vm.dirty_background_ratio": 1}
     assert plan.notes[0] == (
-        "control groups here have memory limits; in the smallest, /task (2.00 GiB), writers wait "
-        "from at most 133 MiB of dirty pages on"
+        "control groups on this host have memory limits; in the smallest, /task (2.00 GiB), "
+        "writers wait at 133 MiB of dirty pages or earlier"
     )
 
 
@@ -96,11 +97,11 @@ def test_a_background_threshold_too_small_for_a_ratio_stays_in_bytes(system):
     assert values(plan) == {"vm.dirty_ratio": 2, "vm.dirty_background_bytes": BACKGROUND}
 
 
-def test_below_one_percent_one_is_used_within_the_limit_and_refused_else(system):
+def test_less_than_one_percent_becomes_one_within_the_limit_or_is_refused(system):
     limited(system)
     system.set_memory(400 * GIB)
     for too_low in (None, 3 * GIB):
-        with pytest.raises(HostError, match=r"smallest, 1%, is 4.00 GiB .* measured 2.40 GiB"):
+        with pytest.raises(HostError, match=r"smallest, 1%, is 4.00 GiB: .* measured 2.40 GiB"):
             plan_of(system, SYSCTLS, max_at_risk_bytes=too_low)
     plan = plan_of(system, SYSCTLS, max_at_risk_bytes=4 * GIB)
     assert values(plan) == {"vm.dirty_ratio": 1, "vm.dirty_background_bytes": BACKGROUND}
@@ -113,17 +114,17 @@ def test_more_at_risk_than_allowed_is_refused_in_every_form(system):
 
 
 def test_an_amount_that_the_host_does_not_have_is_refused(system):
-    with pytest.raises(HostError, match=r"threshold of 2.40 GiB is more than the 2.00 GiB"):
+    with pytest.raises(HostError, match=r"threshold of 2.40 GiB exceeds .* of 2.00 GiB"):
         plan_of(system.set_memory(2 * GIB), SYSCTLS)
 
 
-def test_memory_that_is_not_known_is_no_reason_to_take_the_ratio(system):
+def test_unknown_memory_does_not_select_the_ratio(system):
     change = replace(SYSCTLS, evidence=replace(SYSCTLS.evidence, dirtyable_bytes=0))
-    with pytest.raises(HostError, match="does not say with how much memory"):
+    with pytest.raises(HostError, match="does not include the memory of the measured host"):
         plan_of(system, change)
 
 
-def test_bytes_are_the_amount_wherever_they_were_measured(system):
+def test_bytes_are_the_same_amount_on_every_host(system):
     advices = tuple(SysctlAdvice(name, value, 0, "measured") for name, value in BYTES.items())
     evidence = replace(SYSCTLS.evidence, dirtyable_bytes=0)
     plan = plan_of(system, replace(SYSCTLS, sysctls=advices, evidence=evidence))
@@ -131,23 +132,23 @@ def test_bytes_are_the_amount_wherever_they_were_measured(system):
     assert plan.fitted.unmeasured.startswith("measured with an unknown amount of")
 
 
-def test_a_host_of_the_same_size_is_the_same_however_busy_it_is(system):
-    """What can be dirtied depends on the moment, the size of the memory does not."""
+def test_a_busy_host_of_the_same_size_counts_as_the_same(system):
+    """Dirtyable memory varies from moment to moment, the size of the memory does not."""
     evidence = replace(SYSCTLS.evidence, memory_bytes=read_total_bytes(system))
     change = replace(SYSCTLS, evidence=evidence)
     assert evidence.dirtyable_bytes < 0.5 * dirtyable_bytes(system)
     plan = plan_of(system, change)
     assert (values(plan), plan.fitted.unmeasured) == (SYSCTLS.sysctl_values, "")
     assert plan.notes == (
-        "vm.dirty_ratio = 60 was 2.40 GiB when it was measured, with 4.00 GiB of dirtyable memory; "
-        "programs left this host 20.0 GiB now, of which it is 12.0 GiB",
+        "vm.dirty_ratio = 60 was 2.40 GiB when it was measured with 4.00 GiB of dirtyable memory; "
+        "this host now has 20.0 GiB of dirtyable memory, so it is 12.0 GiB",
     )
     larger = replace(change, evidence=replace(evidence, memory_bytes=2 * evidence.memory_bytes))
     assert plan_of(system, larger).fitted.unmeasured == UNMEASURED
 
 
-def test_huge_pages_that_were_set_aside_are_no_memory_of_the_host(system):
-    """As the lab's, which leave a host of 40 GiB the 8 GiB that a smaller one has."""
+def test_reserved_huge_pages_do_not_count_as_memory(system):
+    """The lab's, for example, leave a host of 40 GiB the 8 GiB of a smaller one."""
     meminfo = system.read("/proc/meminfo")
     system.put("/proc/meminfo", f"{meminfo}\nHugetlb: {32 * GIB // 1024} kB")
     assert read_total_bytes(system) == 8 * GIB
@@ -157,30 +158,30 @@ def test_huge_pages_that_were_set_aside_are_no_memory_of_the_host(system):
     assert plan_of(system, change).fitted.unmeasured == UNMEASURED
 
 
-def test_an_amount_below_the_present_threshold_is_said_to_be(system):
+def test_an_amount_below_the_current_threshold_is_reported(system):
     assert plan_of(system, SYSCTLS).notes == (
         WARNING,
-        "vm.dirty_bytes: the measured 2.40 GiB is less than the present 4.00 GiB of this host, so "
-        "writers would wait earlier than now",
+        "vm.dirty_bytes: the measured 2.40 GiB is less than the current 4.00 GiB of this host, so "
+        "writers would be throttled sooner than now",
     )
     assert plan_of(system.set_memory(6 * GIB), SYSCTLS).notes == (WARNING,)
 
 
-def test_as_ratio_takes_the_percentage_and_is_still_unmeasured(system):
+def test_as_ratio_uses_the_percentage_and_stays_unmeasured(system):
     plan = plan_of(system, SYSCTLS, as_ratio=True)
     assert values(plan) == SYSCTLS.sysctl_values and plan.fitted.unmeasured == UNMEASURED
     assert plan.sysctls[0].new_bytes == pytest.approx(12 * GIB, rel=1e-6)
 
 
 def test_thresholds_that_the_recommendation_does_not_change_are_not_written(system):
-    """They were the measured host's own: here they would be another amount."""
+    """They belonged to the measured host: here they would be another amount."""
     knob = KnobAdvice("queue/read_ahead_kb", "4096", "128", "why")
     disk = DiskAdvice("/data", "/dev/vda", (knob,))
     change = replace(SYSCTLS, originals=SYSCTLS.sysctl_values, disk=disk)
     assert fit(system, change).change.sysctls == ()
 
 
-def test_bytes_become_ratios_on_the_same_memory_where_containers_have_limits(system):
+def test_bytes_become_ratios_on_the_same_memory_if_containers_have_limits(system):
     """A sweep on a bare node must not starve the containers of an equal one."""
     limited(system.set_memory(4 * GIB))
     advices = tuple(SysctlAdvice(name, value, 0, "measured") for name, value in BYTES.items())
@@ -190,16 +191,16 @@ def test_bytes_become_ratios_on_the_same_memory_where_containers_have_limits(sys
         assert fitted.change.sysctl_values == SYSCTLS.sysctl_values
         assert fitted.unmeasured == ""
         in_group, later = fitted.notes
-        assert in_group.startswith("control groups here")
-        assert later.startswith("60% of the 4.00 GiB")
+        assert in_group.startswith("control groups on this host")
+        assert later.startswith("60% is of the 4.00 GiB")
 
 
-def test_one_percent_is_taken_where_the_amount_is_that_but_for_rounding(system):
+def test_one_percent_is_used_for_an_amount_that_rounds_to_it(system):
     limited(system.set_memory(100 * DIRTY + 50 * 2**20))
     assert values(plan_of(system, SYSCTLS))["vm.dirty_ratio"] == 1
 
 
-def test_no_percentage_is_offered_where_bytes_were_recommended(system):
+def test_no_percentage_is_offered_if_bytes_were_recommended(system):
     limited(system.set_memory(GIB))
     advices = tuple(SysctlAdvice(name, value, 0, "measured") for name, value in BYTES.items())
     with pytest.raises(HostError) as refused:
@@ -212,7 +213,7 @@ def test_a_percentage_never_rounds_up_to_more_at_risk(system):
     assert values(plan_of(system, SYSCTLS))["vm.dirty_ratio"] == 1
 
 
-def test_a_note_on_groups_counts_the_present_background_threshold(system):
+def test_a_note_on_groups_uses_the_current_background_threshold(system):
     limited(system)
     [dirty, _] = SYSCTLS.sysctls
     change = replace(SYSCTLS, sysctls=(dirty,))
@@ -244,9 +245,7 @@ def test_the_tables_fit_into_100_columns_on_a_large_host(system):
 # --- the command ----------------------------------------------------------------------------------
 
 
-def test_what_was_never_measured_on_such_a_host_needs_a_yes_of_its_own(
-    system, recommendation, capsys
-):
+def test_values_never_measured_on_such_a_host_need_a_separate_yes(system, recommendation, capsys):
     before = system.state()
     assert main.main(["apply", recommendation, "--yes"]) == 2
     refused = capsys.readouterr()
@@ -257,7 +256,7 @@ def test_what_was_never_measured_on_such_a_host_needs_a_yes_of_its_own(
 
 
 @pytest.mark.parametrize(("answers", "code"), [("n", 1), ("yn", 1), ("yy", 0)])
-def test_on_a_terminal_it_is_asked_apart(system, recommendation, monkeypatch, answers, code):
+def test_a_terminal_asks_for_the_separate_yes(system, recommendation, monkeypatch, answers, code):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -267,13 +266,13 @@ def test_on_a_terminal_it_is_asked_apart(system, recommendation, monkeypatch, an
     assert (system.values()["dirty_bytes"] == DIRTY) is (code == 0)
 
 
-def test_yes_alone_is_enough_on_a_host_like_the_measured_one(system, recommendation):
+def test_yes_is_enough_on_a_host_like_the_measured_one(system, recommendation):
     system.set_memory(4 * GIB)
     assert main.main(["apply", recommendation, "--yes"]) == 0
     assert system.values()["dirty_ratio"] == 60
 
 
-def test_a_dry_run_shows_it_and_asks_nothing(system, recommendation, capsys):
+def test_a_dry_run_shows_the_values_and_asks_nothing(system, recommendation, capsys):
     assert main.main(["apply", recommendation, "--dry-run"]) == 0
     printed = capsys.readouterr().out
     assert "vm.dirty_bytes" in printed and "--yes-unmeasured" in printed
@@ -290,7 +289,9 @@ def verified(capsys, *arguments):
 
 
 @pytest.mark.parametrize("options", [(), ("--as-ratio",), ("--persist",)])
-def test_verify_and_status_know_what_stands_for_the_ratio(system, recommendation, capsys, options):
+def test_verify_and_status_know_the_values_that_replace_the_ratio(
+    system, recommendation, capsys, options
+):
     apply(recommendation, *options)
     for wanted in (recommendation, "--applied"):
         code, document = verified(capsys, wanted)
@@ -298,19 +299,19 @@ def test_verify_and_status_know_what_stands_for_the_ratio(system, recommendation
     name = "vm.dirty_ratio" if options == ("--as-ratio",) else "vm.dirty_bytes"
     assert document["settings"][0]["name"] == name
     assert main.main(["status"]) == 0
-    told = capsys.readouterr().out
-    expected = "(in place of vm.dirty_ratio = 60, vm.dirty_background_ratio = 5)"
-    assert (expected in told) is (name == "vm.dirty_bytes")
+    printed = capsys.readouterr().out
+    expected = "(instead of vm.dirty_ratio = 60, vm.dirty_background_ratio = 5)"
+    assert (expected in printed) is (name == "vm.dirty_bytes")
 
 
-def test_memory_that_moves_after_it_was_applied_is_no_drift(system, recommendation, capsys):
-    """What `apply` would choose now is another form: what it chose then counts."""
+def test_memory_that_changes_after_apply_is_not_drift(system, recommendation, capsys):
+    """`apply` would choose another form now, but its earlier choice counts."""
     apply(recommendation)
     limited(system)
     assert verified(capsys, recommendation)[0] == 0
 
 
-def test_verify_without_a_journal_wants_what_apply_would_set(system, recommendation, capsys):
+def test_verify_without_a_journal_expects_what_apply_would_set(system, recommendation, capsys):
     code, document = verified(capsys, recommendation)
     wanted = {each["name"]: each["wanted"] for each in document["settings"]}
     assert code == 1 and wanted == {name: str(value) for name, value in BYTES.items()}
@@ -320,16 +321,17 @@ def test_verify_without_a_journal_wants_what_apply_would_set(system, recommendat
     assert (code, document["notes"]) == (0, [UNMEASURED])
 
 
-def test_the_file_for_boots_has_the_same_values_and_says_what_they_are(system, recommendation):
+def test_the_file_for_boots_has_the_same_values_and_explains_them(system, recommendation):
     apply(recommendation, "--persist")
     text = system.files()["sysctl.d/90-writewise.conf"]
     assert f"\nvm.dirty_bytes = {DIRTY}\n" in text and "\nvm.dirty_ratio" not in text
     assert "vm.dirty_ratio=20" in text
-    assert "keeps the amount that vm.dirty_ratio = 60 was with 4.00 GiB of memory" in text
+    words = " ".join(text.replace("# ", "").split())
+    assert "the same amount as vm.dirty_ratio = 60 with 4.00 GiB of memory" in words
 
 
 @pytest.mark.parametrize("memory_bytes", [20 * GIB, 40 * GIB])
-def test_after_a_boot_with_other_memory_verify_says_so(
+def test_verify_reports_a_boot_with_other_memory(
     system, recommendation, capsys, monkeypatch, memory_bytes
 ):
     apply(recommendation, "--persist")
@@ -337,7 +339,7 @@ def test_after_a_boot_with_other_memory_verify_says_so(
     in_place_of_this_host(monkeypatch, booted)
     notes = (
         [
-            "this host had 40.0 GiB of memory when the sysctls were applied and has 80.0 GiB now: "
+            "this host had 40.0 GiB of memory when the sysctls were applied, and now has 80.0 GiB: "
             "apply the recommendation again"
         ]
         if memory_bytes == 40 * GIB
@@ -360,7 +362,7 @@ def test_a_journal_of_an_earlier_version_is_still_read(system, recommendation, c
     assert main.main(["rollback"]) == 0 and system.values()["dirty_ratio"] == 20
 
 
-def test_applying_it_again_writes_nothing_into_the_journal(system, recommendation):
+def test_a_repeated_apply_writes_nothing_to_the_journal(system, recommendation):
     apply(recommendation)
     before = (state_directory() / "applied.journal").read_text()
     apply(recommendation)
@@ -368,7 +370,7 @@ def test_applying_it_again_writes_nothing_into_the_journal(system, recommendatio
     assert after.count('"change"') == before.count('"change"')
 
 
-def test_a_rollback_brings_the_ratio_back(system, recommendation):
+def test_a_rollback_restores_the_ratio(system, recommendation):
     before = system.state()
     apply(recommendation, "--persist")
     assert main.main(["rollback"]) == 0

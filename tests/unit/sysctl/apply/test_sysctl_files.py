@@ -1,4 +1,5 @@
-"""Which files set a sysctl and which of them wins, by sysctl.d(5), and as systemd tells it."""
+# SPDX-License-Identifier: Apache-2.0
+"""Which files set a sysctl and which of them wins, by sysctl.d(5) and by systemd itself."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ FOLDERS = {
 }
 
 
-def test_files_go_by_name_and_the_first_directory_masks(tmp_path):
+def test_files_are_sorted_by_name_and_the_first_directory_masks(tmp_path):
     system = system_with(tmp_path, FOLDERS)
     assert files_in_order(system) == [
         "/run/sysctl.d/10-a.conf",
@@ -68,14 +69,14 @@ def test_a_link_to_dev_null_masks(tmp_path):
     assert "/etc/sysctl.d/70-d.conf" not in files_in_order(system)
 
 
-def test_the_link_to_sysctl_conf_is_one_file_with_it(tmp_path):
+def test_sysctl_conf_and_the_link_to_it_are_one_file(tmp_path):
     system = system_with(tmp_path, FOLDERS)
     (tmp_path / "etc/sysctl.d/99-sysctl.conf").symlink_to("../sysctl.conf")
     assert files_in_order(system).count("/etc/sysctl.conf") == 1
     assert "/etc/sysctl.d/99-sysctl.conf" not in files_in_order(system)
 
 
-def test_the_order_is_that_of_systemd(tmp_path):
+def test_the_order_matches_systemds(tmp_path):
     """`cat-config` names each file that it reads in a comment above it."""
     if not shutil.which("systemd-analyze"):
         pytest.skip("systemd-analyze is not installed: apt-get install systemd")
@@ -88,9 +89,9 @@ def test_the_order_is_that_of_systemd(tmp_path):
         text=True,
         check=True,
     )
-    told = [line[2:] for line in done.stdout.splitlines() if line.startswith("# /")]
+    named = [line[2:] for line in done.stdout.splitlines() if line.startswith("# /")]
     ours = [str(tmp_path) + path for path in files_in_order(system)]
-    assert [path for path in told if (tmp_path / path).stat().st_size] == ours
+    assert [path for path in named if (tmp_path / path).stat().st_size] == ours
 
 
 @pytest.mark.parametrize(
@@ -112,17 +113,17 @@ def test_the_order_is_that_of_systemd(tmp_path):
         ("net.ipv4.conf.all = 1", []),
     ],
 )
-def test_a_line_means_what_it_means_to_systemd(tmp_path, line, found):
+def test_a_line_is_read_as_systemd_reads_it(tmp_path, line, found):
     system = system_with(tmp_path, {"/etc/sysctl.d/a.conf": line + "\n"})
     assert [each.value for each in assignments(system, ["vm.dirty_ratio"])] == found
 
 
-def test_a_name_with_dots_of_its_own_is_kept_apart():
+def test_a_name_that_contains_dots_is_kept_apart():
     assert sysctl_files.normalized("net/ipv4/conf/eth0.1/x") == "net.ipv4.conf.eth0/1.x"
     assert sysctl_files.normalized("net.ipv4.conf.eth0/1.x") == "net.ipv4.conf.eth0/1.x"
 
 
-def test_the_counterpart_contradicts_too(tmp_path):
+def test_the_counterpart_of_a_sysctl_contradicts_too(tmp_path):
     files = {"/etc/sysctl.d/99-x.conf": "vm.dirty_bytes = 0\nvm.dirty_bytes = 1073741824\n"}
     system = system_with(tmp_path, files)
     assert [str(each) for each in contradicting(system, "vm.dirty_ratio", 40)] == [
@@ -143,14 +144,14 @@ def test_escapes_in_a_file_do_not_reach_the_terminal(tmp_path):
 
 
 @given(st.text(alphabet="-=.*/[]#; \nvm_dirty", max_size=60))
-def test_any_text_is_read_to_whole_assignments(tmp_path_factory, text):
+def test_any_text_is_read_as_whole_assignments(tmp_path_factory, text):
     system = system_with(tmp_path_factory.mktemp("any"), {"/etc/sysctl.d/a.conf": text})
     for found in assignments(system, NAMES):
         assert found.name in NAMES and found.line <= text.count("\n") + 1
         assert "\n" not in found.value
 
 
-def test_a_file_that_is_no_text_is_read_all_the_same(tmp_path):
+def test_a_file_that_is_not_text_is_read_anyway(tmp_path):
     system = System(tmp_path)
     put(tmp_path, "/etc/sysctl.d/a.conf", "")
     (tmp_path / "etc/sysctl.d/a.conf").write_bytes(b"\xff\x00\nvm.dirty_ratio = 40\n")
@@ -167,7 +168,7 @@ def test_a_file_that_this_user_may_not_read_is_named():
             assert unreadable(system) == ["/etc/sysctl.d/99-z.conf (Permission denied)"]
 
 
-def test_a_link_to_where_this_user_may_not_look_is_named_and_ends_nothing():
+def test_a_link_into_an_unreadable_folder_is_named_and_stops_nothing():
     files = {"/etc/sysctl.d/10-a.conf": "vm.dirty_ratio = 33\n", "/root/x": ""}
     with open_folder() as root:
         system = system_with(root, files)
@@ -190,7 +191,7 @@ def test_a_folder_that_this_user_may_not_list_is_named():
             assert unreadable(system) == ["/run/sysctl.d (Permission denied)"]
 
 
-def test_what_is_not_there_is_not_unreadable(tmp_path):
+def test_a_missing_file_is_not_reported_as_unreadable(tmp_path):
     system = system_with(tmp_path, {"/etc/sysctl.d/10-a.conf": "vm.dirty_ratio = 33\n"})
     (tmp_path / "etc/sysctl.d/97-l.conf").symlink_to("nowhere")
     (tmp_path / "etc/sysctl.d/98-l.conf").mkdir()
@@ -216,7 +217,7 @@ def test_a_number_is_read_as_the_kernel_reads_it(text, value):
 
 
 @pytest.mark.parametrize("text", ["08", "0b101", "0o5", "5_0", "+5", "５", "", "0x", "9" * 5000])
-def test_what_the_kernel_takes_for_no_number_is_none(text):
+def test_a_text_that_the_kernel_refuses_as_a_number_gives_none(text):
     assert not any(is_number(text, value) for value in (0, 5, 8, 50))
 
 

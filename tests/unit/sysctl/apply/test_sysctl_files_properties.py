@@ -1,4 +1,5 @@
-"""Files of sysctl.d with any text: what they set, or nothing; never a traceback, and in time."""
+# SPDX-License-Identifier: Apache-2.0
+"""Files of sysctl.d with any text: they set something or nothing, quickly and without traceback."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ CONTENTS = st.one_of(
     st.binary(max_size=200),
     st.lists(PIECES, max_size=30).map(lambda words: "".join(words).encode()),
 )
-#: A line that sets something, in each of the ways that are allowed.
+#: A line that sets something, in each allowed form.
 SPELLINGS = st.builds(
     lambda name, slashes, ignores, blank: (
         f"{blank}{'-' * ignores}{name.replace('.', '/') if slashes else name}{blank}={blank}"
@@ -60,7 +61,7 @@ def test_any_text_is_read(one: bytes, other: bytes) -> None:
 
 
 @given(SPELLINGS, st.integers(0, 2**63), CONTENTS)
-def test_what_the_last_file_sets_is_found_behind_anything(
+def test_the_setting_of_the_last_file_is_found_after_any_text(
     spelling: str, value: int, before: bytes
 ) -> None:
     line = f"{spelling}{value}".encode()
@@ -80,8 +81,8 @@ def test_files_are_read_in_the_order_of_their_names(stems: list[str]) -> None:
     assert order == sorted(names, key=str.encode)
 
 
-def test_many_stars_take_no_time() -> None:
-    """A glob that a naive matcher would follow down every branch."""
+def test_many_stars_are_matched_quickly() -> None:
+    """A naive matcher would follow this glob down every branch."""
     hostile = b"".join(b"*a" * 30 + b"b%d = 1\n" % number for number in range(1000))
     with host_with({f"{DIRECTORIES[0]}/50-a.conf": hostile}) as system:
         start = time.process_time()

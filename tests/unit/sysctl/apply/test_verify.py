@@ -1,4 +1,5 @@
-"""`verify`: compliant, not compliant and not checked are three things; what is said is true."""
+# SPDX-License-Identifier: Apache-2.0
+"""`verify` keeps compliant, not compliant and not checked apart, and makes no false claim."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ RATIO = replace(SYSCTLS, sysctls=SYSCTLS.sysctls[:1], other_form=None)
 
 @pytest.fixture
 def state(tmp_path, monkeypatch):
-    """The folder of the journal."""
+    """Return the folder of the journal."""
     folder = tmp_path / "state"
     monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(folder))
     monkeypatch.setattr(requirements, "require", lambda *_: None)
@@ -63,24 +64,24 @@ def test_a_damaged_journal_costs_a_recommendation_only_when_it_was_applied(
     assert (code, document["compliant"], errors) == (1, False, "")
     assert document["settings"][0]["reason"] == "not applied on this host, or changed since"
     (note,) = document["notes"]
-    assert note.startswith("when it was applied here is not told: the journal ")
+    assert note.startswith("cannot determine when it was applied: the journal ")
     host.write("/proc/sys/vm/dirty_ratio", "60")
     assert verified(capsys, recommendation)[0] == 0
     assert main.main(["verify", recommendation]) == 0
-    assert "when it was applied here is not told" in capsys.readouterr().out
+    assert "cannot determine when it was applied" in capsys.readouterr().out
 
 
 def test_what_was_applied_cannot_be_checked_with_a_damaged_journal(host, state, capsys):
     damage(state)
     code, document, errors = verified(capsys, "--applied")
-    assert (code, document["compliant"], document["settings"]) == (2, None, [])
+    assert (code, document["compliant"], document["settings"]) == (4, None, [])
     assert "line 1 is damaged" in document["error"] and document["hint"]
     assert document["error"] in errors
 
 
-def test_nothing_applied_is_not_that_it_is_not_compliant(host, capsys):
+def test_nothing_applied_is_not_reported_as_not_compliant(host, capsys):
     code, document, errors = verified(capsys, "--applied")
-    assert (code, document["compliant"]) == (2, None)
+    assert (code, document["compliant"]) == (4, None)
     assert document["error"] == "nothing is applied on this host" and document["error"] in errors
 
 
@@ -91,20 +92,21 @@ def test_a_recommendation_that_cannot_be_read_is_not_checked(host, tmp_path, cap
 
 def test_a_host_that_cannot_be_read_is_not_checked(host, recommendation, capsys):
     host.path("/proc/sys/vm/dirty_bytes").unlink()
+    host.path("/proc/sys/vm/dirty_bytes").mkdir()
     code, document, _ = verified(capsys, recommendation)
-    assert code == 2 and "cannot read /proc/sys/vm/dirty_bytes" in document["error"]
+    assert code == 4 and "cannot read /proc/sys/vm/dirty_bytes" in document["error"]
 
 
-def test_the_exit_codes_are_told_by_help(capsys):
+def test_the_help_has_the_exit_codes(capsys):
     with pytest.raises(SystemExit):
-        main.main(["verify", "--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert "0 when all of it is, 1 when something is not, 2 when that could not be checked" in told
+        main.main(["verify", "--help-all"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "0 if every setting is in force, 1 if one is not, 4 if it cannot be determined" in text
 
 
 @pytest.fixture
 def readable_host():
-    """A host of files that an ordinary user may read, all but what a test closes."""
+    """A host of files that an ordinary user may read, except those that a test closes."""
     with open_folder() as root:
         yield FilesHost(root)
 
@@ -126,20 +128,20 @@ def test_a_file_that_may_not_be_read_is_named_instead_of_a_claim(readable_host):
         note = checked(system).note
         of_plan = plan_of(system, RATIO).notes[-1]
     assert note == (
-        "in no file of sysctl.d that can be read here: unless another has it, a boot takes it "
-        "away; cannot be read here: /etc/sysctl.d/99-z.conf (Permission denied)"
+        "in no readable file of sysctl.d: a boot resets it, unless another file has it; "
+        "not readable: /etc/sysctl.d/99-z.conf (Permission denied)"
     )
-    assert of_plan.endswith("set them too: /etc/sysctl.d/99-z.conf (Permission denied)")
+    assert of_plan.endswith("cannot be read: /etc/sysctl.d/99-z.conf (Permission denied)")
 
 
-def test_a_reason_does_not_claim_what_a_file_that_may_not_be_read_could_refute(readable_host):
+def test_a_reason_claims_nothing_that_an_unreadable_file_could_refute(readable_host):
     close(readable_host)
     with ordinary_user():
         reason = checked(readable_host).reason
-    assert "cannot be read here: /etc/sysctl.d/99-z.conf (Permission denied)" in reason
+    assert "not readable: /etc/sysctl.d/99-z.conf (Permission denied)" in reason
 
 
-def test_the_same_value_in_hexadecimal_is_what_a_boot_sets(tmp_path):
+def test_a_value_in_hexadecimal_is_the_value_that_a_boot_sets(tmp_path):
     system = FilesHost(tmp_path)
     system.write("/proc/sys/vm/dirty_ratio", "60")
     system.put("/etc/sysctl.d/99-z.conf", "vm.dirty_ratio = 0x3c")
@@ -156,37 +158,37 @@ def with_tuned(system, value):
     return f"vm.dirty_ratio = {value} by the TuneD profile mine (/etc/tuned/mine/tuned.conf)"
 
 
-def test_tuned_is_the_reason_where_its_value_is_in_force(tmp_path):
+def test_tuned_is_the_reason_if_its_value_is_in_force(tmp_path):
     system = FilesHost(tmp_path)
-    told = with_tuned(system, 20)
-    assert checked(system).reason == f"overridden: {told}"
-    assert [str(each) for each in plan_of(system, RATIO).sysctls[0].others] == [told]
+    setter = with_tuned(system, 20)
+    assert checked(system).reason == f"overridden: {setter}"
+    assert [str(each) for each in plan_of(system, RATIO).sysctls[0].others] == [setter]
 
 
-def test_tuned_is_told_where_it_may_change_the_value_yet(tmp_path):
+def test_tuned_is_reported_if_it_may_still_change_the_value(tmp_path):
     system = FilesHost(tmp_path)
-    told = with_tuned(system, 40)
+    setter = with_tuned(system, 40)
     assert checked(system).reason == (
-        f"not applied on this host, or changed since; also set: {told}"
+        f"not applied on this host, or changed since; also set: {setter}"
     )
     system.write("/proc/sys/vm/dirty_ratio", "60")
     system.put("/etc/sysctl.d/99-z.conf", "vm.dirty_ratio = 60")
-    assert checked(system).note == f"also set: {told}"
+    assert checked(system).note == f"also set: {setter}"
 
 
-def test_a_kernel_parameter_is_what_a_boot_sets_unless_a_file_does(tmp_path):
+def test_a_boot_sets_the_kernel_parameter_unless_a_file_overrides_it(tmp_path):
     system = FilesHost(tmp_path)
     system.put("/proc/cmdline", "ro sysctl.vm.dirty_ratio=20")
-    told = "vm.dirty_ratio = 20 by the kernel parameter sysctl.vm.dirty_ratio"
-    assert checked(system).reason == f"overridden: {told}"
-    assert [str(each) for each in plan_of(system, RATIO).sysctls[0].others] == [told]
+    setter = "vm.dirty_ratio = 20 by the kernel parameter sysctl.vm.dirty_ratio"
+    assert checked(system).reason == f"overridden: {setter}"
+    assert [str(each) for each in plan_of(system, RATIO).sysctls[0].others] == [setter]
     system.write("/proc/sys/vm/dirty_ratio", "60")
-    assert checked(system).note == f"a boot sets {told}"
+    assert checked(system).note == f"a boot sets {setter}"
     system.put("/etc/sysctl.d/99-z.conf", "vm.dirty_ratio = 60")
     assert checked(system).note == ""
 
 
-def test_when_it_was_applied_is_told_as_before(host):
+def test_the_time_of_the_apply_is_reported(host):
     with applying("test", host) as writer:
         writer.apply_sysctls({"vm.dirty_ratio": 60})
         writer.keep()
@@ -194,4 +196,4 @@ def test_when_it_was_applied_is_told_as_before(host):
     host.write("/proc/sys/vm/dirty_ratio", "33")
     reason = checked(host, applied=applied).reason
     assert reason.startswith("changed since it was applied at 20")
-    assert reason.endswith(", by no file of sysctl.d")
+    assert reason.endswith(", but by no file of sysctl.d")

@@ -1,4 +1,5 @@
-"""recommendation.json: what advise says comes back as it was, and nothing else is taken."""
+# SPDX-License-Identifier: Apache-2.0
+"""recommendation.json: what advise writes is read back unchanged, and nothing else is accepted."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def with_field(path, value):
     return document
 
 
-def test_what_is_recommended_comes_back_from_its_file():
+def test_a_recommendation_is_read_back_from_its_file():
     assert from_json(DOCUMENT, "x") == CHANGE
     assert CHANGE.sysctl_values == {"vm.dirty_ratio": 60, "vm.dirty_background_ratio": 5}
     assert CHANGE.undo_values == {"vm.dirty_ratio": 20, "vm.dirty_background_ratio": 10}
@@ -39,7 +40,7 @@ def test_what_is_recommended_comes_back_from_its_file():
     assert CHANGE.other_form.kind == "bytes"
 
 
-def test_mount_options_and_knobs_of_the_disk_come_back_too():
+def test_mount_options_and_disk_knobs_are_read_back_too():
     setting = Setting(
         (("vm.dirty_ratio", 60), ("vm.dirty_background_ratio", 5)),
         "noatime,logbsize=256k",
@@ -56,7 +57,7 @@ def test_without_a_recommendation_there_is_no_change():
     assert change_of(advise(Study().results)) is None
 
 
-def test_text_of_others_is_bounded_and_printable():
+def test_untrusted_text_is_bounded_and_printable():
     study = Study(context={"host": "node\x1b[2J\n" * 1000})
     host = change_in(advise(study.tried(ratio(60), 3.6).results)).evidence.host
     assert host.isprintable() and len(host) == 2000
@@ -66,22 +67,22 @@ def test_text_of_others_is_bounded_and_printable():
     ("path", "value", "problem"),
     [
         (("sysctls", 0, "name"), "kernel.core_pattern", "sysctls[0].name: is not a known sysctl"),
-        (("sysctls", 0, "value"), 101, "vm.dirty_ratio is not a whole number of 1 to 100"),
+        (("sysctls", 0, "value"), 101, "vm.dirty_ratio is not a whole number from 1 to 100"),
         (("sysctls", 0, "value"), True, "sysctls[0].value: is not a whole number"),
-        (("sysctls", 0, "value"), 5, "background is not below dirty"),
-        (("sysctls", 1, "name"), "vm.dirty_ratio", "names one of them twice"),
+        (("sysctls", 0, "value"), 5, "background must be below dirty"),
+        (("sysctls", 1, "name"), "vm.dirty_ratio", "repeats a name"),
         (("sysctls", 0, "reason"), "a\nvm.dirty_ratio = 1", "reason: is not a printable text"),
         (("sysctls", 0, "reason"), "\x1b[2J", "reason: is not a printable text"),
         (("sysctls", 0, "reason"), "x" * 2001, "reason: is not a printable text"),
         (("sysctls",), [{}] * 65, "sysctls: is not a list of a few objects"),
-        (("originals",), {"vm.swappiness": 1}, "'vm.swappiness' is no sysctl"),
+        (("originals",), {"vm.swappiness": 1}, "unknown sysctl 'vm.swappiness'"),
         (("originals",), {"vm.dirty_ratio": 1, "vm.dirty_bytes": 8192}, "exclude each other"),
         (("evidence", "ratio"), float("nan"), "evidence.ratio: is not a number above 0"),
-        (("evidence", "present"), None, "evidence.present: is no object"),
-        (("more",), 1, "more: is not known"),
+        (("evidence", "present"), None, "evidence.present: is not an object"),
+        (("more",), 1, "more: is unknown"),
     ],
 )
-def test_what_it_may_not_hold_is_named_with_its_place(path, value, problem):
+def test_an_invalid_field_is_named_with_its_place(path, value, problem):
     with pytest.raises(InvalidFileError) as caught:
         from_json(with_field(path, value), "x")
     assert problem in caught.value.message
@@ -110,13 +111,13 @@ def test_mount_advice_is_checked(field, value, problem):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, '{"format": "x"}', "1" * 5000])
-def test_other_files_are_refused_in_a_sentence(text):
-    with pytest.raises(UsageError, match="x is no recommendation"):
+def test_other_files_are_refused_with_one_sentence(text):
+    with pytest.raises(UsageError, match="x is not a recommendation"):
         parse_recommendation(text, "x")
 
 
 def test_another_version_is_refused():
-    with pytest.raises(UsageError, match="of version '2', not 1"):
+    with pytest.raises(UsageError, match="has version '2'; this version of Writewise reads 1"):
         from_json({**DOCUMENT, "version": 2}, "x")
 
 
@@ -128,7 +129,7 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from([*DOCUMENT]), JSON)
-def test_whatever_a_field_holds_is_taken_or_refused(field, value):
+def test_any_value_of_a_field_is_accepted_or_refused(field, value):
     try:
         from_json({**DOCUMENT, field: value}, "x")
     except UsageError as error:
@@ -136,7 +137,7 @@ def test_whatever_a_field_holds_is_taken_or_refused(field, value):
 
 
 @given(st.sampled_from([*DOCUMENT["evidence"]]), JSON)
-def test_whatever_the_evidence_holds_is_taken_or_refused(field, value):
+def test_any_value_in_the_evidence_is_accepted_or_refused(field, value):
     document = with_field(("evidence", field), value)
     try:
         assert json.loads(json.dumps(from_json(document, "x").to_json())) == document

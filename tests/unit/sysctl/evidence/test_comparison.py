@@ -1,4 +1,5 @@
-"""What pairs of runs show: which runs count, how much they scatter, and when one is faster."""
+# SPDX-License-Identifier: Apache-2.0
+"""Pairs of runs: which runs count, how much they scatter, and when one setting is faster."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ import random
 
 import pytest
 
-from profiler.watch.causes import Cause
 from sysctl.evidence.comparison import (
     LOOK_ERROR,
     MAX_PAIRS,
@@ -21,9 +21,8 @@ from sysctl.evidence.comparison import (
     noise_of_pairs,
     pairs_of,
 )
-from sysctl.evidence.runs import CPU_WAIT, CPU_WAIT_SLACK
+from sysctl.evidence.runs import CPU_WAIT_SLACK
 from sysctl.evidence.statistics import Noise, student_quantile
-from sysctl.search.relevance import HELPED
 from tests.unit.studies import Study, ratio
 from tests.unit.sweeps import PRESENT
 
@@ -39,11 +38,6 @@ def times_of(pairs):
 def waiting(share, return_s):
     """Fields of a run whose writers waited for a CPU for that share of their time."""
     return {"split_s": {"waiting for a CPU": share * return_s * WRITERS}}
-
-
-def test_the_causes_are_those_of_the_profiler():
-    names = {cause.value for cause in Cause}
-    assert {CPU_WAIT, *HELPED} < names
 
 
 # --- which runs are pairs -------------------------------------------------------------------------
@@ -99,7 +93,7 @@ def test_a_setting_whose_runs_all_wait_for_a_cpu_is_not_starved():
     assert [study.runs.is_starved(trial) for trial in study.results.trials] == [False, False]
 
 
-def test_the_run_watched_for_its_price_tells_what_is_usual_too():
+def test_the_price_run_shows_what_is_usual_too():
     study = Study(present_s=()).price(CHEAP, 10.0, 30.0, **waiting(0.0, 10.0))
     study.candidate(CHEAP, 13.0, **waiting(0.1, 13.0))
     assert study.runs.is_starved(study.results.trials[-1])
@@ -120,7 +114,7 @@ def test_a_starved_run_is_in_no_pair_and_in_no_noise():
 # --- noise ----------------------------------------------------------------------------------------
 
 
-def test_from_three_pairs_on_the_noise_is_that_of_the_runs_in_blocks():
+def test_from_three_pairs_the_noise_comes_from_the_runs_in_blocks():
     """A host that became slower after the search is not a noisy one."""
     study = Study(present_s=(10.0, 10.0)).candidate(CHEAP, 5.0)
     study.recheck(CHEAP, [10.0, 10.0])
@@ -132,14 +126,14 @@ def test_from_three_pairs_on_the_noise_is_that_of_the_runs_in_blocks():
     assert enough.deviation == 0.0
 
 
-def test_a_run_without_its_other_side_tells_of_the_noise_all_the_same():
+def test_a_run_without_its_counterpart_still_counts_for_the_noise():
     study = Study().recheck(CHEAP, [10.0, 10.0, 10.0]).add("recheck", CHEAP, 12.0, pair=9)
     noise = noise_of(study.runs, [PRESENT, CHEAP])
     assert noise.degrees == 2 + 3
     assert noise.deviation > 0.02
 
 
-def test_a_run_watched_for_its_price_tells_nothing_of_the_noise_nor_of_the_ratio():
+def test_a_price_run_counts_for_neither_the_noise_nor_the_ratio():
     study = Study().recheck(CHEAP, [10.0, 10.0, 10.0])
     before = compare(study.runs, CHEAP)
     study.price(PRESENT, 40.0, 60.0).price(CHEAP, 30.0, 60.0)
@@ -147,13 +141,13 @@ def test_a_run_watched_for_its_price_tells_nothing_of_the_noise_nor_of_the_ratio
     assert noise_of_pairs(study.runs) == before.noise
 
 
-def test_the_noise_that_is_reported_is_of_all_settings_that_ran_in_pairs():
+def test_the_reported_noise_comes_from_all_settings_in_pairs():
     study = Study().recheck(CHEAP, [10.0, 10.0, 10.0]).recheck(DEAR, [5.0, 5.0, 6.0])
     assert noise_of_pairs(study.runs).degrees == 5 + 2 + 2
     assert noise_of_pairs(study.runs).deviation < compare(study.runs, DEAR).noise.deviation
 
 
-def test_of_single_runs_no_noise_is_known():
+def test_single_runs_give_no_noise():
     assert noise_of_pairs(Study(present_s=(20.0,)).runs) == Noise(0.0, 0)
 
 
@@ -182,7 +176,7 @@ def compared(ratio_of_times, present_s=CALM, **options):
         (1.2, WILD, Verdict.SAME),
     ],
 )
-def test_a_gain_counts_from_five_percent_on_and_beyond_the_noise(
+def test_a_gain_counts_from_five_percent_if_it_exceeds_the_noise(
     ratio_of_times, present_s, verdict
 ):
     found = compared(ratio_of_times, present_s)
@@ -210,14 +204,14 @@ def test_a_gain_is_decided_by_a_stricter_interval_than_the_one_reported():
     assert compared(0.91, present_s, error=0.05).interval == found.interval
 
 
-def test_what_is_slower_is_said_at_the_confidence_reported():
+def test_a_slower_setting_is_reported_at_the_reported_confidence():
     present_s = (20.0, 20.8, 19.2)
     assert compared(1.1, present_s).verdict is Verdict.SLOWER
     assert compared(1.1, present_s, error=1e-6).verdict is Verdict.SLOWER
 
 
 @pytest.mark.parametrize("count", range(3))
-def test_fewer_than_two_pairs_are_no_comparison(count):
+def test_fewer_than_two_pairs_give_no_comparison(count):
     study = Study().candidate(CHEAP, 5.0).recheck(CHEAP, [5.0] * count)
     found = compare(study.runs, CHEAP)
     assert (found.verdict is Verdict.UNKNOWN) is (count < MIN_PAIRS)
@@ -237,7 +231,7 @@ def test_two_settings_are_compared_by_the_blocks_that_both_ran_in():
 @pytest.mark.parametrize(
     ("ratio_of_times", "is_one"), [(0.952, True), (0.953, False), (1.1, False)]
 )
-def test_a_gain_is_worth_a_change_from_five_percent_of_the_shorter_time_on(ratio_of_times, is_one):
+def test_a_gain_is_worth_a_change_from_five_percent_of_the_shorter_time(ratio_of_times, is_one):
     assert is_gain(ratio_of_times) is is_one
 
 
@@ -246,7 +240,7 @@ def test_finalists_share_the_error_of_a_look():
     assert error_of_each(3) == pytest.approx(LOOK_ERROR / 3)
 
 
-def test_looks_at_two_to_six_pairs_err_in_one_of_twenty_together():
+def test_looks_at_two_to_six_pairs_err_together_in_one_of_twenty():
     """Pocock's table is for five looks at equal steps; ours are after 2, 3, 4, 5 and 6 pairs."""
     reach = student_quantile(100_000, 1 - LOOK_ERROR)
     draw, errors, repeats = random.Random(1), 0, 20_000

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results files that are damaged, foreign or malicious: an error to act on, or figures that can be.
 
 A recorded file of the lab is changed in a few places, and read, fitted, predicted from and advised
@@ -96,7 +97,7 @@ NUMBERS = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True),
 )
 OTHERS = st.sampled_from([None, "", "a", "\x1b[31m", [], {}, [0], {"a": 1}, True])
-#: A value for a place, or what is done to the one that is there.
+#: A new value for a place, or a function of the old value.
 MUTATIONS = st.one_of(
     st.tuples(st.just("put"), NUMBERS),
     st.tuples(st.just("put"), OTHERS),
@@ -121,7 +122,7 @@ def mutate(document, path, mutation):
 
 
 def changed(old, action, value):
-    """What comes in the place of an old value."""
+    """Return the replacement of an old value."""
     if action == "put":
         return copy.deepcopy(value)  # of a list that is put twice, one could get into itself
     if action == "scale" and isinstance(old, (int, float)) and abs(old) < 2**64:
@@ -140,31 +141,31 @@ def loaded(document):
 
 
 def predicted(results):
-    """What is told of a few settings, memories and bursts; each within what is possible."""
+    """Predict a few settings, memories and bursts; check that each result is possible."""
     model = fit(Runs.of(results))
     for values in ({}, {"vm.dirty_ratio": 80}, {"vm.dirty_bytes": 8192}):
         for size_bytes in (None, 1, 2**50):
-            told = model.predict(values, burst_bytes=size_bytes, dirtyable_bytes=size_bytes)
-            assert 0 < told.return_s <= told.durable_s < math.inf
-            assert 0 <= told.peak_dirty_bytes <= (size_bytes or model.burst_bytes) * 1.001
+            prediction = model.predict(values, burst_bytes=size_bytes, dirtyable_bytes=size_bytes)
+            assert 0 < prediction.return_s <= prediction.durable_s < math.inf
+            assert 0 <= prediction.peak_dirty_bytes <= (size_bytes or model.burst_bytes) * 1.001
 
 
 def reported(results):
-    """The advice as people and programs get it."""
+    """Write the advice as text and as JSON."""
     found = advise(results)
     print_advice(found, Console(file=io.StringIO(), width=80))
     json.dumps(advice_document(found), allow_nan=False)
 
 
 def everywhere(path):
-    """The same place in every trial, where it is one of a trial."""
+    """Return the same place in every trial, if it is a place in a trial."""
     if path[0] != "trials" or len(path) < 3:
         return [path]
     return [("trials", number, *path[2:]) for number in range(len(SHORTENED["trials"]))]
 
 
 def survives(document):
-    """Whether it is read, predicted from and advised on, or refused with an error to act on."""
+    """Return whether it is read, predicted from and advised on, or refused with a remedy."""
     for use in (predicted, reported):
         try:
             use(loaded(document))
@@ -175,7 +176,7 @@ def survives(document):
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(PLACE, MUTATIONS, st.booleans()), min_size=1, max_size=4))
-def test_only_errors_to_act_on_leave_a_damaged_file(mutations):
+def test_a_damaged_file_raises_only_actionable_errors(mutations):
     document = copy.deepcopy(SHORTENED)
     for place, mutation, is_everywhere in mutations:
         for path in everywhere(place) if is_everywhere else [place]:
@@ -184,7 +185,7 @@ def test_only_errors_to_act_on_leave_a_damaged_file(mutations):
 
 
 @pytest.mark.parametrize("value", [0, 1, 2**40, 2**63 - 1, 1e-9, 1e18, [], {}, "", None], ids=repr)
-def test_only_errors_to_act_on_leave_a_file_with_one_value_everywhere(value):
+def test_a_file_with_one_value_everywhere_raises_only_actionable_errors(value):
     for places_of_a_name in BY_NAME.values():
         document = copy.deepcopy(SHORTENED)
         for place in places_of_a_name:
@@ -243,21 +244,21 @@ def without_thresholds(document):
         (without_waits_for_the_device, "do not show how fast the device writes"),
         (without_traces, "do not show how fast the source is"),
         (with_one_point, "do not show how fast the source is"),
-        (only_invalid, "no valid run of the present settings"),
-        (with_an_unknown_knob, "swappiness=60 is no setting"),
-        (with_a_huge_ratio, "a vm.dirty_ratio that is out of range"),
-        (without_thresholds, "do not say which dirty threshold"),
-        (in_every_run("bytes", 0), "no bytes that arrived"),
-        (in_every_run("bytes", 100), "a source of 22 B/s"),
-        (in_every_run("dirtyable_bytes", 0), "no memory that can be dirtied"),
-        (in_every_run("return_s", -1.0), "is no time"),
-        (in_every_run("return_s", math.nan), "NaN is no measurement"),
-        (in_every_run("return_s", 5e-324), "is no time"),
-        (in_every_run("durable_s", 1e15), "is no time"),
-        (in_every_run("durable_s", 1e8), "a device of 12 B/s"),
+        (only_invalid, "no valid run of the current settings"),
+        (with_an_unknown_knob, "invalid setting: swappiness=60"),
+        (with_a_huge_ratio, "vm.dirty_ratio of the current settings is out of range"),
+        (without_thresholds, "have no dirty threshold"),
+        (in_every_run("bytes", 0), "no bytes pulled"),
+        (in_every_run("bytes", 100), "rate of the source: 22 B/s"),
+        (in_every_run("dirtyable_bytes", 0), "no dirtyable memory"),
+        (in_every_run("return_s", -1.0), "invalid time"),
+        (in_every_run("return_s", math.nan), "invalid number: NaN"),
+        (in_every_run("return_s", 5e-324), "invalid time"),
+        (in_every_run("durable_s", 1e15), "invalid time"),
+        (in_every_run("durable_s", 1e8), "rate of the device: 12 B/s"),
         (of_node("available_bytes", 0), "which part of the memory can be dirtied"),
         (in_every_run("dirtyable_bytes", 2**50), "which part of the memory can be dirtied"),
-        (of_node("dirtyable_bytes", 4095), "there is no memory that can be dirtied"),
+        (of_node("dirtyable_bytes", 4095), "dirtyable_bytes is too small"),
     ],
 )
 def test_the_command_says_what_is_wrong_and_what_to_do(tmp_path, capsys, damage, says):
@@ -271,6 +272,6 @@ def test_the_command_says_what_is_wrong_and_what_to_do(tmp_path, capsys, damage,
     assert shown.out == ""
 
 
-def test_the_file_before_it_is_damaged_is_of_use():
+def test_the_undamaged_file_is_usable():
     predicted(loaded(SHORTENED))
     assert advise(loaded(SHORTENED)).best is not None

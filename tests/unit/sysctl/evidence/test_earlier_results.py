@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of an earlier sweep: no run watched for its price, mount options in the search.
 
 `data/results-mounts-in-the-search.json` was written by the sweep of commit 0f992ad on a made-up
@@ -11,7 +12,7 @@ import io
 import pytest
 from rich.console import Console
 
-from profiler.report.advice import print_advice
+from profiler.report.advice import print_details
 from profiler.report.conclusions import note_texts, verdict_text
 from profiler.report.reasons import reason_texts
 from sysctl.advice.advise import advise
@@ -32,7 +33,7 @@ def results():
     return load(EARLIER)
 
 
-def test_it_is_what_earlier_sweeps_wrote(results):
+def test_the_file_was_written_by_an_earlier_version(results):
     assert not Runs.of(results).of_role(PRICE)
     tried = [trial.setting.mount_options for trial in Runs.of(results).of_role(CANDIDATE)]
     assert tried == ["defaults", "defaults", "noatime", "noatime"]
@@ -61,7 +62,7 @@ def test_the_mount_option_that_has_too_few_pairs_is_left_out_with_what_they_show
     found = advise(results)
     (note,) = note_texts(found)
     assert note.endswith(
-        "but it was compared without mount=noatime in only 2 pairs, and it takes 4."
+        "but it was compared without mount=noatime in only 2 pairs, and 4 are needed."
     )
     reason = reason_texts(found)[-1]
     assert (reason.name, reason.value, reason.action) == ("mount options", "noatime", "leave out")
@@ -69,15 +70,15 @@ def test_the_mount_option_that_has_too_few_pairs_is_left_out_with_what_they_show
     assert change_in(found).mount is None
 
 
-def test_it_goes_by_limits_too(results):
+def test_earlier_results_obey_limits_too(results):
     found = advise(results, Limits(max_at_risk_bytes=GIB))
     assert found.case is Case.NOT_WITHIN_LIMITS
     assert "1.70 GiB at risk, more than 1.00 GiB" in verdict_text(found)
 
 
-def test_it_is_reported_and_comes_back_as_it_was(results, tmp_path):
+def test_earlier_results_are_reported_and_read_back_unchanged(results, tmp_path):
     file = io.StringIO()
-    print_advice(advise(results), Console(file=file, width=100))
+    print_details(advise(results), Console(file=file, width=100))
     assert "leave out mount options noatime" in file.getvalue()
     results.save(tmp_path / "again.json")
     assert load(tmp_path / "again.json") == results

@@ -1,4 +1,5 @@
-"""The prediction: the line against measured figures, the fit, what is extrapolated, the CLI."""
+# SPDX-License-Identifier: Apache-2.0
+"""The prediction: its formula against measurements, the fit, the extrapolation and the CLI."""
 
 from __future__ import annotations
 
@@ -52,24 +53,24 @@ def in_bytes(background, dirty):
 
 
 def test_a_burst_below_freerun_takes_the_time_of_its_source():
-    told = model(1000 * MB).predict(in_bytes(400 * MB, 2000 * MB))
-    assert told.return_s == pytest.approx(2.0)
-    assert told.durable_s == pytest.approx(0.8 + 1000 / 65)
-    assert told.peak_dirty_bytes == pytest.approx((1000 - 1.2 * 65) * MB)
+    predicted = model(1000 * MB).predict(in_bytes(400 * MB, 2000 * MB))
+    assert predicted.return_s == pytest.approx(2.0)
+    assert predicted.durable_s == pytest.approx(0.8 + 1000 / 65)
+    assert predicted.peak_dirty_bytes == pytest.approx((1000 - 1.2 * 65) * MB)
 
 
 def test_nothing_is_written_below_background():
-    told = model(300 * MB).predict(in_bytes(400 * MB, 2000 * MB))
-    assert told.return_s == pytest.approx(0.6)
-    assert told.durable_s == pytest.approx(0.6 + 300 / 65), "the wait for the device begins it"
-    assert told.peak_dirty_bytes == 300 * MB
+    predicted = model(300 * MB).predict(in_bytes(400 * MB, 2000 * MB))
+    assert predicted.return_s == pytest.approx(0.6)
+    assert predicted.durable_s == pytest.approx(0.6 + 300 / 65), "the wait for the device begins it"
+    assert predicted.peak_dirty_bytes == 300 * MB
 
 
 def test_a_source_slower_than_the_device_is_never_throttled():
-    told = model(1000 * MB, source=50 * MB).predict(in_bytes(10 * MB, 20 * MB))
-    assert told.return_s == pytest.approx(20.0)
-    assert told.durable_s == pytest.approx(20.0)
-    assert told.peak_dirty_bytes == 10 * MB
+    predicted = model(1000 * MB, source=50 * MB).predict(in_bytes(10 * MB, 20 * MB))
+    assert predicted.return_s == pytest.approx(20.0)
+    assert predicted.durable_s == pytest.approx(20.0)
+    assert predicted.peak_dirty_bytes == 10 * MB
 
 
 @pytest.mark.parametrize(
@@ -78,15 +79,15 @@ def test_a_source_slower_than_the_device_is_never_throttled():
 def test_throttled_bursts_return_as_they_were_measured(dirty, background, measured_s):
     """1,500 MiB by one writer, 60 MiB/s, 236 MiB per cent: measured on Linux 6.18 with XFS."""
     known = model(1500 * MIB, memory=23_600 * MIB, source=2600 * MB, device=60 * MIB)
-    told = known.predict(setting(dirty, background).values)
-    assert told.return_s == pytest.approx(measured_s, rel=0.08)
+    predicted = known.predict(setting(dirty, background).values)
+    assert predicted.return_s == pytest.approx(measured_s, rel=0.08)
 
 
 def test_while_writers_are_throttled_dirty_bytes_stay_at_the_set_point():
     """Half way from freerun, 600 MB, to the limit, 800 MB; by hand."""
-    told = model(4000 * MB).predict(in_bytes(400 * MB, 800 * MB))
-    assert told.return_s == pytest.approx(0.8 + (4000 - 700) / 65)
-    assert 700 * MB < told.peak_dirty_bytes < 800 * MB
+    predicted = model(4000 * MB).predict(in_bytes(400 * MB, 800 * MB))
+    assert predicted.return_s == pytest.approx(0.8 + (4000 - 700) / 65)
+    assert 700 * MB < predicted.peak_dirty_bytes < 800 * MB
 
 
 def test_a_background_threshold_that_is_not_below_the_other_counts_as_half_of_it():
@@ -124,16 +125,14 @@ sizes, rates = any_number(1, 2**62).map(int), any_number(1e3, 1e12)
     background=sizes,
     age=st.integers(0, 10**6),
 )
-def test_whatever_is_predicted_is_within_what_is_possible(
-    size, memory, source, device, dirty, background, age
-):
+def test_every_prediction_is_possible(size, memory, source, device, dirty, background, age):
     values = {**in_bytes(background, dirty), "vm.dirty_expire_centisecs": age}
-    told = model(size, memory, source, device).predict(values)
+    predicted = model(size, memory, source, device).predict(values)
     exact = 1 + 1e-9
-    assert size / source <= told.return_s <= told.durable_s * exact
-    assert told.durable_s <= (size / source + size / device) * exact
-    assert size / device <= told.durable_s * exact
-    assert 0 <= told.peak_dirty_bytes <= min(size, dirty, memory) * exact + 1
+    assert size / source <= predicted.return_s <= predicted.durable_s * exact
+    assert predicted.durable_s <= (size / source + size / device) * exact
+    assert size / device <= predicted.durable_s * exact
+    assert 0 <= predicted.peak_dirty_bytes <= min(size, dirty, memory) * exact + 1
 
 
 @settings(deadline=None)
@@ -262,29 +261,29 @@ def test_the_device_is_not_credited_with_the_time_before_it_began_to_write():
 )
 def test_settings_that_were_not_measured_are_predicted(pair, return_rel, peak_rel):
     values = setting(*pair).values
-    told, true = fitted(results()).predict(values), true_course(values)
-    assert told.return_s == pytest.approx(true.return_s, rel=return_rel)
-    assert told.peak_dirty_bytes == pytest.approx(true.peak_bytes, rel=peak_rel)
-    assert told.durable_s == pytest.approx(true.return_s + true.held_bytes / DEVICE, rel=0.01)
+    predicted, true = fitted(results()).predict(values), true_course(values)
+    assert predicted.return_s == pytest.approx(true.return_s, rel=return_rel)
+    assert predicted.peak_dirty_bytes == pytest.approx(true.peak_bytes, rel=peak_rel)
+    assert predicted.durable_s == pytest.approx(true.return_s + true.held_bytes / DEVICE, rel=0.01)
 
 
 def test_other_memory_and_another_burst_are_predicted():
     size, memory = 3000 * MB, 8 * GIB
-    told = fitted(results()).predict(
+    predicted = fitted(results()).predict(
         setting(20, 10).values, burst_bytes=size, dirtyable_bytes=memory
     )
     true = true_course(setting(20, 10).values, burst_bytes=size, dirtyable_bytes=memory)
-    assert told.return_s == pytest.approx(true.return_s, rel=0.05)
+    assert predicted.return_s == pytest.approx(true.return_s, rel=0.05)
 
 
 def test_without_a_wait_for_the_device_or_a_valid_run_there_is_no_model():
     with pytest.raises(UsageError, match="how fast the device writes"):
         fitted(results(runs=((False, True),)))
-    with pytest.raises(UsageError, match="no valid run of the present settings"):
+    with pytest.raises(UsageError, match="no valid run of the current settings"):
         fitted(Results(circumstances(), {}))
 
 
-def test_what_is_far_from_the_measured_is_said():
+def test_a_prediction_far_from_the_measurements_is_reported():
     known = fitted(results())
     present = setting(20, 10).values
     assert known.predict(present).extrapolates == ()
@@ -298,14 +297,14 @@ def test_what_is_far_from_the_measured_is_said():
     assert seen.predict(setting(60, 40).values).extrapolates == ()
 
 
-def test_no_more_is_dirty_than_can_be():
+def test_no_more_than_the_dirtyable_memory_is_dirty():
     """vm.dirty_bytes takes any size, also one that no memory has."""
     known = fitted(results())
     above = {"vm.dirty_bytes": 2**62, "vm.dirty_background_bytes": 2**61}
-    told = known.predict(above, burst_bytes=100 * GIB)
-    assert told.peak_dirty_bytes <= 4 * GIB
+    predicted = known.predict(above, burst_bytes=100 * GIB)
+    assert predicted.peak_dirty_bytes <= 4 * GIB
     assert "the dirty threshold is above the memory that can be dirtied" in extrapolated_text(
-        told.extrapolates
+        predicted.extrapolates
     )
     within = known.predict(setting(100, 10).values).extrapolates
     assert "above the memory" not in extrapolated_text(within)
@@ -315,12 +314,12 @@ def test_no_more_is_dirty_than_can_be():
     ("part", "says"),
     [(3, "3"), (2.5, "2.5"), (0.2, "0.2"), (0.0004, "0.0004"), (2000, "2,000")],
 )
-def test_how_far_it_extrapolates_is_told_by_a_factor(part, says):
-    told = fitted(results()).predict({}, burst_bytes=int(2000 * MB * part)).extrapolates
-    assert f"the burst is {says} times what was measured" in extrapolated_text(told)
+def test_the_extrapolation_is_reported_as_a_factor(part, says):
+    predicted = fitted(results()).predict({}, burst_bytes=int(2000 * MB * part)).extrapolates
+    assert f"the burst is {says} times what was measured" in extrapolated_text(predicted)
 
 
-def test_a_threshold_that_is_not_named_stays_as_in_the_present_settings():
+def test_a_threshold_that_is_not_named_stays_as_in_the_current_settings():
     known = fitted(results())
     assert known.predict({"vm.dirty_ratio": 40}) == known.predict(setting(40, 10).values)
     as_bytes = {"vm.dirty_bytes": 4 * GIB * 40 // 100}
@@ -338,7 +337,7 @@ def best_s(known, device, memory):
 
 @pytest.mark.parametrize(("source", "device"), [(230, 62), (1000, 250), (1000, 10), (100, 60)])
 @pytest.mark.parametrize("size_gib", [3.5, 4.5, 8, 40, 400])
-def test_what_would_help_is_enough_and_no_more_than_that(source, device, size_gib):
+def test_the_reported_help_is_just_enough(source, device, size_gib):
     memory = 4 * GIB
     known = model(int(size_gib * GIB), memory, source * MIB, device * MIB)
     in_time_s = (1 + IN_TIME) * known.unthrottled_s()
@@ -367,7 +366,7 @@ def test_both_kinds_of_best_background_threshold_occur():
         assert [took <= in_time_s for took in took_s] == [not is_late, is_late]
 
 
-def test_pages_that_grow_old_count_for_what_would_help():
+def test_old_pages_count_in_what_would_help():
     """200 s until memory is full, but write-back begins after 32.5 s."""
     known = model(400 * GIB, 200 * GIB, 1000 * MIB, 200 * MIB)
     never = replace(known, present={**known.present, "vm.dirty_writeback_centisecs": 0})
@@ -382,11 +381,11 @@ def saved(tmp_path):
     return str(path)
 
 
-def test_the_command_shows_measured_beside_predicted(saved, capsys):
+def test_the_command_shows_measured_next_to_predicted_times(saved, capsys):
     assert main(["predict", saved]) == 0
     shown = capsys.readouterr().out
     assert "dirty_ratio=60" in shown
-    assert "present, kernel default" in shown
+    assert "current, kernel default" in shown
     assert "case study" in shown
     assert "measured" in shown
     assert "the device wrote 61.9 MiB/s" in shown
@@ -399,14 +398,14 @@ def test_the_command_answers_for_another_instance(saved, capsys):
     assert document["dirtyable_bytes"] == 16 * GIB
     assert document["burst_bytes"] == 3 * GIB
     first, second = document["settings"][0], document["settings"][-1]
-    assert first["label"] == "present"
+    assert first["label"] == "current"
     assert second["sysctls"] == {"vm.dirty_ratio": 40}
     assert "memory is 4 times what was measured" in second["extrapolates"]
     assert second["return_s"] <= first["return_s"]
     assert first["measured_return_s"] is None
 
 
-def test_the_memory_of_the_host_itself_tells_what_is_told_without_it(tmp_path, capsys):
+def test_the_hosts_own_memory_gives_the_same_prediction_as_none(tmp_path, capsys):
     """The first reading of what can be dirtied was more than the runs began with."""
     path, study = tmp_path / "results.json", results()
     study.circumstances = circumstances(workers=2, available_bytes=5 * GIB, dirtyable_bytes=6 * GIB)
@@ -432,16 +431,16 @@ ONE_TO_100 = ",".join(map(str, range(1, 101)))
         (["--burst", "2PiB"], "--burst 2PiB is out of range\n  → use 1B to 1PiB"),
         (["--memory", "0B"], "--memory 0B is out of range\n  → use 1MiB to 64TiB"),
         (["--memory", "1PiB"], "--memory 1PiB is out of range\n  → use 1MiB to 64TiB"),
-        (["--dirty-ratio", "5"], "there is no valid setting"),
+        (["--dirty-ratio", "5"], "no valid setting: "),
         (
             ["--dirty-ratio", ONE_TO_100, "--dirty-background-ratio", ONE_TO_100],
-            "these are 10,000 settings, at most 1000 are predicted\n  → name fewer values",
+            "too many settings: 10,000, at most 1,000\n  → pass fewer values",
         ),
         (["--dirty-ratio", "200"], "out of range"),
         (["--dirty-ratio", "20", "--dirty-bytes", "1000000"], "set the same threshold"),
     ],
 )
-def test_the_command_refuses_what_cannot_be(saved, capsys, asked, says):
+def test_the_command_refuses_impossible_values(saved, capsys, asked, says):
     assert main(["predict", saved, *asked]) == 2
     assert says in capsys.readouterr().err
 
@@ -451,7 +450,7 @@ def test_candidates_in_which_writers_waited_change_nothing():
     assert {trial.role for trial in results().trials} == {PRESENT}
 
 
-def test_the_command_says_what_it_cannot_predict(tmp_path, capsys):
+def test_the_command_reports_what_it_cannot_predict(tmp_path, capsys):
     seen = observed(setting(20, 10), durable=True, trace=False)
     of_trials((setting(20, 10), "", seen)).save(tmp_path / "r.json")
     assert main(["predict", str(tmp_path / "r.json")]) == 2

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prices, limits, both forms of a threshold, and the points of the trade-off."""
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def test_bytes_at_risk_are_the_most_that_any_run_showed():
     assert price.ceiling_bytes == 80 * 4 * GIB // 100
 
 
-def test_the_run_watched_until_all_is_durable_tells_the_price():
+def test_the_run_observed_until_durable_gives_the_price():
     study = Study().tried(ratio(80), 4.0, peak_dirty_bytes=GIB)
     assert price_of(study.runs, ratio(80)).durable_s is None
     study.price(ratio(80), 4.0, durable_s=31.0, peak_dirty_bytes=GIB + MIB)
@@ -36,7 +37,7 @@ def test_the_run_watched_until_all_is_durable_tells_the_price():
     assert (price.at_risk_bytes, price.durable_s) == (GIB + MIB, 31.0)
 
 
-def test_an_invalid_run_tells_nothing_of_it():
+def test_an_invalid_run_gives_no_price():
     study = Study().tried(ratio(80), 4.0, peak_dirty_bytes=GIB)
     study.price(ratio(80), 4.0, durable_s=31.0, peak_dirty_bytes=2 * GIB)
     study.results.trials[-1] = dataclasses.replace(study.results.trials[-1], problem="made up")
@@ -57,12 +58,12 @@ def test_an_invalid_run_tells_nothing_of_it():
     ],
     ids=["none", "one threshold", "both", "two words", "a knob", "another sysctl", "other form"],
 )
-def test_what_a_person_would_have_to_change_is_counted(setting, count):
+def test_the_changes_that_a_person_would_make_are_counted(setting, count):
     assert price_of(Study().runs, setting).change_count == count
 
 
 @pytest.mark.parametrize(("dirty", "bound"), [(80, BURST), (10, 10 * 4 * GIB // 100)])
-def test_of_a_setting_that_was_not_measured_they_are_the_bound(dirty, bound):
+def test_an_unmeasured_setting_has_the_bound_as_bytes_at_risk(dirty, bound):
     price = price_of(Study().runs, ratio(dirty))
     assert (price.at_risk_bytes, price.is_measured) == (bound, False)
 
@@ -117,12 +118,12 @@ def test_without_limits_nothing_is_objected_to():
     assert Limits(GIB, 30.0).objection(price()) is None
 
 
-def test_a_bound_is_said_to_be_one():
+def test_a_bound_is_reported_as_one():
     objection = Limits(max_at_risk_bytes=GIB // 2).objection(price(is_measured=False))
     assert objection_text(objection) == "up to 1.00 GiB at risk, more than 512 MiB"
 
 
-def test_sizes_that_read_alike_are_told_in_bytes():
+def test_sizes_that_look_equal_are_shown_in_bytes():
     objection = Limits(max_at_risk_bytes=GIB).objection(price(at_risk_bytes=GIB + 1))
     assert objection_text(objection) == "1,073,741,825 bytes at risk, more than 1,073,741,824 bytes"
 
@@ -146,7 +147,7 @@ def test_bytes_become_the_nearest_percentages_if_there_are_any():
     assert (sizes.values, sizes.is_measured) == (values, True)
     none, _ = forms_of(values, Thresholds(GIB, 3 * GIB), 500 * GIB)
     assert none.values == {}
-    assert none.note == "no whole percentage comes near 3.00 GiB: 1% is 5.00 GiB on this host"
+    assert none.note == "no whole percentage is near 3.00 GiB: 1% is 5.00 GiB on this host"
 
 
 def compared(study, recommended=None):
@@ -170,14 +171,14 @@ def test_each_threshold_must_have_a_percentage_that_means_the_same(dirty, backgr
     values = {"vm.dirty_bytes": dirty, "vm.dirty_background_bytes": background}
     ratios, _ = forms_of(values, Thresholds(background, dirty), 4 * GIB)
     assert ratios.values == {}
-    assert ratios.note.startswith(f"no whole percentage comes near {size}:")
+    assert ratios.note.startswith(f"no whole percentage is near {size}:")
 
 
 def test_two_thresholds_that_round_to_one_percentage_have_none():
     values = {"vm.dirty_bytes": 1030 * MIB, "vm.dirty_background_bytes": 1000 * MIB}
     ratios, _ = forms_of(values, Thresholds(1000 * MIB, 1030 * MIB), 100 * 1000 * MIB)
     assert ratios.values == {}
-    assert "the two are the same" in ratios.note
+    assert "both are the same whole percentage" in ratios.note
 
 
 def test_where_a_setting_mixes_the_forms_each_form_is_whole():
@@ -198,7 +199,7 @@ def names_of(points):
 def test_well_known_settings_that_were_measured_are_marked():
     study = Study().tried(ratio(80), 4.0).candidate(ratio(30, background=20), 12.0)
     points = names_of(compared(study, ratio(80)).points)
-    assert points["present"] is points["kernel default"], "the present ones are 20/10"
+    assert points["current"] is points["kernel default"], "the current ones are 20/10"
     assert points["case study 30/20"].setting == ratio(30, background=20)
     assert points["case study 30/20"].runs == 1
     assert points["recommended"].setting == ratio(80)
@@ -210,7 +211,7 @@ def predictable():
     return Study(durable_s=31.0, trace=trace)
 
 
-def test_those_that_were_not_are_predicted_and_said_to_be():
+def test_well_known_settings_not_measured_are_predicted_and_marked():
     found = compared(predictable().tried(ratio(80), 4.0), ratio(80))
     point = names_of(found.points)["case study 30/20"]
     assert found.missing == ()
@@ -226,7 +227,7 @@ def test_what_cannot_be_predicted_is_missing_with_the_reason():
     assert missing.startswith("case study 30/20: neither measured nor predicted, ")
 
 
-def test_only_settings_that_no_other_beats_are_telling():
+def test_only_settings_that_no_other_beats_are_on_the_front():
     study = Study().candidate(ratio(40), 9.0, peak_dirty_bytes=GIB // 2)
     study.candidate(ratio(60), 10.0, peak_dirty_bytes=GIB)
     study.candidate(ratio(80), 4.0, peak_dirty_bytes=2 * GIB)

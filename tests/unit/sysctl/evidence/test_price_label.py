@@ -1,4 +1,5 @@
-"""Which word a price gets, by which figures, and what it says of those that are not known."""
+# SPDX-License-Identifier: Apache-2.0
+"""The label of a price, the figures that decide it, and how unknown figures are reported."""
 
 from __future__ import annotations
 
@@ -61,15 +62,15 @@ def test_the_label_is_the_highest_of_any_figure(figures, label):
     assert rate(figures).label is label
 
 
-def test_what_decides_a_label_is_told_and_nothing_lower():
+def test_only_the_figures_that_decide_a_label_are_named():
     figures = replace(fsync(12.5), at_risk_bytes=6 * GIB, ceiling_bytes=8 * GIB)
     assert because_texts(rate(figures)) == (
         "6.00 GiB at risk is 60% of the memory that may be dirty",
-        "a neighbour's fsync took up to 12.5 s",
+        "another program's fsync took up to 12.5 s",
     )
     assert because_texts(rate(LOW)) == ()
     assert because_texts(rate(fsync(0.3))) == (
-        "a neighbour's fsync took up to 300 ms (10.0 ms under the present settings)",
+        "another program's fsync took up to 300 ms (10.0 ms under the current settings)",
     )
 
 
@@ -94,7 +95,7 @@ def test_a_figure_that_is_missing_is_named():
     assert rate(LOW).unknown == ()
 
 
-def test_where_nobody_waited_for_the_device_its_least_rate_is_assumed():
+def test_the_least_rate_of_the_device_is_assumed_if_nobody_waited_for_it():
     figures = replace(LOW, at_risk_bytes=20 * GIB, memory_bytes=100 * GIB, after_return_s=None)
     rating = rate(figures)
     assert rating.label is Label.HIGH
@@ -103,23 +104,23 @@ def test_where_nobody_waited_for_the_device_its_least_rate_is_assumed():
 
 
 def test_the_docs_have_the_same_limits():
-    text = Path(REPOSITORY, "docs", "advice.md").read_text()
+    text = Path(REPOSITORY, "docs/explanation/price.md").read_text()
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in text.partition("moderate above")[2].partition("\n\n")[0].splitlines()
     ]
     shown = {row[0]: row[1:3] for row in rows if len(row) == 4}
     expected = {
-        "bytes at risk, of the memory that may be dirty": price_label.AT_RISK_SHARE,
-        "ceiling, of the same": price_label.CEILING_SHARE,
-        "pressure on memory, of the time": price_label.PRESSURE_SHARE,
-        "memory that programs lost, of the memory that may be dirty": price_label.LOST_SHARE,
+        "bytes at risk, of the dirtyable memory": price_label.AT_RISK_SHARE,
+        "ceiling, of the dirtyable memory": price_label.CEILING_SHARE,
+        "memory pressure, of the time": price_label.PRESSURE_SHARE,
+        "memory that programs lost, of the dirtyable memory": price_label.LOST_SHARE,
     }
     for name, bounds in expected.items():
         high = "never" if bounds.high is None else f"{bounds.high:.0%}".replace("%", " %")
         assert shown[name] == [f"{bounds.moderate:.0%}".replace("%", " %"), high]
     after, wait = price_label.AFTER_RETURN_S, price_label.WAIT_S
-    assert shown["from the return until all is durable"] == ["30 s", "2 min"]
+    assert shown["time from return to durable"] == ["30 s", "2 min"]
     assert (after.moderate, after.high) == (30, 120)
     assert shown["longest fsync or read of the neighbour"] == ["1 s", "10 s"]
     assert (wait.moderate, wait.high) == (1, 10)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs until durable: kept in the results, part of a price, and of no comparison of times."""
 
 from __future__ import annotations
@@ -12,17 +13,16 @@ from contracts.shared.errors import UsageError
 from profiler.cli.predict import measured_s
 from profiler.report.conclusions import verdict_text
 from profiler.report.price import because_texts
-from profiler.report.sweep_view import title_of
 from sysctl.advice.advise import advise
 from sysctl.advice.analysis import analyse
-from sysctl.advice.cases import way_within
+from sysctl.advice.cases import fastest_within
 from sysctl.advice.conclusions import KeepsLimits
 from sysctl.advice.tradeoff import trade_off
 from sysctl.evidence.price import Limits, price_of
 from sysctl.evidence.price_label import Label
 from sysctl.evidence.price_seen import Latency
 from sysctl.evidence.protocol import stop_after_s
-from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE, RECHECK, Results, load
+from sysctl.evidence.results import PRICE, Results, load
 from sysctl.evidence.runs import Runs
 from sysctl.sweep.steps import Step, run_trial
 from tests.unit.studies import Study, ratio
@@ -49,7 +49,7 @@ def read_back(document, tmp_path):
     return load(tmp_path / "changed.json")
 
 
-def test_what_was_seen_is_read_back_as_it_was_written(tmp_path):
+def test_an_observed_price_is_read_back_unchanged(tmp_path):
     bare = replace(PRICE_SEEN, fsync=None, refaulted_bytes=None, problem="none ran")
     results = priced(priced(Study()), price=bare).results
     again = read_back(document(results, tmp_path), tmp_path)
@@ -69,13 +69,13 @@ def test_results_without_it_are_read_as_before(tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        (("fsync", "count"), 0, "are no latency"),
-        (("fsync", "worst_s"), 0.001, "are no latency"),
-        (("fsync", "median_s"), -1.0, "neither a share nor a time"),
-        (("read", "worst_s"), 1e12, "are no latency"),
-        (("memory_pressure_share",), 1.5, "is no share"),
-        (("refaulted_bytes",), -1, "is no number of bytes"),
-        (("observed_s",), 0, "is no time"),
+        (("fsync", "count"), 0, "invalid latency"),
+        (("fsync", "worst_s"), 0.001, "invalid latency"),
+        (("fsync", "median_s"), -1.0, "invalid share or time"),
+        (("read", "worst_s"), 1e12, "invalid latency"),
+        (("memory_pressure_share",), 1.5, "invalid share"),
+        (("refaulted_bytes",), -1, "invalid number of bytes"),
+        (("observed_s",), 0, "invalid time"),
     ],
 )
 def test_damage_is_refused_with_its_reason(tmp_path, path, value, says):
@@ -87,11 +87,11 @@ def test_damage_is_refused_with_its_reason(tmp_path, path, value, says):
     with pytest.raises(UsageError, match=says):
         read_back(damaged, tmp_path)
     del place[path[-1]]
-    with pytest.raises(UsageError, match="it lacks"):
+    with pytest.raises(UsageError, match="is missing"):
         read_back(damaged, tmp_path)
 
 
-def test_it_is_part_of_the_price():
+def test_the_observed_run_is_part_of_the_price():
     study = Study(durable_s=31.0).candidate(FAST, 4.0, peak_dirty_bytes=GIB)
     price = price_of(priced(study).runs, FAST)
     assert (price.at_risk_bytes, price.durable_s, price.after_return_s) == (2 * GIB, 70.0, 30.0)
@@ -106,7 +106,7 @@ def test_the_last_run_with_a_neighbour_counts():
     assert price_of(study.runs, FAST).seen == PRICE_SEEN
 
 
-def test_the_neighbours_waits_are_compared_with_those_under_the_present_settings():
+def test_the_neighbours_waits_are_compared_with_those_under_the_current_settings():
     calm = replace(PRICE_SEEN, fsync=Latency(0.001, 0.002, 31))
     known = {"peak_dirty_bytes": GIB // 2, "durable_s": 44.0}
     study = priced(Study(), ratio(30, 10), price=PRICE_SEEN, **known)
@@ -114,10 +114,10 @@ def test_the_neighbours_waits_are_compared_with_those_under_the_present_settings
     priced(study, PRESENT_SETTING, price=calm, **known)
     rating = price_of(study.runs, ratio(30, 10)).rating
     assert rating.label is Label.MODERATE
-    assert "300 ms (2.00 ms under the present settings)" in because_texts(rating)[0]
+    assert "300 ms (2.00 ms under the current settings)" in because_texts(rating)[0]
 
 
-def test_no_time_of_it_enters_a_comparison():
+def test_the_time_of_a_price_run_enters_no_comparison():
     searched = ratio(60)
     plain = Study(durable_s=31.0).candidate(searched, 6.0).tried(FAST, 4.0)
     study = Study(durable_s=31.0).candidate(searched, 6.0).tried(FAST, 4.0)
@@ -132,7 +132,7 @@ def test_no_time_of_it_enters_a_comparison():
     assert stop_after_s(study.runs, {searched}) == stop_after_s(plain.runs, {searched})
     assert measured_s(study.runs, FAST) == measured_s(plain.runs, FAST)
     limits = Limits(max_at_risk_bytes=3 * GIB)
-    here, there = (way_within(analyse(each.runs, limits)) for each in (study, plain))
+    here, there = (fastest_within(analyse(each.runs, limits)) for each in (study, plain))
     assert isinstance(here, KeepsLimits) and isinstance(there, KeepsLimits)
     assert here.times_s == there.times_s and here.present_s == there.present_s
     assert here.setting == there.setting
@@ -153,9 +153,3 @@ def test_a_trial_of_that_role_is_kept_with_what_it_saw():
     step = Step(PRICE, PRESENT_SETTING, durable=True, remaining=0)
     trial = run_trial(bench, step, Results(CIRCUMSTANCES, {}))
     assert (trial.role, trial.problem) == (PRICE, "")
-
-
-def test_its_line_says_what_it_is():
-    titles = {role: title_of(role, FAST) for role in (PRESENT, CANDIDATE, RECHECK, PRICE)}
-    assert len(set(titles.values())) == 4
-    assert titles[PRICE] == "until durable: dirty_ratio=80 dirty_background_ratio=5"

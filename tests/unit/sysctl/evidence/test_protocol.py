@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a trial counts, when it is repeated and when it is stopped."""
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def test_a_disk_out_of_credits_makes_a_trial_invalid(factor, is_invalid):
     reason = invalid_reason(seen(rate=factor * 60 * MIB), CANDIDATE_SETTING, [seen(), seen()])
     assert bool(reason) is is_invalid
     assert not reason or "out of credits" in reason
-    assert not reason or "60.0 MiB/s under the present settings" in reason
+    assert not reason or "60.0 MiB/s under the current settings" in reason
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_a_rate_that_is_not_known_is_not_judged(course):
     assert invalid_reason(slow, CANDIDATE_SETTING, [seen()]) is None
 
 
-def test_the_time_before_write_back_is_no_part_of_its_rate():
+def test_the_time_before_write_back_does_not_lower_its_rate():
     calm = [TracePoint(at / 20, 0, 0) for at in range(100)]
     busy = [TracePoint(5 + at / 20, GIB, int(60 * MIB * at / 20)) for at in range(100)]
     rate = writeback_rate_bytes_per_s(replace(seen(), trace=(*calm, *busy)))
@@ -81,7 +82,7 @@ def test_memory_that_moved_makes_a_trial_invalid(share, is_invalid):
     reason = invalid_reason(
         seen(dirtyable_bytes=int(share * 4 * GIB)), CANDIDATE_SETTING, [seen(), seen()]
     )
-    assert ("moved from 4.00 GiB" in (reason or "")) is is_invalid
+    assert ("changed from 4.00 GiB" in (reason or "")) is is_invalid
 
 
 def with_memory(*sizes_mib):
@@ -123,8 +124,8 @@ def test_a_run_that_waited_for_a_cpu_for_more_of_its_time_than_usual_is_invalid(
     reason = invalid_reason(seen(), NOW, [seen()], cpu_waits=(share, 0.01, 0.0, 0.01))
     assert bool(reason) is is_invalid
     assert not reason or reason == (
-        "other programs kept the CPUs busy: writers waited for one 7% of their time, usually 1% "
-        "with the same settings"
+        "other programs kept the CPUs busy: writers waited for a CPU for 7% of "
+        "their time (usually 1% with these settings)"
     )
 
 
@@ -134,7 +135,7 @@ def test_writers_that_wait_for_a_cpu_in_every_run_make_none_invalid(cpu_waits):
 
 
 def test_a_trial_is_compared_with_the_other_runs_of_its_setting():
-    """The wait of another setting is none of its business."""
+    """Waits of other settings do not count."""
     waits = {NOW: iter((0.02, 0.20, 0.02)), CANDIDATE_SETTING: iter((0.20, 0.20))}
 
     def changed(setting, run):
@@ -148,13 +149,13 @@ def test_a_trial_is_compared_with_the_other_runs_of_its_setting():
 
 
 @pytest.mark.parametrize(("share", "is_invalid"), [(0.06, True), (0.04, False)])
-def test_time_that_the_hypervisor_kept_makes_a_trial_invalid(share, is_invalid):
+def test_stolen_time_makes_a_trial_invalid(share, is_invalid):
     reason = invalid_reason(seen(stolen_share=share), NOW, [])
     assert bool(reason) is is_invalid
-    assert not reason or reason.startswith("the hypervisor kept 6% of the CPUs' time")
+    assert not reason or reason.startswith("the hypervisor stole 6% of the CPU time")
 
 
-def test_a_tick_of_stolen_time_in_a_short_pull_is_none():
+def test_one_tick_of_stolen_time_in_a_short_pull_is_ignored():
     assert invalid_reason(replace(seen(stolen_share=0.14), return_s=0.05), NOW, []) is None
 
 
@@ -163,7 +164,7 @@ def test_memory_that_the_balloon_moved_makes_a_trial_invalid(share, is_invalid):
     pulled = 40 * 48 * MIB
     reason = invalid_reason(seen(ballooned_bytes=int(share * pulled)), NOW, [])
     assert bool(reason) is is_invalid
-    assert not reason or reason == "the hypervisor's balloon moved 115 MiB of memory"
+    assert not reason or reason == "the hypervisor's balloon took or returned 115 MiB"
 
 
 @pytest.mark.parametrize(("share", "is_invalid"), [(0.06, True), (0.04, False)])
@@ -173,15 +174,15 @@ def test_another_writer_makes_a_trial_invalid(share, is_invalid):
         seen(others_dirtied_bytes=int(share * pulled)), CANDIDATE_SETTING, [seen()]
     )
     assert bool(reason) is is_invalid
-    assert not reason or "115 MiB meanwhile, 6% of the pull" in reason
+    assert not reason or "115 MiB during the pull, 6% of its size" in reason
 
 
-def test_what_every_host_writes_is_no_other_writer_for_a_small_pull():
+def test_the_usual_writes_of_a_host_do_not_count_as_another_writer():
     assert invalid_reason(seen(bytes=32 * MIB, others_dirtied_bytes=7 * MIB), NOW, []) is None
     assert invalid_reason(seen(bytes=32 * MIB, others_dirtied_bytes=9 * MIB), NOW, []) is not None
 
 
-def test_the_pages_of_small_objects_are_no_other_writers():
+def test_the_pages_of_small_objects_do_not_count_as_another_writer():
     sizes = (0, 1, 4096, 5000)
     objects = tuple(RemoteObject("a", "a", size, "") for size in sizes)
     plan = PullPlan(Location("b", ""), objects)
@@ -225,7 +226,7 @@ def test_a_candidate_may_take_half_as_long_again_as_the_best():
     )
 
 
-def test_one_that_is_not_able_to_win_stops_no_other():
+def test_a_setting_that_cannot_win_stops_no_other():
     assert stop_after_s(Runs.of(sweep(at_most=6)), set()) == pytest.approx(1.5 * 19.1)
 
 
@@ -245,7 +246,7 @@ def test_three_failures_conclude_a_run_and_a_fourth_begins_another():
     assert [len(concluded(failed(count))) for count in range(8)] == [0, 0, 0, 1, 1, 1, 2, 2]
 
 
-def test_what_the_bench_does_not_expect_is_not_swallowed():
+def test_an_unexpected_error_of_the_bench_is_not_swallowed():
     def broken(setting, run):
         raise ZeroDivisionError
 

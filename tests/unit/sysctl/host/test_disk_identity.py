@@ -1,4 +1,5 @@
-"""What a disk says of itself, on a sysfs that the test makes."""
+# SPDX-License-Identifier: Apache-2.0
+"""The identity of a disk, on a sysfs that the test makes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from sysctl.host.system import System
         ({}, None, None),
     ],
 )
-def test_a_disk_is_known_by_what_the_kernel_says_of_it(files, wwid, serial, tmp_path):
+def test_a_disk_is_identified_by_its_attributes_in_sysfs(files, wwid, serial, tmp_path):
     folder = tmp_path / "sys/block/nvme1n1"
     (folder / "device").mkdir(parents=True)
     for name, content in files.items():

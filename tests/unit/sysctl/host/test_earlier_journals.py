@@ -1,4 +1,5 @@
-"""Journals that commit 4ca1b0e wrote before it was killed: this version takes all of it back.
+# SPDX-License-Identifier: Apache-2.0
+"""Journals that commit 4ca1b0e wrote before it was killed: this version reverts them.
 
 tests/unit/data/journals says how they were recorded. A host of files is as that one was then.
 """
@@ -120,7 +121,7 @@ def left(host: RecordedHost) -> list[object]:
     return [*host.changed(), *trials, *host.path(STATE).glob("probe-*"), *[now] * (now != before)]
 
 
-def test_every_kind_of_change_of_then_was_recorded() -> None:
+def test_the_journals_have_every_kind_of_change() -> None:
     text = "".join(path.read_text() for path in JOURNALS.glob("*/*.journal"))
     recorded = {json.loads(line).get("change", {}).get("kind") for line in text.splitlines()}
     later = {NewSlice.kind}
@@ -128,9 +129,7 @@ def test_every_kind_of_change_of_then_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("moment", SWEEPS)
-def test_a_killed_sweep_and_its_lab_are_taken_back(
-    moment: str, state: Path, tmp_path: Path
-) -> None:
+def test_a_killed_sweep_and_its_lab_are_reverted(moment: str, state: Path, tmp_path: Path) -> None:
     host = recorded(moment, state, tmp_path)
     assert left(host) or moment == "remount", "there it had not begun to mount"
     Host(state, "sweep", host).restore()
@@ -142,7 +141,7 @@ def test_a_killed_sweep_and_its_lab_are_taken_back(
 
 
 @pytest.mark.parametrize("moment", ["applied", "apply-killed"])
-def test_what_apply_had_changed_is_taken_back(moment: str, state: Path, tmp_path: Path) -> None:
+def test_changes_of_apply_are_reverted(moment: str, state: Path, tmp_path: Path) -> None:
     host = recorded(moment, state, tmp_path)
     assert left(host)
     applied = AppliedHost(state, host)
@@ -151,14 +150,14 @@ def test_what_apply_had_changed_is_taken_back(moment: str, state: Path, tmp_path
     assert list(state.iterdir()) == []
 
 
-def test_what_apply_had_kept_is_told_as_before(state: Path, tmp_path: Path) -> None:
+def test_kept_values_of_apply_are_reported(state: Path, tmp_path: Path) -> None:
     applied = AppliedHost(state, recorded("applied", state, tmp_path))
     assert applied.recover() == [] and applied.interrupted() == []
     kinds = [change.kind for change in applied.applied()]
     assert kinds == ["applied-sysctls", "written-file", "applied-knobs", "applied-mount"]
 
 
-def test_groups_and_a_trial_period_are_taken_back(
+def test_groups_and_a_trial_period_are_reverted(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = recorded("groups", state, tmp_path)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The user's line of fstab: found in its text, kept in the results, carried to the change."""
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import pytest
 from profiler.report.advised_change import change_of
 from sysctl.advice.advise import advise
 from sysctl.change.recommendation import FstabLine
-from sysctl.change.recommendation_file import is_believed
+from sysctl.change.recommendation_file import is_acceptable
 from sysctl.evidence.results import load
 from sysctl.host.fstab import escaped, fstab_line, parse_fstab, unescaped
 from sysctl.host.system import System
@@ -87,7 +88,7 @@ def advised(found):
         ("UUID=1", "ext4,xfs", ["defaults"]),
     ],
 )
-def test_a_line_that_no_snippet_may_carry_on_costs_no_other_advice(source, fstype, options):
+def test_an_unusable_fstab_line_costs_no_other_advice(source, fstype, options):
     """`recommendation.json` is read again: a line that its reader refuses would spoil all of it."""
     found = {"source": source, "fstype": fstype, "options": options, "dump": 0, "check": 0}
     results = Study().credited(Setting((), "noatime"), 4.0).results
@@ -95,4 +96,4 @@ def test_a_line_that_no_snippet_may_carry_on_costs_no_other_advice(source, fstyp
     change = change_of(advise(results))
     assert change is not None and change.mount is not None
     assert change.mount.fstab is None
-    assert is_believed(FstabLine("UUID=1", "xfs", ("defaults", "nofail")))
+    assert is_acceptable(FstabLine("UUID=1", "xfs", ("defaults", "nofail")))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Any text in the kernel's files: what it says, or a sentence; never a traceback.
 
 A container, a sandbox or another kernel may show files that are cut, empty or different.
@@ -144,7 +145,7 @@ def test_control_groups_of_any_text(cgroup: str, limit: str, mounts: str, memory
 
 
 @given(st.integers(0, 999 * 1024))
-def test_a_limit_below_the_hosts_memory_is_found(limit_bytes: int) -> None:
+def test_a_group_limit_below_the_hosts_memory_is_found(limit_bytes: int) -> None:
     files = {
         "/proc/self/cgroup": "0::/a/b",
         "/proc/self/mountinfo": "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 c rw",

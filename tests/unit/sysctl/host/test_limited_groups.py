@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The groups whose memory limit also limits their dirty pages, in made-up hierarchies."""
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ def test_the_namespace_of_a_container_has_its_limit_at_the_root(tmp_path):
     ],
     ids=["none", "max", "above the host"],
 )
-def test_what_limits_no_dirty_pages_does_not_count(tmp_path, files):
+def test_a_group_that_limits_no_dirty_pages_does_not_count(tmp_path, files):
     assert found(tmp_path, files) == ()
 
 
 @pytest.mark.parametrize("controller", ["memory", "blkio"])
-def test_a_controller_of_version_1_takes_the_dirty_limits_away(tmp_path, controller):
+def test_a_version_1_controller_removes_the_dirty_limits(tmp_path, controller):
     assert found(tmp_path, TASK, groups=f"5:{controller}:/\n0::/\n") == ()
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a hypervisor takes back free memory, and the benchmarks' pause of it."""
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def test_a_benchmark_that_is_killed_leaves_it_as_it_was(tmp_path: Path) -> None:
     assert system.read(ORDER_FILE) == "5"
 
 
-def test_a_second_benchmark_beside_it_is_refused(tmp_path: Path) -> None:
+def test_a_second_benchmark_at_the_same_time_is_refused(tmp_path: Path) -> None:
     system = host(tmp_path, 5, BALLOON)
     with paused(system):
         with pytest.raises(SystemExit, match="paused already"), paused(system):
@@ -88,6 +89,6 @@ def test_a_second_benchmark_beside_it_is_refused(tmp_path: Path) -> None:
     assert system.read(ORDER_FILE) == "5"
 
 
-def test_where_there_is_none_it_cannot_be_paused(tmp_path: Path) -> None:
+def test_page_reporting_cannot_be_paused_if_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="cannot be paused"), paused(System(tmp_path)):
         pass

@@ -1,4 +1,5 @@
-"""Signals that come while something must be done whole."""
+# SPDX-License-Identifier: Apache-2.0
+"""Signals that arrive during a step that must not be interrupted."""
 
 from __future__ import annotations
 

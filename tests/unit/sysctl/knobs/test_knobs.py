@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The knobs' data hangs together, and a setting with knobs of a disk comes back from a file."""
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import pytest
 
 from contracts.shared.errors import UsageError
 from profiler.cli.main import build_parser
-from profiler.cli.space_arguments import STRATEGIES, space_of
+from profiler.cli.options import STRATEGIES
+from profiler.cli.space_arguments import space_of
 from profiler.study.space import Place, Space, make_search
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import load
@@ -33,7 +35,7 @@ def test_names_and_flags_are_each_given_once():
 
 
 @pytest.mark.parametrize("knob", DEVICE_KNOBS, ids=lambda knob: knob.name)
-def test_what_a_knob_names_is_there_and_what_it_tries_it_takes(knob):
+def test_a_knob_names_existing_things_and_accepts_the_values_it_tries(knob):
     assert knob.name.partition("/")[0] in ("queue", "bdi")
     assert all(knob.refusal(value) is None for value in knob.wide)
     assert {*knob.resets} <= set(DEVICE_BY_NAME)
@@ -53,17 +55,17 @@ def test_sysctls_and_mount_options_of_a_wide_sweep_are_in_range_and_safe():
     ("name", "text", "says"),
     [
         ("queue/nr_requests", "64", ""),
-        ("queue/nr_requests", "3", "out of range, use 4 to 10240 requests"),
+        ("queue/nr_requests", "3", "out of range; use 4 to 10240 requests"),
         ("queue/nr_requests", "064", "out of range"),
-        ("queue/nr_requests", "-1", "no whole number"),
-        ("queue/nr_requests", "9" * 30, "no whole number"),
+        ("queue/nr_requests", "-1", "not a whole number"),
+        ("queue/nr_requests", "9" * 30, "not a whole number"),
         ("queue/scheduler", "mq-deadline", ""),
-        ("queue/scheduler", "none\nx", "no name"),
-        ("queue/scheduler", "[none]", "no name"),
+        ("queue/scheduler", "none\nx", "not a valid name"),
+        ("queue/scheduler", "[none]", "not a valid name"),
         ("bdi/strict_limit", "2", "out of range"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_with_a_sentence(name, text, says):
+def test_an_invalid_value_is_refused_with_one_sentence(name, text, says):
     refusal = DEVICE_BY_NAME[name].refusal(text)
     assert (says in refusal) if says else refusal is None
 
@@ -110,13 +112,15 @@ def test_each_knob_has_a_flag():
         assert asked(knob.flag, value).device == {knob.name: (value,)}
 
 
-def test_values_are_lists_and_what_is_not_named_is_not_asked_for():
+def test_values_are_lists_and_unnamed_knobs_are_not_requested():
     space = asked("--queue-scheduler", "none,mq-deadline,none", "--dirty-ratio", "40,60,40")
     assert space.device == {"queue/scheduler": ("none", "mq-deadline")}
     assert space.values == {"vm.dirty_ratio": (40, 60)}
     assert asked().values == asked().device == {} and not asked().wide
     assert asked("--space", "wide").wide
     assert asked().vm and not asked().transfer and asked("--space", "default") == asked()
+    twice = asked("--mount-options", "noatime", "--mount-options", "noatime")
+    assert twice.mount_options == ("noatime",)
     joint, alone = asked("--space", "transfer,vm"), asked("--space", "transfer")
     assert joint.transfer and joint.vm and alone.transfer and not alone.vm
 
@@ -125,7 +129,7 @@ def test_values_are_lists_and_what_is_not_named_is_not_asked_for():
     ("flags", "says"),
     [
         (("--nr-requests", "2"), "--nr-requests: 2 is out of range"),
-        (("--queue-scheduler", "a b"), "no name"),
+        (("--queue-scheduler", "a b"), "not a valid name"),
         (("--bdi-max-ratio", "50", "--bdi-max-bytes", "9000"), "set the same limit"),
         (("--dirty-ratio", "50", "--dirty-bytes", "9000"), "set the same threshold"),
         (("--dirty-ratio", "0"), "out of range"),
@@ -185,7 +189,7 @@ def test_a_partition_stands_for_its_disk(tmp_path):
     assert devices.kept_values(system, disk)["bdi/max_ratio"] == "100", "older kernels have no fine"
 
 
-def test_what_is_on_no_single_disk_is_refused(tmp_path):
+def test_a_mount_on_no_single_disk_is_refused(tmp_path):
     system = FileDisk(tmp_path)
     with pytest.raises(HostError, match=r"/data \(xfs\) is not on one disk"):
         devices.disk_of(system, dataclasses.replace(MOUNT, device="0:40"))
@@ -210,7 +214,7 @@ def with_volume(system):
     return devices.disk_of(system, dataclasses.replace(MOUNT, device="253:0"))
 
 
-NO_QUEUE = "dm-0 has no queue of requests of its own (it is on nvme1n1p1)"
+NO_QUEUE = "dm-0 has no request queue of its own (it is on nvme1n1p1)"
 
 
 def test_a_device_made_of_others_has_read_ahead_and_shares_and_no_queue_of_requests(tmp_path):
@@ -223,7 +227,9 @@ def test_a_device_made_of_others_has_read_ahead_and_shares_and_no_queue_of_reque
         assert devices.lacking(system, disk, name) == NO_QUEUE
     devices.write_values(system, disk, {"queue/read_ahead_kb": "4096"})
     assert system.read("/sys/block/dm-0/queue/read_ahead_kb") == "4096"
-    with pytest.raises(HostError, match="queue/nr_requests cannot be set: dm-0 has no queue"):
+    with pytest.raises(
+        HostError, match="queue/nr_requests cannot be set: dm-0 has no request queue"
+    ):
         devices.write_values(system, disk, {"queue/nr_requests": "64"})
     assert system.read("/sys/block/dm-0/queue/nr_requests") == "128"
 
@@ -258,12 +264,12 @@ def test_a_scheduler_that_is_not_offered_is_never_written(tmp_path):
     assert written == []
 
 
-def test_a_disk_of_the_same_name_is_told_apart(tmp_path):
+def test_another_disk_with_the_same_name_is_recognized(tmp_path):
     system = FileDisk(tmp_path)
     disk = devices.disk_of(system, MOUNT)
     assert devices.is_there(system, disk)
     system.put("/sys/block/nvme1n1/diskseq", "12")
     assert not devices.is_there(system, disk)
-    with pytest.raises(HostError, match="not the disk any more"):
+    with pytest.raises(HostError, match="no longer the same disk"):
         devices.write_values(system, disk, {"queue/nr_requests": "64"})
     assert system.read("/sys/block/nvme1n1/queue/nr_requests") == "1023"

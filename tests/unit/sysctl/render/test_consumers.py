@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The snippets as their real consumers read them, none of which changes anything here."""
 
 from __future__ import annotations
@@ -292,7 +293,7 @@ def run_script(change, stand_ins, failing=""):
     return done, [call.strip() for call in calls if call.strip()], written
 
 
-def test_a_shell_makes_of_the_document_what_was_meant_and_nothing_else(stand_ins):
+def test_a_shell_runs_only_what_the_document_means(stand_ins):
     done, calls, written = run_script(EVERYTHING, stand_ins)
     assert (done.returncode, done.stderr) == (0, "")
     expected = []

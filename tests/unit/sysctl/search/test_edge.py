@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The edge search: two ladders of round thresholds, and the walk to the smallest that suffices."""
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def test_each_rung_is_valid_is_not_in_force_and_lets_more_be_dirty(present, allo
     ],
     ids=str,
 )
-def test_a_high_present_threshold_leaves_what_is_above_it(present, expected):
+def test_a_high_current_threshold_leaves_the_rungs_above_it(present, expected):
     assert rungs(present) == expected
 
 
@@ -120,7 +121,7 @@ def test_without_a_background_threshold_it_stays_at_none():
     assert made({"vm.dirty_ratio": 20})[0][0].values["vm.dirty_background_ratio"] == 0
 
 
-def test_a_background_ratio_stays_one_beside_dirty_bytes():
+def test_a_background_ratio_stays_a_ratio_next_to_dirty_bytes():
     present = {"vm.dirty_bytes": GIB, "vm.dirty_background_ratio": 40}
     first, second = made(present)
     assert first[0].values == {"vm.dirty_bytes": 7 * GIB // 4, "vm.dirty_background_ratio": 40}

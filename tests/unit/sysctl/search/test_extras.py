@@ -1,4 +1,5 @@
-"""Extras: what is tried beside the thresholds, what pairs of its own credit, what cannot matter."""
+# SPDX-License-Identifier: Apache-2.0
+"""Extras: what is tried besides the thresholds, which pairs credit it, and what cannot matter."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.report.conclusions import uncredited_text
+from profiler.report.conclusions import extras_text
 from profiler.report.reasons import reason_texts
 from sysctl.advice.advise import advise
 from sysctl.evidence.comparison import MIN_GAIN, compare
@@ -47,7 +48,7 @@ class Blocks(Study):
 
 
 def times_with(parts, base=BASE, of_base=None, count=PAIRS):
-    """Times with extras that are so many parts of the base's 5 s, and hardly scatter."""
+    """Return times with extras as these parts of the base's 5 s, with little scatter."""
     scatter = [0.0, 0.01, -0.01, 0.005, 0.0, 0.01][:count]
     times = {base: [5.0 + each for each in of_base or scatter]}
     return times | {e.of(base): [5.0 * part - s for s in scatter] for e, part in parts.items()}
@@ -91,7 +92,7 @@ def test_of_one_knob_an_extra_takes_the_place_of_another_value():
     ],
     ids=str,
 )
-def test_what_a_setting_changes_beside_the_thresholds(setting, names):
+def test_changes_of_a_setting_besides_the_thresholds_are_listed(setting, names):
     baseline = Study().runs.baseline
     assert baseline.changed_besides_thresholds(setting) == names
     assert baseline.change_count(setting) == len(names) + (1 if setting != NOW else 0)
@@ -106,7 +107,7 @@ def test_at_first_every_extra_is_to_be_compared_with_the_base():
     assert found.members == (BASE, *(extra.of(BASE) for extra in ALL))
 
 
-def test_what_the_base_has_already_is_not_compared():
+def test_extras_that_the_base_has_are_not_compared():
     base = NOATIME.of(BASE)
     assert ExtraPairs(Study().runs).judge(base, (NOATIME,)).members == ()
     assert ExtraPairs(Study().runs).judge(base, ALL).members[1:] == tuple(
@@ -133,7 +134,7 @@ def test_an_extra_that_four_pairs_show_is_in_the_setting_and_the_comparing_ends(
 
 
 @pytest.mark.parametrize("part", [1.0, 0.96, 1 / (1 + MIN_GAIN) + 0.001])
-def test_a_gain_of_less_than_five_percent_is_not_credited_however_certain(part):
+def test_a_significant_gain_below_five_percent_is_not_credited(part):
     results = paired({BFQ: part})
     assert compare(results, BFQ.of(BASE), BASE).interval.high < 1 or part == 1.0
     found = ExtraPairs(results).judge(BASE, (BFQ,))
@@ -169,7 +170,7 @@ def test_two_that_help_together_are_both_in_the_setting():
     study.of({best: [4.0, 4.01, 3.99, 4.0], BFQ.of(best): [3.6, 3.59, 3.61, 3.6]})
     both = ExtraPairs(study.runs).judge(BASE, (BFQ, DEEP))
     assert (both.setting, both.members) == (BFQ.of(best), ())
-    assert ExtraPairs(study.runs).uncredited(BFQ.of(best)) is None
+    assert ExtraPairs(study.runs).not_counted(BFQ.of(best)) is None
     assert ExtraPairs(study.runs).own_interval(BFQ.of(best), BFQ.name).estimate == pytest.approx(
         0.9, 0.01
     )
@@ -222,17 +223,17 @@ def test_extras_that_do_nothing_are_credited_as_seldom_as_the_error_says():
 
 
 def test_a_setting_without_extras_needs_no_credit():
-    assert ExtraPairs(paired({BFQ: 1.0})).uncredited(BASE) is None
+    assert ExtraPairs(paired({BFQ: 1.0})).not_counted(BASE) is None
 
 
 def test_why_an_extra_is_not_credited():
     pairs = ExtraPairs(paired({BFQ: 1.0, NOATIME: 0.9}))
-    assert uncredited_text(pairs.uncredited(BFQ.of(BASE))) == (
+    assert extras_text(pairs.not_counted(BFQ.of(BASE))) == (
         "the pairs with and without queue/scheduler do not show a gain of 5%"
     )
-    assert pairs.uncredited(NOATIME.of(BASE)) is None
+    assert pairs.not_counted(NOATIME.of(BASE)) is None
     alone = NOATIME.of(ratio(75, 10))
-    assert uncredited_text(pairs.uncredited(alone)) == (
+    assert extras_text(pairs.not_counted(alone)) == (
         "it was not measured next to the same settings without mount=noatime"
     )
 
@@ -243,26 +244,26 @@ def test_an_extra_on_top_of_one_that_is_not_credited_is_not_either():
     study.of({BASE: [5.0, 5.01, 4.99, 5.0], first: [5.0, 5.01, 4.99, 5.0]})
     study.of({first: [5.0, 5.01, 4.99, 5.0], both: [4.0, 4.01, 3.99, 4.0]})
     assert ExtraPairs(study.runs).credit(both, first)
-    assert "do not show a gain" in uncredited_text(ExtraPairs(study.runs).uncredited(both))
+    assert "do not show a gain" in extras_text(ExtraPairs(study.runs).not_counted(both))
 
 
 @pytest.mark.parametrize(
     "other", [ratio(75, 10), replace(BASE, transfer=(("max_concurrency", 20),))], ids=str
 )
-def test_what_differs_in_more_than_the_extra_is_no_base(other):
+def test_a_setting_that_differs_in_more_than_the_extra_is_not_its_base(other):
     study = Blocks()
     study.of({other: [5.0, 5.01, 4.99, 5.0], BFQ.of(BASE): [4.0, 4.01, 3.99, 4.0]})
-    assert "was not measured next to" in uncredited_text(
-        ExtraPairs(study.runs).uncredited(BFQ.of(BASE))
+    assert "was not measured next to" in extras_text(
+        ExtraPairs(study.runs).not_counted(BFQ.of(BASE))
     )
 
 
-def test_runs_in_other_blocks_are_no_base():
+def test_runs_in_other_blocks_are_not_a_base():
     study = Blocks()
     study.of({NOW: [20.0] * 4, BFQ.of(BASE): [4.0, 4.01, 3.99, 4.0]})
     study.of({NOW: [20.0] * 4, BASE: [5.0, 5.01, 4.99, 5.0]})
-    assert "was not measured next to" in uncredited_text(
-        ExtraPairs(study.runs).uncredited(BFQ.of(BASE))
+    assert "was not measured next to" in extras_text(
+        ExtraPairs(study.runs).not_counted(BFQ.of(BASE))
     )
 
 
@@ -271,7 +272,7 @@ def test_an_extra_of_the_present_settings_is_compared_with_them():
     results = Blocks().of({NOW: [20.0, 20.1, 19.9, 20.0], with_it: [18.0, 18.1, 17.9, 18.0]})
     assert ExtraPairs(results).judge(NOW, (NOATIME,)).setting == with_it
     assert ExtraPairs(results).own_interval(with_it, MOUNT).estimate == pytest.approx(0.9, rel=0.01)
-    assert ExtraPairs(results).uncredited(with_it) is None
+    assert ExtraPairs(results).not_counted(with_it) is None
 
 
 def test_the_reason_of_a_knob_of_the_disk_names_what_it_replaces_and_that_no_file_keeps_it():
@@ -280,7 +281,7 @@ def test_the_reason_of_a_knob_of_the_disk_names_what_it_replaces_and_that_no_fil
     (reason,) = [each for each in reason_texts(found) if each.name == DEEP.name]
     assert (reason.before, reason.value) == ("1023", "256")
     assert "80.0% of the time without it" in reason.effect and "4 pairs" in reason.effect
-    assert "a restart undoes it" in reason.undo
+    assert "a restart reverts it" in reason.undo
 
 
 # --- what is worth trying ---------------------------------------------------------------------
@@ -304,13 +305,13 @@ def asked(extra):
     return Extra(extra.name, extra.value, is_asked_for=True)
 
 
-def test_what_was_named_is_tried_and_what_was_not_only_where_writers_wait_for_something_else():
+def test_named_extras_are_tried_and_others_only_if_writers_wait_for_something_else():
     kept, left_out = worth_trying(run_of_base(), BASE, [NOATIME, asked(BFQ)])
     assert kept == [asked(BFQ)]
     [reason] = left_out
     assert reason.what == MOUNT
     assert "waited for the device for 0.0% of their time" in reason.why
-    assert "another reason than dirty throttling for 0.0%" in reason.why
+    assert "reasons other than dirty throttling for 0.0%" in reason.why
 
 
 @pytest.mark.parametrize("cause", ["waiting for the device", "other sleeping"])
@@ -328,7 +329,7 @@ def test_where_no_wait_is_known_extras_are_tried():
     assert worth_trying(run_of_base(split_s={}), BASE, [NOATIME]) == ([NOATIME], [])
 
 
-def test_what_took_no_part_is_tried_only_if_it_was_named():
+def test_an_extra_without_influence_is_tried_only_if_named():
     results = run_of_base(**CALM, device_read_bytes=0)
     extras = [BFQ, DEEP, Extra("queue/read_ahead_kb", "64")]
     kept, left_out = worth_trying(results, BASE, extras)
@@ -352,7 +353,7 @@ def test_without_a_run_of_the_base_nothing_is_known_of_extras():
     ("name", "changes", "says"),
     [
         ("bdi/max_ratio", {}, ""),
-        ("bdi/max_ratio", CALM, "made to wait from 768"),
+        ("bdi/max_ratio", CALM, "throttling begins at 768"),
         ("bdi/max_bytes", CALM, "0.1% of their time"),
         ("bdi/strict_limit", CALM, "at most 256"),
         ("bdi/max_ratio", {**CALM, "peak_dirty_bytes": GIB}, ""),
@@ -362,12 +363,12 @@ def test_without_a_run_of_the_base_nothing_is_known_of_extras():
         ("queue/nr_requests", {**CALM, "split_s": {"waiting for the device": 1.0}}, ""),
         ("queue/wbt_lat_usec", {**CALM, "split_s": {}}, ""),
         ("queue/read_ahead_kb", {}, ""),
-        ("queue/read_ahead_kb", {"device_read_bytes": 4096}, "4.00 KiB were read"),
+        ("queue/read_ahead_kb", {"device_read_bytes": 4096}, "4.00 KiB was read"),
         ("queue/read_ahead_kb", {"device_read_bytes": GIB}, ""),
         (MOUNT, CALM, ""),
     ],
 )
-def test_only_what_took_no_part_is_left_out(name, changes, says):
+def test_only_extras_without_influence_are_left_out(name, changes, says):
     seen = observed(10.0, **{"stall_share": 0.5, "split_s": SPLIT, **changes})
     reason = skip_reason(Study().runs, name, seen)
     assert (says in reason) if says else reason is None
@@ -405,7 +406,7 @@ def test_the_default_space_tries_mount_options_as_one():
     assert in_one_mount(every[:1]) == every[:1]
 
 
-def test_a_wide_sweep_takes_what_the_host_has_but_for_what_is_in_force():
+def test_a_wide_sweep_tries_every_value_not_in_force():
     present = {"vm.dirty_expire_centisecs": 3000, "vm.dirty_writeback_centisecs": 500}
     disk = {"queue/scheduler": "none", "queue/nr_requests": "128"}
     every = wide_extras(present, disk, "xfs", ("noatime",))

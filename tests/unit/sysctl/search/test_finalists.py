@@ -1,4 +1,5 @@
-"""What a search by time found worth measuring in pairs."""
+# SPDX-License-Identifier: Apache-2.0
+"""The finalists: settings from a search by time that are measured in pairs."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def finalists(made):
     return list(cheapest_and_fastest(made.runs))
 
 
-def test_one_that_is_both_cheapest_and_fastest_is_the_only_one():
+def test_a_setting_both_cheapest_and_fastest_is_the_only_finalist():
     assert finalists(study((40, 4.0, 800), (60, 4.1, 900), (80, 4.2, 1000))) == [ratio(40)]
 
 
@@ -38,7 +39,7 @@ def test_the_cheapest_cheapest_and_fastest_comes_first_and_the_fastest_second():
 
 
 @pytest.mark.parametrize(("return_s", "is_near"), [(4.4, True), (4.41, False)])
-def test_what_is_ten_percent_slower_than_the_fastest_is_not_near_it(return_s, is_near):
+def test_a_setting_ten_percent_slower_than_the_fastest_is_not_near_it(return_s, is_near):
     found = finalists(study((30, return_s, 100), (80, 4.0, 1200)))
     assert found == ([ratio(30)] if is_near else []) + [ratio(80)]
 
@@ -65,7 +66,7 @@ def test_without_a_run_of_either_side_there_are_none():
     assert finalists(study((80, 4.0, 900), present_s=())) == []
 
 
-def test_what_failed_or_was_stopped_is_none():
+def test_a_failed_or_stopped_setting_is_not_a_finalist():
     tried = study((40, 4.2, 800)).candidate(ratio(60), 1.0, problem="disturbed")
     tried.results.trials.append(Trial(CANDIDATE, ratio(80), "now", None, stopped_s=1.0))
     assert finalists(tried) == [ratio(40)]
@@ -79,15 +80,15 @@ def test_the_recheck_does_not_change_the_finalists():
     assert finalists(tried) == before == [ratio(40), ratio(80)]
 
 
-def test_what_a_limit_excludes_is_no_finalist():
+def test_a_setting_that_a_limit_excludes_is_not_a_finalist():
     context = {"max_at_risk_bytes": 1000 * MIB}
     tried = study((40, 4.2, 800), (60, 4.1, 900), (80, 4.0, 1200), context=context)
     assert finalists(tried) == [ratio(40), ratio(60)]
     assert finalists(study((80, 4.0, 1200), context=context)) == []
 
 
-def test_where_none_has_room_to_the_limit_the_cheapest_that_has_is_one_too():
-    """One run does not tell on which side of the limit a setting is."""
+def test_the_cheapest_setting_with_room_to_the_limit_is_a_finalist_too():
+    """One run does not show on which side of the limit a setting is."""
     within = int(1000 / (1 + SAME_SHARE))
     candidates = (30, 6.0, 300), (40, 5.0, within), (60, 4.0, within + 1)
     context = {"max_at_risk_bytes": 1000 * MIB}
@@ -95,7 +96,7 @@ def test_where_none_has_room_to_the_limit_the_cheapest_that_has_is_one_too():
     assert finalists(study(*candidates[:2], context=context)) == [ratio(40)]
 
 
-def test_of_a_fastest_that_changes_host_and_pull_each_half_alone_is_a_finalist():
+def test_host_and_pull_changes_of_the_fastest_are_also_separate_finalists():
     slow, fast = (("io_chunksize", 2**18),), (("io_chunksize", 2**20),)
     made = Study(())
     for _ in range(2):

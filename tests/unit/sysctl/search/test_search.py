@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategies over candidates: from the results alone, each candidate once."""
 
 from __future__ import annotations
@@ -44,12 +45,37 @@ def seconds_of(setting):
     )
 
 
+#: Of other roles or of other studies: none of them is a candidate.
+FOREIGN = (
+    Setting((("vm.dirty_ratio", 21), ("vm.dirty_background_ratio", 10))),
+    Setting((("vm.dirty_bytes", GIB),)),
+    Setting(CANDIDATES[0].sysctls, "noatime"),
+)
+
+
+@pytest.mark.parametrize("name", OVER_CANDIDATES)
+@pytest.mark.parametrize("foreign", [(), FOREIGN])
+def test_a_running_trial_is_not_proposed_again(name, foreign):
+    """Each host takes the next setting while those of the others run."""
+    strategy = make_strategy(name, CANDIDATES, seed=3)
+    done = [trial(CANDIDATES[7], seconds_of(CANDIDATES[7]))]
+    pending: list[Setting] = []
+    while len(pending) < strategy.remaining(of(done)):
+        setting = strategy.next_setting(of(done), [*foreign, *pending])
+        assert setting in CANDIDATES
+        assert setting not in pending
+        assert setting != CANDIDATES[7]
+        pending.append(setting)
+    assert pending
+    assert strategy.next_setting(of(done), [*foreign, *pending]) is None
+
+
 def of(trials):
     return Runs(CIRCUMSTANCES, tuple(trials))
 
 
 def run(strategy, done=(), seconds=seconds_of):
-    """Every trial of a search, told to it one after the other."""
+    """Run a search and report each trial to it, one after the other."""
     trials = list(done)
     while True:
         remaining = strategy.remaining(of(trials))
@@ -88,20 +114,20 @@ class TestEveryStrategy:
         third = strategy.next_setting(of([failed, stopped, foreign]))
         assert len({first, second, third, None}) == 4
 
-    def test_the_present_runs_are_no_candidates_even_if_they_have_the_setting_of_one(self, name):
+    def test_current_runs_are_not_candidates_even_with_the_same_setting(self, name):
         strategy = made(name)
         first = strategy.next_setting(of([]))
         roles = (PRICE, PRESENT)
         assert strategy.next_setting(of(trial(first, 9.0, role) for role in roles)) == first
 
-    def test_what_is_under_way_is_not_proposed_again(self, name):
+    def test_a_running_trial_is_not_proposed_again(self, name):
         strategy, done = made(name), run(made(name))[:5]
         under_way: list[Setting] = []
         for _ in range(3):
             under_way.append(strategy.next_setting(of(done), under_way))
         assert len({*under_way, *(t.setting for t in done)}) == 8
 
-    def test_no_more_are_under_way_than_are_to_be_tried(self, name):
+    def test_no_more_trials_run_than_are_to_be_tried(self, name):
         strategy = make_strategy(name, CANDIDATES[:3], 0)
         under_way: list[Setting] = []
         while setting := strategy.next_setting(of([]), under_way):
@@ -212,7 +238,7 @@ def test_pairs_that_the_kernel_would_halve_are_left_out_with_the_reason():
         "dirty_ratio=5 dirty_background_ratio=5",
         "dirty_ratio=5 dirty_background_ratio=10",
     ]
-    assert all("halve" in item.why for item in left_out)
+    assert all("half of dirty" in item.why for item in left_out)
 
 
 def test_bytes_are_compared_with_a_ratio_that_stays():

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocks: every member once, in an order that favours none, from the results alone."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The recheck: which finalists have more pairs with the present settings, and until when."""
+# SPDX-License-Identifier: Apache-2.0
+"""The recheck: which finalists get more pairs with the current settings, and until when."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ A, B = ratio(40), ratio(60)
 
 
 def rechecked(times_s, present_s=None):
-    """Pairs of A beside present runs of 20 s each, unless other times are given."""
+    """Return pairs of A with current runs of 20 s each, unless other times are given."""
     present_s = present_s or [20.0, 20.1, 19.9, 20.0, 20.1, 19.9][: len(times_s)]
     return Study().candidate(A, times_s[0]).recheck(A, times_s, present_s).results
 
@@ -23,7 +24,7 @@ def rechecked(times_s, present_s=None):
     ("times_s", "goes_on"),
     [
         ([10.0], True),
-        ([30.0], True),  # one pair is no comparison, whatever it says
+        ([30.0], True),  # one pair is not enough for a comparison
         ([10.0, 10.1], False),  # faster
         ([18.0, 13.0], True),  # it may be
         ([30.0, 30.1], True),  # slower: no gain is shown with as many pairs as a gain may have
@@ -50,7 +51,7 @@ def test_without_finalists_there_is_no_block():
         ([19.0, 19.2], True),  # by about as much
     ],
 )
-def test_once_another_one_is_faster_more_pairs_follow_only_for_a_gain(times_s, goes_on):
+def test_once_another_setting_is_faster_more_pairs_follow_only_for_a_gain(times_s, goes_on):
     study = Study().recheck(B, [10.0, 10.1])
     study.recheck(A, times_s, [20.0, 20.1])
     assert recheck.members(study.runs, NOW, [B, A]) == ([NOW, A] if goes_on else [])
@@ -63,7 +64,7 @@ def test_only_the_open_finalists_are_in_the_next_block():
 
 
 def test_of_several_finalists_each_must_be_clearer_than_one_alone():
-    """They share one error, as the judgement has it."""
+    """They share one error probability, as in the advice."""
     results = rechecked([17.0, 18.0, 16.9], [20.0, 20.5, 19.5])
     assert compare(Runs.of(results), A).verdict is Verdict.FASTER
     assert compare(Runs.of(results), A, error=error_of_each(5)).verdict is not Verdict.FASTER

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sweep's order, its resume and its failures, with a made-up bench."""
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ def test_pairs_that_never_decide_end_after_the_most():
         assert roles(results)[-1] != PRICE, "nothing is recommended"
 
 
-def test_only_what_is_open_goes_on():
-    """One takes half of the time in each pair; of the other two pairs cannot tell."""
+def test_only_undecided_finalists_get_more_pairs():
+    """One takes half of the time in each pair; two pairs do not decide on the other."""
 
     def seconds(setting, run):
         if setting == sweeps.PRESENT:
@@ -195,7 +196,7 @@ def with_extra(part, base=by_freerun):
     return seconds
 
 
-def test_an_extra_runs_beside_the_setting_found_and_then_that_with_it_beside_the_present_one():
+def test_an_extra_is_compared_with_the_setting_found_and_then_with_the_current_one():
     results = sweep(bench=edge_bench(with_extra(0.9)), strategy=EDGE, mount_options=("noatime",))
     base, better = (60, 10), (60, 10, "+")
     made = blocks(results)
@@ -208,7 +209,7 @@ def test_an_extra_runs_beside_the_setting_found_and_then_that_with_it_beside_the
 
 
 @pytest.mark.parametrize(("part", "at_the_end_of_the_search"), [(0.9, 13), (1.01, 13)])
-def test_what_is_left_counts_the_runs_of_extras(part, at_the_end_of_the_search):
+def test_the_remaining_trials_include_the_runs_of_extras(part, at_the_end_of_the_search):
     extras = (Extra(MOUNT, "noatime", is_asked_for=True),)
     whole = sweep(bench=edge_bench(with_extra(part)), strategy=EDGE, mount_options=("noatime",))
     searched = 2 + roles(whole).count(CANDIDATE)
@@ -230,7 +231,7 @@ def test_an_extra_that_does_nothing_is_given_up_after_two_blocks():
     ]
 
 
-def test_where_nothing_is_found_extras_run_beside_the_present_settings():
+def test_extras_are_compared_with_the_current_settings_if_nothing_is_found():
     results = sweep(
         with_extra(0.9, lambda setting, run: 3.3), strategy=EDGE, mount_options=("noatime",)
     )
@@ -251,7 +252,7 @@ def plan_of(extras, budget=None):
     return SweepPlan(sweeps.PRESENT, EdgeSearch(ladders), extras, budget or Budget())
 
 
-def test_what_speaks_against_an_extra_is_known_when_the_search_has_ended():
+def test_reasons_against_an_extra_are_known_when_the_search_has_ended():
     calm = edge_bench(changed=lambda setting, run: {"split_s": {"other sleeping": 0.0}})
     whole, plan = sweep(bench=calm, strategy=EDGE), plan_of((Extra(MOUNT, "noatime"),))
     reasons = [
@@ -273,8 +274,8 @@ def test_a_budget_that_ends_the_search_ends_it_for_the_reasons_of_extras_too():
     assert [item.what for item in left_out(results, plan)] == [MOUNT]
 
 
-def test_extras_that_help_together_are_compared_with_the_present_settings_however_many_blocks():
-    """Writers do not wait: each extra alone beside the present settings first, one block fails."""
+def test_extras_that_help_together_are_compared_with_the_current_settings_after_any_blocks():
+    """Writers do not wait: first each extra alone with the current settings; one block fails."""
     noatime, deep = Extra(MOUNT, "noatime", True), Extra("queue/nr_requests", "64", True)
 
     def seconds(setting, run):
@@ -517,8 +518,8 @@ def test_a_trial_that_fails_at_first_counts_when_it_is_repeated(failures):
     assert [len(block) for block in blocks(results)] == [3, 3]
 
 
-def test_a_block_without_a_run_of_the_present_settings_is_no_pair_and_another_one_follows():
-    """The present run of the first block fails three times."""
+def test_a_block_without_a_current_run_does_not_count_and_another_follows():
+    """The current run of the first block fails three times."""
     disturbed = range(3, 3 + ATTEMPTS)
 
     def seconds(setting, run):
@@ -559,7 +560,7 @@ def test_invalid_trials_are_no_evidence():
     assert all(t.observation and not t.valid for t in invalid)
 
 
-def test_a_run_that_waited_for_a_cpu_is_repeated_and_one_that_is_found_out_later_not_counted():
+def test_a_run_that_waited_for_a_cpu_is_repeated_or_later_not_counted():
     """The first runs of the finalist waited 20 % of their time, or its third run did."""
 
     def bench_of(*starved):
@@ -571,7 +572,7 @@ def test_a_run_that_waited_for_a_cpu_is_repeated_and_one_that_is_found_out_later
 
     later = sweep(bench=bench_of(3), ratios=(80,), backgrounds=(5,))
     [problem] = [trial.problem for trial in later.trials if trial.problem]
-    assert "writers waited for one 20% of their time, usually 0%" in problem
+    assert "writers waited for a CPU for 20% of their time (usually 0%" in problem
     at_first = sweep(bench=bench_of(1, 2), ratios=(80,), backgrounds=(5,))
     assert [trial.problem for trial in at_first.trials if trial.problem] == []
     assert len(blocks(at_first)) == MIN_PAIRS + 1, "one block more for the pair that does not count"
@@ -580,21 +581,21 @@ def test_a_run_that_waited_for_a_cpu_is_repeated_and_one_that_is_found_out_later
 
 def test_without_a_valid_present_run_the_sweep_ends_with_its_reason_and_keeps_no_trial():
     results = Results(sweeps.CIRCUMSTANCES, {})
-    with pytest.raises(WritewiseError, match=r"present settings in 3 attempts: no such bucket"):
+    with pytest.raises(WritewiseError, match=r"current settings in 3 attempts: no such bucket"):
         sweep(lambda setting, run: failing("no such bucket"), results=results)
     assert results.trials == []
 
 
-def test_the_price_alone_is_nothing_to_compare_with():
-    """What is known is kept, and a sweep that is resumed tries again."""
+def test_a_price_run_alone_is_no_basis_of_a_comparison():
+    """The results are kept, and a resumed sweep tries again."""
     results = sweep(at_most=1)
-    with pytest.raises(WritewiseError, match="no valid pull under the present settings in 3"):
+    with pytest.raises(WritewiseError, match="no valid pull under the current settings in 3"):
         sweep(lambda setting, run: failing("disturbed"), results=results)
     assert roles(results) == [PRICE]
     assert roles(sweep(results=results))[:3] == [PRICE, PRESENT, CANDIDATE]
 
 
-def test_later_failures_of_the_present_settings_end_no_sweep():
+def test_later_failures_of_the_current_settings_do_not_end_a_sweep():
     def seconds(setting, run):
         if setting == sweeps.PRESENT and run > 2:
             failing("disturbed")
@@ -608,7 +609,7 @@ def test_later_failures_of_the_present_settings_end_no_sweep():
 # --- the results file ---------------------------------------------------------------------------
 
 
-def test_results_come_back_from_the_file_as_they_were(tmp_path):
+def test_results_are_read_back_from_the_file_unchanged(tmp_path):
     results = sweep(mount_options=("", "noatime"))
     results.save(tmp_path / "r.json")
     loaded = load(tmp_path / "r.json")
@@ -621,24 +622,24 @@ def test_a_file_cut_short_is_refused_with_a_sentence(tmp_path, keep):
     sweep().save(tmp_path / "r.json")
     text = (tmp_path / "r.json").read_text()
     (tmp_path / "cut.json").write_text(text[:keep])
-    with pytest.raises(UsageError, match=r"cut short|empty"):
+    with pytest.raises(UsageError, match=r"truncated|empty"):
         load(tmp_path / "cut.json")
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda d: d.update(format="other"), "no results file"),
+        (lambda d: d.update(format="other"), "not a results file"),
         (lambda d: d.update(version=99), "version 99"),
-        (lambda d: d.pop("trials"), "lacks 'trials'"),
-        (lambda d: d["circumstances"]["class"].pop("fstype"), "lacks 'fstype'"),
-        (lambda d: d["circumstances"]["node"].update(available_bytes="x"), "no number"),
+        (lambda d: d.pop("trials"), "'trials' is missing"),
+        (lambda d: d["circumstances"]["class"].pop("fstype"), "'fstype' is missing"),
+        (lambda d: d["circumstances"]["node"].update(available_bytes="x"), "invalid number"),
         (lambda d: d["circumstances"]["class"].update(mount_words="noatime"), "list of words"),
-        (lambda d: d["circumstances"].pop("node"), "lacks 'node'"),
-        (lambda d: d["trials"][0]["setting"]["sysctls"].update({"kernel.x": 1}), "no setting"),
+        (lambda d: d["circumstances"].pop("node"), "'node' is missing"),
+        (lambda d: d["trials"][0]["setting"]["sysctls"].update({"kernel.x": 1}), "invalid setting"),
         (lambda d: d["trials"][0]["observation"].update(return_s=float("nan")), "NaN"),
-        (lambda d: d["trials"][0]["observation"].update(return_s=0), "no time"),
-        (lambda d: d["trials"][0]["observation"].update(bytes=10**400), "no number"),
+        (lambda d: d["trials"][0]["observation"].update(return_s=0), "invalid time"),
+        (lambda d: d["trials"][0]["observation"].update(bytes=10**400), "invalid number"),
         (lambda d: d["trials"][0]["observation"].update(peak_dirty_bytes=1e999), "Infinity"),
         (lambda d: d["trials"][0].update(role="x"), "role"),
         (lambda d: d["trials"][0].update(setting=3), "damaged"),
@@ -655,13 +656,13 @@ def test_a_file_of_another_shape_is_refused(tmp_path, change, says):
         load(tmp_path / "r.json")
 
 
-def test_what_is_no_file_is_refused_at_once(tmp_path):
+def test_a_path_that_is_not_a_file_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path, tmp_path / "missing"):
         with pytest.raises(UsageError):
             load(path)
     (tmp_path / "deep").write_text("[" * 200_000)
-    with pytest.raises(UsageError, match="no results file"):
+    with pytest.raises(UsageError, match="not a results file"):
         load(tmp_path / "deep")
 
 

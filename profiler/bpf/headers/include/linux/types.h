@@ -1,4 +1,5 @@
-/* The kernel's names of the fixed-width types: all that BCC's helpers.h and the probes need. */
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/* The kernel's names for fixed-width types that BCC's helpers.h and the probes need. */
 #ifndef WRITEWISE_LINUX_TYPES_H
 #define WRITEWISE_LINUX_TYPES_H
 
@@ -28,7 +29,7 @@ typedef u16 __sum16;
 typedef __SIZE_TYPE__ size_t;
 typedef __UINTPTR_TYPE__ uintptr_t;
 typedef _Bool bool;
-/* As tracepoints' format files name the types of their fields. */
+/* Type names in the format files of tracepoints. */
 typedef int pid_t;
 typedef u32 dev_t;
 typedef u64 sector_t;

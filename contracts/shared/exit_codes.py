@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exit codes, the same in every command; the docs' table is generated from `TABLE`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SUCCESS = 0
+FAILURE = 1
+USAGE = 2
+REQUIREMENT = 3
+UNDETERMINED = 4
+OWN_FAILURE = 125
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+#: Plus the signal's number, as shells have it.
+SIGNALLED = 128
+INTERRUPTED = 130
+
+
+class ExitCode(NamedTuple):
+    """A code, or a range of codes, and when a command ends with it."""
+
+    code: str
+    meaning: str
+
+
+TABLE = (
+    ExitCode("0", "the command did what was asked; `profile -- COMMAND`: what COMMAND returned"),
+    ExitCode(
+        "1",
+        "the command failed, or its answer is no: `verify`: a setting is not in force; `apply`: "
+        "not confirmed; `pull`: an object is missing or damaged; `bench-clients`: a client failed; "
+        "`lab status`: the lab is down",
+    ),
+    ExitCode("2", "an argument, an option or an input file is wrong; nothing was done"),
+    ExitCode("3", "the host lacks a requirement, which `writewise doctor` explains"),
+    ExitCode("4", "`verify`: whether the settings are in force cannot be determined"),
+    ExitCode("125", "`profile -- COMMAND`: Writewise itself failed, whatever the reason"),
+    ExitCode("126", "`profile -- COMMAND`: COMMAND is not executable"),
+    ExitCode("127", "`profile -- COMMAND`: COMMAND was not found"),
+    ExitCode("128 + N", "signal N ended Writewise or, with `profile`, COMMAND; 130 is Ctrl-C"),
+)

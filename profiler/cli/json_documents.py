@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every `--json` prints: one document with its schema's name and version.
+
+The documentation is generated from the table `DOCUMENTS`; a test compares it with the real output.
+A change that breaks readers (a key is removed or changes its meaning) raises the version; a new key
+does not.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import IO, NamedTuple
+
+
+class Document(NamedTuple):
+    """A command's output with `--json`: the schema, its version, and each top-level key."""
+
+    command: str
+    version: int
+    keys: Mapping[str, str]
+
+    @property
+    def schema(self) -> str:
+        """The name in the document: `writewise-bench-clients`."""
+        return f"writewise-{self.command.replace(' --', ' ').replace(' ', '-')}"
+
+
+_ADVICE = {
+    "change_recommended": "whether a change is recommended",
+    "case": "the name of the verdict, for programs",
+    "verdict": "the verdict in one sentence",
+    "speedup": "how many times faster the recommended settings are; null without a change",
+    "time_ratio": "recommended time over current time: estimate, interval and number of pairs",
+    "noise": "relative deviation between runs with equal settings; null if it is unknown",
+    "present": "the current settings: values, times, data at risk and cost (`price`)",
+    "recommended": "the same for the recommended settings; null without a change",
+    "other_prices": "costs of the settings that were not recommended",
+    "limits": "the limits asked for: max_at_risk_bytes and max_durable_s; null: no limit",
+    "notes": "remarks on the evidence",
+    "excluded": "settings that were excluded, and why",
+    "trade_off": "time against data at risk, for each setting that was measured or predicted",
+    "not_predicted": "why a setting has no prediction",
+    "forms": "the thresholds as ratios and as bytes",
+    "reasons": "each recommended value with the reason for it",
+    "memory_group": "what the memory limit of this control group means for the settings",
+    "left_out": "settings that were not tried, and why",
+}
+_FINDINGS = "the rules of the contract, each with the measured value and whether it is violated"
+_FILES = {
+    "written": "the files that were written",
+    "removed": "files of an earlier recommendation that were removed",
+}
+_HOW_PLANNED = {
+    "deadline_s": "the deadline asked for; null without one",
+    "meets_deadline": "whether every pull meets it; null without one",
+    "assumed": "what was assumed, one sentence each",
+    "warnings": "figures above the tables' maxima, prices that are missing",
+}
+_PLAN = {
+    "volume": "type, size, IOPS and throughput; null if only a sweep's rate is known",
+    "monthly_usd": "the price of the volume a month; null if it is unknown",
+    "durable_s": "time until the first pull is durable, from when the volume begins to write",
+    "return_s": "time until its last write returns; null if memory or source are unknown",
+    "limited_by": "what limits its rate for the longest time: network, source, instance, "
+    "instance credits, volume, volume credits",
+    "credits_end_s": "when credits begin to limit the rate; null if they never do",
+    "balance_after": "the volume's credits after it, in percent; null without credits",
+    "instance_balance_after": "the instance's EBS credits after it, in percent, or null",
+    "empty_durable_s": "its time to durable with no credits of the volume; null without credits",
+    "margin_durable_s": "the same with 90 % of an HDD volume's burst rate; null for others",
+    "pulls_per_day": "how many pulls a day can stay fast indefinitely",
+    "guaranteed_pulls_per_day": "how many the instance's credits are guaranteed to cover; null if "
+    "there is no limit",
+    "first_slow_pull": "with --idle, the number of the first slow pull; null if none is",
+    "steady_durable_s": "with --idle, the time to durable that each pull has in the end",
+    "pull": "its size, the size of random I/Os, and the time between pulls",
+    "instance": "the instance type; null if it is unknown",
+    "source": "the rate of the network, or of the source as measured; null if it is unknown",
+    "phases": "parts of the first pull with one rate: times, rate, limit, credits in percent",
+    "write_back": "whether settings help, and each setting with its time to return",
+    **_HOW_PLANNED,
+    "tables": "the dates of the tables",
+}
+_CHEAPEST = {
+    "volumes": "the volumes that meet the deadline, the cheapest first, with the keys of `plan`",
+    "left_out": "types that are too slow or too small, or have no price",
+    "capacity_gib": "the capacity asked for",
+    **_HOW_PLANNED,
+}
+
+DOCUMENTS = (
+    Document(
+        "doctor",
+        1,
+        {
+            "ready": "whether every requirement is met",
+            "requirements": "each requirement: what was found, the problem and the remedy",
+            "commands": "each command: whether it is ready, and which requirements are missing",
+        },
+    ),
+    Document(
+        "profile",
+        1,
+        {
+            "contract": "the contract's file",
+            "command_user": "the user that the command ran as; null without a command",
+            "timeframe_ns": "the contract's timeframe",
+            "elapsed_ns": "how long calls were counted",
+            "stall": "sleeps in dirty throttling, summed over all threads",
+            "losses": "events that could not be counted, by reason",
+            "in_flight": "calls that had not returned at the end",
+            "threads_left": "threads that were still running at the end",
+            "writers": "threads that wrote",
+            "findings": _FINDINGS,
+            "resources": "memory and CPU time; null if no rule asks for them",
+            "why": "what the time of writes was spent on",
+            "verdict": "whether writers waited for write-back; null if that is unknown",
+            "timeline": "dirty pages, thresholds and device writes over time",
+            "timeframes": "violations in each timeframe",
+        },
+    ),
+    Document(
+        "pull",
+        1,
+        {
+            "objects": "objects that were pulled",
+            "bytes": "bytes that were pulled",
+            "kept_objects": "objects that the destination already had",
+            "kept_bytes": "bytes that the destination already had",
+            "whole_objects": "objects of the prefix where a sample was pulled; else 0",
+            "whole_bytes": "bytes of the prefix where a sample was pulled; else 0",
+            "workers": "worker processes",
+            "return_s": "time until the last write returned",
+            "durable_s": "time until all data was on the device",
+            "stalled_share": "share of the writers' time spent in dirty throttling",
+            "evidence": "figures on the requests, and what limited the pull",
+            "findings": _FINDINGS,
+            "profile": "what the probes counted",
+            "why": "what the time of writes was spent on",
+            "verified_by_method": "number of objects verified by each method",
+            "verification_s": "time that verification took",
+            "verification_cpu_s": "CPU time that verification took",
+            "ended_by": "the error that ended the pull early; null if none did",
+            "failures": "objects that are missing or damaged, and why",
+        },
+    ),
+    Document("sweep", 1, {"results": "the file with the results", **_ADVICE}),
+    Document(
+        "sweep --dry-run",
+        1,
+        {
+            "command": "the command: sweep, or transfer tune",
+            "trials": "about how many trials there would be",
+            "most_trials": "at most how many; failed ones are repeated",
+            "first": "the trials that are known before any is made: role and setting",
+            "objects": "objects that a trial pulls",
+            "bytes": "bytes that a trial pulls",
+            "whole_objects": "objects of the prefix where a sample would be pulled; else 0",
+            "whole_bytes": "bytes of the prefix where a sample would be pulled; else 0",
+            "total_bytes": "bytes that all trials would pull from S3",
+            "most_bytes": "the same for the most trials",
+            "assumed_bytes_per_s": "the rate that the time is computed with",
+            "about_s": "about how long it would take at that rate",
+            "most_s": "the same for the most trials",
+            "budget_s": "the budget in time; null without one",
+            "changes": "what would change on this host, with the current value where it is known",
+            "sample_caveat": "what the sample cannot show; null if nothing is known of it",
+        },
+    ),
+    Document("advise", 1, {**_ADVICE, **_FILES}),
+    Document("transfer tune", 1, {"results": "the file with the results", **_ADVICE, **_FILES}),
+    Document(
+        "predict",
+        1,
+        {
+            "burst_bytes": "the size of the predicted pull",
+            "dirtyable_bytes": "the memory that ratios are a percentage of",
+            "model": "the figures of the fitted model",
+            "settings": "each setting with its predicted times and data at risk",
+        },
+    ),
+    Document("plan", 1, _PLAN),
+    Document("plan --cheapest", 1, _CHEAPEST),
+    Document(
+        "apply",
+        1,
+        {
+            "dry_run": "whether nothing was to be changed",
+            "applied": "whether the recommendation is in force now",
+            "recovered": "changes of a killed run that were restored first",
+            "not_restored": "changes of a killed run that were left, and why",
+            "sysctls": "each sysctl: current and new value, reason, what else sets it",
+            "disk": "the disk that the knobs belong to; null without one",
+            "knobs": "each knob of the disk, as the sysctls",
+            "mount": "mount options: current, new and the line for /etc/fstab; null without any",
+            "file": "the file for every boot (--persist); null without one",
+            "amounts": "thresholds in bytes where measured and here, if the memory differs",
+            "unmeasured": "what was not measured on a host like this; null if it was",
+            "notes": "remarks",
+            "left_out": "settings that have no place on this host, and why",
+            "temporary": "changes that are in force for a trial",
+            "done": "what was done, one sentence each",
+        },
+    ),
+    Document(
+        "verify",
+        1,
+        {
+            "compliant": "whether every setting is in force; null if that cannot be determined",
+            "settings": "each setting: wanted and current value, and why they differ",
+            "notes": "remarks",
+            "error": "why it cannot be determined; null otherwise",
+            "hint": "what to do about that; null otherwise",
+        },
+    ),
+    Document(
+        "status",
+        1,
+        {
+            "applied": "each change that is applied, with its time",
+            "trial_ends_at": "when the original values return; null without a trial",
+            "files": "Writewise's files that every boot reads",
+            "interrupted": "changes that a killed run left",
+            "lock_holder": "the process that is changing or measuring this host; null if none is",
+        },
+    ),
+    Document(
+        "rollback",
+        1,
+        {
+            "dry_run": "whether nothing was to be changed",
+            "restored": "changes that were undone, or with --dry-run would be",
+            "left": "changes that were left as they are, and why",
+            "error": "what could not be restored; null if all was",
+            "hint": "what to do about that; null otherwise",
+        },
+    ),
+    Document("clients", 1, {"clients": "each pull client: name, version, how to install it"}),
+    Document(
+        "bench-clients",
+        1,
+        {
+            "context": "the host, the settings and the versions",
+            "complete": "whether every row was measured to its end",
+            "failed_sources": "rows that could not be measured, and why",
+            "rows": "each set of objects: every client's figures and pulls",
+        },
+    ),
+    Document(
+        "contract check",
+        1,
+        {
+            "valid": "whether every file is valid",
+            "files": "each file: its path, the number of rules, and every problem",
+        },
+    ),
+    Document(
+        "lab",
+        1,
+        {
+            "up": "whether the lab is up",
+            "lab": "where it is and what it emulates; null if it is down",
+            "problem": "why its throughput cap does not hold; null if it does",
+            "restored": "changes that `lab down` undid",
+        },
+    ),
+)
+BY_COMMAND = {each.command: each for each in DOCUMENTS}
+
+
+def emit(command: str, content: Mapping[str, object], output: IO[str] | None = None) -> None:
+    """Write a command's document: its schema, its version, then the content."""
+    document = BY_COMMAND[command]
+    head: dict[str, object] = {"schema": document.schema, "version": document.version}
+    stream = output or sys.stdout
+    json.dump({**head, **content}, stream, indent=2)
+    stream.write("\n")

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an EC2 node shows without credentials: the instance type and the volumes.
+
+The node does not show a volume's type, its IOPS and its throughput.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.ec2.metadata import Metadata, MetadataError
+
+_EBS_MODEL = "Amazon Elastic Block Store"
+_SERIAL = re.compile(r"vol-?([0-9a-f]{8,17})")
+_SECTOR_BYTES = 512  # the unit of /sys/block/*/size for every disk
+
+
+@dataclass(frozen=True)
+class AttachedVolume:
+    """An attached EBS volume: its id, the kernel's name of the disk, and its size."""
+
+    volume_id: str
+    disk: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Ec2Node:
+    """What is known about this node. `problem` says why metadata is missing, None if it is not."""
+
+    is_ec2: bool = False
+    instance_type: str | None = None
+    region: str | None = None
+    volumes: tuple[AttachedVolume, ...] = ()
+    problem: str | None = None
+
+
+def discover(sysfs: Path = Path("/sys"), metadata: Callable[[], Metadata] = Metadata) -> Ec2Node:
+    """Return what this node reports about itself; outside EC2 it makes no network request."""
+    if not is_ec2(sysfs):
+        return Ec2Node()
+    volumes = tuple(ebs_volumes(sysfs))
+    service = metadata()
+    try:
+        instance_type = service.get("instance-type")
+        region = service.get("placement/region")
+    except MetadataError as error:
+        return Ec2Node(is_ec2=True, volumes=volumes, problem=str(error))
+    problem = None if instance_type else "the metadata has no instance type"
+    return Ec2Node(True, instance_type, region, volumes, problem)
+
+
+def is_ec2(sysfs: Path) -> bool:
+    """Return whether the firmware names Amazon EC2, on Nitro and on Xen instances."""
+    vendor = _text(sysfs / "class/dmi/id/sys_vendor") or ""
+    uuid = _text(sysfs / "hypervisor/uuid") or ""
+    return vendor == "Amazon EC2" or uuid.startswith("ec2")
+
+
+def ebs_volumes(sysfs: Path) -> Iterator[AttachedVolume]:
+    """Yield the NVMe disks that are EBS volumes; their serial number has the volume's id."""
+    for disk in sorted((sysfs / "block").glob("nvme*n*")):
+        serial = _SERIAL.fullmatch(_text(disk / "device/serial") or "")
+        if _text(disk / "device/model") == _EBS_MODEL and serial:
+            sectors = _text(disk / "size") or ""
+            size_bytes = int(sectors) * _SECTOR_BYTES if sectors.isdigit() else 0
+            yield AttachedVolume(f"vol-{serial[1]}", disk.name, size_bytes)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plan a pull on an EBS volume of an EC2 instance: limits, credits, time, price."""

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/reference/files.md: the files that Writewise reads and writes, from the code's constants."""
+
+from __future__ import annotations
+
+from profiler.cli import demo, sweep, transfer
+from sysctl.apply.persistence import PATHS
+from sysctl.apply.units import RECOVERY_PATH
+from sysctl.change import recommendation
+from sysctl.evidence import results
+from sysctl.host.applied_host import REVERT_UNIT
+from sysctl.host.host import APPLIED, STATE_DIRECTORY, WRITER
+from sysctl.render.formats import FORMATS
+from tools.docs.markdown import code, table
+
+
+def page() -> str:
+    """Return docs/reference/files.md."""
+    return "\n".join(
+        [
+            "# Files",
+            "",
+            "Results and recommendations go to the current folder, unless an option names another",
+            "place. [Safety](../explanation/safety.md) says which files are trusted.",
+            "",
+            *table(["File", "Written by", "Holds"], _OUTPUTS),
+            "",
+            "On the host, for root only:",
+            "",
+            *table(["File", "Written by", "Holds"], _OF_THE_HOST),
+            "",
+            "## Snippets",
+            "",
+            "`advise` writes them, into the current folder or that of its option.",
+            "[Snippets](snippets.md) has an example of each.",
+            "",
+            *table(["`--format`", "Files", "By default"], _snippets()),
+            "",
+        ]
+    )
+
+
+_OUTPUTS = [
+    [
+        f"`{sweep.DEFAULT_OUTPUT}`",
+        "`sweep`",
+        f"all trials and their circumstances; JSON, version {results.FORMAT_VERSION} "
+        "(versions 2 and 3 are read too)",
+    ],
+    [
+        f"`{transfer.DEFAULT_OUTPUT}/`",
+        "`transfer tune`",
+        "results and snippets of a sweep of transfer settings",
+    ],
+    [
+        f"`{recommendation.FILE_NAME}`",
+        "`advise`, `transfer tune`, `demo`",
+        "the recommended change and its evidence, for `apply` and `verify`; JSON, version "
+        f"{recommendation.FORMAT_VERSION}",
+    ],
+    [f"`{demo.FOLDER}/`", "`demo`", "what the demo recommends"],
+    ["`*.yaml`, `*.mistral`", "you", "[contracts](contracts.md)"],
+]
+_OF_THE_HOST = [
+    [
+        f"`{STATE_DIRECTORY}/{WRITER}.journal`",
+        "`sweep`",
+        "each change before it is made, with the originals; gone after the restore",
+    ],
+    [
+        f"`{STATE_DIRECTORY}/{APPLIED}.journal`",
+        "`apply`",
+        "the originals of what is applied, until `rollback`",
+    ],
+    [f"`{STATE_DIRECTORY}/lab/`", "`lab up`, `demo`", "the lab's volume, objects and journal"],
+    [
+        ", ".join(f"`{path}`" for path in PATHS),
+        "`apply --persist`",
+        "the sysctls, for the next boot; one of the two",
+    ],
+    [
+        f"`{RECOVERY_PATH}`",
+        "`--install-recovery`",
+        "restores at boot what a killed run left",
+    ],
+    [
+        f"`{REVERT_UNIT}.timer` (transient)",
+        "`apply --for`",
+        "ends a trial, also after a crash of the program",
+    ],
+]
+
+
+def _snippets() -> list[list[str]]:
+    return [
+        [
+            f"`{each.name}`",
+            ", ".join(code(name) for name in each.file_names),
+            "yes" if each.is_default else "",
+        ]
+        for each in FORMATS
+    ]
