@@ -26,6 +26,7 @@ from contracts.shared.environment import for_programs
 from contracts.shared.errors import UsageError, WritewiseError
 from contracts.shared.own_module import own_module
 from profiler.lab.cap import Cap, plan_cap
+from profiler.lab.emulated import Emulated, from_record
 from sysctl.host.host import WRITER, Host, state_directory
 from sysctl.host.mount_table import is_below
 from sysctl.host.probe import make_file_system
@@ -46,7 +47,11 @@ ProcessId = tuple[int, int]
 
 @dataclass(frozen=True)
 class LabSpec:
-    """What to emulate: rates in bytes/s, sizes in bytes, latency in seconds."""
+    """What to emulate: rates in bytes/s, sizes in bytes, latency in seconds.
+
+    `emulated` is the EBS volume whose limits and credits the lab's volume has, None if it only has
+    the fixed cap of `rate_bytes_per_s` and `iops`.
+    """
 
     memory_bytes: int = 4 * 2**30
     volume_bytes: int = 16 * 2**30
@@ -57,6 +62,7 @@ class LabSpec:
     object_bytes: int = 48 * 2**20
     first_byte_latency_s: float = 0.020
     connection_bytes_per_s: int = 90_000_000
+    emulated: Emulated | None = None
 
     def __post_init__(self) -> None:
         """Raise UsageError for what cannot be emulated."""
@@ -197,14 +203,14 @@ def _read_record() -> Lab | None:
     try:
         data = json.loads(_record().read_text())
         return Lab(**{**data, **_typed(data)})
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, UsageError):
         return None
 
 
 def _typed(data: dict[str, Any]) -> dict[str, Any]:
     cap = data["cap"]
     return {
-        "spec": LabSpec(**data["spec"]),
+        "spec": LabSpec(**{**data["spec"], "emulated": from_record(data["spec"]["emulated"])}),
         "cap": Cap(tuple(tuple(line) for line in cap["lines"]), cap["group"]),
         "server": tuple(data["server"]),
         "owner": data["owner"] and tuple(data["owner"]),
