@@ -27,6 +27,7 @@ from sysctl.evidence.checks import (
     whole_or_none,
 )
 from sysctl.evidence.circumstances import Circumstances, circumstances_from_json, circumstances_of
+from sysctl.evidence.over_limit import OverLimit, over_limit_from_json
 from sysctl.evidence.price_seen import Latency, PriceSeen
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.vm import BY_NAME
@@ -94,7 +95,9 @@ class Observation:
     (`profiler.pull.evidence.Limit`, in lower case; None if the client does not report it). `trace`
     has at most a few hundred points. `findings` are the contract's values
     (`profiler.report.findings`), for display only. `price` is what other programs noticed, None
-    without a neighbour.
+    without a neighbour. `over_limit` is how long the destination's EBS volume or its instance was
+    over a limit until the pull returned, for several volumes that of the most limited one; None
+    without an EBS volume, and if it is unknown: `over_limit_problem` then says why.
     """
 
     return_s: float
@@ -118,6 +121,8 @@ class Observation:
     trace: tuple[TracePoint, ...] = ()
     findings: Sequence[Mapping[str, Any]] = ()
     price: PriceSeen | None = None
+    over_limit: OverLimit | None = None
+    over_limit_problem: str | None = None
 
     @property
     def throttled_share(self) -> float:
@@ -308,14 +313,20 @@ def _observation_from_json(data: Mapping[str, Any]) -> Observation:
         device_read_bytes=whole_or_none(data.get("device_read_bytes")),
         stolen_share=share_or_time(data.get("stolen_share", 0.0)),
         ballooned_bytes=whole(data.get("ballooned_bytes", 0)),
-        held_up_by=None if data.get("held_up_by") is None else str(data["held_up_by"]),
+        held_up_by=_text_or_none(data.get("held_up_by")),
         write_p50_ns=share_or_time(data["write_p50_ns"]),
         write_p99_ns=share_or_time(data["write_p99_ns"]),
         split_s={str(cause): share_or_time(time) for cause, time in data["split_s"].items()},
         trace=tuple(_point(*point) for point in data["trace"]),
         findings=tuple(data["findings"]),
         price=_price_from_json(data["price"]) if data.get("price") else None,
+        over_limit=over_limit_from_json(data["over_limit"]) if data.get("over_limit") else None,
+        over_limit_problem=_text_or_none(data.get("over_limit_problem")),
     )
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def _price_from_json(data: Mapping[str, Any]) -> PriceSeen:
