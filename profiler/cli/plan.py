@@ -49,11 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=volume_arguments.gib,
         help="with --cheapest: what the volume must hold, in GiB",
     )
-    rare(
-        asked.add_argument(
-            "--prices", metavar="FILE", type=types.file, help="prices in YAML or JSON"
-        )
-    )
+    volume_arguments.add_prices(asked)
     options.add_json(asked)
 
 
@@ -84,17 +80,7 @@ def _add_pull(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_volume(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--volume-type", metavar="TYPE", help="gp2, gp3, io1, io2, st1 or sc1")
-    group.add_argument(
-        "--volume-size", metavar="SIZE", type=volume_arguments.gib, help="size, in GiB"
-    )
-    group.add_argument("--iops", metavar="N", type=types.count, help="provisioned IOPS")
-    group.add_argument(
-        "--throughput",
-        metavar="RATE",
-        type=volume_arguments.throughput,
-        help="provisioned throughput, in MiB/s",
-    )
+    volume_arguments.add_volume(group)
     group.add_argument(
         "--credits",
         metavar="LEVEL",
@@ -104,7 +90,7 @@ def _add_volume(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_instance(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--instance-type", metavar="TYPE", help="such as m5.large")
+    volume_arguments.add_instance_type(group)
     group.add_argument(
         "--network",
         choices=(BURST, BASELINE),

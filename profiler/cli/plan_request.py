@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
 from contracts.shared.units import format_size
+from profiler.cli.volume_arguments import flag_of_the_volume, prices_from, volume_from
 from profiler.ec2.node import Ec2Node, discover
 from profiler.report.plan import Question
 from sysctl.evidence.prediction import Model, fit
 from sysctl.evidence.results import load
 from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
-from sysctl.volume import instances, prices, volume_types
+from sysctl.volume import instances, volume_types
 from sysctl.volume.cheapest import VolumeSearch
 from sysctl.volume.instances import Instance
 from sysctl.volume.limits import Ceiling, LimitedBy
@@ -28,7 +29,6 @@ from sysctl.volume.write_back import DEFAULT, Memory
 #: The kernel, the programs and the reserves of zones take about a sixteenth of a node's memory.
 _DIRTYABLE_SHARE = 15 / 16
 _NS_PER_S = 10**9
-_OF_THE_VOLUME = ("volume_type", "volume_size", "iops", "throughput")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def request_from(arguments: argparse.Namespace) -> Request:
     here = discover() if arguments.instance_type is None else Ec2Node()
     _check_known(arguments, model, here)
     notes = _Notes()
-    table = prices.load(str(arguments.prices)) if arguments.prices else prices.us_east_1()
+    table = prices_from(arguments)
     notes.warnings += [f"{table.origin} has no price of {gap}" for gap in table.gaps()]
     instance = _instance(arguments, here, notes)
     volume = None if arguments.cheapest else _volume(arguments, model, notes)
@@ -100,7 +100,7 @@ def _check_cheapest(arguments: argparse.Namespace) -> None:
         if arguments.capacity:
             raise UsageError("--capacity is for --cheapest", "add --cheapest, or --volume-size")
         return
-    flag = _flag_of_the_volume(arguments)
+    flag = flag_of_the_volume(arguments)
     if flag:
         raise UsageError(f"--cheapest chooses the volume, but {flag} is given", f"omit {flag}")
     if arguments.capacity is None:
@@ -108,12 +108,6 @@ def _check_cheapest(arguments: argparse.Namespace) -> None:
             "--cheapest needs the size that the volume must have at least",
             "add --capacity, such as --capacity 100GiB",
         )
-
-
-def _flag_of_the_volume(arguments: argparse.Namespace) -> str | None:
-    """Return the first option given that describes the volume; None if there is none."""
-    given = (name for name in _OF_THE_VOLUME if getattr(arguments, name) is not None)
-    return next((f"--{name.replace('_', '-')}" for name in given), None)
 
 
 def _check_known(arguments: argparse.Namespace, model: Model | None, here: Ec2Node) -> None:
@@ -182,27 +176,14 @@ def _volume(
     arguments: argparse.Namespace, model: Model | None, notes: _Notes
 ) -> EbsVolume | MeasuredDevice:
     """Return the volume given, checked; without one the device that a sweep measured."""
-    if arguments.volume_type is None:
-        flag = _flag_of_the_volume(arguments)
-        if flag:
-            raise UsageError(f"{flag} needs --volume-type", "add --volume-type")
+    checked = volume_from(arguments)
+    if checked is None:
         assert model is not None  # noqa: S101 - `_check_known` saw to it
         notes.assumed.append(
             "the volume is the device that the sweep measured; its type and its credits are "
             "unknown: add --volume-type and --volume-size"
         )
         return MeasuredDevice(model.device_bytes_per_s)
-    size, throughput = arguments.volume_size, arguments.throughput
-    notes.assumed += [f"--volume-size {size.note}"] if size and size.note else []
-    notes.assumed += [f"--throughput {throughput.note}"] if throughput and throughput.note else []
-    checked = volume_types.check(
-        EbsVolume(
-            arguments.volume_type.lower(),
-            size.gib if size else None,
-            arguments.iops,
-            throughput.mib_per_s if throughput else None,
-        )
-    )
     notes.assumed += checked.notes
     if arguments.credits is not None and not volume_types.path(checked.volume).buckets:
         notes.assumed.append(

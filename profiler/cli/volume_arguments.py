@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of the options of a volume: GiB, MiB/s and shares of credits, as AWS writes them.
+"""The options of a volume, and their values: GiB, MiB/s and shares of credits, as in AWS.
 
 A bare number has AWS's unit: `--volume-size 500` is 500 GiB, `--throughput 125` is 125 MiB/s. The
 report says so.
@@ -7,12 +7,21 @@ report says so.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import argparse
+from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.shared import units
+from contracts.shared.errors import UsageError
 from contracts.shared.text import quoted
+from profiler.cli import argument_types as types
 from profiler.cli.argument_types import typed
+from profiler.cli.parser import rare
 
+if TYPE_CHECKING:
+    from sysctl.volume.prices import Prices
+    from sysctl.volume.volume_types import Checked
+
+_OF_THE_VOLUME = ("volume_type", "volume_size", "iops", "throughput")
 _GIB, _MIB = 2**30, 2**20
 _SHARES = {"full": 1.0, "empty": 0.0}
 
@@ -72,3 +81,76 @@ gib = typed(_gib)
 throughput = typed(_throughput)
 #: Of a bucket, from 0 to 1: `full`, `empty`, `35`, `35%`.
 share = typed(_share)
+
+
+def add_volume(group: argparse._ActionsContainer, *, is_rare: bool = False) -> None:
+    """Add the type, the size, the IOPS and the throughput of a volume."""
+    actions = (
+        group.add_argument("--volume-type", metavar="TYPE", help="gp2, gp3, io1, io2, st1 or sc1"),
+        group.add_argument("--volume-size", metavar="SIZE", type=gib, help="size, in GiB"),
+        group.add_argument("--iops", metavar="N", type=types.count, help="provisioned IOPS"),
+        group.add_argument(
+            "--throughput",
+            metavar="RATE",
+            type=throughput,
+            help="provisioned throughput, in MiB/s",
+        ),
+    )
+    for action in actions if is_rare else ():
+        rare(action)
+
+
+def add_instance_type(group: argparse._ActionsContainer) -> argparse.Action:
+    """Add the instance type, and return the option."""
+    return group.add_argument("--instance-type", metavar="TYPE", help="such as m5.large")
+
+
+def add_prices(group: argparse._ActionsContainer) -> None:
+    """Add the file of prices."""
+    rare(
+        group.add_argument(
+            "--prices", metavar="FILE", type=types.file, help="prices in YAML or JSON"
+        )
+    )
+
+
+def flag_of_the_volume(arguments: argparse.Namespace) -> str | None:
+    """Return the first option given that describes the volume; None if there is none."""
+    given = (name for name in _OF_THE_VOLUME if getattr(arguments, name) is not None)
+    return next((f"--{name.replace('_', '-')}" for name in given), None)
+
+
+def volume_from(arguments: argparse.Namespace) -> Checked | None:
+    """Return the volume that the options describe, with notes on how they were read.
+
+    None if no option describes it. Raises UsageError for a volume that AWS would refuse.
+    """
+    from dataclasses import replace
+
+    from sysctl.volume import volume_types
+    from sysctl.volume.volume_types import EbsVolume
+
+    if arguments.volume_type is None:
+        flag = flag_of_the_volume(arguments)
+        if flag:
+            raise UsageError(f"{flag} needs --volume-type", "add --volume-type")
+        return None
+    size, rate = arguments.volume_size, arguments.throughput
+    notes = [f"--volume-size {size.note}"] if size and size.note else []
+    notes += [f"--throughput {rate.note}"] if rate and rate.note else []
+    checked = volume_types.check(
+        EbsVolume(
+            arguments.volume_type.lower(),
+            size.gib if size else None,
+            arguments.iops,
+            rate.mib_per_s if rate else None,
+        )
+    )
+    return replace(checked, notes=(*notes, *checked.notes))
+
+
+def prices_from(arguments: argparse.Namespace) -> Prices:
+    """Return the prices of `--prices`, else those that are part of Writewise."""
+    from sysctl.volume import prices
+
+    return prices.load(str(arguments.prices)) if arguments.prices else prices.us_east_1()

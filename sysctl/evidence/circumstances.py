@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sysctl.change.recommendation import DiskIdentity, FstabLine
-from sysctl.evidence.checks import share_or_time, whole, whole_or_none, words
+from sysctl.evidence.checks import share, share_or_time, whole, whole_or_none, words
 from sysctl.knobs.writeback import PAGE_BYTES
 
 
@@ -31,22 +31,45 @@ class GroupLimits:
 
 
 @dataclass(frozen=True)
+class Volume:
+    """The EBS volume of the destination: its type, size, provisioned IOPS and throughput (MiB/s).
+
+    None: unknown, or the type does not offer the choice.
+    """
+
+    type: str | None = None
+    size_gib: int | None = None
+    iops: int | None = None
+    mib_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Credits:
+    """The volume's credits at the start of the sweep, in percent, and the source of the figure."""
+
+    percent: float
+    source: str
+
+
+@dataclass(frozen=True)
 class NodeClass:
     """What the nodes of a class have in common; None, 0 and empty mappings mean unknown.
 
     `mount_options` are all options of the mount, `mount_words` the tunable ones, `mount_policy`
-    those that stay (`nosuid`). `present` are the write-back sysctls in force, `present_device` the
-    knobs of the disk. `workers` is the number of worker processes; `transfer` has the transfer
-    settings as text, `transfer_settings` as values if the sweep varied some. `objects` and `bytes`
-    are of one pull; `whole_objects` and `whole_bytes` are of the prefix if only a sample of it was
-    pulled, else 0. `contract` is the name of the pull's contract. `max_at_risk_bytes` and
-    `max_durable_s` are the limits of the sweep.
+    those that stay (`nosuid`). `volume` is the EBS volume, `instance` the type of the EC2 instance.
+    `present` are the write-back sysctls in force, `present_device` the knobs of the disk. `workers`
+    is the number of worker processes; `transfer` has the transfer settings as text,
+    `transfer_settings` as values if the sweep varied some. `objects` and `bytes` are of one pull;
+    `whole_objects` and `whole_bytes` are of the prefix if only a sample of it was pulled, else 0.
+    `contract` is the name of the pull's contract. `max_at_risk_bytes` and `max_durable_s` are the
+    limits of the sweep.
     """
 
     fstype: str
     mount_options: tuple[str, ...] = ()
     mount_words: tuple[str, ...] = ()
     mount_policy: tuple[str, ...] = ()
+    volume: Volume | None = None
     instance: str | None = None
     kernel: str | None = None
     cpus: int | None = None
@@ -72,7 +95,7 @@ class Node:
 
     `memory_bytes` is all memory of the host; `available_bytes`, and `dirtyable_bytes` as a part of
     it, are from the start of the sweep. `device` is mounted on `mount_target`; `disk` is the disk
-    below it.
+    below it, `volume_id` its EBS volume (`vol-…`), and `credits` are the volume's.
     """
 
     available_bytes: int
@@ -87,6 +110,8 @@ class Node:
     mount_target: str | None = None
     fstab: FstabLine | None = None
     disk: DiskIdentity | None = None
+    volume_id: str | None = None
+    credits: Credits | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +153,7 @@ def _node_class(data: Mapping[str, Any]) -> NodeClass:
         mount_options=options,
         mount_words=tunable,
         mount_policy=policy,
+        volume=_volume(data.get("volume")),
         instance=_text(data.get("instance")),
         kernel=_text(data.get("kernel")),
         cpus=_count(data.get("cpus")),
@@ -165,6 +191,8 @@ def _node(data: Mapping[str, Any]) -> Node:
         mount_target=_text(data.get("mount_target")),
         fstab=None if fstab is None else _fstab_line(fstab),
         disk=_disk(disk) if isinstance(disk, dict) and disk else None,
+        volume_id=_text(data.get("volume_id")),
+        credits=_credits(data.get("credits")),
     )
 
 
@@ -181,6 +209,26 @@ def _fstab_line(data: Mapping[str, Any]) -> FstabLine:
 def _disk(data: Mapping[str, Any]) -> DiskIdentity:
     name, wwid, serial = (_text(data.get(key)) for key in ("name", "wwid", "serial"))
     return DiskIdentity(name or "", wwid, serial)
+
+
+def _volume(data: Mapping[str, Any] | None) -> Volume | None:
+    """Return the volume; None from files of earlier versions, which do not have it."""
+    if data is None:
+        return None
+    mib_per_s = data.get("mib_per_s")
+    return Volume(
+        _text(data.get("type")),
+        whole_or_none(data.get("size_gib")),
+        whole_or_none(data.get("iops")),
+        None if mib_per_s is None else share_or_time(mib_per_s),
+    )
+
+
+def _credits(data: Mapping[str, Any] | None) -> Credits | None:
+    if data is None:
+        return None
+    share(data["percent"] / 100)
+    return Credits(float(data["percent"]), str(data["source"]))
 
 
 def _group_limits(data: Mapping[str, Any]) -> GroupLimits:
