@@ -89,11 +89,17 @@ def test_a_device_faster_than_the_source_leaves_nothing_to_gain(tmp_path):
 
 
 def test_a_burst_far_larger_than_memory_names_the_volume_it_needs(tmp_path):
+    """The source is slow enough for its rate to show before writers are throttled."""
     output = tmp_path / "results.json"
     smaller = replace(SMALL_NODE, memory_bytes=1280 * MIB, object_count=128)
-    with lab.running(replace(smaller, rate_bytes_per_s=200 * MIB)) as made:
-        swept(made, output, "--dirty-ratio", 21)
-    said, document = advised(output, tmp_path)
+    smaller = replace(smaller, rate_bytes_per_s=200 * MIB, connection_bytes_per_s=250_000_000)
+    with lab.running(smaller) as made:
+        for _ in range(3):
+            swept(made, output, "--dirty-ratio", 21, "--transfer", "use_threads=false")
+            said, document = advised(output, tmp_path)
+            if document["case"] != "too noisy to tell":
+                break
+            output.unlink()
     assert document["case"] == "burst beyond memory"
     assert "Why: The pull of 2.00 GiB does not fit this host's memory" in said
     rate = r"([\d.]+) ([MG]iB)/s"

@@ -155,6 +155,21 @@ def test_stolen_time_makes_a_trial_invalid(share, is_invalid):
     assert not reason or reason.startswith("the hypervisor stole 6% of the CPU time")
 
 
+@pytest.mark.parametrize(
+    ("before", "share", "is_invalid"),
+    [
+        ([0.0], 0.08, True),
+        ([0.0, 0.08], 0.08, True),  # once is not usual
+        ([0.08], 0.08, False),  # the second attempt on a host that always loses some
+        ([0.08, 0.07, 0.09], 0.0, False),
+        ([0.4, 0.4, 0.4], 0.4, True),  # no CPU credits left: the host's pull is another one
+    ],
+)
+def test_stolen_time_that_is_usual_is_valid(before, share, is_invalid):
+    earlier = [seen(stolen_share=each) for each in before]
+    assert bool(invalid_reason(seen(stolen_share=share), NOW, [], earlier)) is is_invalid
+
+
 def test_one_tick_of_stolen_time_in_a_short_pull_is_ignored():
     assert invalid_reason(replace(seen(stolen_share=0.14), return_s=0.05), NOW, []) is None
 
