@@ -107,10 +107,11 @@ def _place(recommendation: Recommendation) -> tuple[str, str]:
 def _after_none(recommendation: Recommendation, results: Path) -> NextStep:
     place = _place(recommendation)
     file = str(results.absolute())
+    other_file = str(results.absolute().with_name(f"{results.stem}-again.json"))
     sweep = ("sweep", *place)
     for note in recommendation.notes:
         if isinstance(note, Sampled) and note.hides_waits:
-            larger = ("--max-bytes", exact_size(note.enough_bytes), "--output", "AGAIN.json")
+            larger = ("--max-bytes", exact_size(note.enough_bytes), "--output", other_file)
             return NextStep(command(*sweep, *larger, as_root=True))
     return {
         Case.NOTHING_TO_GAIN: NextStep(
@@ -124,7 +125,7 @@ def _after_none(recommendation: Recommendation, results: Path) -> NextStep:
             "It predicts the pull on a host with more memory.",
         ),
         Case.NOISE: NextStep(
-            command(*sweep, "--output", "AGAIN.json", as_root=True),
+            command(*sweep, "--output", other_file, as_root=True),
             "Sweep again when the host is quieter, or with a larger --budget.",
         ),
         Case.NOTHING_MEASURED: NextStep(
@@ -140,7 +141,7 @@ def _after_none(recommendation: Recommendation, results: Path) -> NextStep:
             "It shows what a higher limit gains.",
         ),
         Case.PRESENT_BEYOND_LIMITS: NextStep(
-            command(*sweep, "--output", "AGAIN.json", as_root=True),
+            command(*sweep, "--output", other_file, as_root=True),
             "Give it your limits: it searches for settings within them.",
         ),
     }.get(
