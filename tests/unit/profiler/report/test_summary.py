@@ -141,7 +141,7 @@ def test_the_figures_of_both_sides_are_next_to_each_other():
         (
             "small sample",
             "sudo {} sweep s3://bucket/images /data --max-bytes 2GiB"
-            " --output /root/results-again.json",
+            " --output /root/writewise-results-again.json",
         ),
         ("no gain", "sudo {} pull s3://bucket/images /data"),
         ("over the limits", "{} advise {r} --max-at-risk SIZE"),
