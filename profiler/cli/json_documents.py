@@ -47,6 +47,10 @@ _ADVICE = {
     "memory_group": "what the memory limit of this control group means for the settings",
     "left_out": "settings that were not tried, and why",
 }
+_EBS_VOLUMES = (
+    "each EBS volume below the paths: how long it and the instance were over their limits; empty "
+    "without one"
+)
 _FINDINGS = "the rules of the contract, each with the measured value and whether it is violated"
 _FILES = {
     "written": "the files that were written",
@@ -117,7 +121,8 @@ DOCUMENTS = (
             "resources": "memory and CPU time; null if no rule asks for them",
             "why": "what the time of writes was spent on",
             "verdict": "whether writers waited for write-back; null if that is unknown",
-            "timeline": "dirty pages, thresholds and device writes over time",
+            "timeline": "dirty pages, thresholds, device writes and EBS counters over time",
+            "ebs_volumes": _EBS_VOLUMES,
             "timeframes": "violations in each timeframe",
         },
     ),
@@ -139,6 +144,7 @@ DOCUMENTS = (
             "findings": _FINDINGS,
             "profile": "what the probes counted",
             "why": "what the time of writes was spent on",
+            "ebs_volumes": _EBS_VOLUMES,
             "verified_by_method": "number of objects verified by each method",
             "verification_s": "time that verification took",
             "verification_cpu_s": "CPU time that verification took",

@@ -196,18 +196,26 @@ def _record(
     from profiler.bpf.session import ProfileSession
     from profiler.recording import privileges
     from profiler.recording.recording import Recording
+    from profiler.watch.volumes import EbsVolumes
 
     scope_filter = ScopeFilter(comm=arguments.comm, cgroup=arguments.cgroup)
     host_wide = not argv and arguments.pid is None
-    with ProfileSession(
-        contract, host_wide=host_wide, scope_filter=scope_filter, compiler=compiler
-    ) as session:
+    with contextlib.ExitStack() as stack:
+        session = stack.enter_context(
+            ProfileSession(
+                contract, host_wide=host_wide, scope_filter=scope_filter, compiler=compiler
+            )
+        )
+        volumes = stack.enter_context(EbsVolumes(disk.name for disk in session.devices))
         needed = privileges.needed_to_profile(
-            changes_user=identity is not None, may_remove_output=arguments.output is not None
+            changes_user=identity is not None,
+            may_remove_output=arguments.output is not None,
+            reads_log_page=bool(volumes.volumes),
         )
         privileges.keep_only(needed)  # before a second thread starts: privileges are per thread
+        logs = [log] if log else []
         recording = Recording(
-            session, contract, lambda: _pids(arguments, argv), [log] if log else []
+            session, contract, lambda: _pids(arguments, argv), logs, volumes.recorder()
         )
         with _live_view(arguments, contract, recording), recording:
             exit_code = _wait(session, arguments, argv, identity, log)

@@ -83,6 +83,7 @@ def pull_and_measure(
     from profiler.pull.source import list_plan
     from profiler.pull.workers import WorkerPool
     from profiler.report.progress import shown_progress
+    from profiler.watch.volumes import EbsVolumes
 
     settings, client_name = settings_for(arguments.transfer, arguments.client)
     client, destination = usable(client_name), Destination(arguments.destination)
@@ -96,12 +97,14 @@ def pull_and_measure(
         pulls_all = arguments.all or arguments.workload is not None
         resumed = Resumed(plan, ()) if pulls_all else find_missing(pool, plan, destination)
         session = stack.enter_context(ProfileSession(contract))
+        volumes = stack.enter_context(EbsVolumes.below(arguments.destination))
         show = stack.enter_context(shown_progress(options.progress_console(arguments)))
         measured = measure_pull(
             *(pool, resumed.missing, destination, session),
             keep=arguments.workload is None,
             verify=Verify(arguments.verify),
             on_phase=show,
+            volumes=volumes,
         )
         return resumed, measured
 

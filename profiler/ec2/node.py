@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from profiler.ec2.log_page import EBS_MODEL
 from profiler.ec2.metadata import Metadata, MetadataError
 
-_EBS_MODEL = "Amazon Elastic Block Store"
 _SERIAL = re.compile(r"vol-?([0-9a-f]{8,17})")
 _SECTOR_BYTES = 512  # the unit of /sys/block/*/size for every disk
 
@@ -64,7 +64,7 @@ def ebs_volumes(sysfs: Path) -> Iterator[AttachedVolume]:
     """Yield the NVMe disks that are EBS volumes; their serial number has the volume's id."""
     for disk in sorted((sysfs / "block").glob("nvme*n*")):
         serial = _SERIAL.fullmatch(_text(disk / "device/serial") or "")
-        if _text(disk / "device/model") == _EBS_MODEL and serial:
+        if _text(disk / "device/model") == EBS_MODEL and serial:
             sectors = _text(disk / "size") or ""
             size_bytes = int(sectors) * _SECTOR_BYTES if sectors.isdigit() else 0
             yield AttachedVolume(f"vol-{serial[1]}", disk.name, size_bytes)

@@ -12,9 +12,13 @@ import os
 from dataclasses import dataclass
 
 from contracts.shared.units import counted, format_size
+from profiler.pull.measured import PullMeasurement
 from profiler.pull.object_sizes import SMALL_BYTES, SizeBucket, histogram, small_request_share
 from profiler.pull.result import PullResult, RequestTimes
+from sysctl.evidence.over_limit import EbsLimit, OverLimit
 
+#: The share of the time from which an exceeded limit of EBS is named.
+_EXCEEDED_SHARE = 0.1
 #: Shares from which one of these counts as the limit. A worker is one interpreter and can use one
 #: core at most.
 _WORKERS_CPU_SHARE = 0.85
@@ -41,6 +45,14 @@ class Limit(enum.Enum):
     BANDWIDTH = "bandwidth: connections mostly read bodies"
 
 
+#: The limits that an EBS limit can be the reason of.
+_OF_THE_DISK = {Limit.DISK, Limit.WRITES, Limit.IDLE}
+#: Where the instance's limit is the reason, a faster volume does not help.
+_INSTANCE_ADVICE = {
+    Limit.DISK: "write-back settings (run `writewise sweep`), or an instance with a higher EBS "
+    "limit; a faster volume does not help",
+    Limit.WRITES: "an instance with a higher EBS limit; a faster volume does not help",
+}
 _ADVICE = {
     Limit.DISK: "write-back settings or a faster volume: run `writewise sweep`",
     Limit.CPU: "a client that needs less CPU time per byte, or more workers if cores are idle",
@@ -60,7 +72,8 @@ class PullEvidence:
     `connections_in_use` is the average number of busy connections per worker that had an object.
     `cpu_share` is relative to the cores that the workers can use, `host_busy_share` to all CPUs
     (None if unknown). `sizes` is the histogram of object sizes, `small_request_share` the share of
-    the requests that were for objects below 8 MiB.
+    the requests that were for objects below 8 MiB. `over_limit` is of the EBS volume, None without
+    one and if it is unknown.
     """
 
     requests_per_s: float
@@ -76,6 +89,15 @@ class PullEvidence:
     connections_in_use: float
     sizes: tuple[SizeBucket, ...]
     small_request_share: float
+    over_limit: OverLimit | None = None
+
+    @property
+    def ebs_limit(self) -> EbsLimit | None:
+        """The limit of the EBS volume or its instance that held the disk up, if one did."""
+        longest = self.over_limit.longest if self.over_limit else None
+        if not (self.over_limit and longest and self.limit in _OF_THE_DISK):
+            return None
+        return longest if self.over_limit.share(longest) >= _EXCEEDED_SHARE else None
 
     @property
     def limit(self) -> Limit:
@@ -106,6 +128,7 @@ def gather(
     worker_count: int,
     stalled_share: float | None,
     cpu_count: int | None = None,
+    over_limit: OverLimit | None = None,
 ) -> PullEvidence | None:
     """Return the evidence of a pull; None if its client reports no requests or nothing arrived.
 
@@ -130,7 +153,14 @@ def gather(
         connections_in_use=requests.busy_s / (result.return_s * with_objects),
         sizes=histogram(result.sizes_bytes),
         small_request_share=small_request_share(result.sizes_bytes, requests.count),
+        over_limit=over_limit,
     )
+
+
+def gathered(measured: PullMeasurement) -> PullEvidence | None:
+    """Return the evidence of a measured pull; None as in `gather`."""
+    share, over = measured.stalled_share, measured.over_limit
+    return gather(measured.result, measured.worker_count, share, over_limit=over)
 
 
 def _share_of(requests: RequestTimes, seconds: float) -> float:
@@ -145,7 +175,9 @@ def _cpu_share(result: PullResult, cores: int) -> float | None:
 
 def advise(evidence: PullEvidence) -> str:
     """Return what would help, with the gain to expect from these figures."""
-    known = _ADVICE.get(evidence.limit)
+    is_instance = evidence.ebs_limit is not None and evidence.ebs_limit.is_of_instance
+    known = _INSTANCE_ADVICE.get(evidence.limit) if is_instance else None
+    known = known or _ADVICE.get(evidence.limit)
     return known if known is not None else "; ".join(_against_latency(evidence))
 
 

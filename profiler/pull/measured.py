@@ -19,7 +19,9 @@ from profiler.pull.result import Failure, Progress, PullResult, Verification
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
 from profiler.watch.causes import WhyInputs
+from profiler.watch.volumes import EbsVolumes, VolumeUse
 from profiler.watch.watch import Watch
+from sysctl.evidence.over_limit import OverLimit, most_limited
 
 
 class Verify(enum.Enum):
@@ -98,6 +100,22 @@ class PullMeasurement:
         return self.snapshot.stall.total_ns / (self.return_s * 1e9 * threads)
 
     @property
+    def over_limit(self) -> OverLimit | None:
+        """The time over the limits of the most limited EBS volume; None if it is unknown."""
+        known = (use.over_limit for use in self._volumes)
+        return most_limited(each for each in known if each)
+
+    @property
+    def over_limit_problem(self) -> str | None:
+        """Why that is unknown for an EBS volume; None if it is known, or there is none."""
+        problems = [f"{use.volume.disk}: {use.problem}" for use in self._volumes if use.problem]
+        return "; ".join(problems) or None
+
+    @property
+    def _volumes(self) -> tuple[VolumeUse, ...]:
+        return self.why.volumes if self.why else ()
+
+    @property
     def writing_threads(self) -> int | None:
         """Number of threads that could write at a time and did write; None without a session."""
         if self.snapshot is None:
@@ -130,21 +148,22 @@ def measure_pull(
     on_phase: OnPhase | None = None,
     stop_after_s: float | None = None,
     during: Callable[[], AbstractContextManager[None]] = nullcontext,
+    volumes: EbsVolumes | None = None,
 ) -> PullMeasurement:
     """Pull `plan` to `destination`, wait for the device if `durable`, verify, publish if `keep`.
 
     `session` is already entered and counts the pool's workers from now on; one session and one pool
     serve any number of pulls. Without `keep` the files are deleted at the end, which also discards
     their dirty pages. The context `during` lasts from before the pull until the data is durable, if
-    that was requested. Raises PullError (also if the pull ends early and its files are not kept),
-    and PullStoppedError when the pull takes longer than `stop_after_s`. No unpublished file is
-    left.
+    that was requested. With a session the limits of `volumes`, which are open, are observed too.
+    Raises PullError (also if the pull ends early and its files are not kept), and PullStoppedError
+    when the pull takes longer than `stop_after_s`. No unpublished file is left.
     """
     show = on_phase or _show_nothing
     with destination.stage(plan) as staging:
         pool.start()
         with during():
-            with _watched(session, pool) as watch:
+            with _watched(session, pool, volumes) as watch:
                 before_s = time.thread_time()
                 result = pool.run(staging, lambda done: show(Phase.PULL, done), stop_after_s)
                 own_cpu_s = time.thread_time() - before_s
@@ -174,14 +193,16 @@ def measure_pull(
 
 
 @contextlib.contextmanager
-def _watched(session: ProfileSession | None, pool: WorkerPool) -> Iterator[Watch | None]:
+def _watched(
+    session: ProfileSession | None, pool: WorkerPool, volumes: EbsVolumes | None
+) -> Iterator[Watch | None]:
     """Count the pool's calls and watch the host within the block."""
     if session is None:
         yield None
         return
     for pid in pool.pids:
         session.track(pid)
-    with Watch(session) as watch:
+    with Watch(session, volumes.recorder() if volumes else None) as watch:
         session.reset()
         yield watch
 

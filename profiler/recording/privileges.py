@@ -51,13 +51,18 @@ def keep_only(numbers: Iterable[int]) -> None:
 
 
 def needed_to_profile(
-    *, changes_user: bool, may_remove_output: bool, proc: Path = Path("/proc")
+    *,
+    changes_user: bool,
+    may_remove_output: bool,
+    reads_log_page: bool = False,
+    proc: Path = Path("/proc"),
 ) -> frozenset[int]:
     """Return the capabilities that a profile needs after its probes are attached.
 
     `changes_user` is whether it still starts a command as another user, `may_remove_output` whether
-    it removes the output file if there is no report. If /proc hides other users' processes
-    (hidepid), SYS_PTRACE is needed to see them.
+    it removes the output file if there is no report, `reads_log_page` whether there is an EBS
+    volume: its counters need SYS_ADMIN at each reading (`profiler.ec2.log_page.read_page`). If
+    /proc hides other users' processes (hidepid), SYS_PTRACE is needed to see them.
     """
     last = int((proc / "sys/kernel/cap_last_cap").read_text(encoding="ascii"))
     needed = {*_ALWAYS, BPF if last >= BPF else SYS_ADMIN}
@@ -65,6 +70,8 @@ def needed_to_profile(
         needed |= {SETUID, SETGID}
     if may_remove_output:
         needed |= {DAC_OVERRIDE, FOWNER}
+    if reads_log_page:
+        needed.add(SYS_ADMIN)
     table = (proc / "self/mountinfo").read_bytes().decode(errors="surrogateescape")
     mounted = mount_at(parse_mountinfo(table), "/proc")
     words = mounted.super_options if mounted else ()

@@ -18,6 +18,7 @@ from profiler.recording.frame_tally import FrameTally
 from profiler.recording.timeframes import Frame, Sampler, Timeframes
 from profiler.watch.causes import WhyInputs
 from profiler.watch.ticker import Beat, Ticker
+from profiler.watch.volumes import VolumeRecorder
 from profiler.watch.watch import Watch
 
 Pids = Callable[[], Iterable[int]]
@@ -57,6 +58,7 @@ class Recording:
         contract: Contract,
         pids: Callable[[], Pids],
         consumers: Iterable[Callable[[Frame], None]] = (),
+        volumes: VolumeRecorder | None = None,
     ) -> None:
         self._session = session
         self._contract = contract
@@ -64,8 +66,8 @@ class Recording:
         sampling = _sampling(contract, pids)
         sampler = sampling[0] if sampling else None
         self.timeframes = Timeframes(session, contract, (self._tally, *consumers), sampler=sampler)
-        self._watch = Watch(session)
-        self._beats = [Beat(contract.timeframe_ns, self.timeframes.close), self._watch.beat]
+        self._watch = Watch(session, volumes)
+        self._beats = [Beat(contract.timeframe_ns, self.timeframes.close), *self._watch.beats]
         self._beats += [sampling[1]] if sampling else []
         self._profile: Profile | None = None
 

@@ -21,6 +21,7 @@ from profiler.recording.frame_tally import FrameTally, RuleTally, Violations
 from profiler.recording.recording import Profile
 from profiler.report.console import plain_console, print_lines
 from profiler.report.findings import print_findings
+from profiler.report.over_limit import volumes_document_ns
 from profiler.report.snapshot import snapshot_document, snapshot_lines
 from profiler.report.timeline import timeline_document
 from profiler.report.verdict import print_verdict, verdict_document, verdict_here
@@ -95,9 +96,15 @@ def profile_document(profile: Profile) -> dict[str, object]:
         "resources": asdict(profile.usage) if has_resources else None,
         "why": why_document(explain(profile.why)),
         "verdict": verdict_document(verdict_here(profile.why), profile.why),
-        "timeline": timeline_document(profile.why.timeline) if profile.why.timeline else None,
+        "timeline": _timeline_document(profile),
+        "ebs_volumes": volumes_document_ns(profile.why.volumes),
         "timeframes": _frames_document(profile.frames, profile.findings),
     }
+
+
+def _timeline_document(profile: Profile) -> dict[str, object] | None:
+    timeline = profile.why.timeline
+    return timeline_document(timeline, profile.why.volumes) if timeline else None
 
 
 def _findings_document(findings: tuple[Finding, ...]) -> list[dict[str, object]]:

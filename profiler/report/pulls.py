@@ -11,7 +11,7 @@ from rich.console import Console
 from contracts.document import findings_document
 from contracts.evaluate import Finding
 from contracts.shared.units import format_count, format_rate, format_seconds, format_size
-from profiler.pull.evidence import PullEvidence, advise, gather
+from profiler.pull.evidence import PullEvidence, advise, gathered
 from profiler.pull.measured import PullMeasurement
 from profiler.pull.object_sizes import SizeBucket
 from profiler.pull.result import Verification
@@ -19,6 +19,7 @@ from profiler.pull.resume import Resumed
 from profiler.pull.verification import SIZE_ONLY
 from profiler.report.console import print_lines
 from profiler.report.findings import print_findings
+from profiler.report.over_limit import exceeded_text, volumes_document_s
 from profiler.report.snapshot import snapshot_document, snapshot_lines
 from profiler.report.why import explain, print_why, why_document
 
@@ -93,6 +94,7 @@ def pull_document(
         "findings": findings_document(findings),
         "profile": snapshot_document(snapshot) if snapshot else None,
         "why": why_document(explain(measured.why)) if measured.why else None,
+        "ebs_volumes": volumes_document_s(measured.why.volumes if measured.why else ()),
         "verified_by_method": dict(measured.verification.count_by_method),
         "verification_s": measured.verification.elapsed_s,
         "verification_cpu_s": measured.verification.cpu_s,
@@ -102,7 +104,7 @@ def pull_document(
 
 
 def _evidence_document(measured: PullMeasurement) -> dict[str, object] | None:
-    evidence = gather(measured.result, measured.worker_count, measured.stalled_share)
+    evidence = gathered(measured)
     if evidence is None:
         return None
     return {
@@ -119,7 +121,13 @@ def _evidence_document(measured: PullMeasurement) -> dict[str, object] | None:
         "host_busy_share": evidence.host_busy_share,
         "object_sizes": [asdict(bucket) for bucket in evidence.sizes],
         "limit": evidence.limit.name.lower(),
+        "ebs_limit": _ebs_limit_document(evidence),
     }
+
+
+def _ebs_limit_document(evidence: PullEvidence) -> dict[str, object] | None:
+    limit, over = evidence.ebs_limit, evidence.over_limit
+    return {"name": limit.value, "share": over.share(limit)} if limit and over else None
 
 
 def _lines(measured: PullMeasurement) -> list[str]:
@@ -137,7 +145,7 @@ def _lines(measured: PullMeasurement) -> list[str]:
     if measured.stalled_share is not None:
         share = f"{measured.stalled_share:.0%}"
         lines.append(f"writers waited   {share} of the time, in dirty throttling")
-    lines += evidence_lines(gather(result, measured.worker_count, measured.stalled_share))
+    lines += evidence_lines(gathered(measured))
     lines.append(f"verified         {_verified(measured)}")
     return [*lines, *_verification_cost(measured.verification)]
 
@@ -161,10 +169,18 @@ def evidence_lines(evidence: PullEvidence | None) -> list[str]:
         f"requests         {rate}; {share} of the connections' time went by before a first byte "
         f"({mean} on average)",
         f"object sizes     {_sizes(evidence.sizes)}",
-        f"held up by       {evidence.limit.value}",
+        f"held up by       {_limit_text(evidence)}",
     ]
     advice = advise(evidence)
     return [*lines, *([f"what would help  {advice}"] if advice else [])]
+
+
+def _limit_text(evidence: PullEvidence) -> str:
+    """Return what limited the pull; if it was the disk, also which limit of EBS was exceeded."""
+    limit, over = evidence.ebs_limit, evidence.over_limit
+    if limit is None or over is None:
+        return evidence.limit.value
+    return f"{evidence.limit.value}; {exceeded_text(over, limit)}"
 
 
 def _sizes(sizes: Sequence[SizeBucket]) -> str:

@@ -22,6 +22,7 @@ from profiler.pull.measured import Phase
 from profiler.pull.result import Progress as PullProgress
 from profiler.report.conclusions import stall_text
 from profiler.report.console import print_lines
+from profiler.report.over_limit import short_text
 from profiler.report.progress import MovingLine
 from sysctl.evidence.baseline import Baseline
 from sysctl.evidence.results import PRICE, RECHECK, Observation, Results, Trial
@@ -68,6 +69,7 @@ class SweepView:
         self._moving = MovingLine(bar, "preparing", setting="")
         self._baseline: Baseline | None = None
         self._mount_words: tuple[str, ...] = ()
+        self._problems: set[str] = set()
         self._number = 0
         self._remaining = 0
         self._timed = 0
@@ -129,7 +131,9 @@ class SweepView:
         if observation is not None:
             durable_s = observation.durable_s
             durable = "" if durable_s is None else f" · durable {format_seconds(durable_s)}"
-            self._line(f"{number}{_cells(observation)}  {title}{durable}")
+            limit = short_text(observation.over_limit)
+            self._line(f"{number}{_cells(observation)}  {title}{durable}{limit}")
+            self._note_once(observation.over_limit_problem)
         elif trial.stopped_s is not None:
             stopped = f"> {format_seconds(trial.stopped_s)}"
             self._line(f"{number}{stopped:>8}  {'stopped: too slow':>18}  {title}", "dim")
@@ -163,6 +167,12 @@ class SweepView:
         words = changed_words(setting, self._baseline) if self._baseline else []
         prefix = {RECHECK: "again: ", PRICE: "cost: "}.get(role, "")
         return printable(f"{prefix}{' '.join(words) or 'current settings'}")
+
+    def _note_once(self, problem: str | None) -> None:
+        """Print why the time over the limits of EBS is unknown, the first time that it is."""
+        if problem and problem not in self._problems:
+            self._problems.add(problem)
+            self._note(f"The time over the limits of EBS is unknown: {problem}.")
 
     def _note(self, text: str) -> None:
         print_lines([text], self._console, "yellow")

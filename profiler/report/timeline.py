@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from profiler.report.over_limit import course_document
 from profiler.watch.timeline import Sample, Timeline, latency_mean_ns, rate_bytes_per_s
+from profiler.watch.volumes import VolumeUse
 
 
-def timeline_document(timeline: Timeline) -> dict[str, object]:
+def timeline_document(timeline: Timeline, volumes: Sequence[VolumeUse] = ()) -> dict[str, object]:
     """Return the timeline as plain data: the run's figures, then a column for each sample figure.
 
     A disk's rates and latencies cover the time since the sample before; they are None for the first
-    sample and if nothing was written. `Timeline` and `Sample` describe the rest.
+    sample and if nothing was written. EBS volumes have times of their own, because they are read at
+    most once a second. `Timeline` and `Sample` describe the rest.
     """
     samples = timeline.samples
     return {
@@ -30,6 +35,7 @@ def timeline_document(timeline: Timeline) -> dict[str, object]:
         "io_some_ns": [sample.io_some_ns for sample in samples],
         "io_full_ns": [sample.io_full_ns for sample in samples],
         "devices": [_device_document(timeline, at) for at in range(len(timeline.devices))],
+        "ebs_volumes": course_document(volumes),
     }
 
 

@@ -18,6 +18,7 @@ from contracts.shared.units import counted, format_count, format_duration, forma
 from contracts.vocabulary import call_types_text
 from profiler.bpf.disks import BlockDevice, bottom_devices
 from profiler.report.console import print_lines
+from profiler.report.over_limit import volume_lines
 from profiler.watch.causes import Part, WhyInputs, main_cause, split
 from profiler.watch.timeline import Timeline
 
@@ -35,7 +36,8 @@ _TOLERANCE = 1.02
 class CauseText:
     """The answer: `parts` add up to the calls' time, and `cause` is None if nothing was slow.
 
-    `figures` are lines on dirty memory and disks, `blind_spots` lines on what was not observed.
+    `figures` are lines on dirty memory, disks and EBS limits, `blind_spots` lines on what was not
+    observed.
     """
 
     sentence: str
@@ -52,7 +54,11 @@ def explain(why: WhyInputs) -> CauseText:
         sentence=_sentence(why, cause),
         cause=cause,
         parts=split(why.calls),
-        figures=(*_timeline_lines(why.timeline), *_device_lines(why)),
+        figures=(
+            *_timeline_lines(why.timeline),
+            *_device_lines(why),
+            *volume_lines(why.volumes),
+        ),
         blind_spots=(
             *_mixed_lines(why),
             *_uring_lines(why),

@@ -23,7 +23,7 @@ from profiler.bpf.probes.dirty_limit import DirtyLimitReader
 from profiler.bpf.session import ProfileSession
 from profiler.pull.destination import Destination
 from profiler.pull.errors import PullError
-from profiler.pull.evidence import gather
+from profiler.pull.evidence import gathered
 from profiler.pull.measured import OnPhase, PullMeasurement, Verify
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
@@ -33,6 +33,7 @@ from profiler.study.settle import settle_dirty_limit
 from profiler.study.trial_pull import trial_pull
 from profiler.watch.causes import WhyInputs, split
 from profiler.watch.timeline import Timeline
+from profiler.watch.volumes import EbsVolumes
 from sysctl.evidence.protocol import MAX_MEMORY_CHANGE
 from sysctl.evidence.results import Observation, TracePoint
 from sysctl.host.devices import Disk
@@ -60,7 +61,7 @@ class PullBench:
     of the destination, None if it is not on a single disk with knobs. The first pull that waits for
     the device is verified by checksums; later only sizes are checked, because reading everything
     takes as long as a pull. `fresh_pool` makes each trial's workers if transfer settings are
-    varied; otherwise `pool` serves all trials.
+    varied; otherwise `pool` serves all trials. `volumes` are those of the destination.
     """
 
     host: Host
@@ -77,6 +78,7 @@ class PullBench:
     cap_problem: Callable[[], str | None] = lambda: None
     disk: Disk | None = None
     fresh_pool: Callable[[Setting], WorkerPool] | None = None
+    volumes: EbsVolumes = field(default_factory=EbsVolumes)
     _is_verified: bool = field(default=False, init=False)
     _at_start: InForce = field(init=False)
 
@@ -155,6 +157,8 @@ class PullBench:
             trace=trace_of(why.timeline if why else None, self._disk_names()),
             findings=self._findings(measured),
             price=observer.seen if observer else None,
+            over_limit=measured.over_limit,
+            over_limit_problem=measured.over_limit_problem,
         )
 
     def _observer(self, folder: Path) -> PriceObserver:
@@ -203,6 +207,7 @@ class PullBench:
                 on_phase=self.on_phase,
                 stop_after_s=stop_after_s,
                 during=observer.observed if observer else nullcontext,
+                volumes=self.volumes,
             )
         except (StoppedEarly, PullError):  # not Ctrl-C, which must not become a failed trial
             _require_cap(lost)
@@ -259,7 +264,7 @@ def whole_pages_bytes(plan: PullPlan) -> int:
 
 def held_up_by(measured: PullMeasurement) -> str | None:
     """Return what limited the pull, for `Observation`; None if its client does not report it."""
-    found = gather(measured.result, measured.worker_count, measured.stalled_share)
+    found = gathered(measured)
     return found.limit.name.lower() if found else None
 
 

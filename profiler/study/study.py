@@ -32,6 +32,7 @@ from profiler.study.checks import check_arguments
 from profiler.study.joint import TrialWorkers, combinations, present_transfer
 from profiler.study.space import Extras, Place, Space, expected_extras, make_search
 from profiler.study.transfer_bench import TransferBench
+from profiler.watch.volumes import EbsVolumes
 from sysctl.evidence.circumstances import Circumstances, GroupLimits, Node, NodeClass
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import PRESENT, LeftOut, Results, Trial, load
@@ -407,4 +408,5 @@ def _bench(
             cap_problem=partial(lab.cap_problem, present) if present else lambda: None,
             disk=study.disk,
             fresh_pool=workers.fresh if request.space.transfer else None,
+            volumes=instruments.enter_context(EbsVolumes.below(destination)),
         )

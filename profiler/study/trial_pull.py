@@ -12,6 +12,7 @@ from profiler.pull.errors import PullStoppedError
 from profiler.pull.measured import OnPhase, PullMeasurement, Verify, measure_pull
 from profiler.pull.source import PullPlan
 from profiler.pull.workers import WorkerPool
+from profiler.watch.volumes import EbsVolumes
 from sysctl.sweep.steps import StoppedEarly
 
 
@@ -26,6 +27,7 @@ def trial_pull(
     on_phase: OnPhase,
     stop_after_s: float | None,
     during: Callable[[], AbstractContextManager[None]],
+    volumes: EbsVolumes | None = None,
 ) -> PullMeasurement:
     """Return the measurement of a pull that fetched every object; its files are deleted.
 
@@ -43,6 +45,7 @@ def trial_pull(
             on_phase=on_phase,
             stop_after_s=stop_after_s,
             during=during,
+            volumes=volumes,
         )
     except PullStoppedError as stopped:
         raise StoppedEarly from stopped

@@ -20,6 +20,7 @@ from profiler.watch.timeline import Timeline
 if TYPE_CHECKING:
     from profiler.bpf.probes.block import DeviceStats
     from profiler.bpf.probes.waits import StalledWriter, StallStats
+    from profiler.watch.volumes import VolumeUse
 
 SLOW_SHARE = 0.05
 _WAIT_SHARE = 0.10
@@ -36,7 +37,8 @@ class WhyInputs:
     `writers` is the number of threads that made them, None if unknown. `sees_uring` is whether
     requests to io_uring are included. `stall` covers everything that the threads in scope did,
     `stalled` the same by command and device. `devices` are the disks that were written to, with
-    their requests during the run. `fsyncs` are the fsync calls, None if nothing counted them.
+    their requests during the run, `volumes` the EBS volumes among them. `fsyncs` are the fsync
+    calls, None if nothing counted them.
     """
 
     calls: CallStats
@@ -49,6 +51,7 @@ class WhyInputs:
     devices: tuple[tuple[BlockDevice, DeviceStats], ...] = ()
     fsyncs: CallStats | None = None
     stalled: tuple[StalledWriter, ...] = ()
+    volumes: tuple[VolumeUse, ...] = ()
 
     @property
     def is_throttled_elsewhere(self) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observes write-back and the disks during a session, to explain slow writes."""
+"""Observes write-back, the disks and EBS limits during a session, to explain slow writes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from profiler.bpf.session import ProfileSession, ProfileSnapshot
 from profiler.watch.causes import WhyInputs
 from profiler.watch.ticker import Beat, Ticker
 from profiler.watch.timeline import TimelineRecorder
+from profiler.watch.volumes import VolumeRecorder
 from profiler.watch.write_calls import fsyncs_of, widest_writes
 
 
 class Watch:
     """Watches a session within the block, in its own thread.
 
-    To share a thread, run `beat` in a ticker between `begin` and `end` instead.
+    To share a thread, run `beats` in a ticker between `begin` and `end` instead. `volumes` records
+    the EBS volumes among the disks.
     """
 
-    def __init__(self, session: ProfileSession) -> None:
+    def __init__(self, session: ProfileSession, volumes: VolumeRecorder | None = None) -> None:
+        self._volumes = volumes or VolumeRecorder()
         self._contract = session.contract
         self._devices = session.devices
         self._sees_uring = session.sees_uring
@@ -35,7 +38,7 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self.begin()
-        self._ticker = Ticker([self.beat])
+        self._ticker = Ticker(self.beats)
         self._ticker.__enter__()
         return self
 
@@ -44,19 +47,21 @@ class Watch:
         self.end()
 
     @property
-    def beat(self) -> Beat:
-        """The beat that samples the timeline."""
-        return self._recorder.beat
+    def beats(self) -> tuple[Beat, ...]:
+        """The beats that sample the timeline and the volumes."""
+        return (self._recorder.beat, *self._volumes.beats)
 
     def begin(self) -> None:
         """Take the first sample."""
         self._before = self._counters.stats() if self._counters else ()
         self._stalled_before = self._read_stalled()
+        self._volumes.begin()
         self._recorder.sample()
 
     def end(self) -> None:
         """Take the last sample, after the last beat."""
         self._recorder.sample()
+        self._volumes.end()
         self._after = self._counters.stats() if self._counters else ()
         self._stalled = tuple(self._stalled_since())
 
@@ -83,4 +88,5 @@ class Watch:
             sees_uring=self._sees_uring,
             timeline=self._recorder.timeline(),
             devices=tuple(zip(self._devices, differences)),
+            volumes=self._volumes.uses(),
         )

@@ -28,14 +28,20 @@ class EbsLimit(enum.Enum):
         """Whether it is the instance's limit, which a faster volume does not raise."""
         return self in (EbsLimit.INSTANCE_IOPS, EbsLimit.INSTANCE_THROUGHPUT)
 
+    @property
+    def is_of_throughput(self) -> bool:
+        """Whether it limits bytes a second, not operations."""
+        return self in (EbsLimit.VOLUME_THROUGHPUT, EbsLimit.INSTANCE_THROUGHPUT)
+
 
 @dataclass(frozen=True)
 class OverLimit:
     """The time (s) over each limit, within the `observed_s` between the first and last reading.
 
-    `at_limit_s` is the length of those intervals between two readings in which a limit was exceeded
-    for at least half of the time. The rates are the means over these intervals, of reads and writes
-    together: what the volume or the instance lets through. They are None without such an interval.
+    `rate_bytes_per_s` is the mean rate of reads and writes over all of it. `at_limit_s` is the
+    length of those intervals between two readings in which a limit was exceeded for at least half
+    of the time. The rates at the limit are the means over these intervals: what the volume or the
+    instance lets through. They are None without such an interval.
     """
 
     observed_s: float
@@ -46,6 +52,7 @@ class OverLimit:
     at_limit_s: float = 0.0
     at_limit_rate_bytes_per_s: float | None = None
     at_limit_ops_per_s: float | None = None
+    rate_bytes_per_s: float = 0.0
 
     @property
     def seconds(self) -> Mapping[EbsLimit, float]:
@@ -89,4 +96,5 @@ def over_limit_from_json(data: Mapping[str, Any]) -> OverLimit:
         at_limit_s=share_or_time(data["at_limit_s"]),
         at_limit_rate_bytes_per_s=None if rate is None else share_or_time(rate),
         at_limit_ops_per_s=None if ops is None else share_or_time(ops),
+        rate_bytes_per_s=share_or_time(data["rate_bytes_per_s"]),
     )

@@ -23,7 +23,16 @@ A trial is *invalid*, and its reason is kept and printed, if
   `MAX_STOLEN_SHARE` is never valid;
 - the hypervisor's balloon took or returned more than `MAX_BALLOON_SHARE` of the pull;
 - the disk wrote slower by more than `MAX_RATE_LOSS` than under the current settings: a volume
-  without credits (EBS gp2, st1, or the instance's own bucket) is not comparable.
+  without credits (EBS gp2, st1, or the instance's own bucket) is not comparable;
+- the EBS volume and its instance let another rate through than under the current settings.
+
+The last rule compares rates *at the limit*, not the time over it: a throttled pull is over a limit
+all the time, and a better setting for longer. What is let through meanwhile is a property of the
+volume and the instance: no setting changes it, the loss or return of credits does, in either
+direction. Bytes and operations must both differ by more than `MAX_RATE_LOSS`, because settings
+change the size of I/Os: a limit of IOPS then keeps the operations, one of throughput the bytes. A
+run that was at no limit is invalid only if its mean rate exceeds the throughput limit of the others
+by as much, which that limit would not have let through.
 
 An invalid trial is repeated at once, up to `ATTEMPTS` attempts, and never ends the study. A
 candidate that can no longer win is stopped: it is neither an observation nor a failure.
@@ -39,6 +48,7 @@ from collections.abc import Container, Sequence
 from typing import TypeVar
 
 from contracts.shared.units import format_rate, format_size
+from sysctl.evidence.over_limit import OverLimit
 from sysctl.evidence.results import PRESENT, Observation, Trial
 from sysctl.evidence.runs import CPU_WAIT_SLACK, Runs
 from sysctl.knobs.setting import Setting
@@ -93,6 +103,7 @@ def invalid_reason(
         _starved(cpu_waits),
         _robbed(seen, earlier),
         _memory_moved(seen, earlier),
+        _regime_differs(seen, present),
         None if setting.device else _device_throttled(seen, present),
     )
     return next(filter(None, reasons), None)
@@ -157,6 +168,40 @@ def _device_throttled(seen: Observation, present: Sequence[Observation]) -> str 
         f"the disk wrote {format_rate(rate)}, but {format_rate(statistics.median(rates))} under "
         "the current settings: the volume or the instance may be out of credits"
     )
+
+
+def _regime_differs(seen: Observation, present: Sequence[Observation]) -> str | None:
+    """Return why the run had other credits than the current settings: other rates at the limit."""
+    over = seen.over_limit
+    limited = [run.over_limit for run in present if run.over_limit and _at_limit(run.over_limit)]
+    if over is None or not limited:
+        return None
+    usual = [statistics.median(rates) for rates in zip(*map(_at_limit, limited))]
+    mine = _at_limit(over)
+    if not mine and over.observed_s >= _MIN_RATE_S and _are_of_throughput(limited):
+        mine, usual = (over.rate_bytes_per_s,), usual[:1]
+    ratios = [rate / median for rate, median in zip(mine, usual) if median]
+    is_slower = bool(ratios) and max(ratios) < 1 - MAX_RATE_LOSS
+    is_faster = bool(ratios) and min(ratios) > 1 / (1 - MAX_RATE_LOSS)
+    if not is_faster and not (is_slower and _at_limit(over)):
+        return None
+    rates = f"{format_rate(mine[0])}, but {format_rate(usual[0])} under the current settings"
+    if is_faster:
+        return f"the EBS volume got {rates}, which may have been out of credits"
+    name = over.longest.value if over.longest else "EBS"
+    return f"the {name} limit let only {rates}: the volume or the instance may be out of credits"
+
+
+def _are_of_throughput(limited: Sequence[OverLimit]) -> bool:
+    return all(over.longest is not None and over.longest.is_of_throughput for over in limited)
+
+
+def _at_limit(over: OverLimit) -> tuple[float, ...]:
+    """Return the bytes and operations a second at the limit; nothing if that was too short."""
+    rate, ops = over.at_limit_rate_bytes_per_s, over.at_limit_ops_per_s
+    if over.at_limit_s < _MIN_RATE_S or rate is None or ops is None:
+        return ()
+    return rate, ops
 
 
 def writeback_rate_bytes_per_s(seen: Observation) -> float | None:

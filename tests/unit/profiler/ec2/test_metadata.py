@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
+import urllib.error
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from profiler.ec2 import metadata
-from profiler.ec2.metadata import Metadata, MetadataError
+from profiler.ec2.metadata import Metadata, MetadataError, open_directly
 from profiler.ec2.node import AttachedVolume, Ec2Node, discover, is_ec2
 
 TOKEN = "AQAEAL-token"
@@ -27,6 +30,7 @@ class Service(BaseHTTPRequestHandler):
     token_status = 200
     hangs = False
     expired = ()
+    redirects_to = None
     released = threading.Event()
 
     def do_PUT(self):
@@ -40,6 +44,8 @@ class Service(BaseHTTPRequestHandler):
         token = self.headers["X-aws-ec2-metadata-token"]
         if token != TOKEN or token in self.expired:
             return self._answer(401, "")
+        if self.redirects_to:
+            return self._answer(302, "")
         return self._answer(
             *((200, self.paths[self.path]) if self.path in self.paths else (404, ""))
         )
@@ -49,6 +55,8 @@ class Service(BaseHTTPRequestHandler):
             self.released.wait(30)
             return
         self.send_response(status)
+        if status == 302:
+            self.send_header("Location", self.redirects_to)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text.encode())
@@ -101,7 +109,33 @@ def test_a_service_that_hangs_is_given_up(serve, monkeypatch):
     assert time.monotonic() - began_s < 5
 
 
-@pytest.mark.parametrize("status", [403, 404, 405])
+def test_a_service_that_answers_byte_by_byte_is_given_up(monkeypatch):
+    """Each byte comes within the socket's timeout."""
+    monkeypatch.setattr(metadata, "TIMEOUT_S", 0.3)
+    released = threading.Event()
+
+    def drip(listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(4096)
+            for byte in b"HTTP/1.1 200 OK\r\nX-Slow: yes\r\n" * 100:
+                if released.wait(0.1):
+                    return
+                connection.sendall(bytes([byte]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dripping = threading.Thread(target=drip, args=(listener,))
+        dripping.start()
+        began_s = time.monotonic()
+        with pytest.raises(MetadataError, match="did not answer"):
+            Metadata(endpoint=f"http://127.0.0.1:{listener.getsockname()[1]}").get("instance-type")
+        took_s = time.monotonic() - began_s
+        released.set()
+        dripping.join()
+    assert took_s < 2
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405])
 def test_no_token(serve, status):
     with pytest.raises(MetadataError, match=rf"gave no token \(it answered {status}\)"):
         Metadata(endpoint=serve(token_status=status)).get("instance-type")
@@ -116,6 +150,64 @@ def test_a_token_that_expired(serve):
     endpoint = serve(expired=[TOKEN])
     with pytest.raises(MetadataError, match="answered 401"):
         Metadata(endpoint=endpoint).get("instance-type")
+
+
+def test_a_token_that_expires_is_replaced(serve):
+    endpoint = serve()
+    service = Metadata(endpoint=endpoint)
+    assert service.get("instance-type") == "m5.large"
+    tokens = iter(("old", TOKEN))
+
+    def send(request):
+        if request.get_method() == "PUT":
+            return next(tokens).encode()
+        return open_directly(request)
+
+    service = Metadata(send, endpoint)
+    with pytest.raises(MetadataError, match="answered 401"):
+        service.get("instance-type")
+    assert service.get("instance-type") == "m5.large"
+
+
+def test_a_token_that_expires_between_two_requests_is_replaced(serve):
+    endpoint = serve()
+    now_expired: list[bool] = []
+
+    def send(request):
+        if now_expired and request.get_header("X-aws-ec2-metadata-token") == TOKEN:
+            now_expired.clear()
+            raise urllib.error.HTTPError(request.full_url, 401, "Unauthorized", Message(), None)
+        return open_directly(request)
+
+    service = Metadata(send, endpoint)
+    assert service.get("instance-type") == "m5.large"
+    now_expired.append(True)
+    assert service.get("placement/region") == "eu-central-1"
+    assert not now_expired
+
+
+def test_a_redirection_is_not_followed(serve):
+    """The token would go to another server."""
+    other = serve()
+    elsewhere = serve(redirects_to=f"{other}/latest/meta-data/instance-type")
+    with pytest.raises(MetadataError, match="answered 302"):
+        Metadata(endpoint=elsewhere).get("instance-type")
+
+
+def test_what_is_not_http():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(MetadataError, match="did not answer"):
+            Metadata(endpoint=f"http://127.0.0.1:{listener.getsockname()[1]}").get("instance-type")
+        answering.join()
 
 
 @pytest.mark.parametrize("body", [b"\xff", b"m5\x1b[2J"])

@@ -10,6 +10,7 @@ import pytest
 from contracts.shared.errors import WritewiseError
 from profiler.pull.source import Location, PullPlan, RemoteObject
 from profiler.study.bench import whole_pages_bytes
+from sysctl.evidence.over_limit import OverLimit
 from sysctl.evidence.protocol import (
     concluded,
     invalid_reason,
@@ -273,3 +274,87 @@ def test_an_unexpected_error_of_the_bench_is_not_swallowed():
         bench.measure(durable=False, stop_after_s=1.0)
     with pytest.raises(WritewiseError):
         failing("reason")
+
+
+def limited(rate=125 * MIB, ops=500, at_limit_s=5.0, limit="volume_throughput", **fields):
+    """A pull that was at this limit most of the time; no rate can be told from its course."""
+    over = OverLimit(
+        observed_s=6.0,
+        at_limit_s=at_limit_s,
+        at_limit_rate_bytes_per_s=rate if at_limit_s else None,
+        at_limit_ops_per_s=ops if at_limit_s else None,
+        rate_bytes_per_s=rate,
+        **{f"{limit}_s": at_limit_s},
+    )
+    return seen(trace=(), over_limit=over, **fields)
+
+
+@pytest.mark.parametrize(
+    ("factor", "says"),
+    [
+        (0.16, "the volume throughput limit let only 20.0 MiB/s, but 125 MiB/s under"),
+        (0.74, "out of credits"),
+        (0.76, None),
+        (1.0, None),
+        (1.3, None),
+        (1.4, "under the current settings, which may have been out of credits"),
+        (6.25, "the EBS volume got 781 MiB/s, but 125 MiB/s"),
+    ],
+)
+def test_another_rate_at_the_limit_is_another_credit_regime(factor, says):
+    mine = limited(factor * 125 * MIB, factor * 500)
+    reason = invalid_reason(mine, CANDIDATE_SETTING, [limited(), limited(), limited()])
+    assert (reason is None) if says is None else says in reason
+
+
+def test_the_limit_that_let_less_through_is_named():
+    mine = limited(50 * MIB, 200, limit="instance_throughput")
+    reason = invalid_reason(mine, CANDIDATE_SETTING, [limited()])
+    assert reason.startswith("the instance throughput limit let only 50.0 MiB/s")
+
+
+@pytest.mark.parametrize("at_limit_s", [0.0, 2.5, 6.0])
+def test_a_setting_that_is_at_the_limit_for_longer_or_not_at_all_counts(at_limit_s):
+    """The time over the limit is what settings change; the rate at it is not."""
+    mine = limited(at_limit_s=at_limit_s)
+    assert invalid_reason(mine, CANDIDATE_SETTING, [limited(at_limit_s=4.0)]) is None
+
+
+def test_larger_writes_at_a_limit_of_iops_are_no_other_regime():
+    present = limited(rate=20 * MIB, ops=300, limit="volume_iops")
+    mine = limited(rate=75 * MIB, ops=300, limit="volume_iops")
+    assert invalid_reason(mine, CANDIDATE_SETTING, [present]) is None
+    unlimited = limited(rate=75 * MIB, at_limit_s=0.0)
+    assert invalid_reason(unlimited, CANDIDATE_SETTING, [present]) is None
+
+
+def test_smaller_writes_at_a_limit_of_throughput_are_no_other_regime():
+    mine = limited(rate=125 * MIB, ops=4000)
+    assert invalid_reason(mine, CANDIDATE_SETTING, [limited()]) is None
+
+
+def test_a_run_beyond_the_limit_of_the_others_had_credits_that_they_had_not():
+    mine = limited(rate=100 * MIB, at_limit_s=0.0)
+    without = limited(rate=20 * MIB, ops=80)
+    assert "out of credits" in invalid_reason(mine, CANDIDATE_SETTING, [without])
+    assert invalid_reason(mine, CANDIDATE_SETTING, [limited(rate=90 * MIB)]) is None
+
+
+@pytest.mark.parametrize(
+    ("mine", "present"),
+    [
+        (limited(20 * MIB, 80, at_limit_s=1.9), [limited()]),
+        (limited(20 * MIB, 80), [limited(at_limit_s=1.9)]),
+        (limited(20 * MIB, 80), []),
+        (limited(20 * MIB, 80), [seen(trace=())]),
+        (seen(trace=(), over_limit_problem="it was unplugged"), [limited()]),
+    ],
+    ids=["too short", "others too short", "first run", "others unknown", "unknown"],
+)
+def test_without_two_rates_at_a_limit_nothing_is_concluded(mine, present):
+    assert invalid_reason(mine, CANDIDATE_SETTING, present) is None
+
+
+def test_a_single_present_run_without_credits_does_not_decide():
+    present = [limited(), limited(20 * MIB, 80), limited()]
+    assert invalid_reason(limited(), CANDIDATE_SETTING, present) is None
