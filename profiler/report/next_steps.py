@@ -98,10 +98,11 @@ def _after_transfer(recommendation: Recommendation, results: Path, file: Path | 
     )
 
 
-def _place(recommendation: Recommendation) -> tuple[str, str]:
-    """Return source and destination of the pulls."""
+def _place(recommendation: Recommendation) -> list[str]:
+    """Return source and destination of the pulls as words of a command."""
     node = recommendation.analysis.runs.circumstances.node
-    return node.source or "s3://BUCKET/PREFIX", node.destination or "DEST"
+    place = [node.source or "s3://BUCKET/PREFIX", node.destination or "DEST"]
+    return place + (["--endpoint-url", node.endpoint_url] if node.endpoint_url else [])
 
 
 def _after_none(recommendation: Recommendation, results: Path) -> NextStep:

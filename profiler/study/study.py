@@ -63,6 +63,7 @@ LOCK_NAME = "sweep"
 _MAY_DIFFER = (
     "started_at",
     "version",
+    "endpoint_url",
     "memory_bytes",
     "available_bytes",
     "dirtyable_bytes",
@@ -314,6 +315,7 @@ def _node(request: StudyRequest, system: System, mount: Mount, disk: Disk | None
         started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         version=version("writewise"),
         source=str(request.location),
+        endpoint_url=request.access.endpoint_url,
         destination=str(request.destination.resolve()),
         device=mount.source,
         mount_target=mount.target,

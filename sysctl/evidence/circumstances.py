@@ -94,8 +94,9 @@ class Node:
     """One node and its sweep; None and a `memory_bytes` of 0 mean unknown.
 
     `memory_bytes` is all memory of the host; `available_bytes`, and `dirtyable_bytes` as a part of
-    it, are from the start of the sweep. `device` is mounted on `mount_target`; `disk` is the disk
-    below it, `volume_id` its EBS volume (`vol-…`), and `credits` are the volume's.
+    it, are from the start of the sweep. `endpoint_url` is the option of the sweep, None for AWS's
+    own. `device` is mounted on `mount_target`; `disk` is the disk below it, `volume_id` its EBS
+    volume (`vol-…`), and `credits` are the volume's.
     """
 
     available_bytes: int
@@ -105,6 +106,7 @@ class Node:
     started_at: str | None = None
     version: str | None = None
     source: str | None = None
+    endpoint_url: str | None = None
     destination: str | None = None
     device: str | None = None
     mount_target: str | None = None
@@ -186,6 +188,7 @@ def _node(data: Mapping[str, Any]) -> Node:
         started_at=_text(data.get("started_at")),
         version=_text(data.get("version")),
         source=_text(data.get("source")),
+        endpoint_url=_text(data.get("endpoint_url")),
         destination=_text(data.get("destination")),
         device=_text(data.get("device")),
         mount_target=_text(data.get("mount_target")),

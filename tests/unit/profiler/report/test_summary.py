@@ -63,6 +63,9 @@ CASES = {
     "nothing to gain": lambda: advise(Study(stall_share=0.0).candidate(ratio(80), 20.0).results),
     "small sample": lambda: advise(Study(context=SAMPLE, stall_share=0.0).results),
     "no gain": lambda: advise(Study().tried(ratio(80), 19.9).results),
+    "other endpoint": lambda: advise(
+        Study(context={"endpoint_url": "http://[::1]:80"}).tried(ratio(80), 19.9).results
+    ),
     "noise": lambda: advise(Study((20.0, 30.0, 12.0)).candidate(ratio(80), 20.0).results),
     "over the limits": lambda: advise(Study().tried(ratio(80), 4.0).results, Limits(GIB // 4)),
 }
@@ -144,6 +147,10 @@ def test_the_figures_of_both_sides_are_next_to_each_other():
             " --output /root/writewise-results-again.json",
         ),
         ("no gain", "sudo {} pull s3://bucket/images /data"),
+        (
+            "other endpoint",
+            "sudo {} pull s3://bucket/images /data --endpoint-url 'http://[::1]:80'",
+        ),
         ("over the limits", "{} advise {r} --max-at-risk SIZE"),
     ],
 )
