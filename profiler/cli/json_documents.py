@@ -61,6 +61,7 @@ _HOW_PLANNED = {
     "meets_deadline": "whether every pull meets it; null without one",
     "assumed": "what was assumed, one sentence each",
     "warnings": "figures above the tables' maxima, prices that are missing",
+    "sources": "which figures AWS or this node gave, one sentence each; the others are from tables",
 }
 _PLAN = {
     "volume": "type, size, IOPS and throughput; null if only a sweep's rate is known",
@@ -85,7 +86,7 @@ _PLAN = {
     "phases": "parts of the first pull with one rate: times, rate, limit, credits in percent",
     "write_back": "whether settings help, and each setting with its time to return",
     **_HOW_PLANNED,
-    "tables": "the dates of the tables",
+    "tables": "the dates of the tables; of instances null if AWS gave the limits",
 }
 _CHEAPEST = {
     "volumes": "the volumes that meet the deadline, the cheapest first, with the keys of `plan`",

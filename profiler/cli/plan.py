@@ -4,6 +4,9 @@
 Needs no root and changes nothing. It works on any host: name the pull, the volume and the instance.
 Limits and prices are from dated tables; a time is counted from when the volume begins to write.
 
+On an EC2 node it finds the instance type and the volume itself, with the credits that they have
+now. Elsewhere it asks AWS only if --volume-id, --region or --profile is given.
+
 With --idle pulls are repeated: the report has the first slow pull and the time that each takes in
 the end. With --cheapest the volumes are listed that meet the deadline for the least money.
 """
@@ -33,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_pull(parser.add_argument_group("the pull"))
     _add_volume(parser.add_argument_group("the volume"))
     _add_instance(parser.add_argument_group("the instance"))
+    _add_aws(parser.add_argument_group("AWS"))
     asked = parser.add_argument_group("the answer")
     asked.add_argument(
         "--deadline",
@@ -82,10 +86,14 @@ def _add_pull(group: argparse._ArgumentGroup) -> None:
 def _add_volume(group: argparse._ArgumentGroup) -> None:
     volume_arguments.add_volume(group)
     group.add_argument(
+        "--volume-id", metavar="ID", help="plan an existing volume, as AWS reports it: vol-…"
+    )
+    group.add_argument(
         "--credits",
         metavar="LEVEL",
         type=volume_arguments.share,
-        help="credits at the start: full, empty or a percentage (default: full, and empty too)",
+        help="credits at the start: full, empty or a percentage (default: those of a volume that "
+        "was looked up; else full, and empty too)",
     )
 
 
@@ -114,6 +122,13 @@ def _add_instance(group: argparse._ArgumentGroup) -> None:
             help="memory that can be dirtied (default: 15/16 of the instance's)",
         )
     )
+
+
+def _add_aws(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--region", metavar="NAME", help="AWS region to look up in (default: this node's)"
+    )
+    group.add_argument("--profile", metavar="NAME", help="AWS profile, of ~/.aws/config")
 
 
 def run(arguments: argparse.Namespace) -> int:

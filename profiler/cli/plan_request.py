@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
 from contracts.shared.units import format_size
+from profiler.cli.plan_live import Found, look, measured_text
+from profiler.cli.plan_missing import check_known
 from profiler.cli.volume_arguments import flag_of_the_volume, prices_from, volume_from
-from profiler.ec2.node import Ec2Node, discover
+from profiler.ec2.live import Balance
 from profiler.report.plan import Question
 from sysctl.evidence.prediction import Model, fit
 from sysctl.evidence.results import load
 from sysctl.evidence.runs import Runs
 from sysctl.knobs.setting import Setting
-from sysctl.volume import instances, volume_types
+from sysctl.volume import instances, prices, volume_types
 from sysctl.volume.cheapest import VolumeSearch
 from sysctl.volume.instances import Instance
 from sysctl.volume.limits import Ceiling, LimitedBy
@@ -64,18 +66,23 @@ class _Notes:
 
 
 def request_from(arguments: argparse.Namespace) -> Request:
-    """Read the options, the files and, on an EC2 node, the metadata. Raises UsageError."""
+    """Read the options and the files, and look at the node and AWS.
+
+    Raises UsageError, and LiveError if AWS does not answer about --volume-id.
+    """
     _check_cheapest(arguments)
     model = fit(Runs.of(load(arguments.results))) if arguments.results else None
-    here = discover() if arguments.instance_type is None else Ec2Node()
-    _check_known(arguments, model, here)
-    notes = _Notes()
+    found = look(arguments, wants_volume=_wants_volume(arguments, model))
+    check_known(arguments, model, found)
+    notes = _Notes(assumed=list(found.assumed))
     table = prices_from(arguments)
     notes.warnings += [f"{table.origin} has no price of {gap}" for gap in table.gaps()]
-    instance = _instance(arguments, here, notes)
-    volume = None if arguments.cheapest else _volume(arguments, model, notes)
-    node = _node(arguments, model, instance, notes)
+    notes.assumed += _elsewhere(arguments, found)
+    instance = _instance(arguments, found, notes)
+    volume = None if arguments.cheapest else _volume(arguments, model, found, notes)
+    node = _node(arguments, model, found, instance, notes)
     size_bytes = arguments.burst or (model.burst_bytes if model else 0)
+    measured = found.balances.volume
     return Request(
         Pull(size_bytes, arguments.io_size, _seconds(arguments.idle)),
         node,
@@ -83,12 +90,35 @@ def request_from(arguments: argparse.Namespace) -> Request:
         table,
         Question(
             deadline_s=_seconds(arguments.deadline),
-            shows_empty=arguments.credits is None,
+            shows_empty=arguments.credits is None and measured is None,
             assumed=tuple(notes.assumed),
             warnings=tuple(notes.warnings),
+            sources=tuple(found.sources),
+            credits_from=None if measured is None else measured_text(measured),
+            is_instance_live=found.instance is not None,
         ),
         arguments.capacity.gib if arguments.capacity else None,
     )
+
+
+def _wants_volume(arguments: argparse.Namespace, model: Model | None) -> bool:
+    """Return whether a volume of this node or of AWS is to be planned. Raises UsageError."""
+    if arguments.volume_id is not None:
+        flag = flag_of_the_volume(arguments)
+        if flag:
+            raise UsageError(f"--volume-id and {flag} exclude each other", f"omit {flag}")
+        return True
+    return arguments.volume_type is None and model is None and not arguments.cheapest
+
+
+def _elsewhere(arguments: argparse.Namespace, found: Found) -> Iterator[str]:
+    """Yield that the table's prices are of another region."""
+    region = arguments.region or found.node.region
+    if region is not None and region != prices.REGION and arguments.prices is None:
+        yield (
+            f"prices are those of {prices.REGION}, not of {printable(region)}; --prices FILE has "
+            "your own"
+        )
 
 
 def _seconds(duration_ns: int | None) -> float | None:
@@ -100,7 +130,7 @@ def _check_cheapest(arguments: argparse.Namespace) -> None:
         if arguments.capacity:
             raise UsageError("--capacity is for --cheapest", "add --cheapest, or --volume-size")
         return
-    flag = flag_of_the_volume(arguments)
+    flag = "--volume-id" if arguments.volume_id else flag_of_the_volume(arguments)
     if flag:
         raise UsageError(f"--cheapest chooses the volume, but {flag} is given", f"omit {flag}")
     if arguments.capacity is None:
@@ -110,46 +140,17 @@ def _check_cheapest(arguments: argparse.Namespace) -> None:
         )
 
 
-def _check_known(arguments: argparse.Namespace, model: Model | None, here: Ec2Node) -> None:
-    """Raise UsageError if there is nothing to plan; its hint says where to find each figure."""
-    missing = {}
-    if arguments.burst is None and model is None:
-        missing["the size of the pull"] = "--burst SIZE, or --results FILE of a sweep"
-    if arguments.volume_type is None and model is None and not arguments.cheapest:
-        missing["the volume's type"] = "--volume-type with --volume-size, or --cheapest"
-    if not missing:
-        return
-    hints = [f"{what}: {remedy}" for what, remedy in missing.items()]
-    raise UsageError(
-        f"a plan needs {' and '.join(missing)}", "\n    ".join([*hints, *_where(arguments, here)])
-    )
-
-
-def _where(arguments: argparse.Namespace, here: Ec2Node) -> Iterator[str]:
-    """Yield what this host reports about itself, and where to find the rest."""
-    for volume in here.volumes:
-        size = format_size(volume.size_bytes)
-        yield f"found on this node: {volume.volume_id} ({volume.disk}, {size})"
-    if here.instance_type:
-        yield f"found on this node: instance type {printable(here.instance_type)}"
-    if here.problem:
-        yield f"the instance type is unknown, because {here.problem}: --instance-type"
-    if arguments.volume_type is None and not arguments.cheapest:
-        volume_id = here.volumes[0].volume_id if here.volumes else "vol-…"
-        yield (
-            "type, IOPS and throughput of a volume are not on the node: "
-            f"`aws ec2 describe-volumes --volume-ids {volume_id}` (IAM: ec2:DescribeVolumes)"
-        )
-        yield (
-            "credits now: BurstBalance of AWS/EBS in CloudWatch (IAM: cloudwatch:GetMetricData), "
-            "for --credits"
-        )
-    if not here.is_ec2 and arguments.instance_type is None:
-        yield "this host is not an EC2 instance: --instance-type, for the instance's limits"
-
-
-def _instance(arguments: argparse.Namespace, here: Ec2Node, notes: _Notes) -> Instance | None:
+def _instance(arguments: argparse.Namespace, found: Found, notes: _Notes) -> Instance | None:
     """Return the instance; None, with a note, if it is unknown."""
+    instance = found.instance or _of_the_table(arguments, found, notes)
+    if instance is not None and instance.ebs is None:
+        notes.warnings.append(f"the EBS limits of {instance.name} are unknown and left out")
+    return instance
+
+
+def _of_the_table(arguments: argparse.Namespace, found: Found, notes: _Notes) -> Instance | None:
+    """Return the instance with the table's limits, and say why not with those of AWS."""
+    here = found.node
     name = arguments.instance_type or here.instance_type
     if name is None:
         if arguments.instance_credits is not None:
@@ -161,27 +162,31 @@ def _instance(arguments: argparse.Namespace, here: Ec2Node, notes: _Notes) -> In
         )
         return None
     if arguments.instance_type is None and name not in instances.table().by_name:
+        because = f" ({found.instance_problem.message})" if found.instance_problem else ""
         notes.warnings.append(
             f"this node's type, {printable(name)}, is not in the table of "
-            f"{instances.table().as_of}: its limits are unknown"
+            f"{instances.table().as_of}: its limits are unknown{because}"
         )
         return None
     instance = instances.table().find(name)
-    if instance.ebs is None:
-        notes.warnings.append(f"the EBS limits of {instance.name} are unknown and left out")
+    if found.instance_problem is not None:
+        notes.assumed.append(
+            f"the limits of {instance.name} are those of the table: "
+            f"{found.instance_problem.message}"
+        )
     return instance
 
 
 def _volume(
-    arguments: argparse.Namespace, model: Model | None, notes: _Notes
+    arguments: argparse.Namespace, model: Model | None, found: Found, notes: _Notes
 ) -> EbsVolume | MeasuredDevice:
-    """Return the volume given, checked; without one the device that a sweep measured."""
-    checked = volume_from(arguments)
+    """Return the volume given or found, checked; else the device that a sweep measured."""
+    checked = found.volume or volume_from(arguments)
     if checked is None:
         assert model is not None  # noqa: S101 - `_check_known` saw to it
         notes.assumed.append(
             "the volume is the device that the sweep measured; its type and its credits are "
-            "unknown: add --volume-type and --volume-size"
+            "unknown: add --volume-type and --volume-size, or --volume-id"
         )
         return MeasuredDevice(model.device_bytes_per_s)
     notes.assumed += checked.notes
@@ -194,18 +199,32 @@ def _volume(
 
 
 def _node(
-    arguments: argparse.Namespace, model: Model | None, instance: Instance | None, notes: _Notes
+    arguments: argparse.Namespace,
+    model: Model | None,
+    found: Found,
+    instance: Instance | None,
+    notes: _Notes,
 ) -> PullNode:
-    given = {
-        LimitedBy.VOLUME: arguments.credits,
-        LimitedBy.INSTANCE: arguments.instance_credits,
+    now = found.balances
+    shares = {
+        LimitedBy.VOLUME: _share(arguments.credits, now.volume),
+        LimitedBy.INSTANCE: _share(arguments.instance_credits, now.instance_bytes),
     }
+    of_ios = {LimitedBy.INSTANCE: _share(arguments.instance_credits, now.instance_ios)}
     return PullNode(
         _source(arguments, model, instance),
         instance,
         _memory(arguments, model, instance, notes),
-        {owner: share for owner, share in given.items() if share is not None},
+        {owner: share for owner, share in shares.items() if share is not None},
+        {owner: share for owner, share in of_ios.items() if share is not None},
     )
+
+
+def _share(given: float | None, measured: Balance | None) -> float | None:
+    """Return the credits that an option gives, else those measured, else None."""
+    if given is not None or measured is None:
+        return given
+    return measured.share
 
 
 def _source(

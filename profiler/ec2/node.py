@@ -36,6 +36,7 @@ class Ec2Node:
     region: str | None = None
     volumes: tuple[AttachedVolume, ...] = ()
     problem: str | None = None
+    instance_id: str | None = None
 
 
 def discover(sysfs: Path = Path("/sys"), metadata: Callable[[], Metadata] = Metadata) -> Ec2Node:
@@ -47,10 +48,11 @@ def discover(sysfs: Path = Path("/sys"), metadata: Callable[[], Metadata] = Meta
     try:
         instance_type = service.get("instance-type")
         region = service.get("placement/region")
+        instance_id = service.get("instance-id")
     except MetadataError as error:
         return Ec2Node(is_ec2=True, volumes=volumes, problem=str(error))
     problem = None if instance_type else "the metadata has no instance type"
-    return Ec2Node(True, instance_type, region, volumes, problem)
+    return Ec2Node(True, instance_type, region, volumes, problem, instance_id)
 
 
 def is_ec2(sysfs: Path) -> bool:

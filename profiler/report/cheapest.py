@@ -13,7 +13,7 @@ from rich.table import Table
 from contracts.shared.units import format_minutes, format_size
 from profiler.report.console import print_lines
 from profiler.report.next_steps import NextStep, command
-from profiler.report.plan import Question
+from profiler.report.plan import Question, source_lines
 from profiler.report.plan_words import limit_text, percent, usd, volume_name, words_of
 from sysctl.volume import volume_types
 from sysctl.volume.cheapest import Found, VolumeSearch, of_type, without_volume
@@ -31,6 +31,7 @@ def print_cheapest(found: Found, wanted: VolumeSearch, asked: Question, console:
         console.print()
     print_lines(list(_remarks(found, wanted)), console, hanging=2)
     print_lines([f"Assumed: {each}." for each in asked.assumed], console, "dim", hanging=2)
+    print_lines(list(source_lines(asked)), console, "dim", hanging=2)
     tables = f"volumes of {volume_types.table()['as_of']}, prices of {wanted.prices.origin}"
     print_lines([f"From the tables: {tables}."], console, "dim", hanging=2)
 

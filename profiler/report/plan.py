@@ -36,12 +36,17 @@ class Question:
     """What else was asked, and how the options were read, in sentences.
 
     `shows_empty`: the credits at the start are unknown, so the report has both full and empty.
+    `sources` say which figures AWS gave; `credits_from` is where those of the volume are from, None
+    if an option gave them or nobody did.
     """
 
     deadline_s: float | None = None
     shows_empty: bool = True
     assumed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    credits_from: str | None = None
+    is_instance_live: bool = False
 
 
 def print_volume_plan(plan: Plan, asked: Question, console: Console) -> None:
@@ -55,7 +60,8 @@ def print_volume_plan(plan: Plan, asked: Question, console: Console) -> None:
     print_lines([""], console)
     assumed = [*asked.assumed, *_begins_texts(plan)]
     print_lines([f"Assumed: {each}." for each in assumed], console, "dim", hanging=2)
-    print_lines([_tables_text(plan)], console, "dim", hanging=2)
+    print_lines(list(source_lines(asked)), console, "dim", hanging=2)
+    print_lines([_tables_text(plan, asked)], console, "dim", hanging=2)
 
 
 def verdict_lines(plan: Plan, asked: Question) -> Iterator[str]:
@@ -97,7 +103,9 @@ def _facts(plan: Plan, asked: Question) -> Iterator[str]:
     balance = plan.balance(LimitedBy.VOLUME, plan.course.levels_after)
     if balance is not None:
         start = plan.balance(LimitedBy.VOLUME, plan.levels) or 0.0
-        yield _fact("credits", f"{percent(start)} at the start, {percent(balance)} after the pull")
+        origin = f" ({asked.credits_from})" if asked.credits_from else ""
+        after = f"{percent(balance)} after the pull"
+        yield _fact("credits", f"{percent(start)} at the start{origin}, {after}")
     yield from _empty_lines(plan, asked)
     if plan.with_margin and plan.with_margin.durable_s > plan.course.durable_s * _SAME:
         time = format_minutes(plan.with_margin.durable_s)
@@ -160,9 +168,15 @@ def _guaranteed(plan: Plan) -> str:
     return f"{text}; this plan needs {math.ceil(asked):,}"
 
 
-def _tables_text(plan: Plan) -> str:
+def source_lines(asked: Question) -> Iterator[str]:
+    """Yield which figures are from AWS, if any."""
+    if asked.sources:
+        yield f"From AWS: {'; '.join(asked.sources)}."
+
+
+def _tables_text(plan: Plan, asked: Question) -> str:
     dates = [f"volumes of {volume_types.table()['as_of']}"]
-    if plan.node.instance is not None:
+    if plan.node.instance is not None and not asked.is_instance_live:
         dates.append(f"instances of {instances.table().as_of}")
     if plan.monthly_usd is not None:
         dates.append(f"prices of {plan.prices.origin}")

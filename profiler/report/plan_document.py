@@ -24,7 +24,7 @@ def plan_document(plan: Plan, asked: Question) -> dict[str, object]:
         "phases": _phases(plan, plan.course),
         "write_back": _write_back(plan),
         **_asked(asked, plan.slowest_s),
-        "tables": _tables(plan),
+        "tables": _tables(plan, asked),
     }
 
 
@@ -142,12 +142,13 @@ def _asked(asked: Question, slowest_s: float | None) -> dict[str, object]:
         "meets_deadline": is_met,
         "assumed": list(asked.assumed),
         "warnings": list(asked.warnings),
+        "sources": list(asked.sources),
     }
 
 
-def _tables(plan: Plan) -> dict[str, object]:
+def _tables(plan: Plan, asked: Question) -> dict[str, object]:
     return {
         "volumes": volume_types.table()["as_of"],
-        "instances": instances.table().as_of,
+        "instances": None if asked.is_instance_live else instances.table().as_of,
         "prices": plan.prices.origin,
     }

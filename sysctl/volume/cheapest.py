@@ -72,7 +72,7 @@ def without_volume(wanted: VolumeSearch) -> Course | None:
     path = before_volume(wanted.pull, wanted.node)
     if not path.ceilings and not path.buckets:
         return None
-    return pull(path, wanted.pull.size_bytes, path.levels(dict(wanted.node.credits)))
+    return pull(path, wanted.pull.size_bytes, wanted.node.levels(path))
 
 
 def of_type(wanted: VolumeSearch, name: str) -> Plan | None:

@@ -118,14 +118,20 @@ def path(instance: Instance, io_bytes: int | None = None) -> DataPath:
     if ebs is None:
         return DataPath(())
     per_byte = ios_per_byte(SSD_IO_BYTES, io_bytes)
-    return _limit(ebs.baseline_mb_per_s * MB, ebs.maximum_mb_per_s * MB, 1.0) + _limit(
-        ebs.baseline_iops, ebs.maximum_iops, per_byte
-    )
+    of_bytes = _limit(ebs.baseline_mb_per_s * MB, ebs.maximum_mb_per_s * MB, 1.0)
+    return of_bytes + _limit(ebs.baseline_iops, ebs.maximum_iops, per_byte, is_of_ios=True)
 
 
-def _limit(baseline_per_s: float, maximum_per_s: float, credits_per_byte: float) -> DataPath:
+def _limit(
+    baseline_per_s: float,
+    maximum_per_s: float,
+    credits_per_byte: float,
+    *,
+    is_of_ios: bool = False,
+) -> DataPath:
     if maximum_per_s <= baseline_per_s:
         return DataPath((Ceiling(LimitedBy.INSTANCE, baseline_per_s / credits_per_byte),))
     capacity = (maximum_per_s - baseline_per_s) * BURST_S
-    bucket = Bucket(LimitedBy.INSTANCE, baseline_per_s, maximum_per_s, capacity, credits_per_byte)
+    owner = LimitedBy.INSTANCE
+    bucket = Bucket(owner, baseline_per_s, maximum_per_s, capacity, credits_per_byte, is_of_ios)
     return DataPath((), (bucket,))

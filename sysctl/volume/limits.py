@@ -9,7 +9,7 @@ use, 0 <= L <= capacity. While it has credits, the burst rate is the ceiling, el
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 MIB, GIB = 2**20, 2**30
@@ -45,7 +45,7 @@ class Bucket:
     """Burst credits of a volume or an instance, in bytes or I/Os.
 
     `baseline_per_s`, `burst_per_s` and `capacity` are in credits; `credits_per_byte` is the cost of
-    a byte of the pull.
+    a byte of the pull. `is_of_ios`: its owner has another bucket, which is of bytes.
     """
 
     owner: LimitedBy
@@ -53,6 +53,7 @@ class Bucket:
     burst_per_s: float
     capacity: float
     credits_per_byte: float = 1.0
+    is_of_ios: bool = False
 
     def ceiling(self, level: float) -> Ceiling:
         """Return the rate that a level of credits allows, and whether lack of credits limits it."""
@@ -83,10 +84,20 @@ class DataPath:
         """Return the levels of full buckets."""
         return tuple(bucket.capacity for bucket in self.buckets)
 
-    def levels(self, share_by_owner: dict[LimitedBy, float]) -> tuple[float, ...]:
-        """Return levels from shares (0 to 1) of each owner's capacity; 1 where none is given."""
+    def levels(
+        self,
+        share_by_owner: Mapping[LimitedBy, float],
+        io_share_by_owner: Mapping[LimitedBy, float] | None = None,
+    ) -> tuple[float, ...]:
+        """Return levels from shares (0 to 1) of each owner's capacity; 1 where none is given.
+
+        `io_share_by_owner` has the shares of those buckets that are of I/Os, if they differ.
+        """
+        of_ios = {**share_by_owner, **(io_share_by_owner or {})}
         return tuple(
-            bucket.capacity * share_by_owner.get(bucket.owner, 1.0) for bucket in self.buckets
+            bucket.capacity
+            * (of_ios if bucket.is_of_ios else share_by_owner).get(bucket.owner, 1.0)
+            for bucket in self.buckets
         )
 
     def with_burst_share(self, owner: LimitedBy, share: float) -> DataPath:

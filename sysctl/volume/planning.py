@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from sysctl.volume import instances, repeated, volume_types
@@ -35,13 +35,26 @@ class PullNode:
     """The limits before the volume. None: unknown, and so assumed to be fast enough.
 
     `source` is the rate of the network, or the measured rate of the source. `credits` are the fill
-    levels (0 to 1) of the buckets at the start, by owner.
+    levels (0 to 1) of the buckets at the start, by owner; `io_credits` are those of buckets of I/Os
+    if they differ.
     """
 
     source: Ceiling | None = None
     instance: Instance | None = None
     memory: Memory | None = None
     credits: Mapping[LimitedBy, float] = field(default_factory=dict)
+    io_credits: Mapping[LimitedBy, float] = field(default_factory=dict)
+
+    def levels(self, path: DataPath) -> tuple[float, ...]:
+        """Return the credits of a path's buckets at the start."""
+        return path.levels(self.credits, self.io_credits)
+
+    def without(self, owner: LimitedBy) -> PullNode:
+        """Return the node with that owner's buckets empty."""
+        empty = {owner: 0.0}
+        return replace(
+            self, credits={**self.credits, **empty}, io_credits={**self.io_credits, **empty}
+        )
 
 
 @dataclass(frozen=True)
@@ -79,7 +92,7 @@ class Plan:
     @cached_property
     def levels(self) -> tuple[float, ...]:
         """The credits at the start."""
-        return self.path.levels(dict(self.node.credits))
+        return self.node.levels(self.path)
 
     @cached_property
     def course(self) -> Course:
@@ -103,8 +116,7 @@ class Plan:
         """Return the same pull with that owner's buckets empty; None if it has none."""
         if not any(bucket.owner is owner for bucket in self.path.buckets):
             return None
-        levels = self.path.levels({**self.node.credits, owner: 0.0})
-        return pull(self.path, self.pull.size_bytes, levels)
+        return pull(self.path, self.pull.size_bytes, self.node.without(owner).levels(self.path))
 
     @cached_property
     def with_margin(self) -> Course | None:

@@ -23,6 +23,8 @@ from contracts.shared.text import printable, quoted, suggestion
 from sysctl.volume import volume_types
 from sysctl.volume.volume_types import DATA, EbsVolume
 
+#: The region of the table that is part of Writewise.
+REGION = "us-east-1"
 _GIB, _IOPS, _MIB_PER_S = "gib_month", "iops_month", "mib_per_s_month"
 _IOPS_TIER_2 = "iops_month_above_32000"
 _TIER_2_FROM, _TIER_2_TO = 32_000, 64_000

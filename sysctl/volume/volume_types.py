@@ -90,18 +90,21 @@ def least_size_gib(type_name: str, iops: int) -> int:
     return max(least, -(-iops // int(entry["iops_per_gib"])))
 
 
-def check(volume: EbsVolume) -> Checked:
-    """Fill in defaults. Raises UsageError for a volume that AWS would refuse."""
+def check(volume: EbsVolume, *, exists: bool = False) -> Checked:
+    """Fill in defaults. Raises UsageError for a volume that AWS would refuse.
+
+    For a volume that `exists` the table is what is wrong, which is a warning.
+    """
     if volume.type not in names():
         hint = suggestion(volume.type, names()) or f"types are {', '.join(names())}"
         raise UsageError(f"unknown volume type {quoted(volume.type)}", hint)
     entry = table()["types"][volume.type]
-    warnings = list(_check_size(volume, entry))
+    warnings = list(_check_size(volume, entry, exists=exists))
     if entry["model"] != "provisioned":
         _refuse_choices(volume)
         return Checked(volume, tuple(warnings))
     complete, notes = _with_defaults(volume, entry)
-    warnings += _check_provisioned(complete, entry)
+    warnings += _check_provisioned(complete, entry, exists=exists)
     return Checked(complete, tuple(warnings), tuple(notes))
 
 
@@ -166,7 +169,7 @@ def _provisioned_bytes_per_s(volume: EbsVolume) -> float:
     return min(SSD_IO_BYTES * iops, _IO1_FLAT_BYTES_PER_S)
 
 
-def _check_size(volume: EbsVolume, entry: Mapping[str, Any]) -> Iterator[str]:
+def _check_size(volume: EbsVolume, entry: Mapping[str, Any], *, exists: bool) -> Iterator[str]:
     """Yield a warning for a size above the table's. Raises UsageError."""
     least, most = entry["size_gib"]
     if volume.size_gib is None:
@@ -177,12 +180,20 @@ def _check_size(volume: EbsVolume, entry: Mapping[str, Any]) -> Iterator[str]:
             )
         return
     if volume.size_gib < least:
-        raise UsageError(
+        yield from _refused(
             f"{volume.type} of {volume.size_gib} GiB is too small",
             f"{volume.type} has at least {least} GiB",
+            exists=exists,
         )
     if volume.size_gib > most:
         yield _above(volume.type, f"{volume.size_gib:,} GiB", f"{most:,} GiB")
+
+
+def _refused(message: str, hint: str, *, exists: bool) -> Iterator[str]:
+    """Yield that the table does not allow an existing volume. Raises UsageError for others."""
+    if not exists:
+        raise UsageError(message, hint)
+    yield f"{message} by the table of {table()['as_of']} ({hint}); planned as it is"
 
 
 def _above(type_name: str, asked: str, most: str) -> str:
@@ -222,7 +233,7 @@ def _with_defaults(volume: EbsVolume, entry: Mapping[str, Any]) -> tuple[EbsVolu
     mib_per_s = volume.mib_per_s
     if mib_per_s is None:
         mib_per_s = float(entry["mib_per_s"][0])
-        notes.append(f"--throughput is not given: {volume.type}'s default, {mib_per_s:g} MiB/s")
+        notes.append(f"the throughput is not given: {volume.type}'s default, {mib_per_s:g} MiB/s")
     iops = volume.iops
     if iops is None:
         iops = max(entry["default_iops"], -int(-mib_per_s // entry["mib_per_s_per_iops"]))
@@ -231,33 +242,38 @@ def _with_defaults(volume: EbsVolume, entry: Mapping[str, Any]) -> tuple[EbsVolu
     return replace(volume, mib_per_s=mib_per_s, iops=iops), notes
 
 
-def _check_provisioned(volume: EbsVolume, entry: Mapping[str, Any]) -> Iterator[str]:
+def _check_provisioned(
+    volume: EbsVolume, entry: Mapping[str, Any], *, exists: bool
+) -> Iterator[str]:
     """Yield warnings for figures above a maximum. Raises UsageError for others."""
     figures = [("IOPS", volume.iops or 0, *entry["iops"])]
     if "mib_per_s" in entry:
         figures.append(("MiB/s", volume.mib_per_s or 0, *entry["mib_per_s"]))
     for unit, value, least, most in figures:
         if value < least:
-            raise UsageError(
-                f"{volume.type} with {value:g} {unit} is below the minimum",
+            yield from _refused(
+                f"{volume.type} with {value:,g} {unit} is below the minimum",
                 f"{volume.type} has at least {least:,} {unit}",
+                exists=exists,
             )
         if value > most:
             yield _above(volume.type, f"{value:,g} {unit}", f"{most:,} {unit}")
-    _check_ratios(volume, entry)
+    yield from _check_ratios(volume, entry, exists=exists)
 
 
-def _check_ratios(volume: EbsVolume, entry: Mapping[str, Any]) -> None:
+def _check_ratios(volume: EbsVolume, entry: Mapping[str, Any], *, exists: bool) -> Iterator[str]:
     iops, per_gib = volume.iops or 0, entry["iops_per_gib"]
     if volume.size_gib is not None and volume.size_gib < least_size_gib(volume.type, iops):
-        raise UsageError(
+        yield from _refused(
             f"{volume.type} of {volume.size_gib} GiB cannot have {iops:,} IOPS",
             f"at {per_gib} IOPS per GiB it has at most {per_gib * volume.size_gib:,}; "
             f"{iops:,} IOPS need {least_size_gib(volume.type, iops)} GiB",
+            exists=exists,
         )
     per_iops = entry.get("mib_per_s_per_iops")
     if per_iops and (volume.mib_per_s or 0) > per_iops * iops:
-        raise UsageError(
+        yield from _refused(
             f"{volume.type} with {iops:,} IOPS cannot have {volume.mib_per_s:g} MiB/s",
             f"it has at most {per_iops:g} MiB/s per IOPS: {per_iops * iops:g} MiB/s",
+            exists=exists,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 
+from profiler.ec2 import permissions as ec2
 from profiler.pull.permissions import GET, LIST, PERMISSIONS
 from tools.docs import commands
 from tools.docs.markdown import table
@@ -14,6 +15,12 @@ _POLICY = {
     "Statement": [
         {"Effect": "Allow", "Action": each.action, "Resource": each.resource}
         for each in (LIST, GET)
+    ],
+}
+_VOLUME_POLICY = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Action": [each.action for each in ec2.PERMISSIONS], "Resource": "*"}
     ],
 }
 
@@ -36,7 +43,7 @@ def page() -> str:
             "",
             f"These commands reach S3: {names}.",
             "Each needs the same actions, and none writes to a bucket. With `--no-sign-request`",
-            "none is needed. Every other command works without AWS.",
+            "none is needed.",
             "",
             *table(["Action", "On", "For the operations", "To"], rows),
             "",
@@ -46,5 +53,29 @@ def page() -> str:
             json.dumps(_POLICY, indent=2),
             "```",
             "",
+            *_volumes(),
         ]
     )
+
+
+def _volumes() -> list[str]:
+    """Return the part about EC2 and CloudWatch."""
+    rows = [[f"`{each.action}`", f"`{each.operation}`", each.reason] for each in ec2.PERMISSIONS]
+    return [
+        "## Volumes",
+        "",
+        "`writewise plan` looks up a volume, its instance and their credits if it runs on an EC2",
+        "node, or if `--volume-id`, `--region` or `--profile` is given. All actions only read.",
+        "Without one of them that figure comes from an option or a table, and the report says so.",
+        "",
+        *table(["Action", "For the operation", "To"], rows),
+        "",
+        "A policy; these actions cannot be limited to a resource:",
+        "",
+        "```json",
+        json.dumps(_VOLUME_POLICY, indent=2),
+        "```",
+        "",
+        "Every other command works without AWS.",
+        "",
+    ]

@@ -11,14 +11,15 @@ import pytest
 from rich.console import Console
 
 from contracts.shared.installation import program
-from profiler.cli import json_documents, plan_request
+from profiler.cli import json_documents, plan_live, plan_request
 from profiler.cli.main import build_parser, main
-from profiler.ec2.node import AttachedVolume, Ec2Node
+from profiler.ec2.node import Ec2Node
 from profiler.report.cheapest import print_cheapest
 from profiler.report.plan import print_volume_plan
 from sysctl.volume.cheapest import cheapest
 from sysctl.volume.limits import MIB
 from tests.unit import predictions
+from tests.unit.aws import set_environment
 
 PULL = ("--burst", "22500MiB")
 CASE_STUDY = (*PULL, "--volume-type", "st1", "--volume-size", "500GiB")
@@ -30,8 +31,9 @@ NEXT_LINES = 3
 
 
 @pytest.fixture(autouse=True)
-def _not_on_ec2(monkeypatch):
-    monkeypatch.setattr(plan_request, "discover", Ec2Node)
+def _not_on_ec2(monkeypatch, tmp_path):
+    set_environment(monkeypatch, tmp_path)
+    monkeypatch.setattr(plan_live, "discover", Ec2Node)
 
 
 @pytest.fixture
@@ -234,16 +236,6 @@ def test_nothing_known_names_what_supplies_it(plan):
         assert words in text
 
 
-def test_on_a_node_it_says_what_it_found(plan, monkeypatch):
-    volume = AttachedVolume("vol-0123456789abcdef0", "nvme1n1", 8 * 2**30)
-    here = Ec2Node(True, "m5.large", "eu-central-1", (volume,))
-    monkeypatch.setattr(plan_request, "discover", lambda: here)
-    text = plan()
-    assert "found on this node: vol-0123456789abcdef0 (nvme1n1, 8.00 GiB)" in text
-    assert "--volume-ids vol-0123456789abcdef0" in text
-    assert "instance    m5.large: EBS 566 MiB/s with credits" in plan(*CASE_STUDY)
-
-
 @pytest.mark.parametrize(
     ("here", "said"),
     [
@@ -252,7 +244,7 @@ def test_on_a_node_it_says_what_it_found(plan, monkeypatch):
     ],
 )
 def test_a_node_that_is_not_known(plan, monkeypatch, here, said):
-    monkeypatch.setattr(plan_request, "discover", lambda: here)
+    monkeypatch.setattr(plan_live, "discover", lambda: here)
     assert said in plan(*CASE_STUDY)
 
 

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
 import boto3
 import pytest
@@ -19,21 +17,14 @@ from profiler.ec2.live import Balance, Balances, LiveApi, is_volume_id
 from profiler.ec2.permissions import PERMISSIONS
 from sysctl.volume import instances
 from sysctl.volume.volume_types import EbsVolume, check
+from tests.unit.aws import KEYS, REGION, SECRET, Silent, new_volume, put_credits, set_environment
 
-REGION = "eu-central-1"
-SECRET = "wJalrXUtnFEMI-SECRET"
 UNKNOWN_ID = "vol-0123456789abcdef0"
 
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch, tmp_path):
-    """Credentials that are not real, and no files of the user who runs the tests."""
-    for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAUNREAL")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    set_environment(monkeypatch, tmp_path)
 
 
 @pytest.fixture
@@ -45,11 +36,6 @@ def amazon():
 @pytest.fixture
 def api(amazon):
     return LiveApi(AwsAccess(REGION))
-
-
-def new_volume(region=REGION, **words):
-    client = boto3.client("ec2", region_name=region)
-    return client.create_volume(AvailabilityZone=f"{region}a", **words)["VolumeId"]
 
 
 @pytest.mark.parametrize(
@@ -108,19 +94,10 @@ def test_an_instance_type_is_that_of_the_table(api):
         assert api.instance(name) == instances.table().find(name)
 
 
-def put(region, namespace, metric, dimension, *values):
-    client = boto3.client("cloudwatch", region_name=region)
-    for minutes, value in values:
-        at = datetime.now(timezone.utc) - timedelta(minutes=minutes)
-        datum = {"MetricName": metric, "Value": value, "Unit": "Percent", "Timestamp": at}
-        datum["Dimensions"] = [{"Name": dimension[0], "Value": dimension[1]}]
-        client.put_metric_data(Namespace=namespace, MetricData=[datum])
-
-
 def test_the_newest_credits(api):
-    put(REGION, "AWS/EBS", "BurstBalance", ("VolumeId", "vol-1"), (20, 60.0), (5, 43.0), (40, 90.0))
-    put(REGION, "AWS/EC2", "EBSByteBalance%", ("InstanceId", "i-1"), (5, 99.0))
-    put(REGION, "AWS/EC2", "EBSIOBalance%", ("InstanceId", "i-2"), (5, 10.0))
+    put_credits("AWS/EBS", "BurstBalance", ("VolumeId", "vol-1"), (20, 60.0), (5, 43.0), (40, 90.0))
+    put_credits("AWS/EC2", "EBSByteBalance%", ("InstanceId", "i-1"), (5, 99.0))
+    put_credits("AWS/EC2", "EBSIOBalance%", ("InstanceId", "i-2"), (5, 10.0))
     found = api.balances("vol-1", "i-1")
     assert found.volume.share == pytest.approx(0.43)
     age_s = (datetime.now(timezone.utc) - found.volume.measured_at).total_seconds()
@@ -131,7 +108,7 @@ def test_the_newest_credits(api):
 
 
 def test_credits_that_nobody_measured(api):
-    put(REGION, "AWS/EBS", "BurstBalance", ("VolumeId", "vol-1"), (90, 60.0))
+    put_credits("AWS/EBS", "BurstBalance", ("VolumeId", "vol-1"), (90, 60.0))
     assert api.balances("vol-1", "i-1") == Balances()
     assert api.balances(None, None) == Balances()
 
@@ -216,7 +193,7 @@ def test_bad_credentials_stop_all_further_requests():
 
 
 def test_no_credentials(monkeypatch):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+    for name in KEYS:
         monkeypatch.delenv(name)
     began_s = time.monotonic()
     assert reason(LiveApi(AwsAccess(REGION)).volume, UNKNOWN_ID) == "no AWS credentials were found"
@@ -225,7 +202,7 @@ def test_no_credentials(monkeypatch):
 
 def test_off_ec2_the_metadata_service_is_not_asked_for_credentials(monkeypatch, silent):
     """Nobody answers at its address, and two attempts of a second each would be noticed."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+    for name in KEYS:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", silent.url)
     reason(LiveApi(AwsAccess(REGION)).volume, UNKNOWN_ID)
@@ -246,34 +223,9 @@ def test_a_configuration_that_cannot_be_used(access, said):
     assert reason(LiveApi(access).volume, UNKNOWN_ID) == said
 
 
-class Silent:
-    """A socket that accepts connections and never answers, or answers byte by byte."""
-
-    def __init__(self, trickles):
-        self.connections = 0
-        self._ended = threading.Event()
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        threading.Thread(target=self._serve, args=(trickles,), daemon=True).start()
-
-    def _serve(self, trickles):
-        kept = []
-        while not self._ended.is_set():
-            connection, _ = self._listening.accept()
-            self.connections += 1
-            kept.append(connection)
-            while trickles and not self._ended.wait(0.05):
-                connection.sendall(b"H")
-
-    def end(self):
-        self._ended.set()
-        socket.create_connection(self._listening.getsockname()).close()
-        self._listening.close()
-
-
 @pytest.fixture(params=[False])
 def silent(request):
-    started = Silent(request.param)
+    started = Silent(trickles=request.param)
     yield started
     started.end()
 

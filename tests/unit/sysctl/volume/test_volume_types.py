@@ -32,7 +32,7 @@ def rate(volume, io_bytes=None):
         (EbsVolume("io2", 10, 10_001), "io2 of 10 GiB cannot have 10,001 IOPS", "need 11 GiB"),
         (EbsVolume("io2", 100, 99), "io2 with 99 IOPS is below the minimum", "at least 100 IOPS"),
         (EbsVolume("io2", 100, 2000, 500.0), "throughput of io2 cannot be chosen", "--throughput"),
-        (EbsVolume("gp3", 100, 2999), "gp3 with 2999 IOPS is below the minimum", "3,000 IOPS"),
+        (EbsVolume("gp3", 100, 2999), "gp3 with 2,999 IOPS is below the minimum", "3,000 IOPS"),
         (EbsVolume("gp3", 100, None, 124.0), "gp3 with 124 MiB/s is below", "at least 125 MiB/s"),
         (EbsVolume("gp3", 10, 5001), "gp3 of 10 GiB cannot have 5,001 IOPS", "need 11 GiB"),
         (EbsVolume("gp3", 100, 3000, 751.0), "with 3,000 IOPS cannot have 751 MiB/s", "750 MiB/s"),
