@@ -41,15 +41,24 @@ def read_mounts() -> Mounts:
     return Mounts(parse_mountinfo(text))
 
 
+def device_of(path: str) -> str | None:
+    """Return the MAJOR:MINOR number of a device file; None if there is none."""
+    try:
+        number = Path(path).stat().st_rdev
+    except OSError:
+        return None
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
 def _disks_of(mount: Mount, sysfs: Path) -> Iterator[str]:
-    number = mount.device
-    if number.startswith("0:") and mount.source.startswith("/dev/"):  # btrfs
-        try:
-            device = Path(mount.source).stat().st_rdev
-        except OSError:
-            return
-        number = f"{os.major(device)}:{os.minor(device)}"
-    yield from _lowest((sysfs / "dev/block" / number).resolve())
+    """Yield the disks of a mount; btrfs has a number of its own, so its device file is asked."""
+    is_on_device = mount.source.startswith("/dev/")
+    if mount.device.startswith("0:"):
+        number = device_of(mount.source) if is_on_device else None
+    else:
+        number = mount.device
+    if number is not None:
+        yield from _lowest((sysfs / "dev/block" / number).resolve())
 
 
 def _lowest(folder: Path) -> Iterator[str]:
