@@ -76,10 +76,10 @@ def request_from(arguments: argparse.Namespace) -> Request:
     check_known(arguments, model, found)
     notes = _Notes(assumed=list(found.assumed))
     table = prices_from(arguments)
-    notes.warnings += [f"{table.origin} has no price of {gap}" for gap in table.gaps()]
     notes.assumed += _elsewhere(arguments, found)
     instance = _instance(arguments, found, notes)
     volume = None if arguments.cheapest else _volume(arguments, model, found, notes)
+    notes.warnings += _gaps(table, volume)
     node = _node(arguments, model, found, instance, notes)
     size_bytes = arguments.burst or (model.burst_bytes if model else 0)
     measured = found.balances.volume
@@ -99,6 +99,18 @@ def request_from(arguments: argparse.Namespace) -> Request:
         ),
         arguments.capacity.gib if arguments.capacity else None,
     )
+
+
+def _gaps(table: Prices, volume: EbsVolume | MeasuredDevice | None) -> Iterator[str]:
+    """Yield which prices are missing: those that the volume needs, or all if it is to be found."""
+    gaps = table.gaps()
+    if isinstance(volume, MeasuredDevice):
+        return
+    if volume is not None:
+        is_known = table.monthly_usd(volume) is not None
+        gaps = () if is_known else tuple(gap for gap in gaps if gap.split()[0] == volume.type)
+    if gaps:
+        yield f"{table.origin} has no price of {', '.join(gaps)}"
 
 
 def _wants_volume(arguments: argparse.Namespace, model: Model | None) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _ASCII = " .:#"
-_LABEL_COLUMNS = 12
+_LABEL_COLUMNS = 14
 
 
 def area_rows(
@@ -25,10 +25,13 @@ def area_rows(
     ]
 
 
-def labelled(rows: Sequence[str], name: str, top: str) -> list[str]:
-    """Return the rows with the curve's name, the value at the top, and 0 at the bottom."""
-    labels = [top, name, *[""] * (len(rows) - 3), "0"] if len(rows) > 2 else [top, name]
-    return [f"{label:>{_LABEL_COLUMNS - 2}} ┤{row}" for label, row in zip(labels, rows)]
+def panel(caption: str, rows: Sequence[str], top: str) -> list[str]:
+    """Return a caption, and the rows with the value at the top and 0 at the bottom."""
+    labels = [top, *[""] * (len(rows) - 2), "0"]
+    return [
+        caption,
+        *(f"{label:>{_LABEL_COLUMNS - 2}} ┤{row}" for label, row in zip(labels, rows)),
+    ]
 
 
 def chart_columns(width: int) -> int:
@@ -36,6 +39,16 @@ def chart_columns(width: int) -> int:
     return max(10, width - _LABEL_COLUMNS)
 
 
-def axis(left: str, right: str, columns: int) -> str:
-    """Return the line below the curves, with the texts of both ends."""
-    return " " * _LABEL_COLUMNS + left + right.rjust(columns - len(left))
+def axis(left: str, right: str, columns: int, mark: tuple[int, str] | None = None) -> str:
+    """Return the line below the curves: the texts of both ends, and one below a column.
+
+    That of the `mark` (column, text) begins there; it is left out if there is no room for it.
+    """
+    middle = ""
+    if mark is not None:
+        column, text = mark
+        begins = min(column, columns - len(right) - len(text) - 2)
+        if begins >= len(left) + 2:
+            middle = " " * (begins - len(left)) + text
+    rest = right.rjust(columns - len(left) - len(middle))
+    return " " * _LABEL_COLUMNS + left + middle + rest

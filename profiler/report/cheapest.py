@@ -38,6 +38,8 @@ def print_cheapest(found: Found, wanted: VolumeSearch, asked: Question, console:
 
 def _verdict(found: Found, wanted: VolumeSearch) -> str:
     pull = f"a pull of {format_size(wanted.pull.size_bytes)}"
+    if not found.plans and (wanted.deadline_s is None or not found.too_slow):
+        return f"No volume was found that holds {wanted.capacity_gib:,} GiB and has a price."
     if not found.plans:
         return f"No volume has {pull} durable within {format_minutes(wanted.deadline_s or 0)}."
     first = found.plans[0]

@@ -137,16 +137,20 @@ def _repeated_texts(plan: Plan) -> Iterator[str]:
     repeated, idle_s = plan.repeated, plan.pull.idle_s
     if repeated is None or idle_s is None:
         return
-    pause, steady = format_minutes(idle_s), format_minutes(repeated.steady.durable_s)
-    lead = f"Repeated, with {pause} between pulls:"
-    if repeated.first_slow_pull is None:
+    pause = f"with {format_minutes(idle_s)} between pulls" if idle_s else "without a pause"
+    lead, number = f"Repeated, {pause}:", repeated.first_slow_pull
+    steady = format_minutes(repeated.steady.durable_s)
+    if number is None:
         yield f"{lead} every pull is as fast."
     elif repeated.steady.falls_at_s is None:
         yield f"{lead} the first are slow, later ones take {steady}."
+    elif number == 1 or plan.course.falls_at_s is not None:
+        yield f"{lead} in the end each takes {steady}."
     else:
+        after = format_minutes((number - 1) * (plan.course.durable_s + idle_s))
         yield (
-            f"{lead} pull {repeated.first_slow_pull:,} is the first slow one; in the end each "
-            f"takes {steady}."
+            f"{lead} credits run out in pull {number:,}, which begins after {after}; in the end "
+            f"each takes {steady}."
         )
 
 

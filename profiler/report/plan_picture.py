@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from contracts.shared.units import format_minutes, format_rate
-from profiler.report.area_chart import area_rows, axis, chart_columns, labelled
-from sysctl.volume.limits import LimitedBy
+from profiler.report.area_chart import area_rows, axis, chart_columns, panel
+from sysctl.volume.limits import OUT_OF_CREDITS, LimitedBy
 from sysctl.volume.planning import Plan
 from sysctl.volume.repeated import courses
 from sysctl.volume.timeline import Course, RatePhase
 
-_ROWS = 4
+_ROWS = 3
 _WIDEST = 100
 #: Pulls shown after the first slow one, and in total.
 _AFTER, _MOST_PULLS = 3, 500
@@ -40,15 +40,19 @@ def _one_pull(plan: Plan, columns: int, is_ascii: bool) -> list[str]:
     phases = [_phase_at(course, moment_s) for moment_s in moments_s]
     top = max(phase.bytes_per_s for phase in course.phases)
     rates = area_rows([phase.bytes_per_s for phase in phases], top, _ROWS, is_ascii=is_ascii)
-    lines = labelled(rates, "rate", format_rate(top))
+    lines = panel("Rate at which the volume is written", rates, format_rate(top))
     owner = _owner_shown(plan)
     if owner is not None:
         balances = [
             plan.balance(owner, _levels_at(phase, moment_s)) or 0.0
             for phase, moment_s in zip(phases, moments_s)
         ]
-        lines += _balance_rows(balances, is_ascii)
-    return [*lines, axis("0 s", format_minutes(course.durable_s), columns)]
+        lines += _balance_panel(f"Credits of the {owner.value}", balances, is_ascii)
+    fall = next((at for at, phase in enumerate(phases) if phase.limited_by in OUT_OF_CREDITS), None)
+    mark = None
+    if fall is not None and course.falls_at_s:
+        mark = fall, format_minutes(course.falls_at_s)
+    return [*lines, axis("0 s", format_minutes(course.durable_s), columns, mark)]
 
 
 def _pulls(plan: Plan, columns: int, is_ascii: bool) -> list[str]:
@@ -59,27 +63,30 @@ def _pulls(plan: Plan, columns: int, is_ascii: bool) -> list[str]:
     repeated, owner = plan.repeated, _owner_shown(plan)
     if repeated is None or plan.pull.idle_s is None or owner is None:
         return []
-    count = (repeated.first_slow_pull or _MOST_PULLS) + _AFTER
-    if count > _MOST_PULLS:
+    first_slow = repeated.first_slow_pull
+    if first_slow is None or first_slow + _AFTER > _MOST_PULLS:
         return []
-    shown = list(
-        itertools.islice(
-            courses(plan.path, plan.pull.size_bytes, plan.levels, plan.pull.idle_s), count
-        )
-    )
-    picked = [shown[column * count // columns] for column in range(columns)]
+    count = first_slow + _AFTER
+    endless = courses(plan.path, plan.pull.size_bytes, plan.levels, plan.pull.idle_s)
+    shown = list(itertools.islice(endless, count))
+    numbers = [column * count // columns for column in range(columns)]
     top_s = max(course.durable_s for course in shown)
-    durations = area_rows([each.durable_s for each in picked], top_s, _ROWS, is_ascii=is_ascii)
-    balances = [plan.balance(owner, each.phases[0].levels_before) or 0.0 for each in picked]
+    durations = area_rows(
+        [shown[number].durable_s for number in numbers], top_s, _ROWS, is_ascii=is_ascii
+    )
+    balances = [
+        plan.balance(owner, shown[number].phases[0].levels_before) or 0.0 for number in numbers
+    ]
+    mark = numbers.index(first_slow - 1), f"pull {first_slow}"
     return [
-        *labelled(durations, "durable", f"{top_s:,.0f} s"),
-        *_balance_rows(balances, is_ascii),
-        axis("pull 1", f"pull {count}", columns),
+        *panel("Time to durable, pull by pull", durations, format_minutes(top_s)),
+        *_balance_panel(f"Credits of the {owner.value} when the pull begins", balances, is_ascii),
+        axis("pull 1", f"pull {count}", columns, mark if first_slow > 1 else None),
     ]
 
 
-def _balance_rows(balances: Sequence[float], is_ascii: bool) -> list[str]:
-    return labelled(area_rows(balances, 1.0, _ROWS, is_ascii=is_ascii), "credits", "100 %")
+def _balance_panel(caption: str, balances: Sequence[float], is_ascii: bool) -> list[str]:
+    return panel(caption, area_rows(balances, 1.0, _ROWS, is_ascii=is_ascii), "100 %")
 
 
 def _owner_shown(plan: Plan) -> LimitedBy | None:

@@ -32,6 +32,10 @@ _CREDITS = {
 }
 
 
+#: The limits that are a lack of credits.
+OUT_OF_CREDITS = tuple(_CREDITS.values())
+
+
 @dataclass(frozen=True)
 class Ceiling:
     """A rate that is never exceeded, and its owner."""

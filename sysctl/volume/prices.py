@@ -39,7 +39,7 @@ _NEEDED = {
     "sc1": (_GIB,),
 }
 _OPTIONAL = {"io2": (_IOPS_TIER_2,)}
-_FILE = FileKind("price", 2**20, "see docs/how-to/plan.md for its form")
+_FILE = FileKind("prices", 2**20, "see docs/how-to/plan.md for its form")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Prices:
     def monthly_usd(self, volume: EbsVolume) -> float | None:
         """Return a checked volume's monthly price; None if the size or a price is missing."""
         rates = self.by_type.get(volume.type, {})
-        if volume.size_gib is None or any(unit not in rates for unit in _NEEDED[volume.type]):
+        if volume.size_gib is None or _GIB not in rates:
             return None
         total = volume.size_gib * rates[_GIB]
         for cost in (_iops_usd(volume, rates), _throughput_usd(volume, rates)):
@@ -84,22 +84,27 @@ class Prices:
 
 def _iops_usd(volume: EbsVolume, rates: Mapping[str, float]) -> float | None:
     """Return the price of the IOPS; None above the last tier with a price."""
-    if volume.iops is None or _IOPS not in rates:
-        return 0.0
     included = int(volume_types.table()["types"][volume.type].get("default_iops", 0))
+    if volume.iops is None or volume.iops <= included:
+        return 0.0
+    if _IOPS not in rates:
+        return None
     if volume.type != "io2" or volume.iops <= _TIER_2_FROM:
-        return max(0, volume.iops - included) * rates[_IOPS]
+        return (volume.iops - included) * rates[_IOPS]
     if volume.iops > _TIER_2_TO or _IOPS_TIER_2 not in rates:
         return None
     above = volume.iops - _TIER_2_FROM
     return _TIER_2_FROM * rates[_IOPS] + above * rates[_IOPS_TIER_2]
 
 
-def _throughput_usd(volume: EbsVolume, rates: Mapping[str, float]) -> float:
+def _throughput_usd(volume: EbsVolume, rates: Mapping[str, float]) -> float | None:
+    """Return the price of the throughput above the included one; None without a price for it."""
     if volume.mib_per_s is None:
         return 0.0
     included = float(volume_types.table()["types"][volume.type]["mib_per_s"][0])
-    return max(0.0, volume.mib_per_s - included) * rates[_MIB_PER_S]
+    if volume.mib_per_s <= included:
+        return 0.0
+    return (volume.mib_per_s - included) * rates[_MIB_PER_S] if _MIB_PER_S in rates else None
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sysctl.volume.limits import Bucket, DataPath, LimitedBy
+from sysctl.volume.limits import OUT_OF_CREDITS, Bucket, DataPath, LimitedBy
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,9 @@ class Course:
     @property
     def falls_at_s(self) -> float | None:
         """When a lack of credits first limits the rate; None if it never does."""
-        slow = (LimitedBy.VOLUME_CREDITS, LimitedBy.INSTANCE_CREDITS)
-        return next((each.begins_s for each in self.phases if each.limited_by in slow), None)
+        return next(
+            (each.begins_s for each in self.phases if each.limited_by in OUT_OF_CREDITS), None
+        )
 
     @property
     def limited_by(self) -> LimitedBy:

@@ -266,7 +266,7 @@ def _check_ratios(volume: EbsVolume, entry: Mapping[str, Any], *, exists: bool) 
     if volume.size_gib is not None and volume.size_gib < least_size_gib(volume.type, iops):
         yield from _refused(
             f"{volume.type} of {volume.size_gib} GiB cannot have {iops:,} IOPS",
-            f"at {per_gib} IOPS per GiB it has at most {per_gib * volume.size_gib:,}; "
+            f"at {per_gib:,} IOPS per GiB it has at most {per_gib * volume.size_gib:,}; "
             f"{iops:,} IOPS need {least_size_gib(volume.type, iops)} GiB",
             exists=exists,
         )

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import io
 import json
+import resource
+import subprocess
+import sys
 import time
 
 import pytest
@@ -85,7 +88,7 @@ def test_repeated(document, plan):
     assert found["first_slow_pull"] == 21
     assert found["steady_durable_s"] == pytest.approx(1908, rel=0.005)
     text = plan(*words, "--deadline", "20m")
-    assert "pull 21 is the first slow one; in the end each takes 31 min 48 s." in text
+    assert "credits run out in pull 21, which begins after 19 h 6 min; in the end each" in text
     assert "The first pull meets the deadline of 20 min; later ones do not." in text
     assert text.count("pull 24") == 1  # the picture goes on to there
 
@@ -106,6 +109,36 @@ def test_what_to_do_next_is_a_command_that_runs(plan):
         assert plan(*command.split()).strip()
         assert "Next:" not in plan(*words, "-q")
     assert f"Next: sudo {program()} sweep" in plan(*CASE_STUDY, *NODE)
+
+
+def test_the_picture_marks_where_credits_run_out(plan):
+    of_small = (*PULL, "--volume-type", "st1", "--volume-size", "125GiB", "--idle", "45m")
+    lines = plan(*of_small).splitlines()
+    (axis,) = [line for line in lines if line.lstrip().startswith("pull 1 ")]
+    assert axis.split() == ["pull", "1", "pull", "21", "pull", "24"]
+    top = next(line for line in lines if line.startswith(" 31 min 48 s"))
+    slow = top.index("▇")
+    assert axis.index("pull 21") <= slow
+    assert slow - axis.index("pull 21") <= len("pull 21")
+    (axis,) = [
+        line
+        for line in plan("--burst", "700000MiB", *CASE_STUDY[2:]).splitlines()
+        if line.lstrip().startswith("0 s ")
+    ]
+    assert axis.split("  ")[-1].strip() == "2 h 40 min"
+    assert " 1 h 23 min " in axis
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--idle", "0"), "without a pause: credits run out in pull 3, which begins after"),
+        (("--idle", "1h", "--burst", "700000MiB"), "with 1 h between pulls: in the end each takes"),
+    ],
+)
+def test_repeated_in_words(plan, words, said):
+    text = plan("--burst", "200GiB", *CASE_STUDY[2:], *words)
+    assert said in " ".join(text.split())
 
 
 def test_credits_that_come_back(plan):
@@ -290,15 +323,40 @@ def test_a_type_without_credits_says_so(document):
 
 
 def test_a_price_file_with_gaps_is_used_as_far_as_it_goes(document, tmp_path):
+    """gp3 includes 3,000 IOPS and 125 MiB/s, so its price for GiB is enough for them."""
     path = tmp_path / "prices.yaml"
     path.write_text("volumes: {st1: {gib_month: 0.1}, gp3: {gib_month: 0.1}}\n")
     found = document(*CASE_STUDY, "--prices", str(path))
     assert found["monthly_usd"] == pytest.approx(50)
-    assert f"{path} has no price of gp3 iops_month" in found["warnings"]
+    assert found["warnings"] == []
+    of_gp3 = (*PULL, "--volume-type", "gp3", "--volume-size", "100GiB", "--prices", str(path))
+    assert document(*of_gp3)["monthly_usd"] == pytest.approx(10)
+    found = document(*of_gp3, "--throughput", "250")
+    assert found["monthly_usd"] is None
+    assert found["warnings"] == [f"{path} has no price of gp3 iops_month, gp3 mib_per_s_month"]
     words = (*PULL, "--cheapest", "--capacity", "30GiB", "--prices", str(path))
-    found = document(*words, "--deadline", "300s")
+    found = document(*words, "--deadline", "170s")
     assert [each["volume"]["type"] for each in found["volumes"]] == ["st1"]
     assert found["left_out"]["unpriced"] == ["gp2", "gp3", "io1", "io2", "sc1"]
+    (warning,) = found["warnings"]
+    assert warning.startswith(f"{path} has no price of gp2, gp3 iops_month, gp3 mib_per_s_month, ")
+
+
+def test_the_search_as_a_process_takes_at_most_a_second_of_cpu_time():
+    """The wall clock of a test host depends on what else runs there."""
+    words = (*PULL, *NODE, "--cheapest", "--capacity", "30GiB", "--idle", "45m", "--json")
+    command = "import sys; from profiler.cli.main import main; sys.exit(main())"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", command, "plan", *words], check=True, timeout=60)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert 0 < took_s < 1
+
+
+@pytest.mark.parametrize("words", [(), ("--deadline", "300s")])
+def test_a_capacity_that_no_volume_has(plan, words):
+    text = plan(*PULL, "--cheapest", "--capacity", "100TiB", *words)
+    assert text.startswith("No volume was found that holds 102,400 GiB and has a price.")
 
 
 def test_the_rates_of_a_sweep(document, tmp_path):

@@ -52,7 +52,9 @@ def test_a_file_with_gaps_names_them(tmp_path, text):
     prices = load(str(path))
     assert prices.gaps() == ("gp2", "gp3 mib_per_s_month", "io1", "io2", "sc1")
     assert prices.monthly_usd(volume("st1", 200)) == pytest.approx(10)
-    assert prices.monthly_usd(volume("gp3", 200)) is None
+    assert prices.monthly_usd(volume("gp3", 200)) == pytest.approx(20)  # all it has is included
+    assert prices.monthly_usd(volume("gp3", 200, 4000)) == pytest.approx(20)
+    assert prices.monthly_usd(volume("gp3", 200, None, 250.0)) is None
     assert prices.monthly_usd(volume("gp2", 200)) is None
 
 
