@@ -75,7 +75,7 @@ FEATURES = (
     Feature(
         "systemd: apply --for, sysctl.d, reload, re-exec", _guest("systemd"), needs_probes=False
     ),
-    Feature("NVMe disks, udev rules", _guest("nvme"), needs_probes=False),
+    Feature("NVMe disks, udev rules", _guest("nvme", "ebs_counters"), needs_probes=False),
     Feature("device mapper and LVM", (*_guest("device_mapper"), *_root("compiler_mounts"))),
     Feature("io.max, groups with a memory limit", _guest("groups")),
     Feature("reboot and power cut", _host("reboot"), where=Where.ON_HOST, needs_probes=False),

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import itertools
 import json
 import os
 import signal
@@ -26,6 +28,8 @@ from profiler.pull.measured import measure_pull
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, list_plan
 from profiler.pull.workers import WorkerPool
+from profiler.watch.volumes import EbsVolumes
+from tests.log_pages import page, sysfs_with
 from tests.root.profiling import mounted
 
 pytestmark = pytest.mark.side_by_side
@@ -87,6 +91,45 @@ def test_the_probes_count_every_write_of_a_pull_and_nothing_else(
             assert measured.snapshot.losses.total == 0
             assert measured.stalled_share == 0  # writes to memory are never throttled for a device
         assert sorted(path.name for path in disk.iterdir()) == ["0", "1", "2", "3"]
+
+
+def pages_of_a_throttled_volume() -> Iterator[bytes]:
+    for at in itertools.count():
+        yield page(write_bytes=at * MIB, volume_throughput_exceeded_us=at * 500_000)
+
+
+def refused_after(readings: int) -> Iterator[bytes]:
+    yield from itertools.islice(pages_of_a_throttled_volume(), readings)
+    raise OSError(errno.ENODEV, "No such device")
+
+
+@pytest.mark.parametrize("readings", [None, 0, 1], ids=["all answered", "none", "only the first"])
+def test_the_limits_of_an_ebs_volume_are_read_around_a_pull(
+    pool: WorkerPool, plan: PullPlan, tmp_path: Path, readings: int | None
+) -> None:
+    """The pull is the same, whatever comes of the readings."""
+    answers = pages_of_a_throttled_volume() if readings is None else refused_after(readings)
+    volumes = EbsVolumes(
+        ["nvme1n1"],
+        sysfs_with(tmp_path / "sysfs"),
+        lambda disk: os.open(os.devnull, os.O_RDONLY),
+        lambda descriptor: next(answers),
+    )
+    probes = ProfileSession(writes_below(tmp_path / "disk"))
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "tmpfs") as disk, volumes, probes as session:
+        measured = measure_pull(pool, plan, Destination(disk), session, volumes=volumes)
+    assert measured.failures == ()
+    assert measured.snapshot is not None
+    assert measured.snapshot.stats[0].count == OBJECTS * CHUNKS
+    over = measured.over_limit
+    if readings is None:
+        assert over is not None
+        assert over.volume_throughput_s >= 0.5
+        assert over.observed_s >= measured.return_s
+        assert measured.over_limit_problem is None
+    else:
+        assert over is None
+        assert "the log page cannot be read (No such device)" in str(measured.over_limit_problem)
 
 
 def test_between_pulls_the_destination_can_be_unmounted(

@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from contracts.stats import CallStats
+from profiler.bpf.probes.waits import StallStats
+from profiler.ec2.log_page import parse
+from profiler.ec2.node import AttachedVolume
 from profiler.price import observing
 from profiler.price.memory import MemoryTotals, read_memory_totals
 from profiler.price.observing import PriceObserver
@@ -22,11 +27,14 @@ from profiler.pull.workers import WorkerPool
 from profiler.study import bench as pull_bench
 from profiler.study import trial_pull
 from profiler.study.bench import PullBench
+from profiler.watch.causes import WhyInputs
+from profiler.watch.volumes import Reading, VolumeUse
 from sysctl.evidence.price_seen import Latency
 from sysctl.host.ext4 import data_mode
 from sysctl.host.host import Host
 from sysctl.host.mount_table import Mount
 from sysctl.host.system import System
+from tests.log_pages import page
 
 VMSTAT = {
     "pswpout": 3,
@@ -276,12 +284,15 @@ def bench(tmp_path, monkeypatch):
 
     def measure(pool, plan, folder, session, *, durable, during, **options):
         made.durable = durable
+        made.options = options
         with during():
             system.put("/proc/vmstat", vmstat(nr_dirtied=1000 + 3 + 2, **thresholds))
         result = PullResult(0, 1.0, 10_000, (0,), ())
         return measured_pull.PullMeasurement(
-            result, 2.0 if durable else None, Verification({}, (), 0.0), None, 1
+            result, 2.0 if durable else None, Verification({}, (), 0.0), None, 1, made.why
         )
+
+    made.why = None
 
     monkeypatch.setattr("os.sync", lambda: None)
     monkeypatch.setattr(trial_pull, "measure_pull", measure)
@@ -304,6 +315,19 @@ def test_an_ordinary_trial_has_no_neighbour(bench, monkeypatch):
     seen = bench.measure(durable=False)
     assert not bench.durable
     assert (seen.price, seen.durable_s, seen.others_dirtied_bytes) == (None, None, 2 * 4096)
+
+
+def test_an_observation_has_the_time_over_the_limits_of_ebs(bench):
+    volume = AttachedVolume("vol-0123456789abcdef0", "nvme1n1", 2**30)
+    pages = (page(volume_iops_exceeded_us=at * 400_000) for at in range(2))
+    readings = tuple(Reading(at * 10**9, parse(each)) for at, each in enumerate(pages))
+    failed = VolumeUse(replace(volume, disk="nvme2n1"), (), "it was unplugged")
+    uses = (VolumeUse(volume, readings), failed)
+    bench.why = WhyInputs(CallStats(), 10**9, StallStats(), volumes=uses)
+    seen = bench.measure(durable=False)
+    assert bench.options["volumes"] is bench.volumes
+    assert seen.over_limit.volume_iops_s == 0.4
+    assert seen.over_limit_problem == "nvme2n1: it was unplugged"
 
 
 def test_ctrl_c_ends_a_trial_also_where_the_cap_is_lost(bench, monkeypatch):
