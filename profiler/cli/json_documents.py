@@ -269,6 +269,7 @@ DOCUMENTS = (
         {
             "up": "whether the lab is up",
             "lab": "where it is and what it emulates; null if it is down",
+            "credits": "levels of its EBS credits and present limits; null if it has none",
             "problem": "why its throughput cap does not hold; null if it does",
             "restored": "changes that `lab down` undid",
         },

@@ -83,12 +83,14 @@ throughput = typed(_throughput)
 share = typed(_share)
 
 
-def add_volume(group: argparse._ActionsContainer, *, is_rare: bool = False) -> None:
+def add_volume(
+    group: argparse._ActionsContainer, *, is_rare: bool = False, of_iops: str = "provisioned IOPS"
+) -> None:
     """Add the type, the size, the IOPS and the throughput of a volume."""
     actions = (
         group.add_argument("--volume-type", metavar="TYPE", help="gp2, gp3, io1, io2, st1 or sc1"),
         group.add_argument("--volume-size", metavar="SIZE", type=gib, help="size, in GiB"),
-        group.add_argument("--iops", metavar="N", type=types.count, help="provisioned IOPS"),
+        group.add_argument("--iops", metavar="N", type=types.count, help=of_iops),
         group.add_argument(
             "--throughput",
             metavar="RATE",

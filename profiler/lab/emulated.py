@@ -7,18 +7,22 @@ run out that many times sooner.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from contracts.shared.errors import UsageError
+from profiler.lab.cap import Limits
 from sysctl.volume import instances, volume_types
 from sysctl.volume.limits import Bucket, DataPath, LimitedBy
 from sysctl.volume.volume_types import EbsVolume
 
 #: A bucket that lasts for less than this at its burst rate is too small to be followed.
 LEAST_BURST_S = 1.0
+#: With I/Os this small, the limit of IOPS is what limits an SSD volume and an instance.
+_SMALL_IO_BYTES = 512
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,12 @@ class Emulated:
                 f"use --time-scale {math.floor(largest / LEAST_BURST_S)} or less",
             )
 
+    def __str__(self) -> str:
+        size = f" of {self.volume.size_gib:,} GiB" if self.volume.size_gib else ""
+        on = f" on {self.instance_type}" if self.instance_type else ""
+        scale = f", the buckets {self.time_scale:g} times smaller" if self.time_scale > 1 else ""
+        return f"{self.volume.type}{size}{on}{scale}"
+
     def path(self) -> DataPath:
         """Return the limits, the instance's first, with smaller buckets. I/O is sequential."""
         path = self._unscaled()
@@ -62,10 +72,34 @@ class Emulated:
         shares = {LimitedBy.VOLUME: self.credits, LimitedBy.INSTANCE: self.instance_credits}
         return self.path().levels(shares)
 
+    def limits(self, levels: Sequence[float]) -> Limits:
+        """Return what a cap can set at these credits. HDD volumes have no limit of IOPS."""
+        of_ios = _path(self.instance_type, self.volume, _SMALL_IO_BYTES)
+        if volume_types.is_hdd(self.volume):  # the instance's are the first
+            of_ios = _path(self.instance_type, None, _SMALL_IO_BYTES)
+        has_iops = of_ios.ceilings or of_ios.buckets
+        iops = of_ios.rate(levels).bytes_per_s / _SMALL_IO_BYTES if has_iops else None
+        return Limits(
+            rate_bytes_per_s=round(self.path().rate(levels).bytes_per_s),
+            iops=None if iops is None else round(iops),
+        )
+
+    def all_limits(self) -> tuple[Limits, ...]:
+        """Return each of the limits that full and empty buckets lead to, the present ones first."""
+        full_or_empty = ((bucket.capacity, 0.0) for bucket in self.path().buckets)
+        every = [self.limits(levels) for levels in itertools.product(*full_or_empty)]
+        return tuple(dict.fromkeys([self.limits(self.levels()), *every]))
+
     def _unscaled(self) -> DataPath:
-        instance = instances.table().find(self.instance_type) if self.instance_type else None
-        before = instances.path(instance) if instance else DataPath(())
-        return before + volume_types.path(self.volume)
+        return _path(self.instance_type, self.volume)
+
+
+def _path(
+    instance_type: str | None, volume: EbsVolume | None, io_bytes: int | None = None
+) -> DataPath:
+    instance = instances.table().find(instance_type) if instance_type else None
+    before = instances.path(instance, io_bytes) if instance else DataPath(())
+    return before + (volume_types.path(volume, io_bytes) if volume else DataPath(()))
 
 
 def _burst_s(bucket: Bucket) -> float:

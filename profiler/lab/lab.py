@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
-from contracts.shared.environment import for_programs
-from contracts.shared.errors import UsageError, WritewiseError
-from contracts.shared.own_module import own_module
-from profiler.lab.cap import Cap, plan_cap
+from contracts.shared.errors import UsageError
+from profiler.lab import places, supervised
+from profiler.lab.cap import Cap, Limits, cap_from_record, plan_cap
 from profiler.lab.emulated import Emulated, from_record
+from profiler.lab.follower import CreditsNow, Task, read_now
+from profiler.lab.places import NAME, folder, image
+from profiler.lab.supervised import ProcessId, is_running
 from sysctl.host.host import WRITER, Host, state_directory
 from sysctl.host.mount_table import is_below
 from sysctl.host.probe import make_file_system
@@ -35,14 +33,9 @@ from sysctl.host.system import HostError, System, host_errors
 
 BUCKET = "lab"
 PREFIX = "images"
-SERVER_START_S = 20
 _HUGE_PAGE_BYTES = 2 * 2**20
-_NAME = "lab"
 #: With less available memory the out-of-memory killer would act.
 MIN_MEMORY_BYTES = 256 * 2**20
-
-#: A process by pid and start time (clock ticks), because pids are reused.
-ProcessId = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,7 @@ class LabSpec:
     volume_bytes: int = 16 * 2**30
     fstype: str = "xfs"
     rate_bytes_per_s: int = 65_536_000  # 62.5 MiB/s
-    iops: int = 3000
+    iops: int | None = 3000
     object_count: int = 40
     object_bytes: int = 48 * 2**20
     first_byte_latency_s: float = 0.020
@@ -77,13 +70,21 @@ class LabSpec:
             if value < 1:
                 raise UsageError(f"{option} must be more than 0", f"use {option} 1MiB or more")
 
+    @property
+    def limits(self) -> tuple[Limits, ...]:
+        """What the cap may be, at the start the first: one if there are no credits."""
+        if self.emulated is not None:
+            return self.emulated.all_limits()
+        return (Limits(self.rate_bytes_per_s, self.iops),)
+
 
 @dataclass(frozen=True)
 class Lab:
     """A running lab: its places and what it emulates.
 
     `server` is the process of its S3 endpoint. `owner` is the process that it was made for (the
-    demo) and with which it ends, None if it stays until `lab down`.
+    demo) and with which it ends, None if it stays until `lab down`. `follower` is the process that
+    follows the credits of the volume, None if it has none.
     """
 
     endpoint_url: str
@@ -95,11 +96,7 @@ class Lab:
     spec: LabSpec
     server: ProcessId
     owner: ProcessId | None = None
-
-
-def folder() -> Path:
-    """Return the lab's folder, which is private to root."""
-    return state_directory() / "lab"
+    follower: ProcessId | None = None
 
 
 def up(
@@ -111,14 +108,15 @@ def up(
     this process ends, so that `take_back_abandoned` removes it. Raises HostError if a lab is
     already up, and WritewiseError for what the host cannot do.
     """
-    with Host.lasting(_NAME, "lab up") as host:
+    with Host.lasting(NAME, "lab up") as host:
         if host.pending() and not _is_abandoned(_read_record(), host.system):
             raise HostError("a lab is already up", "remove it with `writewise lab down`")
         for change in _take_back(host):
             say(f"restored after a killed run: {change}")
         try:
             with host_errors("make the lab"):
-                return _build(host, spec, say, _this_process(host) if for_this_process else None)
+                owner = supervised.this_process(host.system) if for_this_process else None
+                return _build(host, spec, say, owner)
         except BaseException:
             host.restore()
             raise
@@ -126,13 +124,13 @@ def up(
 
 def down() -> list[str]:
     """Undo everything that `up` made, also after a crash, and return its descriptions."""
-    with Host.lasting(_NAME, "lab down") as host:
+    with Host.lasting(NAME, "lab down") as host:
         return _take_back(host)
 
 
 def take_back_abandoned(*, dry_run: bool = False) -> list[str]:
     """Remove a lab whose program was killed, not one of `lab up`; return descriptions."""
-    with Host.lasting(_NAME, "rollback") as host:
+    with Host.lasting(NAME, "rollback") as host:
         if not host.pending() or not _is_abandoned(_read_record(), host.system):
             return []
         return host.pending() if dry_run else _take_back(host)
@@ -140,13 +138,13 @@ def take_back_abandoned(*, dry_run: bool = False) -> list[str]:
 
 def _take_back(host: Host) -> list[str]:
     with host_errors("take the lab down"):
-        _record().unlink(missing_ok=True)  # if this is killed, the lab counts as incomplete
+        places.record().unlink(missing_ok=True)  # if this is killed, the lab counts as incomplete
     return host.restore()
 
 
 def status() -> Lab | None:
     """Return the running lab, or None. Raises HostError for an incomplete or abandoned one."""
-    if not Host(state_directory(), _NAME).pending():
+    if not Host(state_directory(), NAME).pending():
         return None
     lab = _read_record()
     if _is_abandoned(lab, System()):
@@ -162,11 +160,16 @@ def at(destination: Path) -> Lab | None:
 
 
 def cap_problem(lab: Lab) -> str | None:
-    """Return why the volume's cap is not in force; None if it is. Raises HostError.
+    """Return why the volume's cap is not as it should be; None if it is. Raises HostError.
 
     A sweep lifts the cap for moments (`uncapped`), which is not a problem.
     """
     system = System()
+    if lab.follower and not is_running(system, lab.follower):
+        why = supervised.last_line(places.credits_log())
+        return "the process that follows the credits of the lab's volume has ended" + (
+            f": {why}" if why else ""
+        )
     if lab.cap.lost(system) is None or Host(state_directory(), WRITER).is_cap_lifted():
         return None
     lost = lab.cap.lost(system)  # again: a sweep may have just set it
@@ -178,43 +181,29 @@ def _is_abandoned(lab: Lab | None, system: System) -> bool:
     if lab is None:
         return True
     needed = [process for process in (lab.server, lab.owner) if process]
-    return not all(_runs(system, process) for process in needed)
-
-
-def _this_process(host: Host) -> ProcessId:
-    return os.getpid(), host.system.process_start_ticks(os.getpid()) or 0
-
-
-def _runs(system: System, process: ProcessId) -> bool:
-    return system.process_start_ticks(process[0]) == process[1]
-
-
-def _image() -> Path:
-    """Return the backing file of the volume's loop device."""
-    return folder() / "volume.img"
-
-
-def _record() -> Path:
-    """Return the file that exists once the lab is complete."""
-    return folder() / "lab.json"
+    return not all(is_running(system, process) for process in needed)
 
 
 def _read_record() -> Lab | None:
     try:
-        data = json.loads(_record().read_text())
+        data = json.loads(places.record().read_text())
         return Lab(**{**data, **_typed(data)})
     except (OSError, ValueError, KeyError, TypeError, UsageError):
         return None
 
 
 def _typed(data: dict[str, Any]) -> dict[str, Any]:
-    cap = data["cap"]
+    processes = {name: data[name] and tuple(data[name]) for name in ("server", "owner", "follower")}
     return {
         "spec": LabSpec(**{**data["spec"], "emulated": from_record(data["spec"]["emulated"])}),
-        "cap": Cap(tuple(tuple(line) for line in cap["lines"]), cap["group"]),
-        "server": tuple(data["server"]),
-        "owner": data["owner"] and tuple(data["owner"]),
+        "cap": cap_from_record(data["cap"]),
+        **processes,
     }
+
+
+def credits_now(lab: Lab) -> CreditsNow | None:
+    """Return the credits of a running lab's volume; None if it has none."""
+    return read_now() if lab.follower else None
 
 
 @contextlib.contextmanager
@@ -235,18 +224,23 @@ def uncapped(lab: Lab, host: Host) -> Iterator[None]:
     62.5 MiB/s, deleting files takes up to 30 s. A real device has a short queue and takes a moment.
     """
     with host.temporary():
-        lab.cap.lift(host, _image())
+        lab.cap.lift(host, image())
         yield
 
 
 def _build(host: Host, spec: LabSpec, say: Callable[[str], None], owner: ProcessId | None) -> Lab:
     _check_space(host, spec)
     host.make_directory(folder())
-    say(f"a volume of {spec.fstype}, capped at {spec.rate_bytes_per_s / 2**20:.1f} MiB/s")
-    device, capped = _make_volume(host, spec)
+    rate = spec.limits[0].rate_bytes_per_s
+    say(f"a volume of {spec.fstype}, capped at {rate / 2**20:.1f} MiB/s")
+    device, capped, capped_device = _make_volume(host, spec)
     say(f"{spec.object_count} objects behind an S3 endpoint")
     _make_objects(host, spec)
     endpoint_url, server = _start_server(host, spec)
+    follower = None
+    if spec.emulated is not None and spec.emulated.path().buckets:
+        say(f"the credits of {spec.emulated}")
+        follower = _start_follower(host, Task(spec.emulated, capped, capped_device))
     say(f"memory of an instance with {spec.memory_bytes / 2**30:.1f} GiB available")
     lab = Lab(
         endpoint_url=endpoint_url,
@@ -258,8 +252,9 @@ def _build(host: Host, spec: LabSpec, say: Callable[[str], None], owner: Process
         spec=spec,
         server=server,
         owner=owner,
+        follower=follower,
     )
-    _record().write_text(json.dumps(asdict(lab), indent=2) + "\n")
+    places.record().write_text(json.dumps(asdict(lab), indent=2) + "\n")
     return lab
 
 
@@ -273,16 +268,26 @@ def _check_space(host: Host, spec: LabSpec) -> None:
         )
 
 
-def _make_volume(host: Host, spec: LabSpec) -> tuple[str, Cap]:
-    image, target = _image(), folder() / "volume"
-    host.make_sparse_file(image, spec.volume_bytes)
-    device = host.attach_loop_device(image)
+def _make_volume(host: Host, spec: LabSpec) -> tuple[str, Cap, str]:
+    """Return the volume's device, its cap, and the name of the capped device.
+
+    blk-throttle holds a bio until it may pass as a whole, and write-back makes bios of up to 250
+    MiB (XFS, Linux 6.18). An emulated EBS volume gets a second loop device above the capped one,
+    whose requests are as small, and whose queue is as short, as those of a real device.
+    """
+    target = folder() / "volume"
+    host.make_sparse_file(image(), spec.volume_bytes)
+    capped = device = host.attach_loop_device(image())
+    if spec.emulated is not None:
+        device = host.stack_loop_device(image(), capped)
     make_file_system(host, spec.fstype, device)
     target.mkdir(mode=0o700)
-    mount = host.mount(device, target, spec.fstype)
-    capped = plan_cap(host, mount.device, spec.rate_bytes_per_s, spec.iops)
-    capped.put(host)
-    return device, capped
+    host.mount(device, target, spec.fstype)
+    name = Path(capped).name
+    limits, *others = spec.limits
+    cap = plan_cap(host, host.system.read(f"/sys/block/{name}/dev"), limits, others)
+    cap.put(host)
+    return device, cap, name
 
 
 def _make_objects(host: Host, spec: LabSpec) -> None:
@@ -302,46 +307,34 @@ def _make_objects(host: Host, spec: LabSpec) -> None:
     )
 
 
-#: Starts the server once its process is in the journal, and not at all if the parent died before.
-#: With -I, here and for the server, no module comes from the current directory, which other users
-#: may be able to write to.
-_GATE = "import os, sys\nif sys.stdin.readline(): os.execv(sys.executable, sys.argv[1:])"
-
-
 def _start_server(host: Host, spec: LabSpec) -> tuple[str, ProcessId]:
-    port_file = folder() / "port"
-    argv = [
-        *(sys.executable, *own_module("profiler.lab.s3_server")),
+    port_file, log = folder() / "port", folder() / "s3-server.log"
+    arguments = [
         *("--root", str(folder() / "objects")),
         *("--port-file", str(port_file)),
         *("--first-byte-latency", str(spec.first_byte_latency_s)),
         *("--rate", str(spec.connection_bytes_per_s)),
     ]
-    log = folder() / "s3-server.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _GATE, *argv],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            env=for_programs(),
-            start_new_session=True,
-        )
-    started = host.adopt_process(process.pid)
-    with cast("IO[bytes]", process.stdin) as gate:
-        gate.write(b"go\n")
-    port = _wait_for_port(port_file, process, log)
-    return f"http://127.0.0.1:{port}", (process.pid, started)
+    process, server = supervised.start(host, "profiler.lab.s3_server", arguments, log)
 
-
-def _wait_for_port(port_file: Path, process: subprocess.Popen[bytes], log: Path) -> int:
-    deadline = time.monotonic() + SERVER_START_S
-    while time.monotonic() < deadline and process.poll() is None:
+    def port() -> int | None:
         with contextlib.suppress(OSError, ValueError):
             return int(port_file.read_text())
-        time.sleep(0.02)
-    last = log.read_text().strip().splitlines()[-1:]
-    raise WritewiseError(f"the lab's S3 endpoint did not start: {''.join(last) or 'no answer'}")
+        return None
+
+    found = supervised.wait_for(port, process, log, "the lab's S3 endpoint")
+    return f"http://127.0.0.1:{found}", server
+
+
+def _start_follower(host: Host, task: Task) -> ProcessId:
+    """Start the process that follows the credits; the cap is already in place."""
+    memory, log = places.credits_folder(), places.credits_log()
+    memory.mkdir(mode=0o700)
+    host.mount("tmpfs", memory, "tmpfs", "size=1m,mode=0700,nosuid,nodev,noexec")
+    task.store()
+    process, follower = supervised.start(host, "profiler.lab.follower", (), log)
+    supervised.wait_for(read_now, process, log, "the process that follows the credits")
+    return follower
 
 
 def _leave_available(host: Host, wanted_bytes: int) -> int:

@@ -148,6 +148,22 @@ class LoopDevice:
 
 
 @dataclass(frozen=True)
+class StackedLoopDevice:
+    """A loop device that was attached to the loop device of a file of ours."""
+
+    kind: ClassVar[str] = "stacked-loop-device"
+    backing_file: str
+
+    def undo(self, system: System) -> None:
+        """Detach every loop device of that file's: not by a name, which may be another's now."""
+        for lower in mounts.loop_devices_of(system, self.backing_file):
+            LoopDevice(lower).undo(system)
+
+    def __str__(self) -> str:
+        return f"no loop device on that of {self.backing_file}"
+
+
+@dataclass(frozen=True)
 class NewPath:
     """A file or folder that did not exist before, in a private directory or a trial directory.
 
@@ -191,16 +207,27 @@ class NewPath:
 
 @dataclass(frozen=True)
 class DeviceCap:
-    """A cap on a device that had none: a cgroup file, the lines that set and clear the cap."""
+    """A cap on a device that had none: a cgroup file, the lines that set and clear the cap.
+
+    `other_settings` are lines that may replace `setting_line` later (`Host.change_cap`).
+    """
 
     kind: ClassVar[str] = "device-cap"
     path: str
     setting_line: str
     clearing_line: str
+    other_settings: tuple[str, ...] = ()
+
+    def is_in_force(self, system: System) -> bool:
+        """Return whether the file has one of the lines."""
+        if not system.exists(self.path):
+            return False
+        present = system.read(self.path).splitlines()
+        return any(line in present for line in (self.setting_line, *self.other_settings))
 
     def undo(self, system: System) -> None:
         """Clear the cap if it is still ours: another device may have the number now."""
-        if system.exists(self.path) and self.setting_line in system.read(self.path).splitlines():
+        if self.is_in_force(system):
             system.write(self.path, self.clearing_line)
 
     def __str__(self) -> str:
@@ -337,6 +364,7 @@ Change = Union[
     MountOriginal,
     NewMount,
     LoopDevice,
+    StackedLoopDevice,
     NewPath,
     DeviceCap,
     LiftedCap,

@@ -37,6 +37,7 @@ from sysctl.host.changes import (
     NewMount,
     NewPath,
     NewSlice,
+    StackedLoopDevice,
     SysctlOriginal,
     WritebackOriginals,
     from_json,
@@ -208,7 +209,15 @@ class Host:
     def attach_loop_device(self, backing_file: Path) -> str:
         """Attach a loop device with direct I/O to a file of ours; return `/dev/loopN`."""
         self._record(LoopDevice(str(backing_file)))
-        argv = ["losetup", "--find", "--show", "--direct-io=on", "--", str(backing_file)]
+        return self._attach(str(backing_file))
+
+    def stack_loop_device(self, backing_file: Path, device: str) -> str:
+        """Attach another loop device to `device`, that of a file of ours; return `/dev/loopN`."""
+        self._record(StackedLoopDevice(str(backing_file)))
+        return self._attach(device)
+
+    def _attach(self, below: str) -> str:
+        argv = ["losetup", "--find", "--show", "--direct-io=on", "--", below]
         return self.system.run(argv).strip()
 
     def mount(self, source: str, target: Path, fstype: str, options: str = "") -> Mount:
@@ -221,10 +230,32 @@ class Host:
             raise HostError(f"{source} was mounted on {target}, but is not in the mount table")
         return mount
 
-    def cap_device(self, path: str, setting_line: str, clearing_line: str) -> None:
-        """Cap a device of ours with a line in a cgroup file."""
-        self._record(DeviceCap(path, setting_line, clearing_line))
+    def cap_device(
+        self,
+        path: str,
+        setting_line: str,
+        clearing_line: str,
+        other_settings: tuple[str, ...] = (),
+    ) -> None:
+        """Cap a device of ours with a line in a cgroup file.
+
+        `other_settings` are the lines that `change_cap` may set instead.
+        """
+        self._record(DeviceCap(path, setting_line, clearing_line, other_settings))
         self.system.write(path, setting_line)
+
+    def change_cap(self, path: str, setting_line: str) -> None:
+        """Replace a cap of ours by a line that was journaled with it. Needs no lock.
+
+        A cap that is lifted, or that another program has cleared, stays so. Raises HostError for a
+        line that is not in the journal, which a restore would leave.
+        """
+        for cap in self._pending_of(DeviceCap):
+            if cap.path == path and setting_line in (cap.setting_line, *cap.other_settings):
+                if cap.is_in_force(self.system):
+                    self.system.write(path, setting_line)
+                return
+        raise HostError(f"the journal has no cap {setting_line!r} in {path}")
 
     def lift_cap(
         self, path: str, setting_line: str, clearing_line: str, backing_file: Path

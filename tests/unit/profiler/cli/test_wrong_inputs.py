@@ -11,6 +11,7 @@ from profiler import requirements
 from profiler.cli.main import main
 
 SWEEP = "sweep s3://b/p /data"
+ST1_UP = "lab up --volume-type st1 --volume-size 500GiB"
 #: What is typed, what the first line says, and what the second says.
 ROWS = (
     # commands and actions
@@ -79,6 +80,23 @@ ROWS = (
     ("profile --duration 1 -o folder", "folder is a directory", "name a new file in it"),
     ("advise x.json --format systemd,", "invalid list 'systemd,'; a name is empty", "see"),
     ("lab up --memory 1MiB", "--memory must be at least 256MiB", "use --memory 256MiB or more"),
+    ("lab up --volume-type st2", "unknown volume type 'st2'", "did you mean 'st1'?"),
+    ("lab up --volume-type st1", "the rate of st1 depends on its size", "add --volume-size"),
+    (f"{ST1_UP} --rate 9", "--rate and --volume-type exclude each other", "omit --rate"),
+    ("lab up --time-scale 60", "--time-scale needs --volume-type", "add --volume-type"),
+    ("lab up --volume-size 9", "--volume-size needs --volume-type", "add --volume-type"),
+    ("lab up --throughput 9", "--throughput needs --volume-type", "add --volume-type"),
+    ("lab up --credits full", "--credits needs --volume-type", "add --volume-type"),
+    ("lab up --instance-type m5.large", "--instance-type needs --volume-type", "add --volume-type"),
+    (f"{ST1_UP} --time-scale 0.5", "invalid time scale '0.5'", "see `writewise lab up --help`"),
+    (f"{ST1_UP} --time-scale -1", "invalid time scale '-1'", "see `writewise lab up --help`"),
+    (f"{ST1_UP} --time-scale nan", "invalid time scale 'nan'; use a number from 1 on", "see"),
+    (f"{ST1_UP} --time-scale 1e5", "credits for less than 1 s of burst", "--time-scale 4993 or"),
+    (f"{ST1_UP} --credits 101", "invalid credits '101'", "see `writewise lab up --help`"),
+    (f"{ST1_UP} --iops 900", "the number of IOPS of st1 cannot be chosen", "omit --iops"),
+    (f"{ST1_UP} --instance-type m5.larg", "unknown instance type 'm5.larg'", "'m5.large'?"),
+    (f"{ST1_UP} --instance-credits 9", "--instance-credits needs --instance-type", "add --ins"),
+    ("lab up --volume-type st1 --volume-size 50", "st1 of 50 GiB is too small", "at least 125"),
     ("lab up --volume 0B", "--volume must be more than 0", "use --volume 1MiB or more"),
     # sizes
     (f"{SWEEP} --max-at-risk -1GB", "invalid size '-1GB'; it must not be negative", "see"),

@@ -3,68 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from profiler.lab.cap import Cap, plan_cap
+from profiler.lab.cap import Cap, Limits, plan_cap
 from sysctl.host.changes import NewSlice
 from sysctl.host.host import Host
-from sysctl.host.system import HostError, System
+from sysctl.host.system import HostError
+from tests.unit.lab_hosts import UNIT, V1, V2, FakeSystem, make
 
-V1 = "31 1 0:27 / /cg/blkio rw - cgroup cgroup rw,blkio\n"
-V2 = "30 1 0:26 / /cg rw - cgroup2 cgroup2 rw\n"
-UNIT = "writewise_lab_7_3.slice"
 LIMITS = "rbps=1000 wbps=1000 riops=30 wiops=30"
-
-
-class FakeSystem(System):
-    """A host of files; its systemd makes the slices that it is asked for, and stops them."""
-
-    def __init__(self, root: Path, mounts: str, *, booted: bool = False) -> None:
-        super().__init__(root, run=self.answer)
-        self.commands: list[list[str]] = []
-        self.enables = "io memory"
-        self.put("/proc/self/mountinfo", mounts)
-        self.put("/proc/sys/kernel/random/boot_id", "a boot")
-        self.put("/cg/cgroup.controllers", "cpu io memory")
-        self.put("/cg/cgroup.subtree_control", "memory")
-        self.put("/cg/cgroup.procs", "")
-        if booted:
-            self.path("/run/systemd/system").mkdir(parents=True)
-
-    def put(self, absolute: str, text: str) -> None:
-        self.path(absolute).parent.mkdir(parents=True, exist_ok=True)
-        self.path(absolute).write_text(text)
-
-    def write(self, absolute: str, text: str) -> None:
-        if absolute.endswith("cgroup.subtree_control"):  # the kernel takes `+io` and `-io`
-            enabled = {*self.read(absolute).split()} ^ {text[1:]}
-            self.put(absolute, " ".join(sorted(enabled)))
-        else:
-            super().write(absolute, text)
-
-    def answer(self, argv: Sequence[str]) -> str:
-        self.commands.append([*argv])
-        if argv[0] == "busctl":
-            self.put(f"/cg/{UNIT}/cgroup.controllers", self.enables)
-            self.put(f"/cg/{UNIT}/cgroup.procs", "12\n13\n")
-            self.put(f"/run/systemd/transient/{UNIT}", "")
-        return ""
-
-    def sleep(self, seconds: float) -> None:
-        pass
-
-
-def make(folder: Path, mounts: str, *, booted: bool = False) -> tuple[FakeSystem, Host]:
-    system = FakeSystem(folder / "root", mounts, booted=booted)
-    return system, Host(folder / "state", "lab", system)
 
 
 def test_with_systemd_a_slice_of_its_own_asks_for_the_controllers(tmp_path: Path) -> None:
     system, host = make(tmp_path, V2, booted=True)
-    cap = plan_cap(host, "7:3", 1000, 30)
+    cap = plan_cap(host, "7:3", Limits(1000, 30))
     assert cap.group == f"/cg/{UNIT}"
     assert cap.lines[0][:2] == (f"/cg/{UNIT}/io.max", f"7:3 {LIMITS}")
     (command,) = system.commands
@@ -80,7 +34,7 @@ def test_a_slice_is_journaled_before_it_is_made_and_stopped_by_a_restore(tmp_pat
     journaled: list[bool] = []
     answer = system.answer
     system.run = lambda argv: (journaled.append(host.has_pending()), answer(list(argv)))[1]
-    plan_cap(host, "7:3", 1000, 30)
+    plan_cap(host, "7:3", Limits(1000, 30))
     moved: list[str] = []
     system.write = lambda absolute, text: moved.append(f"{absolute} {text}")
     assert Host(tmp_path / "state", "lab", system).restore() == [f"no control group {UNIT}"]
@@ -92,7 +46,7 @@ def test_a_slice_is_journaled_before_it_is_made_and_stopped_by_a_restore(tmp_pat
 def test_a_process_that_has_ended_does_not_stop_a_restore(tmp_path: Path) -> None:
     """As a worker between the look at the group and the move out of it."""
     system, host = make(tmp_path, V2, booted=True)
-    plan_cap(host, "7:3", 1000, 30)
+    plan_cap(host, "7:3", Limits(1000, 30))
     system.put("/proc/13/stat", "")
     tried: list[str] = []
 
@@ -116,14 +70,14 @@ def test_a_slice_without_its_controller_is_an_error_and_taken_back(tmp_path: Pat
     system, host = make(tmp_path, V2, booted=True)
     system.enables = "memory"
     with pytest.raises(HostError, match=f"systemd enables only memory for /cg/{UNIT}"):
-        plan_cap(host, "7:3", 1000, 30)
+        plan_cap(host, "7:3", Limits(1000, 30))
     host.restore()
     assert system.commands[-1] == ["systemctl", "stop", UNIT]
 
 
 def test_without_systemd_the_controllers_are_enabled_and_disabled_again(tmp_path: Path) -> None:
     system, host = make(tmp_path, V2)
-    cap = plan_cap(host, "7:3", 1000, 30)
+    cap = plan_cap(host, "7:3", Limits(1000, 30))
     assert cap.group == "/cg/writewise-lab"
     assert system.commands == []
     assert system.read("/cg/cgroup.subtree_control") == "io memory"
@@ -138,7 +92,7 @@ def test_version_1_is_the_root_groups_whatever_starts_the_host(
 ) -> None:
     system, host = make(tmp_path, V1 + V2, booted=booted)
     system.put("/cg/blkio/blkio.throttle.write_bps_device", "")
-    cap = plan_cap(host, "7:3", 1000, 30)
+    cap = plan_cap(host, "7:3", Limits(1000, 30))
     assert cap.group is None
     assert cap.lines[0] == ("/cg/blkio/blkio.throttle.write_bps_device", "7:3 1000", "7:3 0")
     assert system.commands == []
