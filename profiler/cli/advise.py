@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from profiler.cli import options
+from profiler.cli import options, volume_arguments
 from profiler.cli.json_documents import emit
 from profiler.cli.limit_arguments import limits_from
 
@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_limits(parser)
     options.add_output_dir(parser, "the files", Path())
     parser.add_argument("--format", metavar="NAME,…", type=_formats, action=_FormatAction)
+    volume_arguments.add_prices(parser)
     options.add_details(parser)
     options.add_json(parser)
 
@@ -80,7 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     from sysctl.evidence.results import load
 
     results = load(arguments.results)
-    recommendation = advise(results, limits_from(arguments, limits_of(results.circumstances)))
+    limits = limits_from(arguments, limits_of(results.circumstances))
+    recommendation = advise(results, limits, volume_arguments.prices_from(arguments))
     lines = group_lines_here(recommendation)
     folder, formats = arguments.output_dir, arguments.format
     if arguments.json:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from profiler.pull.access import S3Access
-    from profiler.study.study import StudyRequest
+    from profiler.study.request import StudyRequest
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -102,7 +102,8 @@ def _sweep(present: Lab, console: Console, folder: Path) -> Results:
     from profiler.pull.settings import TransferSettings
     from profiler.pull.source import parse_location
     from profiler.report.sweep_view import shown_sweep
-    from profiler.study.study import StudyRequest, run_study
+    from profiler.study.request import StudyRequest
+    from profiler.study.study import run_study
     from sysctl.sweep.budget import Budget
 
     make_directories(folder)

@@ -44,6 +44,7 @@ _ADVICE = {
     "not_predicted": "why a setting has no prediction",
     "forms": "the thresholds as ratios and as bytes",
     "reasons": "each recommended value with the reason for it",
+    "volume": "the volume: what its measured rate is made of, other volumes and their prices",
     "memory_group": "what the memory limit of this control group means for the settings",
     "left_out": "settings that were not tried, and why",
 }

@@ -88,12 +88,8 @@ def _add_volume(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--volume-id", metavar="ID", help="plan an existing volume, as AWS reports it: vol-…"
     )
-    group.add_argument(
-        "--credits",
-        metavar="LEVEL",
-        type=volume_arguments.share,
-        help="credits at the start: full, empty or a percentage (default: those of a volume that "
-        "was looked up; else full, and empty too)",
+    volume_arguments.add_credits(
+        group, " (default: those of a volume that was looked up; else full, and empty too)"
     )
 
 

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 
 from contracts.shared.errors import UsageError
 from contracts.shared.text import quoted
-from profiler.cli import options
+from profiler.cli import options, volume_arguments
 from profiler.cli.advise import group_lines_here
 from profiler.cli.common import access_from, show_dry_run, terminable
 from profiler.cli.json_documents import emit
@@ -26,8 +26,9 @@ from profiler.cli.parser import rare
 if TYPE_CHECKING:
     from contracts.model import Contract
     from profiler.pull.clients.interface import Client
+    from profiler.study.request import StudyRequest
     from profiler.study.space import Space
-    from profiler.study.study import StudyRequest
+    from profiler.study.volume_here import VolumeHere
 
 NAME = "sweep"
 HELP = "measure a pull under other write-back settings"
@@ -56,6 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_transfer(parser)
     rare(options.add_contract(parser))
     options.add_install_recovery(parser)
+    volume_arguments.add_volume(parser, is_rare=True)
+    rare(volume_arguments.add_credits(parser))
+    rare(volume_arguments.add_instance_type(parser))
+    volume_arguments.add_prices(parser)
     add_space_arguments(parser)
 
 
@@ -67,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     # loaded once, so the checked contract is the one used
     contract = load_contract_of_calls(arguments.contract, trusted=True)
     request = request_of(arguments, contract)  # first, since its errors need no root
+    prices = volume_arguments.prices_from(arguments)
     if arguments.dry_run:
         return show_dry_run(request, NAME, as_json=arguments.json)
     require(*NEEDS)
@@ -82,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         _install_recovery(sys.stderr if arguments.json else sys.stdout)
     with terminable(), shown_sweep(options.progress_console(arguments)) as view:
         results = run_study(request, view)
-    recommendation = advise(results)
+    recommendation = advise(results, prices=prices)
     lines = group_lines_here(recommendation)
     if arguments.json:
         emit(NAME, {"results": str(request.output), **advice_document(recommendation, lines)})
@@ -107,7 +113,7 @@ def request_of(arguments: argparse.Namespace, contract: Contract) -> StudyReques
     from profiler.cli.space_arguments import space_of
     from profiler.pull.settings import settings_for
     from profiler.pull.source import parse_location
-    from profiler.study.study import StudyRequest
+    from profiler.study.request import StudyRequest
     from sysctl.sweep.budget import Budget
 
     space = space_of(arguments)
@@ -126,7 +132,27 @@ def request_of(arguments: argparse.Namespace, contract: Contract) -> StudyReques
         workers=arguments.workers,
         resume=arguments.resume,
         max_bytes=arguments.max_bytes,
+        volume=_volume(arguments),
     )
+
+
+def _volume(arguments: argparse.Namespace) -> VolumeHere:
+    """Return what the options say about the volume and the instance. Raises UsageError."""
+    from profiler.study.volume_here import of_options
+    from sysctl.volume import instances, volume_types
+
+    checked = volume_arguments.volume_from(arguments)
+    name = arguments.instance_type
+    instance = instances.table().find(name).name if name else None
+    if checked is None:
+        return of_options(None, instance, arguments.credits)
+    said = [*checked.notes, *checked.warnings]
+    credits = arguments.credits
+    if credits is not None and not volume_types.path(checked.volume).buckets:
+        said.append(f"this {checked.volume.type} has no credits: --credits changes nothing")
+        credits = None
+    notes = tuple(f"{each[:1].upper()}{each[1:]}." for each in said)
+    return of_options(checked.volume, instance, credits, notes)
 
 
 def _client(name: str | None, space: Space) -> Client:

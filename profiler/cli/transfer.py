@@ -17,7 +17,7 @@ from profiler.cli.common import access_from, measuring_alone, show_dry_run, term
 from profiler.cli.json_documents import emit
 
 if TYPE_CHECKING:
-    from profiler.study.study import StudyRequest
+    from profiler.study.request import StudyRequest
 
 NAME = "transfer"
 HELP = "tune boto3's transfer settings for a pull"
@@ -112,8 +112,8 @@ def _request(arguments: argparse.Namespace) -> StudyRequest:
     from profiler.pull.clients.catalogue import usable
     from profiler.pull.settings import settings_for
     from profiler.pull.source import parse_location
+    from profiler.study.request import StudyRequest
     from profiler.study.space import Space
-    from profiler.study.study import StudyRequest
     from sysctl.knobs.transfer import TRANSFER_CLIENT
 
     transfer, _ = settings_for(arguments.transfer, TRANSFER_CLIENT)

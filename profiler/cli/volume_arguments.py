@@ -102,6 +102,16 @@ def add_volume(
         rare(action)
 
 
+def add_credits(group: argparse._ActionsContainer, otherwise: str = "") -> argparse.Action:
+    """Add the credits at the start, and return the option."""
+    return group.add_argument(
+        "--credits",
+        metavar="LEVEL",
+        type=share,
+        help=f"credits at the start: full, empty or a percentage{otherwise}",
+    )
+
+
 def add_instance_type(group: argparse._ActionsContainer) -> argparse.Action:
     """Add the instance type, and return the option."""
     return group.add_argument("--instance-type", metavar="TYPE", help="such as m5.large")

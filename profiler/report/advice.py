@@ -28,6 +28,8 @@ from profiler.report.price import (
 from profiler.report.reasons import ReasonText, reason_texts
 from profiler.report.summary import print_summary
 from profiler.report.tradeoff import missing_texts, print_trade_off, setting_text
+from profiler.report.volume import print_volume, volume_document
+from profiler.report.volume_words import headline_text
 from sysctl.advice.advise import Recommendation
 from sysctl.advice.reasons import LEAVE_OUT, MOUNT_OPTIONS, SET
 from sysctl.advice.tradeoff import Point
@@ -59,7 +61,10 @@ def print_details(
 
     `group_lines` say what a control group's memory limit does (`profiler.report.groups`).
     """
-    print_lines([verdict_text(recommendation)], console, "bold")
+    other_volume = headline_text(recommendation)
+    print_lines(
+        [*([other_volume] if other_volume else []), verdict_text(recommendation)], console, "bold"
+    )
     console.print(_comparison(recommendation))
     console.print()
     print_lines(_measured_lines(recommendation), console, hanging=2)
@@ -67,6 +72,8 @@ def print_details(
     console.print(price_table(_prices(recommendation)))
     console.print()
     print_lines(_facts(recommendation), console, hanging=2)
+    console.print()
+    print_volume(recommendation, console)
     console.print()
     baseline = recommendation.analysis.runs.baseline
     print_trade_off(recommendation.trade_off, baseline, console)
@@ -260,6 +267,7 @@ def advice_document(
         "not_predicted": missing_texts(trade_off),
         "forms": [vars(form) for form in recommendation.forms or ()],
         "reasons": [{**vars(each), "why": each.why} for each in reason_texts(recommendation)],
+        "volume": volume_document(recommendation),
         "memory_group": list(group_lines),
         "left_out": [vars(item) for item in recommendation.left_out],
     }

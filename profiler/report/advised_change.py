@@ -11,6 +11,7 @@ from contracts.shared.text import printable
 from profiler.report.conclusions import verdict_text
 from profiler.report.groups import starved_text
 from profiler.report.reasons import ReasonText, reason_texts
+from profiler.report.volume_words import known_volume_text
 from sysctl.advice.advise import Recommendation
 from sysctl.advice.group_advice import starved_by
 from sysctl.advice.reasons import LEAVE_OUT, MOUNT_OPTIONS, SET
@@ -172,6 +173,7 @@ def _evidence(recommendation: Recommendation, best: Side) -> Evidence:
         destination=_sentence(node.destination or ""),
         fstype=_sentence(shared.fstype),
         client=_sentence(shared.client or ""),
+        volume=_sentence(known_volume_text(runs.circumstances) or ""),
     )
 
 

@@ -14,7 +14,14 @@ from contracts.shared.units import format_minutes, format_size
 from profiler.report.console import print_lines
 from profiler.report.next_steps import NextStep, command
 from profiler.report.plan import Question, source_lines
-from profiler.report.plan_words import limit_text, percent, usd, volume_name, words_of
+from profiler.report.plan_words import (
+    limit_text,
+    percent,
+    usd,
+    volume_name,
+    volume_options,
+    words_of,
+)
 from sysctl.volume import volume_types
 from sysctl.volume.cheapest import Found, VolumeSearch, of_type, without_volume
 from sysctl.volume.limits import LimitedBy
@@ -117,11 +124,5 @@ def _volume(plan: Plan) -> volume_types.EbsVolume:
 
 def next_step(plan: Plan) -> NextStep:
     """Return the command that shows a plan in full."""
-    volume = _volume(plan)
-    words = [*words_of(plan).split(), "--volume-type", volume.type]
-    words += ["--volume-size", f"{volume.size_gib}GiB"]
-    if volume.iops is not None:
-        words += ["--iops", str(volume.iops)]
-    if volume.mib_per_s is not None:
-        words += ["--throughput", f"{volume.mib_per_s:g}MiB/s"]
+    words = [*words_of(plan).split(), *volume_options(plan)]
     return NextStep(command("plan", *words), "It shows this volume in full.")

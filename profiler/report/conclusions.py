@@ -15,6 +15,7 @@ from contracts.shared.units import (
     format_size,
 )
 from profiler.report.price import durable_text, objection_text
+from profiler.report.volume_words import needed_text
 from sysctl.advice.advise import Recommendation
 from sysctl.advice.analysis import Excluded, NotAttributable, NotThrottled
 from sysctl.advice.conclusions import (
@@ -42,6 +43,7 @@ from sysctl.advice.conclusions import (
     Unfinished,
     WritersDoNotWait,
 )
+from sysctl.advice.volume_advice import VolumeAdvice
 from sysctl.evidence.comparison import MIN_GAIN, Side, is_gain
 from sysctl.evidence.results import Observation
 from sysctl.evidence.statistics import Interval, Repeats
@@ -70,7 +72,7 @@ def verdict_text(recommendation: Recommendation) -> str:
     conclusion = recommendation.conclusion
     if isinstance(conclusion, Change):
         return _change(conclusion)
-    why = why_none_text(conclusion)
+    why = why_none_text(recommendation)
     if isinstance(conclusion, _NEEDS_HEADLINE):
         why = f"{headline_text(conclusion)}. {why[:1].upper()}{why[1:]}"
     return f"No change recommended: {why}"
@@ -78,7 +80,7 @@ def verdict_text(recommendation: Recommendation) -> str:
 
 def note_texts(recommendation: Recommendation) -> tuple[str, ...]:
     """Return the notes on the verdict."""
-    return tuple(map(_note, recommendation.notes))
+    return tuple(_note(each, recommendation) for each in recommendation.notes)
 
 
 def _change(change: Change) -> str:
@@ -122,17 +124,18 @@ _HEADLINES: Mapping[type[object], str] = {
 }
 
 
-def why_none_text(found: Conclusion) -> str:
+def why_none_text(recommendation: Recommendation) -> str:
     """Return why no change is recommended, in one or a few sentences; it follows a colon.
 
     It does not repeat `headline_text`.
     """
+    found = recommendation.conclusion
     if isinstance(found, WritersDoNotWait):
         return _writers_do_not_wait(found.present)
     if isinstance(found, OtherWait):
         return _other_wait(found)
     if isinstance(found, BeyondMemory):
-        return _beyond_memory(found)
+        return _beyond_memory(found, recommendation.volume)
     if isinstance(found, NothingMeasured):
         return _nothing_measured(found.problems)
     if isinstance(found, TooNoisy):
@@ -218,17 +221,17 @@ def _operations(seen: Observation) -> Iterator[str]:
         )
 
 
-def _beyond_memory(found: BeyondMemory) -> str:
+def _beyond_memory(found: BeyondMemory, volume: VolumeAdvice) -> str:
     model, rate = found.model, found.device_bytes_per_s
     device, memory = model.device_bytes_per_s, format_size(found.dirtyable_bytes)
+    returns = format_seconds(model.unthrottled_s())
+    needed = needed_text(volume, format_rate(rate), f"{rate / device:.1f}", returns)
     return (
         f"the pull of {format_size(model.burst_bytes)} does not fit this host's memory: no "
         f"thresholds let it return at the source's {format_rate(model.source_bytes_per_s)} while "
         f"{format_size(model.dirtyable_bytes)} can be dirty and the device writes "
-        f"{format_rate(device)}. What would help: a volume that writes {format_rate(rate)}, "
-        f"{rate / device:.1f} times as fast, to return after "
-        f"{format_seconds(model.unthrottled_s())}; or an instance on which {memory} can be dirty "
-        "(both predicted, with the best thresholds)."
+        f"{format_rate(device)}. What would help: {needed}; or an instance on which {memory} can "
+        "be dirty (both predicted, with the best thresholds)."
     )
 
 
@@ -297,11 +300,11 @@ def _alternative(way: KeepsLimits | NoneKeepsLimits) -> str:
     )
 
 
-def _note(note: Note) -> str:
+def _note(note: Note, recommendation: Recommendation) -> str:
     if isinstance(note, Sampled):
         return _sampled(note)
     if isinstance(note, BeyondMemory):
-        return f"No thresholds gain more: {_beyond_memory(note)}"
+        return f"No thresholds gain more: {_beyond_memory(note, recommendation.volume)}"
     if isinstance(note, CostOfLimits):
         return f"Faster, but beyond your limits: {_excluded(note.excluded)}"
     if isinstance(note, (KeepsLimits, NoneKeepsLimits)):

@@ -15,6 +15,7 @@ from contracts.shared.installation import program
 from contracts.shared.text import printable
 from contracts.shared.units import exact_size
 from profiler.report.console import print_lines
+from profiler.report.plan_words import volume_options
 from sysctl.advice.advise import Recommendation
 from sysctl.advice.conclusions import Case, Sampled
 from sysctl.advice.reasons import SET
@@ -114,6 +115,12 @@ def _after_none(recommendation: Recommendation, results: Path) -> NextStep:
         if isinstance(note, Sampled) and note.hides_waits:
             larger = ("--max-bytes", exact_size(note.enough_bytes), "--output", other_file)
             return NextStep(command(*sweep, *larger, as_root=True))
+    volume = recommendation.volume
+    if volume.volume is not None and volume.choice is not None:
+        shows = "It shows this volume in full: credits, repeated pulls, what limits it."
+        return NextStep(
+            command("plan", "--results", file, *volume_options(volume.choice.other.plan)), shows
+        )
     return {
         Case.NOTHING_TO_GAIN: NextStep(
             command("transfer", "tune", *place), "It tries the settings of the pull itself."

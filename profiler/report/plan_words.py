@@ -51,6 +51,17 @@ def volume_name(plan: Plan) -> str:
     return ", ".join(words)
 
 
+def volume_phrase(plan: Plan) -> str:
+    """Return the same to be read in a sentence: `gp3 of 100 GiB with 3,000 IOPS and 125 MiB/s`."""
+    volume = plan.volume
+    if isinstance(volume, MeasuredDevice):
+        return "the device"
+    size = "" if volume.size_gib is None else f" of {volume.size_gib:,} GiB"
+    figures = [] if volume.iops is None else [f"{volume.iops:,} IOPS"]
+    figures += [] if volume.mib_per_s is None else [f"{volume.mib_per_s:,g} MiB/s"]
+    return f"{volume.type}{size}{' with ' if figures else ''}{' and '.join(figures)}"
+
+
 def volume_text(plan: Plan) -> str:
     """Return the volume, its rates and its price."""
     if isinstance(plan.volume, MeasuredDevice):
@@ -104,6 +115,18 @@ def words_of(plan: Plan) -> str:
         if source and source.owner is LimitedBy.NETWORK and source.bytes_per_s != peak:
             words.append("--network baseline")
     return " ".join(words)
+
+
+def volume_options(plan: Plan) -> list[str]:
+    """Return the options of the volume, for a command to try next; none of a measured device."""
+    volume = plan.volume
+    if isinstance(volume, MeasuredDevice):
+        return []
+    words = ["--volume-type", volume.type]
+    words += [] if volume.size_gib is None else ["--volume-size", f"{volume.size_gib}GiB"]
+    words += [] if volume.iops is None else ["--iops", str(volume.iops)]
+    words += [] if volume.mib_per_s is None else ["--throughput", f"{volume.mib_per_s:g}MiB/s"]
+    return words
 
 
 def write_back_texts(plan: Plan) -> Iterator[str]:

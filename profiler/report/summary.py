@@ -12,6 +12,7 @@ from rich.text import Text
 
 from contracts.shared.text import printable
 from contracts.shared.units import format_seconds, format_size
+from profiler.report import volume_words
 from profiler.report.conclusions import (
     gain_text,
     headline_text,
@@ -61,6 +62,9 @@ def print_summary(
 def _sentence(recommendation: Recommendation) -> str:
     """Return what to do, in one sentence."""
     conclusion = recommendation.conclusion
+    other_volume = volume_words.headline_text(recommendation)
+    if other_volume:
+        return other_volume
     if not isinstance(conclusion, Change):
         is_hidden = any(isinstance(n, Sampled) and n.hides_waits for n in recommendation.notes)
         headline = _TOO_SMALL if is_hidden else headline_text(conclusion)
@@ -82,7 +86,7 @@ def _what(recommendation: Recommendation) -> str:
 def _why(recommendation: Recommendation) -> str:
     best, present = recommendation.best, recommendation.present
     if best is None:
-        text = why_none_text(recommendation.conclusion)
+        text = why_none_text(recommendation)
         return text[:1].upper() + text[1:]
     changed = recommendation.analysis.runs.baseline.changed_thresholds(best.setting)
     if not changed or present.observation.throttled_share < NEGLIGIBLE_SHARE:
@@ -106,6 +110,9 @@ def _parts(
     if isinstance(recommendation.conclusion, Change):
         yield "Gain", [f"{gain_text(recommendation.conclusion)}."]
     yield "Cost", list(_cost(recommendation))
+    volume = volume_words.summary_texts(recommendation)
+    if volume:
+        yield "Volume", volume
     notes = [*_notes(recommendation), *group_lines[:2]]
     if notes:
         yield "Note", notes[:_SHOWN_NOTES]

@@ -83,6 +83,11 @@ class SweepView:
         for sentence in left:
             self._note(f"left: {sentence}")
 
+    def noted(self, sentences: Sequence[str]) -> None:
+        """See `View`."""
+        for sentence in sentences:
+            self._note(sentence)
+
     def planned(self, results: Results, trials: int) -> None:
         """See `View`."""
         of_class = results.circumstances.node_class

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from profiler.pull.source import PullPlan
-from profiler.study.study import StudyRequest, prepare_without_host
+from profiler.study.request import StudyRequest
+from profiler.study.study import prepare_without_host
 from sysctl.evidence.comparison import MAX_PAIRS
 from sysctl.evidence.price_label import ASSUMED_RATE_BYTES_PER_S
 from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE

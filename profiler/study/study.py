@@ -3,97 +3,43 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timezone
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from contracts.model import Contract
-from contracts.shared.errors import UsageError
 from contracts.shared.units import counted
 from contracts.shared.writing import remove
 from profiler.lab import lab
 from profiler.lab.cap import join
-from profiler.pull.access import S3Access
-from profiler.pull.clients.catalogue import DEFAULT
-from profiler.pull.clients.interface import Client
 from profiler.pull.measured import Phase
 from profiler.pull.result import Progress
 from profiler.pull.sample import check_sampling, sampled
-from profiler.pull.settings import TransferSettings
-from profiler.pull.source import Location, PullPlan, list_plan
+from profiler.pull.source import PullPlan, list_plan
 from profiler.study.bench import Instruments, PullBench
 from profiler.study.checks import check_arguments
+from profiler.study.circumstances_here import circumstances_here, resumed_results, volume_of
 from profiler.study.joint import TrialWorkers, combinations, present_transfer
-from profiler.study.space import Extras, Place, Space, expected_extras, make_search
+from profiler.study.request import StudyRequest
+from profiler.study.space import Extras, Place, expected_extras, make_search
 from profiler.study.transfer_bench import TransferBench
 from profiler.watch.volumes import EbsVolumes
-from sysctl.evidence.circumstances import Circumstances, GroupLimits, Node, NodeClass
-from sysctl.evidence.price import Limits
-from sysctl.evidence.results import PRESENT, LeftOut, Results, Trial, load
+from sysctl.evidence.circumstances import Circumstances
+from sysctl.evidence.results import PRESENT, LeftOut, Results, Trial
 from sysctl.evidence.runs import Runs
-from sysctl.host.devices import Disk, disk_of, steady_values
-from sysctl.host.disk_identity import disk_identity
-from sysctl.host.fstab import fstab_line
+from sysctl.host.devices import Disk, disk_of
 from sysctl.host.host import Host
-from sysctl.host.limited_groups import limited_groups
 from sysctl.host.mount_table import Mount, mount_of
-from sysctl.host.mounts import present_words
 from sysctl.host.sysctls import (
-    dirtyable_bytes,
-    read_available_bytes,
-    read_total_bytes,
     read_writeback,
 )
 from sysctl.host.system import HostError, System
-from sysctl.knobs.mount import is_tunable
-from sysctl.knobs.setting import Setting
 from sysctl.search.grid import Transfer
-from sysctl.search.strategies import NAMES
-from sysctl.sweep.budget import Budget
 from sysctl.sweep.steps import Bench, Step, SweepPlan, left_out, remaining, run_sweep
 
 LOCK_NAME = "sweep"
-#: Circumstances that may differ when a sweep is resumed; each trial checks memory itself.
-_MAY_DIFFER = (
-    "started_at",
-    "version",
-    "endpoint_url",
-    "memory_bytes",
-    "available_bytes",
-    "dirtyable_bytes",
-    "fstab",
-    "limited_groups",
-)
-
-
-@dataclass(frozen=True)
-class StudyRequest:
-    """What to sweep: source and destination, how to pull, what to try, and the budget.
-
-    `limits` restrict what the recommended setting may cost. Without `changes_host` only transfer
-    settings are tried, which needs neither root nor probes. A trial pulls at most `max_bytes`.
-    """
-
-    location: Location
-    destination: Path
-    access: S3Access
-    transfer: TransferSettings
-    contract: Contract
-    output: Path
-    client: Client = DEFAULT
-    space: Space = field(default_factory=Space)
-    budget: Budget = field(default_factory=Budget)
-    limits: Limits = field(default_factory=Limits)
-    workers: int | None = None
-    resume: bool = False
-    changes_host: bool = True
-    max_bytes: int | None = None
 
 
 class View(Protocol):
@@ -101,6 +47,9 @@ class View(Protocol):
 
     def recovered(self, changes: Sequence[str], left: Sequence[str]) -> None:
         """Show what was restored after a killed run, and why something could not be."""
+
+    def noted(self, sentences: Sequence[str]) -> None:
+        """Show how the volume's options were read, and what is not known of it."""
 
     def planned(self, results: Results, trials: int) -> None:
         """Show the circumstances and the approximate number of trials."""
@@ -120,12 +69,13 @@ class View(Protocol):
 
 @dataclass
 class Study:
-    """The data that is known before the first trial."""
+    """The data that is known before the first trial; `notes` are sentences about the volume."""
 
     results: Results
     sweep_plan: SweepPlan
     mount: Mount
     disk: Disk | None
+    notes: tuple[str, ...]
     plan: PullPlan = field(repr=False)
 
 
@@ -142,6 +92,7 @@ def run_study(request: StudyRequest, view: View) -> Results:
             view.recovered(host.recovered, host.left)
         study = _prepare(request, host, destination, plan)
         study.results.save(request.output)  # already now: it may not be writable
+        view.noted(study.notes)
         view.planned(study.results, remaining(study.results, study.sweep_plan))
         try:
             _measure(request, host, destination, study, view)
@@ -202,10 +153,8 @@ def _prepare(
     mount = mount_of(system.mounts(), str(destination))
     disk = _disk_of(system, mount)
     present = request.space.present(read_writeback(system))
-    circumstances = Circumstances(
-        _node_class(request, system, mount, disk, plan, present),
-        _node(request, system, mount, disk),
-    )
+    volume = volume_of(request, disk)
+    circumstances = circumstances_here(request, system, mount, disk, plan, present, volume)
     if request.space.transfer:
         varied = present_transfer(request.transfer, request.space.transfer)
         present = replace(present, transfer=varied)
@@ -223,7 +172,7 @@ def _prepare(
     )
     results.left_out += [*heavy, *refused] * is_new
     sweep_plan = SweepPlan(present, strategy, extras, request.budget)
-    return Study(results, sweep_plan, mount, disk, plan)
+    return Study(results, sweep_plan, mount, disk, volume.notes, plan)
 
 
 def _transfers(
@@ -242,96 +191,6 @@ def _disk_of(system: System, mount: Mount) -> Disk | None:
         return disk_of(system, mount)
     except HostError:
         return None
-
-
-def resumed_results(path: Path, space: Mapping[str, Any], circumstances: Circumstances) -> Results:
-    """Return the results to resume. Raises UsageError if new trials would not be comparable."""
-    results = load(path, trusted=True)
-    differing = circumstances.differing(results.circumstances)
-    differing = [name for name in differing if name not in _MAY_DIFFER]
-    if results.space != space:
-        differing.append("values to try")
-    if differing:
-        raise UsageError(
-            f"{path} is from a different sweep: {', '.join(differing)} differ",
-            _resume_hint(results.space),
-        )
-    return results
-
-
-def _resume_hint(space: Mapping[str, Any]) -> str:
-    """Return what to do with results that cannot be resumed."""
-    kept = "run `writewise advise` on it as it is, or start a new sweep with another --output"
-    if space.get("strategy") not in NAMES:
-        return f"the strategy {space.get('strategy')} no longer exists: {kept}"
-    if space.get("transfer") is True:  # today the names of the settings
-        return f"an earlier version wrote it, without the transfer settings to try: {kept}"
-    return "repeat the command that wrote it, or use another file with --output"
-
-
-def _node_class(
-    request: StudyRequest,
-    system: System,
-    mount: Mount,
-    disk: Disk | None,
-    plan: PullPlan,
-    present: Setting,
-) -> NodeClass:
-    options, fstype = mount.all_options, mount.fstype
-    limits = [group.limit_bytes for group in limited_groups(system)]
-    return NodeClass(
-        fstype=fstype,
-        mount_options=options,
-        mount_words=present_words(mount),
-        mount_policy=tuple(o for o in options if o != "rw" and not is_tunable(o, fstype)),
-        instance=_instance_type(system),
-        kernel=platform.release(),
-        cpus=os.cpu_count(),
-        limited_groups=GroupLimits(len(limits), min(limits)) if limits else None,
-        present=present.values,
-        present_device=steady_values(system, disk) if disk else {},
-        client=request.client.name,
-        workers=request.workers or os.cpu_count(),
-        transfer=str(request.transfer),
-        transfer_settings=asdict(request.transfer) if request.space.transfer else None,
-        objects=len(plan.objects),
-        bytes=plan.bytes,
-        whole_objects=plan.whole_objects,
-        whole_bytes=plan.whole_bytes,
-        contract=request.contract.source,
-        max_at_risk_bytes=request.limits.max_at_risk_bytes,
-        max_durable_s=request.limits.max_durable_s,
-    )
-
-
-def _node(request: StudyRequest, system: System, mount: Mount, disk: Disk | None) -> Node:
-    from importlib.metadata import version
-
-    return Node(
-        available_bytes=read_available_bytes(system),
-        dirtyable_bytes=dirtyable_bytes(system),
-        memory_bytes=read_total_bytes(system),
-        host=platform.node(),
-        started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        version=version("writewise"),
-        source=str(request.location),
-        endpoint_url=request.access.endpoint_url,
-        destination=str(request.destination.resolve()),
-        device=mount.source,
-        mount_target=mount.target,
-        fstab=fstab_line(system, mount.target),
-        disk=disk_identity(system, disk) if disk else None,
-    )
-
-
-def _instance_type(system: System) -> str | None:
-    """Return the EC2 instance type, which Nitro has as product name; None on other hosts."""
-    folder = "/sys/class/dmi/id"
-    if not system.exists(f"{folder}/sys_vendor"):
-        return None
-    if system.read(f"{folder}/sys_vendor") != "Amazon EC2":
-        return None
-    return system.read(f"{folder}/product_name")
 
 
 def _measure(

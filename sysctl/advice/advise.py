@@ -9,7 +9,8 @@ The rule that selects a setting is in `sysctl.advice.analysis`, the reasons for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from sysctl.advice.analysis import Analysis, Faster, analyse
 from sysctl.advice.cases import (
@@ -20,6 +21,7 @@ from sysctl.advice.cases import (
     why_none,
 )
 from sysctl.advice.conclusions import (
+    BeyondMemory,
     Case,
     Change,
     Conclusion,
@@ -33,6 +35,7 @@ from sysctl.advice.conclusions import (
 )
 from sysctl.advice.reasons import Reason, reasons_for
 from sysctl.advice.tradeoff import TradeOff, trade_off
+from sysctl.advice.volume_advice import VolumeAdvice, advise_volume
 from sysctl.change.forms import Form, forms_of
 from sysctl.evidence.comparison import NEGLIGIBLE_SHARE, Comparison, Side, Verdict, paired_sides
 from sysctl.evidence.price import Limits, Price, limits_of
@@ -41,6 +44,7 @@ from sysctl.evidence.runs import Runs
 from sysctl.evidence.statistics import Interval
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.vm import THRESHOLDS
+from sysctl.volume.prices import Prices, us_east_1
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,14 @@ class Recommendation:
     price: Price | None = None
     reasons: tuple[Reason, ...] = ()
     notes: tuple[Note, ...] = ()
+    volume_prices: Prices = field(default_factory=us_east_1)
+
+    @cached_property
+    def volume(self) -> VolumeAdvice:
+        """The advice on the volume."""
+        found = (self.conclusion, *self.notes)
+        beyond = next((each for each in found if isinstance(each, BeyondMemory)), None)
+        return advise_volume(self.analysis, self.conclusion, self.best, beyond, self.volume_prices)
 
     @property
     def case(self) -> Case:
@@ -101,15 +113,19 @@ class Recommendation:
         return 1 / self.interval.estimate if self.interval else 1.0
 
 
-def advise(results: Results, limits: Limits | None = None) -> Recommendation:
+def advise(
+    results: Results, limits: Limits | None = None, prices: Prices | None = None
+) -> Recommendation:
     """Recommend a change, or none; the default limits are those of the sweep.
 
-    Raises UsageError if there is nothing to compare.
+    `prices` are of volumes, by default those that are part of Writewise. Raises UsageError if there
+    is nothing to compare.
     """
     asked = limits_of(results.circumstances) if limits is None else limits
     analysis = analyse(Runs.of(results), asked)
     left_out = tuple(results.left_out)
-    return _change(analysis, left_out) if analysis.within else _none(analysis, left_out)
+    found = _change(analysis, left_out) if analysis.within else _none(analysis, left_out)
+    return found if prices is None else replace(found, volume_prices=prices)
 
 
 def _none(analysis: Analysis, left_out: tuple[LeftOut, ...]) -> Recommendation:

@@ -121,7 +121,8 @@ class Evidence:
 
     `ratio_high` is None if there is only one pair. `at_risk_bytes` is the most data that was only
     in memory, `ceiling_bytes` the most that a larger pull may have there. `client` is the pull
-    client. Unknown texts are "" and an unknown `memory_bytes` (MemTotal) is 0, as in the file.
+    client, `volume` the EBS volume with its credits at the start. Unknown texts are "" and an
+    unknown `memory_bytes` (MemTotal) is 0, as in the file.
     """
 
     verdict: str
@@ -147,6 +148,7 @@ class Evidence:
     recommended: Measured
     client: str = ""
     memory_bytes: int = 0
+    volume: str = ""
 
 
 @dataclass(frozen=True)
@@ -194,8 +196,13 @@ class RecommendedChange:
         return {name: value for name, value in self.originals.items() if name in named}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the document of `recommendation.json`; with `transfer` only if there is some."""
+        """Return the document of `recommendation.json`; earlier versions can read it.
+
+        So it has `transfer` and the evidence's `volume` only if there is some.
+        """
         fields = asdict(self)
         if not self.transfer:
             del fields["transfer"]
+        if not self.evidence.volume:
+            del fields["evidence"]["volume"]
         return {"format": FORMAT, "version": FORMAT_VERSION, **fields}

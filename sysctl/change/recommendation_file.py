@@ -361,6 +361,7 @@ def _evidence(fields: _Fields) -> Evidence:
         recommended=_measured(fields.child("recommended")),
         client=fields.later_sentence("client"),
         memory_bytes=fields.later_whole("memory_bytes"),
+        volume=fields.later_sentence("volume"),
         **texts,
         **wholes,
     )

@@ -68,12 +68,20 @@ def evidence_lines(change: RecommendedChange) -> list[str]:
             f"from {evidence.source or '?'} to {evidence.destination or '?'}",
             f"({evidence.fstype or '?'}){_by(evidence.client)}.",
         ),
+        *_volume_lines(evidence),
         f"  current      {_side(evidence.present)}",
         f"  recommended  {_side(evidence.recommended)}",
         *wrapped(f"{evidence.verdict}."),
         *_joint_lines(change),
         *_risk_lines(evidence),
     ]
+
+
+def _volume_lines(evidence: Evidence) -> list[str]:
+    """Return the measured volume, or on EC2 that it is unknown."""
+    if not evidence.volume and not evidence.instance:
+        return []
+    return wrapped(f"EBS volume: {evidence.volume or 'unknown'}.")
 
 
 def _risk_lines(evidence: Evidence) -> list[str]:

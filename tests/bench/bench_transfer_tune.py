@@ -28,8 +28,9 @@ from profiler.pull.settings import TransferSettings
 from profiler.pull.source import parse_location
 from profiler.report.conclusions import verdict_text
 from profiler.report.sweep_view import shown_sweep
+from profiler.study.request import StudyRequest
 from profiler.study.space import Space
-from profiler.study.study import StudyRequest, run_study
+from profiler.study.study import run_study
 from sysctl.advice.advise import advise
 from sysctl.evidence.results import CANDIDATE, Results
 from sysctl.knobs.transfer import SWEPT_BY_DEFAULT, TRANSFER_CLIENT

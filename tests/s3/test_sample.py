@@ -16,7 +16,8 @@ from profiler.pull.access import S3Access
 from profiler.pull.clients.catalogue import DEFAULT, by_name
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location
-from profiler.study.study import StudyRequest, plan_of
+from profiler.study.request import StudyRequest
+from profiler.study.study import plan_of
 from tests.s3.conftest import BUCKET
 
 

@@ -17,7 +17,7 @@ from contracts.shared.trust import UntrustedError, trusted_owners, walk
 from profiler.cli.main import main
 from profiler.recording.append_only import open_to_append
 from profiler.report.destination import new_file
-from profiler.study.study import resumed_results
+from profiler.study.circumstances_here import resumed_results
 from sysctl.evidence.results import load
 from tests.unit.sweeps import CIRCUMSTANCES
 from tests.unit.sysctl.evidence.test_damaged_results import SHORTENED

@@ -19,11 +19,11 @@ from profiler.pull.access import S3Access
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, RemoteObject
 from profiler.report.dry_run import dry_run_document, print_dry_run
+from profiler.study import circumstances_here, study
 from profiler.study import space as space_module
-from profiler.study import study
 from profiler.study.dry_run import dry_run
+from profiler.study.request import StudyRequest
 from profiler.study.space import Space
-from profiler.study.study import StudyRequest
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import CANDIDATE, PRESENT, PRICE
 from sysctl.host.devices import Disk
@@ -50,7 +50,7 @@ PLAN = PullPlan(
 @pytest.fixture
 def request_of(tmp_path, monkeypatch) -> StudyRequest:
     monkeypatch.setattr(study, "list_plan", lambda access, location: PLAN)
-    monkeypatch.setattr(study, "read_available_bytes", lambda _: 8 * 2**30)
+    monkeypatch.setattr(circumstances_here, "read_available_bytes", lambda _: 8 * 2**30)
     # a sweep may run on this host at the same time
     in_force = {**read_writeback(System()), **DEFAULTS}
     for module in (study, space_module):
@@ -78,8 +78,8 @@ def own_volume(request_of, monkeypatch) -> StudyRequest:
     offers = {"queue/scheduler": ("none", "mq-deadline")}
     monkeypatch.setattr(study, "mount_of", lambda *_: mount)
     monkeypatch.setattr(study, "disk_of", lambda *_: Disk("loop0", "7:0", "1"))
-    monkeypatch.setattr(study, "steady_values", lambda *_: {})
-    monkeypatch.setattr(study, "disk_identity", lambda *_: None)
+    monkeypatch.setattr(circumstances_here, "steady_values", lambda *_: {})
+    monkeypatch.setattr(circumstances_here, "disk_identity", lambda *_: None)
     monkeypatch.setattr(space_module, "present_values", lambda *_: {})
     monkeypatch.setattr(space_module, "check_sweepable", lambda *_: mount)
     monkeypatch.setattr(

@@ -11,7 +11,7 @@ from contracts.loading import load_contract
 from contracts.shared.errors import UsageError
 from profiler.cli.main import build_parser
 from profiler.cli.sweep import request_of
-from profiler.study.study import StudyRequest
+from profiler.study.request import StudyRequest
 
 
 def request(tmp_path: Path, *words: str) -> StudyRequest:

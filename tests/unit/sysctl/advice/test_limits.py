@@ -16,7 +16,7 @@ from profiler.cli import advise as advise_command
 from profiler.cli import sweep as sweep_command
 from profiler.cli.limit_arguments import limits_from
 from profiler.report.conclusions import note_texts, verdict_text
-from profiler.study import study as study_module
+from profiler.study import circumstances_here
 from sysctl.advice.advise import advise
 from sysctl.advice.conclusions import Case
 from sysctl.evidence.circumstances import circumstances_of
@@ -251,13 +251,13 @@ def test_a_sweep_is_not_resumed_with_other_limits(tmp_path, name):
     results = Study(context=context(GIB, 60.0)).results
     results.save(tmp_path / "r.json")
     same = results.circumstances
-    resumed = study_module.resumed_results(tmp_path / "r.json", {}, same)
+    resumed = circumstances_here.resumed_results(tmp_path / "r.json", {}, same)
     assert limits_of(resumed.circumstances) == Limits(GIB, 60.0)
     for at_any_time in ({"available_bytes": GIB}, {"started_at": "later"}, {"version": "9"}):
         other_run = replace(same, node=replace(same.node, **at_any_time))
-        assert study_module.resumed_results(tmp_path / "r.json", {}, other_run).trials
+        assert circumstances_here.resumed_results(tmp_path / "r.json", {}, other_run).trials
     changes: list[dict[str, Any]] = [{name: other} for other in (None, 7)]
     for change in changes:
         with pytest.raises(UsageError, match=f"{name} differ"):
             asked = replace(same, node_class=replace(same.node_class, **change))
-            study_module.resumed_results(tmp_path / "r.json", {}, asked)
+            circumstances_here.resumed_results(tmp_path / "r.json", {}, asked)

@@ -15,8 +15,8 @@ import pytest
 from contracts.shared.errors import UsageError
 from profiler.cli.main import main
 from profiler.pull.settings import TransferSettings, parse_settings
+from profiler.study.circumstances_here import resumed_results
 from profiler.study.space import Space
-from profiler.study.study import resumed_results
 from sysctl.advice.advise import advise
 from sysctl.advice.conclusions import Case
 from sysctl.change.recommendation import FORMAT as RECOMMENDATION_FORMAT
