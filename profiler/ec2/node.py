@@ -15,6 +15,7 @@ from profiler.ec2.log_page import EBS_MODEL
 from profiler.ec2.metadata import Metadata, MetadataError
 
 _SERIAL = re.compile(r"vol-?([0-9a-f]{8,17})")
+_DISK = re.compile(r"nvme\d+n\d+")
 _SECTOR_BYTES = 512  # the unit of /sys/block/*/size for every disk
 
 
@@ -63,8 +64,12 @@ def is_ec2(sysfs: Path) -> bool:
 
 
 def ebs_volumes(sysfs: Path) -> Iterator[AttachedVolume]:
-    """Yield the NVMe disks that are EBS volumes; their serial number has the volume's id."""
-    for disk in sorted((sysfs / "block").glob("nvme*n*")):
+    """Yield the NVMe disks that are EBS volumes; their serial number has the volume's id.
+
+    The paths of a disk with several (`nvme0c0n1`) are not disks of their own.
+    """
+    disks = (sysfs / "block").glob("nvme*n*")
+    for disk in sorted(disk for disk in disks if _DISK.fullmatch(disk.name)):
         serial = _SERIAL.fullmatch(_text(disk / "device/serial") or "")
         if _text(disk / "device/model") == EBS_MODEL and serial:
             sectors = _text(disk / "size") or ""

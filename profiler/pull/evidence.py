@@ -17,8 +17,6 @@ from profiler.pull.object_sizes import SMALL_BYTES, SizeBucket, histogram, small
 from profiler.pull.result import PullResult, RequestTimes
 from sysctl.evidence.over_limit import EbsLimit, OverLimit
 
-#: The share of the time from which an exceeded limit of EBS is named.
-_EXCEEDED_SHARE = 0.1
 #: Shares from which one of these counts as the limit. A worker is one interpreter and can use one
 #: core at most.
 _WORKERS_CPU_SHARE = 0.85
@@ -94,10 +92,8 @@ class PullEvidence:
     @property
     def ebs_limit(self) -> EbsLimit | None:
         """The limit of the EBS volume or its instance that held the disk up, if one did."""
-        longest = self.over_limit.longest if self.over_limit else None
-        if not (self.over_limit and longest and self.limit in _OF_THE_DISK):
-            return None
-        return longest if self.over_limit.share(longest) >= _EXCEEDED_SHARE else None
+        is_of_disk = self.limit in _OF_THE_DISK
+        return self.over_limit.main if self.over_limit and is_of_disk else None
 
     @property
     def limit(self) -> Limit:

@@ -14,8 +14,10 @@ from contracts.shared.units import counted, format_duration, format_size
 from profiler.bpf.disks import read_mounts
 from profiler.report.console import print_lines
 from profiler.report.next_steps import NextStep, command, print_next
+from profiler.report.over_limit import exceeded_text
 from profiler.watch.causes import WhyInputs
 from profiler.watch.verdict import Answer, Share, Verdict, verdict_of
+from sysctl.evidence.over_limit import most_limited
 
 _SYSFS = Path("/sys")
 _COLUMN = 10
@@ -40,7 +42,7 @@ def print_verdict(verdict: Verdict, why: WhyInputs, console: Console) -> None:
     for title, shares in (("Volumes", verdict.volumes), ("Commands", verdict.commands)):
         if shares:
             print_lines([title.ljust(_COLUMN) + _shares_text(shares)], console, hanging=_COLUMN)
-    print_next([_next_step(verdict)], console)
+    print_next([_next_step(verdict, why)], console)
 
 
 def verdict_document(verdict: Verdict | None, why: WhyInputs) -> dict[str, object] | None:
@@ -104,8 +106,16 @@ def _share_texts(shares: Sequence[Share]) -> Iterator[str]:
         yield f"and {len(shares) - _SHOWN} more"
 
 
-def _next_step(verdict: Verdict) -> NextStep:
+def _next_step(verdict: Verdict, why: WhyInputs) -> NextStep:
     look = command("profile", as_root=True)
+    over = most_limited(each for each in (use.over_limit for use in why.volumes) if each)
+    if verdict.answer is Answer.DEVICE and over and over.main:
+        exceeded = exceeded_text(over, over.main)
+        return NextStep(
+            command("plan"),
+            f"{exceeded[:1].upper()}{exceeded[1:]}. It computes pulls with other volumes and "
+            "instances.",
+        )
     if verdict.answer is Answer.WRITE_BACK:
         targets = [each.name for each in verdict.volumes if each.name.startswith("/")]
         return NextStep(

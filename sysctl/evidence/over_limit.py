@@ -14,6 +14,9 @@ from typing import Any
 
 from sysctl.evidence.checks import seconds, share_or_time
 
+#: The share of the time from which an exceeded limit counts as what held a run up.
+MAIN_SHARE = 0.1
+
 
 class EbsLimit(enum.Enum):
     """A limit of an EBS volume or of its instance; the value is its name in messages and JSON."""
@@ -69,6 +72,12 @@ class OverLimit:
         """The limit that was exceeded for the longest time; None if none was."""
         limit, time_s = max(self.seconds.items(), key=lambda item: item[1])
         return limit if time_s else None
+
+    @property
+    def main(self) -> EbsLimit | None:
+        """The same; None if it was exceeded for less than `MAIN_SHARE` of the time."""
+        limit = self.longest
+        return limit if limit and self.share(limit) >= MAIN_SHARE else None
 
     def share(self, limit: EbsLimit) -> float:
         """Return the share of the observed time (0 to 1) over this limit.

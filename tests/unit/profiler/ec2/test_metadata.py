@@ -223,6 +223,8 @@ def node(tmp_path, vendor="Amazon EC2"):
         "block/nvme0n1/device/model": "Amazon Elastic Block Store              \n",
         "block/nvme0n1/device/serial": "vol0123456789abcdef0\n",
         "block/nvme0n1/size": "16777216\n",
+        "block/nvme0c0n1/device/model": "Amazon Elastic Block Store              \n",
+        "block/nvme0c0n1/device/serial": "vol0123456789abcdef0\n",
         "block/nvme1n1/device/model": "Amazon EC2 NVMe Instance Storage        \n",
         "block/nvme1n1/device/serial": "AWS0123456789ABCDEF\n",
         "block/nvme2n1/device/model": "Amazon Elastic Block Store\n",

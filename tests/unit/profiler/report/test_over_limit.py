@@ -25,9 +25,11 @@ from profiler.report.over_limit import volume_lines
 from profiler.report.pulls import print_pull, pull_document
 from profiler.report.sweep_view import SweepView, sweep_bar
 from profiler.report.timeline import timeline_document
+from profiler.report.verdict import print_verdict
 from profiler.report.why import explain, look_lines
 from profiler.watch.causes import WhyInputs
 from profiler.watch.timeline import Sample, Timeline
+from profiler.watch.verdict import Answer, Verdict
 from profiler.watch.volumes import Reading, VolumeUse
 from sysctl.evidence.over_limit import OverLimit
 from sysctl.evidence.results import PRESENT, Trial
@@ -199,6 +201,25 @@ def test_a_pull_that_waits_for_s3_is_not_held_up_by_a_limit():
     measured = pulled(used(volume_iops=0.5), first_byte_s=9.0, write_s=0.0)
     assert gathered(measured).limit is Limit.LATENCY
     assert gathered(measured).ebs_limit is None
+
+
+def next_step(answer, *uses):
+    output = io.StringIO()
+    verdict = Verdict(answer, SECOND_NS, SECOND_NS, None)
+    print_verdict(verdict, why_of(*uses), Console(file=output, width=200))
+    return output.getvalue().partition("Next")[2]
+
+
+def test_writers_that_wait_for_a_limited_volume_are_sent_to_plan():
+    text = next_step(Answer.DEVICE, used(volume_iops=0.7))
+    assert "writewise plan" in text
+    assert "The volume IOPS limit was exceeded 70% of the time." in text
+    assert "iostat" not in text
+
+
+@pytest.mark.parametrize("uses", [(), (used(),), (FAILED,)], ids=["no volume", "below", "unknown"])
+def test_others_look_for_the_limit_themselves(uses):
+    assert "iostat" in next_step(Answer.DEVICE, *uses)
 
 
 def shown(*trials):

@@ -35,6 +35,12 @@ def test_the_longest_limit_and_its_share():
     assert OverLimit(20.0).longest is None
 
 
+def test_a_limit_that_was_hardly_exceeded_did_not_hold_the_run_up():
+    assert THROTTLED.main is EbsLimit.VOLUME_THROUGHPUT
+    assert OverLimit(20.0, instance_iops_s=2.0).main is EbsLimit.INSTANCE_IOPS
+    assert OverLimit(20.0, instance_iops_s=1.9).main is None
+
+
 def test_counters_that_advance_in_steps_are_no_share_above_1():
     assert OverLimit(9.5, instance_iops_s=10.0).share(EbsLimit.INSTANCE_IOPS) == 1
 
