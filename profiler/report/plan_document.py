@@ -131,6 +131,7 @@ def _returns(each: Return) -> dict[str, object]:
         "sysctls": each.setting.values,
         "return_s": each.return_s,
         "write_back_begins_s": each.begins_s,
+        "writers_wait_from_s": each.waits_from_s,
     }
 
 

@@ -142,18 +142,23 @@ def write_back_texts(plan: Plan) -> Iterator[str]:
         yield "When writers return depends on the memory, which is unknown (--memory)."
         return
     returns = format_minutes(write_back.current.return_s)
+    waits_s = write_back.current.waits_from_s or 0.0
     if not write_back.makes_writers_wait:
         yield (
             f"Writers return after {returns}. Write-back settings do not help: writers do not wait."
         )
         return
     if write_back.best is None:
-        yield f"Writers return after {returns}. No write-back setting shortens this noticeably."
+        yield (
+            f"Writers wait for write-back from {format_minutes(waits_s)} on and return after "
+            f"{returns}. No write-back setting shortens this noticeably."
+        )
         return
     best = write_back.best
+    sooner = f"with {setting_text(best.setting)} after {format_minutes(best.return_s)} (predicted)"
     yield (
-        f"Writers return after {returns}; with {setting_text(best.setting)} after "
-        f"{format_minutes(best.return_s)} (predicted). No setting makes data durable sooner."
+        f"Writers wait for write-back from {format_minutes(waits_s)} on and return after "
+        f"{returns}; {sooner}. No setting makes data durable sooner."
     )
 
 

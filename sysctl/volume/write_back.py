@@ -37,11 +37,15 @@ CANDIDATES = tuple(
 
 @dataclass(frozen=True)
 class Return:
-    """When a pull returns under a setting, and how long after its start write-back begins."""
+    """When a pull returns under a setting, and how long after its start write-back begins.
+
+    `waits_from_s` is when writers begin to wait for write-back; None if they never do.
+    """
 
     setting: Setting
     return_s: float
     begins_s: float
+    waits_from_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,12 @@ def judge(
     def returns(setting: Setting) -> Return:
         values = replace_values(memory.current.values, setting.values)
         at = _thresholds(values, memory.dirtyable_bytes)
+        writers = _written(size_bytes, at, source_bytes_per_s, phases)
         return Return(
             setting,
-            return_s(size_bytes, at, source_bytes_per_s, phases),
+            writers.now_s,
             write_back_begins_s(at, values, round(size_bytes), source_bytes_per_s),
+            writers.waits_from_s,
         )
 
     current = returns(memory.current)
@@ -108,12 +114,19 @@ def return_s(
 
     With one phase it is `sysctl.evidence.prediction.time_to_return_s`.
     """
+    return _written(size_bytes, at, source_bytes_per_s, phases).now_s
+
+
+def _written(
+    size_bytes: float, at: Thresholds, source_bytes_per_s: float, phases: Sequence[RatePhase]
+) -> _Writers:
+    """Return the writers at the moment when the pull returns."""
     writers = _Writers(at, source_bytes_per_s, size_bytes)
     for phase in phases[:-1]:
         if writers.go(phase.bytes_per_s, phase.duration_s):
-            return writers.now_s
+            return writers
     writers.go(phases[-1].bytes_per_s, math.inf)
-    return writers.now_s
+    return writers
 
 
 @dataclass
@@ -125,6 +138,7 @@ class _Writers:
     left_bytes: float
     now_s: float = 0.0
     held_bytes: float = 0.0
+    waits_from_s: float | None = None
 
     def go(self, device_bytes_per_s: float, time_s: float) -> bool:
         """Continue for a time at a device rate; return whether the pull returned in that time."""
@@ -141,6 +155,8 @@ class _Writers:
 
     def _throttled(self, device: float, room_bytes: float, time_s: float) -> bool:
         """Continue above the point at which the kernel slows writers down."""
+        if self.waits_from_s is None:
+            self.waits_from_s = self.now_s
         if room_bytes < PAGE_BYTES:
             step_s = min(time_s, self.left_bytes / device)
             return self._advance(step_s, step_s * device, 0.0)

@@ -185,6 +185,39 @@ def test_a_pull_returns_between_the_sources_time_and_durable(planned, background
     assert size / source * (1 - 1e-6) <= found_s <= course.durable_s * (1 + 1e-6)
 
 
+@given(
+    plans,
+    st.integers(2**26, 2**36),
+    st.integers(2**26, 2**36),
+    st.floats(MIB, 4000 * MIB),
+    st.floats(-1e-6, 1e-6),
+)
+def test_the_return_is_continuous_in_every_parameter(planned, background, room, source, change):
+    """Size, thresholds, the source's rate and credits: a millionth changes little."""
+
+    def returns(size_share=1.0, at_share=1.0, source_share=1.0, credits_share=1.0):
+        size = planned.pull.size_bytes * size_share
+        at = Thresholds(round(background * at_share), round((background + room) * at_share))
+        rate = source * source_share
+        path = DataPath((Ceiling(LimitedBy.SOURCE, rate),)) + planned.path
+        course = pull(path, size, [level * credits_share for level in planned.levels])
+        return return_s(size, at, rate, course.phases)
+
+    near = 1 + change
+    expected_s = returns()
+    for found_s in (returns(near), returns(1, near), returns(1, 1, near), returns(1, 1, 1, near)):
+        assert found_s == pytest.approx(expected_s, rel=2e-3)
+
+
+@settings(deadline=None)
+@given(plans, st.floats(1, 86_400), st.floats(-1e-6, 1e-6))
+def test_the_steady_time_is_continuous_in_the_pause(planned, idle_s, change):
+    size, path, levels = planned.pull.size_bytes, planned.path, planned.levels
+    one = repeat(path, size, levels, idle_s).steady.durable_s
+    other = repeat(path, size, levels, idle_s * (1 + change)).steady.durable_s
+    assert other == pytest.approx(one, rel=2e-3)
+
+
 @settings(deadline=None, max_examples=50)
 @given(
     capacity_gib=st.integers(1, 20_000),

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import re
+
+import botocore.session
 import pytest
 
 from contracts.shared.errors import UsageError
 from sysctl.volume.limits import MIB
-from sysctl.volume.volume_types import EbsVolume, check, path
+from sysctl.volume.volume_types import EbsVolume, check, path, table
 
 
 def rate(volume, io_bytes=None):
@@ -112,3 +115,23 @@ def test_sequential_rates(volume, mib_per_s):
 )
 def test_random_rates(volume, io_bytes, mib_per_s):
     assert rate(volume, io_bytes) == pytest.approx(mib_per_s * MIB, rel=1e-5)
+
+
+def ranges(member):
+    """The ranges of each type that botocore documents for CreateVolume."""
+    model = botocore.session.Session().get_service_model("ec2")
+    shape = model.operation_model("CreateVolume").input_shape.members[member]
+    text = re.sub(r"<[^>]+>", "", shape.documentation)
+    pattern = r"\b(\w{3}(?: and \w{3})?): ([\d,]+)(?: \(default\))? - ([\d,]+)"
+    for names, least, most in re.findall(pattern, text):
+        for name in names.split(" and "):
+            yield name, [int(figure.replace(",", "")) for figure in (least, most)]
+
+
+def test_the_table_is_what_its_source_says():
+    named = f"botocore {botocore.__version__},"
+    if not any(each.startswith(named) for each in table()["sources"]):
+        pytest.skip(f"the table is not from botocore {botocore.__version__}")
+    types = table()["types"]
+    assert dict(ranges("Size")) == {name: entry["size_gib"] for name, entry in types.items()}
+    assert dict(ranges("Iops")) == {name: types[name]["iops"] for name in ("gp3", "io1", "io2")}

@@ -53,6 +53,8 @@ def test_the_setting_with_the_least_dirty_memory_is_chosen_among_equals():
     found = judge(2500 * MIB, Memory(5 * GIB), SOURCE, phases(2500 * MIB))
     assert found.current.setting == DEFAULT
     assert found.makes_writers_wait
+    assert 0 < found.current.waits_from_s < found.current.return_s
+    assert found.best.waits_from_s is None
     assert found.best.setting.values == {"vm.dirty_ratio": 60, "vm.dirty_background_ratio": 10}
     assert found.best.return_s == pytest.approx(12.5, rel=0.02)
 
@@ -60,4 +62,5 @@ def test_the_setting_with_the_least_dirty_memory_is_chosen_among_equals():
 def test_ample_memory_needs_no_setting():
     found = judge(2500 * MIB, Memory(64 * GIB), SOURCE, phases(2500 * MIB))
     assert not found.makes_writers_wait
+    assert found.current.waits_from_s is None
     assert found.best is None
