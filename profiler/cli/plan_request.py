@@ -22,7 +22,7 @@ from sysctl.knobs.setting import Setting
 from sysctl.volume import instances, prices, volume_types
 from sysctl.volume.cheapest import VolumeSearch
 from sysctl.volume.instances import Instance
-from sysctl.volume.limits import Ceiling, LimitedBy
+from sysctl.volume.limits import GIB, Ceiling, LimitedBy
 from sysctl.volume.planning import MeasuredDevice, Plan, Pull, PullNode
 from sysctl.volume.prices import Prices
 from sysctl.volume.volume_types import EbsVolume
@@ -82,6 +82,8 @@ def request_from(arguments: argparse.Namespace) -> Request:
     notes.warnings += _gaps(table, volume)
     node = _node(arguments, model, found, instance, notes)
     size_bytes = arguments.burst or (model.burst_bytes if model else 0)
+    capacity_gib = arguments.capacity.gib if arguments.capacity else None
+    notes.warnings += _too_small(size_bytes, volume, capacity_gib)
     measured = found.balances.volume
     return Request(
         Pull(size_bytes, arguments.io_size, _seconds(arguments.idle)),
@@ -97,7 +99,7 @@ def request_from(arguments: argparse.Namespace) -> Request:
             credits_from=None if measured is None else measured_text(measured),
             is_instance_live=found.instance is not None,
         ),
-        arguments.capacity.gib if arguments.capacity else None,
+        capacity_gib,
     )
 
 
@@ -111,6 +113,15 @@ def _gaps(table: Prices, volume: EbsVolume | MeasuredDevice | None) -> Iterator[
         gaps = () if is_known else tuple(gap for gap in gaps if gap.split()[0] == volume.type)
     if gaps:
         yield f"{table.origin} has no price of {', '.join(gaps)}"
+
+
+def _too_small(
+    size_bytes: int, volume: EbsVolume | MeasuredDevice | None, capacity_gib: int | None
+) -> Iterator[str]:
+    """Yield that the pull does not fit on the volume."""
+    holds_gib = volume.size_gib if isinstance(volume, EbsVolume) else capacity_gib
+    if holds_gib is not None and size_bytes > holds_gib * GIB:
+        yield f"the pull of {format_size(size_bytes)} does not fit on {holds_gib:,} GiB"
 
 
 def _wants_volume(arguments: argparse.Namespace, model: Model | None) -> bool:

@@ -353,6 +353,14 @@ def test_the_search_as_a_process_takes_at_most_a_second_of_cpu_time():
     assert 0 < took_s < 1
 
 
+def test_a_pull_larger_than_its_volume_is_planned_with_a_warning(document, plan):
+    found = document("--burst", "501GiB", *CASE_STUDY[2:])
+    assert found["warnings"] == ["the pull of 501 GiB does not fit on 500 GiB"]
+    text = plan(*PULL, "--cheapest", "--capacity", "21GiB")
+    assert "Warning: the pull of 22.0 GiB does not fit on 21 GiB." in text
+    assert document("--burst", "500GiB", *CASE_STUDY[2:])["warnings"] == []
+
+
 @pytest.mark.parametrize("words", [(), ("--deadline", "300s")])
 def test_a_capacity_that_no_volume_has(plan, words):
     text = plan(*PULL, "--cheapest", "--capacity", "100TiB", *words)
