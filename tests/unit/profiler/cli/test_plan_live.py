@@ -242,7 +242,7 @@ def test_a_new_type_that_the_table_lacks(st1, node, plan, asked):
 def test_a_volume_above_the_table_is_planned(amazon, node, document):
     """moto does not check ratios, and AWS may raise them: 11 GiB cannot have 20,000 IOPS today."""
     node(new_volume(VolumeType="io2", Size=11, Iops=20_000))
-    found = document(*PULL)
+    found = document("--burst", "1GiB")
     assert found["volume"]["iops"] == 20_000
     (warning,) = found["warnings"]
     assert warning.startswith("io2 of 11 GiB cannot have 20,000 IOPS by the table of")
