@@ -67,6 +67,7 @@ def _volumes() -> list[str]:
         "`writewise plan` looks up a volume, its instance and their credits if it runs on an EC2",
         "node, or if `--volume-id`, `--region` or `--profile` is given. All actions only read.",
         "Without one of them that figure comes from an option or a table, and the report says so.",
+        "`writewise sweep` on an EC2 node asks for the volume and its credits in the same way.",
         "",
         *table(["Action", "For the operation", "To"], rows),
         "",
