@@ -88,7 +88,10 @@ def asked_of_aws(
     try:
         volume = _planned(known.volume) or api.volume(known.volume_id)
         found = VolumeHere(as_known(volume))
-        if known.credits or not volume_types.path(volume_types.check(volume, exists=True).volume).buckets:
+        if (
+            known.credits
+            or not volume_types.path(volume_types.check(volume, exists=True).volume).buckets
+        ):
             return found
         balance = api.balances(known.volume_id, None).volume
     except WritewiseError as error:
