@@ -26,8 +26,9 @@ from sysctl.volume.volume_types import DATA, EbsVolume
 #: The region of the table that is part of Writewise.
 REGION = "us-east-1"
 _GIB, _IOPS, _MIB_PER_S = "gib_month", "iops_month", "mib_per_s_month"
-_IOPS_TIER_2 = "iops_month_above_32000"
-_TIER_2_FROM, _TIER_2_TO = 32_000, 64_000
+#: io2's price of an IOPS falls above these numbers of them.
+_IO2_TIERS = {0: _IOPS, 32_000: "iops_month_above_32000", 64_000: "iops_month_above_64000"}
+_UNVERIFIED_TIERS = "io2 above 32,000 IOPS"
 _HEAD_KEYS = ("as_of", "region", "sources", "unverified", "volumes")
 #: The prices that each type needs.
 _NEEDED = {
@@ -38,7 +39,7 @@ _NEEDED = {
     "st1": (_GIB,),
     "sc1": (_GIB,),
 }
-_OPTIONAL = {"io2": (_IOPS_TIER_2,)}
+_OPTIONAL = {"io2": tuple(_IO2_TIERS.values())[1:]}
 _FILE = FileKind("prices", 2**20, "see docs/how-to/plan.md for its form")
 
 
@@ -76,25 +77,22 @@ class Prices:
 
     def is_unverified(self, volume: EbsVolume) -> bool:
         """Return whether the price of this volume could not be verified."""
-        is_tier_2 = volume.type == "io2" and (volume.iops or 0) > _TIER_2_FROM
-        return volume.type in self.unverified or (
-            is_tier_2 and "io2 above 32,000 IOPS" in self.unverified
-        )
+        is_above = volume.type == "io2" and (volume.iops or 0) > 32_000
+        return volume.type in self.unverified or (is_above and _UNVERIFIED_TIERS in self.unverified)
 
 
 def _iops_usd(volume: EbsVolume, rates: Mapping[str, float]) -> float | None:
-    """Return the price of the IOPS; None above the last tier with a price."""
+    """Return the price of the IOPS; None if a price is missing."""
     included = int(volume_types.table()["types"][volume.type].get("default_iops", 0))
-    if volume.iops is None or volume.iops <= included:
-        return 0.0
-    if _IOPS not in rates:
-        return None
-    if volume.type != "io2" or volume.iops <= _TIER_2_FROM:
-        return (volume.iops - included) * rates[_IOPS]
-    if volume.iops > _TIER_2_TO or _IOPS_TIER_2 not in rates:
-        return None
-    above = volume.iops - _TIER_2_FROM
-    return _TIER_2_FROM * rates[_IOPS] + above * rates[_IOPS_TIER_2]
+    iops = max(0, (volume.iops or 0) - included)
+    tiers = _IO2_TIERS if volume.type == "io2" else {0: _IOPS}
+    total = 0.0
+    for first, end in zip(tiers, [*list(tiers)[1:], iops]):
+        count = min(iops, max(end, first)) - first
+        if count > 0 and tiers[first] not in rates:
+            return None
+        total += max(0, count) * rates.get(tiers[first], 0.0)
+    return total
 
 
 def _throughput_usd(volume: EbsVolume, rates: Mapping[str, float]) -> float | None:
