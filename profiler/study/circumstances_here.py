@@ -118,7 +118,7 @@ def volume_of(request: StudyRequest, disk: Disk | None) -> VolumeHere:
     """Return what is known of the volume: from the options, a lab, the node, and AWS."""
     present = lab.at(request.destination.resolve())
     if present is not None:
-        return combined(request.volume, of_lab(present.spec.emulated))
+        return combined(request.volume, of_lab(present.spec.emulated, lab.credits_now(present)))
     known = combined(request.volume, of_node(disk.name if disk else None, attached_here))
     return combined(known, asked_of_aws(known, request.access.profile))
 

@@ -16,9 +16,10 @@ from profiler.ec2.aws import AwsAccess
 from profiler.ec2.live import LiveApi
 from profiler.ec2.node import AttachedVolume, discover, ebs_volumes
 from profiler.lab.emulated import Emulated
+from profiler.lab.follower import CreditsNow
 from sysctl.evidence.circumstances import Credits, Volume
 from sysctl.volume import volume_types
-from sysctl.volume.limits import GIB
+from sysctl.volume.limits import GIB, LimitedBy
 from sysctl.volume.volume_types import EbsVolume
 
 #: The sources of credits, as the report names them.
@@ -54,14 +55,18 @@ def of_options(
     )
 
 
-def of_lab(emulated: Emulated | None) -> VolumeHere:
-    """Return what a lab emulates; nothing of a lab without an EBS volume."""
+def of_lab(emulated: Emulated | None, now: CreditsNow | None) -> VolumeHere:
+    """Return what a lab emulates, with its present credits; nothing without an EBS volume."""
     if emulated is None:
         return VolumeHere()
+    owner = LimitedBy.VOLUME.value
+    levels = (
+        [each.level / each.capacity for each in now.buckets if each.owner == owner] if now else []
+    )
     return VolumeHere(
         volume=as_known(emulated.volume),
         instance=emulated.instance_type,
-        credits=Credits(100 * emulated.credits, FROM_LAB),
+        credits=Credits(100 * min(levels), FROM_LAB) if levels else None,
     )
 
 

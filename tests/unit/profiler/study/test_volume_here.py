@@ -15,6 +15,7 @@ from profiler.ec2.aws import LiveError
 from profiler.ec2.live import Balance, Balances
 from profiler.ec2.node import AttachedVolume, Ec2Node
 from profiler.lab.emulated import Emulated
+from profiler.lab.follower import BucketNow, CreditsNow
 from profiler.study import volume_here
 from profiler.study.circumstances_here import resumed_results
 from profiler.study.volume_here import (
@@ -83,11 +84,19 @@ def test_wrong_options_end_a_sweep_before_it_begins(words, said, tmp_path, capsy
 
 
 def test_the_volume_that_a_lab_emulates():
-    emulated = Emulated(EbsVolume("st1", 500), "m5.large", 60.0, credits=0.25)
-    found = of_lab(emulated)
+    emulated = Emulated(CASE_STUDY, "m5.large", 60.0)
+    buckets = (
+        BucketNow("instance", 1.0, 10.0, "bytes"),
+        BucketNow("volume", 25.0, 100.0, "bytes"),
+    )
+    found = of_lab(emulated, CreditsNow(buckets, 1, None, "volume", 0, 1.0))
     assert found.volume == Volume("st1", 500)
     assert (found.instance, found.credits) == ("m5.large", Credits(25.0, "the lab"))
-    assert of_lab(None) == VolumeHere()
+
+
+def test_a_lab_without_credits_or_without_an_ebs_volume():
+    assert of_lab(Emulated(EbsVolume("gp3", 9, 3000, 125.0)), None).credits is None
+    assert of_lab(None, None) == VolumeHere()
 
 
 def test_the_node_shows_only_id_and_size():
