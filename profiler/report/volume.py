@@ -182,6 +182,7 @@ def _rate_document(advice: VolumeAdvice, rate: DeviceRate) -> dict[str, object]:
             for state in rate.states
         ],
         "over_limit": vars(rate.over) if rate.over else None,
+        "exhausted_trials": rate.exhausted,
         "problem": rate.problem,
         "sentence": rate_text(advice, rate),
     }

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from contracts.shared.text import printable
-from contracts.shared.units import format_rate, format_seconds
+from contracts.shared.units import counted, format_rate, format_seconds
 from profiler.report.over_limit import exceeded_text
 from profiler.report.plan_words import percent, usd, volume_phrase
 from sysctl.advice.advise import Recommendation
@@ -53,7 +53,7 @@ def summary_texts(recommendation: Recommendation) -> list[str]:
     if rate is None or advice.volume is None:
         return []
     is_notable = rate.fit in _NOTABLE or rate.is_never_over or rate.limited_by in _OF_INSTANCE
-    texts = [rate_text(advice, rate)] if is_notable else []
+    texts = [rate_text(advice, rate)] if is_notable or rate.exhausted else []
     is_said = isinstance(recommendation.conclusion, BeyondMemory)
     if advice.choice and not is_said:
         texts.append(choice_text(recommendation, advice.choice))
@@ -72,7 +72,7 @@ def headline_text(recommendation: Recommendation) -> str | None:
 
 def rate_text(advice: VolumeAdvice, rate: DeviceRate) -> str:
     """Return what the measured rate is made of, in one to three sentences."""
-    return " ".join([_rate_sentence(advice, rate), *_counted(rate)])
+    return " ".join([_rate_sentence(advice, rate), *_counted(rate), *_exhausted(rate)])
 
 
 def _rate_sentence(advice: VolumeAdvice, rate: DeviceRate) -> str:
@@ -134,6 +134,15 @@ def _counted(rate: DeviceRate) -> Iterator[str]:
         yield f"EBS counted no limit in {observed}: something else slows the device down."
         return
     yield f"EBS counted: {exceeded_text(over, limit)}."
+
+
+def _exhausted(rate: DeviceRate) -> Iterator[str]:
+    if rate.exhausted:
+        yield (
+            f"{counted(rate.exhausted, 'trial')} may have had no credits and "
+            f"{'is' if rate.exhausted == 1 else 'are'} invalid: `writewise plan --results` shows "
+            "how many pulls they last for."
+        )
 
 
 def choice_text(recommendation: Recommendation, choice: Choice) -> str:

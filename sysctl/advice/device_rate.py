@@ -19,6 +19,7 @@ from sysctl.evidence.circumstances import NodeClass
 from sysctl.evidence.circumstances import Volume as KnownVolume
 from sysctl.evidence.over_limit import EbsLimit, OverLimit, most_limited
 from sysctl.evidence.prediction import Model
+from sysctl.evidence.protocol import OUT_OF_CREDITS
 from sysctl.evidence.runs import Runs
 from sysctl.volume import instances, volume_types
 from sysctl.volume.instances import Instance
@@ -79,6 +80,7 @@ class DeviceRate:
     state: State | None = None
     over: OverLimit | None = None
     problem: str | None = None
+    exhausted: int = 0
 
     @cached_property
     def limited_by(self) -> LimitedBy | None:
@@ -136,6 +138,7 @@ def device_rate(runs: Runs, model: Model) -> DeviceRate:
         state=state,
         over=most_limited(run.over_limit for run in runs.valid_present if run.over_limit),
         problem=problem,
+        exhausted=sum(OUT_OF_CREDITS in trial.problem for trial in runs.trials),
     )
 
 

@@ -61,6 +61,8 @@ MAX_OTHERS_SHARE = 0.05
 #: Every host dirties this much (logs, a shell), so it is ignored even for a small pull.
 OTHERS_SLACK_BYTES = 8 * 2**20
 MAX_RATE_LOSS = 0.25
+#: Part of the reason of each trial that was invalid because credits had run out, or came back.
+OUT_OF_CREDITS = "out of credits"
 STOLEN_SLACK = 0.05
 MAX_STOLEN_SHARE = 0.25
 #: The kernel counts stolen time in ticks of 10 ms, which is much for a very short pull.
@@ -166,7 +168,7 @@ def _device_throttled(seen: Observation, present: Sequence[Observation]) -> str 
         return None
     return (
         f"the disk wrote {format_rate(rate)}, but {format_rate(statistics.median(rates))} under "
-        "the current settings: the volume or the instance may be out of credits"
+        f"the current settings: the volume or the instance may be {OUT_OF_CREDITS}"
     )
 
 
@@ -187,9 +189,9 @@ def _regime_differs(seen: Observation, present: Sequence[Observation]) -> str | 
         return None
     rates = f"{format_rate(mine[0])}, but {format_rate(usual[0])} under the current settings"
     if is_faster:
-        return f"the EBS volume got {rates}, which may have been out of credits"
+        return f"the EBS volume got {rates}, which may have been {OUT_OF_CREDITS}"
     name = over.longest.value if over.longest else "EBS"
-    return f"the {name} limit let only {rates}: the volume or the instance may be out of credits"
+    return f"the {name} limit let only {rates}: the volume or the instance may be {OUT_OF_CREDITS}"
 
 
 def _are_of_throughput(limited: Sequence[OverLimit]) -> bool:

@@ -186,6 +186,18 @@ def test_the_details_name_the_limits_and_what_was_counted():
     assert "EBS counted no limit in 20.0 s: something else slows the device down." in never
 
 
+def test_trials_that_had_no_credits_are_counted():
+    made = study()
+    reason = "the disk wrote 9.96 MiB/s, but 62.4 MiB/s under the current settings: the volume or "
+    for _ in range(2):
+        made.add("candidate", FASTER, None, problem=f"{reason}the instance may be out of credits")
+    recommendation = advise(made.tried(FASTER, 4.0).results)
+    assert "2 trials may have had no credits and are invalid: `writewise plan" in said(
+        recommendation
+    )
+    assert len(screen(recommendation).splitlines()) <= 40
+
+
 def test_the_details_have_a_few_volumes_next_to_what_was_measured():
     lines = screen(gain(), 100, details=True).splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("The same pull on other"))
