@@ -84,11 +84,18 @@ class Emulated:
             iops=None if iops is None else round(iops),
         )
 
+    def limits_when(self) -> dict[tuple[bool, ...], Limits]:
+        """Return the limits by which buckets are empty."""
+        full_or_empty = ((bucket.capacity, 0.0) for bucket in self.path().buckets)
+        return {
+            tuple(level <= 0 for level in levels): self.limits(levels)
+            for levels in itertools.product(*full_or_empty)
+        }
+
     def all_limits(self) -> tuple[Limits, ...]:
         """Return each of the limits that full and empty buckets lead to, the present ones first."""
-        full_or_empty = ((bucket.capacity, 0.0) for bucket in self.path().buckets)
-        every = [self.limits(levels) for levels in itertools.product(*full_or_empty)]
-        return tuple(dict.fromkeys([self.limits(self.levels()), *every]))
+        present = self.limits(self.levels())
+        return tuple(dict.fromkeys([present, *self.limits_when().values()]))
 
     def _unscaled(self) -> DataPath:
         return _path(self.instance_type, self.volume)

@@ -19,7 +19,7 @@ from typing import Any
 from contracts.shared.errors import WritewiseError
 from contracts.shared.writing import write_atomically
 from profiler.lab import places
-from profiler.lab.cap import Cap, cap_from_record
+from profiler.lab.cap import Cap, Limits, cap_from_record
 from profiler.lab.credits import Credits, Moved, begin, counts_ios
 from profiler.lab.emulated import Emulated, from_record
 from sysctl.host.host import Host
@@ -103,7 +103,8 @@ class Follower:
         store: Callable[[CreditsNow], None],
     ) -> None:
         self._task, self._host, self._clock, self._store = task, host, clock, store
-        self._limits = task.emulated.all_limits()
+        self._indexes = {each: i for i, each in enumerate(task.emulated.all_limits())}
+        self._limits_when = task.emulated.limits_when()
         self._changes = 0
         self._was_lifted = False
         self._moved = read_moved(host.system, task.device)
@@ -125,14 +126,19 @@ class Follower:
             self._change()
         self._report()
 
+    @property
+    def _limits(self) -> Limits:
+        """The limits that should be in force."""
+        return self._limits_when[tuple(level <= 0 for level in self.credits.counted)]
+
     def _change(self) -> None:
-        wanted = self._limits.index(self._task.emulated.limits(self.credits.counted))
+        wanted = self._indexes[self._limits]
         if not self._task.cap.is_set(self._host.system, wanted):
             self._task.cap.change(self._host, wanted)
             self._changes += 1
 
     def _report(self) -> None:
-        limits = self._task.emulated.limits(self.credits.counted)
+        limits = self._limits
         buckets = tuple(map(_bucket_now, self.credits.path.buckets, self.credits.levels))
         self._store(
             CreditsNow(

@@ -14,7 +14,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,8 @@ MIN_MEMORY_BYTES = 256 * 2**20
 class LabSpec:
     """What to emulate: rates in bytes/s, sizes in bytes, latency in seconds.
 
-    `emulated` is the EBS volume whose limits and credits the lab's volume has, None if it only has
-    the fixed cap of `rate_bytes_per_s` and `iops`.
+    `emulated` is the EBS volume whose limits and credits the lab's volume has; the cap at the start
+    is then its, not the one of `rate_bytes_per_s` and `iops`. None if the cap is fixed.
     """
 
     memory_bytes: int = 4 * 2**30
@@ -231,8 +231,9 @@ def uncapped(lab: Lab, host: Host) -> Iterator[None]:
 def _build(host: Host, spec: LabSpec, say: Callable[[str], None], owner: ProcessId | None) -> Lab:
     _check_space(host, spec)
     host.make_directory(folder())
-    rate = spec.limits[0].rate_bytes_per_s
-    say(f"a volume of {spec.fstype}, capped at {rate / 2**20:.1f} MiB/s")
+    first = spec.limits[0]
+    spec = replace(spec, rate_bytes_per_s=first.rate_bytes_per_s, iops=first.iops)
+    say(f"a volume of {spec.fstype}, capped at {spec.rate_bytes_per_s / 2**20:.1f} MiB/s")
     device, capped, capped_device = _make_volume(host, spec)
     say(f"{spec.object_count} objects behind an S3 endpoint")
     _make_objects(host, spec)

@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -158,18 +157,6 @@ def test_direct_writes_fall_when_the_plan_says_and_go_on_at_the_baseline():
     assert status["credits"]["buckets"][0]["level"] < status["credits"]["buckets"][0]["capacity"]
 
 
-#: Of 240 MiB each: the second one runs out of credits if it begins soon after the first.
-PULLS = 3
-
-
-class Pulled(NamedTuple):
-    """A pull's time on the device and by the plan, and whether credits run out in it."""
-
-    measured_s: float
-    planned_s: float
-    falls: bool
-
-
 def pull_once(present: lab.Lab, number: int) -> None:
     """Pull to a folder of its own, and wait until the device has everything."""
     folder = Path(present.destination) / str(number)
@@ -179,35 +166,38 @@ def pull_once(present: lab.Lab, number: int) -> None:
     subprocess.run(["sync", "--file-system", folder], check=True)
 
 
-def compared(pulls: Sequence[Sequence[Sample]]) -> list[Pulled]:
-    """Return each pull's time, and the plan's for one that begins then with the same size."""
-    path, levels, earns_from_s, taken = ST1.path(), ST1.levels(), 0.0, []
-    for samples in pulls:
-        moved, begun_s = from_first_byte(samples), first_byte_s(samples)
-        course = timeline.pull(
-            path, moved[-1][1], timeline.rest(path, levels, begun_s - earns_from_s)
-        )
-        falls = course.falls_at_s is not None
-        taken.append(Pulled(moved[-1][0], course.durable_s, falls))
-        # a fast pull that waited for its source has earned meanwhile; a slow one ends with nothing
-        earns_from_s = begun_s + (moved[-1][0] if falls else course.durable_s)
-        levels = course.levels_after
-    return taken
+def pairwise(samples: Sequence[Sample]) -> Iterator[tuple[Sample, Sample]]:
+    """Yield each sample and the next one."""
+    return zip(samples, samples[1:])
 
 
-def test_pulls_fall_off_the_cliff_when_the_plan_says():
-    """The plan gets when each pull begins to write, and how much; the times are of the device."""
-    pulls = []
-    with lab.running(replace(LAB, object_count=30)) as present:
-        for number in range(PULLS):
-            with sampled() as samples:
-                pull_once(present, number)
-            pulls.append(samples)
-    taken = compared(pulls)
-    print(*taken, sep="\n")
-    assert [each.falls for each in taken] == [False, True, True]
-    for pulled in taken[1:]:  # the source may hold up a pull that is fast to its end
-        assert pulled.measured_s == pytest.approx(pulled.planned_s, rel=TOLERANCE)
+def left_after(samples: Sequence[Sample]) -> float:
+    """Return the credits of a bucket that was full, by what the device has moved since."""
+    (bucket,) = ST1.path().buckets
+    level = bucket.capacity
+    for (from_s, before), (to_s, after) in pairwise(samples):
+        earned = bucket.baseline_per_s * (to_s - from_s)
+        level = min(bucket.capacity, max(0.0, level + earned - (after - before)))
+    return level
+
+
+def test_the_second_pull_falls_off_the_cliff_when_the_plan_says():
+    """The plan gets the credits that the first pull left; the times are the device's."""
+    with lab.running(replace(LAB, object_count=37)) as present, sampled() as samples:
+        pull_once(present, 1)
+        first = list(samples)
+        pull_once(present, 2)
+    second = [each for each in samples if each >= first[-1]]
+    begun_s, moved = first_byte_s(second), from_first_byte(second)
+    left = left_after([each for each in samples if each[0] <= begun_s])
+    slow = timeline.pull(ST1.path(), moved[-1][1], [left])
+    took_s = moved[-1][0]
+    print(
+        f"{left / MIB:.0f} MiB of credits left, falls after {slow.falls_at_s:.2f} s; durable after "
+        f"{took_s:.2f} s, planned {slow.durable_s:.2f} s ({took_s / slow.durable_s - 1:+.1%})"
+    )
+    assert slow.falls_at_s is not None
+    assert took_s == pytest.approx(slow.durable_s, rel=TOLERANCE)
 
 
 EMPTY = replace(LAB, emulated=replace(ST1, credits=0.0))
