@@ -26,7 +26,7 @@ class ExitCode(NamedTuple):
 
 
 TABLE = (
-    ExitCode("0", "the command did what was asked; `profile -- COMMAND`: what COMMAND returned"),
+    ExitCode("0", "the command did what was asked; with `-- COMMAND`: what COMMAND returned"),
     ExitCode(
         "1",
         "the command failed, or its answer is no: `verify`: a setting is not in force; `apply`: "
@@ -36,8 +36,8 @@ TABLE = (
     ExitCode("2", "an argument, an option or an input file is wrong; nothing was done"),
     ExitCode("3", "the host lacks a requirement, which `writewise doctor` explains"),
     ExitCode("4", "`verify`: whether the settings are in force cannot be determined"),
-    ExitCode("125", "`profile -- COMMAND`: Writewise itself failed, whatever the reason"),
-    ExitCode("126", "`profile -- COMMAND`: COMMAND is not executable"),
-    ExitCode("127", "`profile -- COMMAND`: COMMAND was not found"),
-    ExitCode("128 + N", "signal N ended Writewise or, with `profile`, COMMAND; 130 is Ctrl-C"),
+    ExitCode("125", "`profile`, `run -- COMMAND`: Writewise itself failed, whatever the reason"),
+    ExitCode("126", "`-- COMMAND`: COMMAND is not executable"),
+    ExitCode("127", "`-- COMMAND`: COMMAND was not found"),
+    ExitCode("128 + N", "signal N ended Writewise or, with `-- COMMAND`, COMMAND; 130 is Ctrl-C"),
 )

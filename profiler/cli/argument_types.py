@@ -94,6 +94,12 @@ def _positive_duration(text: str) -> int:
     return duration_ns
 
 
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise ValueError(f"invalid number {quoted(text)}; use a whole number such as 80")
+    return int(text)
+
+
 def _integers(text: str) -> tuple[int, ...]:
     words = text.split(",")
     if not all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
@@ -163,6 +169,8 @@ directory = typed(_path)
 destination = typed(_destination)
 #: A file, but not `''`.
 file = typed(_path)
+#: A whole number: `80`.
+whole = typed(_whole)
 #: Whole numbers separated by commas: `10,20,40`.
 integers = typed(_integers)
 #: Sizes separated by commas: `512MiB,1GiB`.

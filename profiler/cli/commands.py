@@ -19,6 +19,7 @@ from profiler.cli import (
     profile,
     pull,
     rollback,
+    run,
     status,
     sweep,
     transfer,
@@ -26,6 +27,6 @@ from profiler.cli import (
 )
 
 ALL: tuple[ModuleType, ...] = (
-    *(doctor, demo, profile, pull, sweep, advise, predict, plan, apply, verify, status, rollback),
-    *(transfer, clients, bench_clients, contract, lab),
+    *(doctor, demo, profile, pull, sweep, advise, predict, plan, apply, run, verify),
+    *(status, rollback, transfer, clients, bench_clients, contract, lab),
 )

@@ -213,6 +213,28 @@ DOCUMENTS = (
         },
     ),
     Document(
+        "run",
+        1,
+        {
+            "command_user": "the user that the command ran as",
+            "exit_code": "the exit code of the command; 128 + N if signal N ended it",
+            "changes": "each setting: name, value before, value while the command ran; empty if "
+            "other runs had set them, or all were in force",
+            "joined": "the other runs that had the same settings in force, with their processes",
+            "return_s": "time until the command returned",
+            "durable_s": "time until its data was on the devices; null if that was not waited for",
+            "drained": "the wait for that: done, skipped (by a signal) or behind (--no-drain)",
+            "peak_at_risk_bytes": "the most data that was only in memory, above that at the start",
+            "io_wait_s": "time until it returned in which some program of the host waited for I/O; "
+            "null if the kernel does not count it",
+            "restored": "what was restored at the end; empty if others hold the settings",
+            "left": "what was not restored, because another program had changed it",
+            "remaining": "the other runs that hold the settings further, with their processes",
+            "recovered": "changes of a killed run that were restored first",
+            "notes": "remarks",
+        },
+    ),
+    Document(
         "verify",
         1,
         {
@@ -232,6 +254,8 @@ DOCUMENTS = (
             "files": "Writewise's files that every boot reads",
             "interrupted": "changes that a killed run left",
             "lock_holder": "the process that is changing or measuring this host; null if none is",
+            "runs": "each `writewise run`: process, command, settings, since when, whether it is "
+            "draining",
         },
     ),
     Document(

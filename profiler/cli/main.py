@@ -106,7 +106,8 @@ def _report(error: Exception) -> int:
 def _own_failure(exit_code: int, words: Sequence[str], arguments: argparse.Namespace) -> int:
     """Return the exit code; for a command that runs a program, one distinct from the program's."""
     names = [word for word in words if not word.startswith("-")]
-    runs_program = names[:1] == ["profile"] and ("--" in words or getattr(arguments, "argv", None))
+    is_given = "--" in words or getattr(arguments, "argv", None)
+    runs_program = names[:1] in (["profile"], ["run"]) and is_given
     if not runs_program or exit_code in (exit_codes.NOT_EXECUTABLE, exit_codes.NOT_FOUND):
         return exit_code
     return exit_codes.OWN_FAILURE

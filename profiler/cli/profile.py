@@ -274,7 +274,13 @@ def _wait(
 
         stdout_fd = None if _STDOUT in _command_outputs(arguments) else _STDERR
         on_start = log.set_pid if log else None
-        return run_command(session, argv, identity=identity, stdout_fd=stdout_fd, on_start=on_start)
+        return run_command(
+            argv,
+            starting=session.tracking_new(),
+            identity=identity,
+            stdout_fd=stdout_fd,
+            on_start=on_start,
+        )
     from profiler.recording.waiting import until_interrupted, wait, wait_for_process
 
     with until_interrupted():

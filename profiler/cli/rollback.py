@@ -117,6 +117,7 @@ def _take_back(arguments: argparse.Namespace) -> _Taken | None:
     from sysctl.host.applied_host import AppliedHost
     from sysctl.host.host import WRITER, Host, state_directory
 
+    # LockedError while a `writewise run` holds settings: they are not taken away from its command
     with Host.lasting(WRITER, NAME) as host:  # holds off other trials' begin and end
         applied = AppliedHost(state_directory())
         if arguments.trial and not applied.has_trial():
@@ -135,15 +136,21 @@ def _take_back(arguments: argparse.Namespace) -> _Taken | None:
 
 
 def _restore(host: Host, applied: AppliedHost, arguments: argparse.Namespace) -> _Taken:
-    """Restore from the sweep's journal and from that of `apply`."""
+    """Restore from the journals of `run`, of the sweep and of `apply`, the newest changes first."""
+    from sysctl.host.host import RUN, Host
+
     interrupted, give_up = arguments.interrupted, arguments.give_up
-    taken = _Taken(had_journal=host.has_pending() or applied.has_pending())
+    run = Host(host.directory, RUN, host.system)
+    hosts = (run, host, applied)
+    taken = _Taken(had_journal=any(each.has_pending() for each in hosts))
     if arguments.dry_run:
+        taken.take(run.pending)
         taken.take(host.pending)
         taken.take(applied.interrupted if interrupted else applied.pending)
     else:
         undo = applied.recover if interrupted else applied.restore
+        taken.take(partial(run.restore, give_up=give_up))
         taken.take(partial(host.restore, give_up=give_up))
         taken.take(partial(undo, give_up=give_up))
-    taken.left = [*host.left, *applied.left]
+    taken.left = [sentence for each in hosts for sentence in each.left]
     return taken

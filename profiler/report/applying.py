@@ -138,6 +138,8 @@ def print_state(state: AppliedState, console: Console) -> None:
         _print(console, f"left by a killed run: {change}", "red")
     if state.interrupted:
         _print(console, "  → the next sweep or `writewise rollback --interrupted` restores it")
+    for run in state.runs:
+        _print(console, f"at work: {run}, with {run.words}" + ", draining" * run.is_draining)
     if state.lock_holder:
         _print(console, f"at work: {state.lock_holder}")
 

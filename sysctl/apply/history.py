@@ -10,6 +10,7 @@ from pathlib import Path
 from contracts.shared.errors import WritewiseError
 from sysctl.host.applied_host import AppliedHost, left_by_a_killed_run
 from sysctl.host.changes import Change
+from sysctl.host.holders import living
 from sysctl.host.host import WRITER, state_directory
 from sysctl.host.lock import holder_of
 from sysctl.host.system import System
@@ -53,5 +54,7 @@ def _temporary(directory: Path, system: System) -> tuple[str, ...]:
     holder = holder_of(directory / f"{WRITER}.lock")
     if holder:
         return (f"{holder} is running on this host and sets values temporarily",)
+    held = [f"{run} sets {run.words} until it ends" for run in living(directory, system)]
     left = left_by_a_killed_run(directory, system)
-    return tuple(f"left by a killed run, will be reverted first: {change}" for change in left)
+    killed = [f"left by a killed run, will be reverted first: {change}" for change in left]
+    return (*held, *killed)

@@ -146,7 +146,7 @@ def _transfer_notes(change: RecommendedChange) -> tuple[str, ...]:
     if not change.transfer:
         return ()
     words = transfer_words(change.transfer)
-    return (f"measured together with transfer settings, which `apply` does not set: {words}",)
+    return (f"measured together with transfer settings, which are for the pull itself: {words}",)
 
 
 def disk_at(system: System, advice: DiskAdvice) -> Disk:

@@ -14,6 +14,7 @@ from sysctl.host.applied import (
     WrittenFile,
 )
 from sysctl.host.applied_host import AppliedHost, left_by_a_killed_run
+from sysctl.host.holders import Holder, living
 from sysctl.host.host import WRITER, state_directory
 from sysctl.host.lock import holder_of
 from sysctl.host.system import System
@@ -35,6 +36,7 @@ class AppliedState:
 
     `interrupted` are changes of a killed run that the next start reverts; none while a program
     holds the lock, because they may be its own. `trial_ends_at` and `lock_holder` may be None.
+    `runs` hold settings while their commands run.
     """
 
     applied: tuple[AppliedItem, ...]
@@ -42,6 +44,7 @@ class AppliedState:
     files: tuple[str, ...]
     interrupted: tuple[str, ...]
     lock_holder: str | None
+    runs: tuple[Holder, ...] = ()
 
 
 def read_state(system: System | None = None) -> AppliedState:
@@ -61,6 +64,7 @@ def read_state(system: System | None = None) -> AppliedState:
         files=_files(host.system),
         interrupted=() if holder else left_by_a_killed_run(directory, system),
         lock_holder=holder,
+        runs=living(directory, host.system),
     )
 
 

@@ -27,8 +27,9 @@ from sysctl.host.applied import (
     WrittenFile,
     touched,
 )
-from sysctl.host.changes import Change, from_json
-from sysctl.host.host import APPLIED, WRITER, Host, state_directory
+from sysctl.host.changes import Applied, Change, from_json
+from sysctl.host.holders import living
+from sysctl.host.host import APPLIED, RUN, WRITER, Host, state_directory
 from sysctl.host.mount_table import Mount, mount_at
 from sysctl.host.root_file import read_file, replace_file, temporary_name
 from sysctl.host.system import HostError, System
@@ -45,10 +46,17 @@ def utc_now() -> datetime:
 
 
 class AppliedHost(Host):
-    """The host as seen by `apply`, `verify`, `status` and `rollback`."""
+    """The host as seen by `apply`, `verify`, `status` and `rollback`; by `name` also by `run`."""
 
-    def __init__(self, directory: Path, system: System | None = None, now: Now = utc_now) -> None:
-        super().__init__(directory, APPLIED, system)
+    def __init__(
+        self,
+        directory: Path,
+        system: System | None = None,
+        now: Now = utc_now,
+        *,
+        name: str = APPLIED,
+    ) -> None:
+        super().__init__(directory, name, system)
         self._now = now
 
     # --- the changes ------------------------------------------------------------------------
@@ -197,6 +205,12 @@ class AppliedHost(Host):
         entries = [entry for entry in self._journal.pending() if not entry.is_kept]
         return [str(from_json(entry.change)) for entry in entries]
 
+    def changed_since(self) -> list[str]:
+        """Return a sentence for each change that somebody else has replaced since."""
+        changes = (from_json(entry.change) for entry in self._journal.pending())
+        applied = [change for change in changes if isinstance(change, Applied)]
+        return [sentence for change in applied for sentence in change.left_alone(self.system)]
+
     def _at(self) -> str:
         return self._now().isoformat(timespec="seconds")
 
@@ -210,9 +224,11 @@ def _booted(file: WrittenFile, before: Sequence[Change]) -> AppliedSysctls:
 
 
 def left_by_a_killed_run(directory: Path, system: System | None = None) -> tuple[str, ...]:
-    """Return what the next start reverts, in words. Raises JournalError."""
+    """Return what the next start reverts, in words. Raises JournalError and HostError."""
     sweep, apply = Host(directory, WRITER, system), AppliedHost(directory, system)
-    return (*sweep.pending(), *apply.interrupted())
+    run = Host(directory, RUN, system)
+    is_held = bool(living(directory, run.system))
+    return (*(() if is_held else run.pending()), *sweep.pending(), *apply.interrupted())
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from contracts.shared.errors import WritewiseError
 from contracts.shared.trust import resolved
-from sysctl.host import devices, mounts, sysctls
+from sysctl.host import devices, holders, mounts, sysctls
 from sysctl.host.applied import AppliedSysctls, WrittenFile
 from sysctl.host.changes import (
     TRIAL_PREFIX,
@@ -57,6 +57,10 @@ STATE_DIRECTORY = Path("/var/lib/writewise")
 WRITER = "sweep"
 #: The journal of what `writewise apply` changed.
 APPLIED = "applied"
+#: The journal of what is changed while `writewise run` runs a command (`sysctl.host.holding`).
+RUN = "run"
+#: The journals of all who hold the lock of every writer, in the order of their recovery.
+JOURNALS = (RUN, APPLIED, WRITER)
 #: The names of controllers in systemd.resource-control(5).
 _ACCOUNTING = {"io": "IO", "memory": "Memory"}
 #: systemd starts a slice shortly after the request.
@@ -91,10 +95,8 @@ class Host:
         Raises LockedError at once if another program holds the lock.
         """
         with Host.lasting(name, purpose, system) as host:
-            for journal in (APPLIED, name) if name == WRITER else (name,):
-                killed = Host(host.directory, journal, system)
-                host.recovered = [*host.recovered, *killed.recover()]
-                host.left = [*host.left, *killed.left]
+            journals = JOURNALS if name == WRITER else (name,)
+            host.recovered, host.left = recover_killed(host.directory, journals, system)
             try:
                 try:
                     yield host
@@ -106,9 +108,14 @@ class Host:
     @staticmethod
     @contextlib.contextmanager
     def lasting(name: str, purpose: str, system: System | None = None) -> Iterator[Host]:
-        """Hold the lock, but keep the changes at the end: the caller must `restore`."""
+        """Hold the lock, but keep the changes at the end: the caller must `restore`.
+
+        Raises LockedError also if settings are held that every writer must leave alone.
+        """
         directory = private_directory(state_directory())
         with exclusive_lock(directory / f"{name}.lock", purpose, system):
+            if name == WRITER:
+                holders.require_none(directory, system or System())
             yield Host(directory, name, system)
 
     #: What an earlier, killed run had left and `exclusive` restored.
@@ -446,3 +453,19 @@ class Host:
 
 def _restoring(change: Change, system: System) -> str | None:
     return change.restoring(system) if isinstance(change, Applied) else str(change)
+
+
+def recover_killed(
+    directory: Path, journals: Sequence[str] = JOURNALS, system: System | None = None
+) -> tuple[list[str], list[str]]:
+    """Undo what killed programs left; return what is restored, and what is left because it changed.
+
+    To be called with the lock of these journals. Raises HostError and JournalError.
+    """
+    recovered: list[str] = []
+    left: list[str] = []
+    for journal in journals:
+        host = Host(directory, journal, system)
+        recovered += host.recover()
+        left += host.left
+    return recovered, left

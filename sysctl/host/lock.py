@@ -27,25 +27,50 @@ class LockedError(WritewiseError):
 
 
 @contextlib.contextmanager
-def exclusive_lock(path: Path, purpose: str, system: System | None = None) -> Iterator[None]:
+def exclusive_lock(
+    path: Path, purpose: str, system: System | None = None, *, patience_s: float | None = None
+) -> Iterator[None]:
     """Hold the lock file during the block.
 
-    Raises LockedError with the holder after a short wait, in which a holder that was just killed
-    can end. If the holder is dead and one of its commands still runs, waits for that. Raises
-    HostError if the file cannot be used.
+    Raises LockedError with the holder after `patience_s`, by default a short wait, in which a
+    holder that was just killed can end. If the holder is dead and one of its commands still runs,
+    waits for that. Raises HostError if the file cannot be used.
     """
     with host_errors(f"use {path}"):
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
     try:
-        _take(descriptor, system or System())
+        _take(descriptor, system or System(), _GRACE_S if patience_s is None else patience_s)
         os.set_inheritable(descriptor, True)
-        with contextlib.suppress(OSError):  # a full disk: the text is only informative
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{purpose}, process {os.getpid()}\n".encode(), 0)
+        _write_holder(descriptor, purpose)
         yield
     finally:
         os.close(descriptor)
+
+
+def shared_lock(path: Path, purpose: str, system: System) -> int | None:
+    """Take the lock file together with others; return a descriptor to close, None if it is taken.
+
+    It keeps nobody away who does not ask for it: an upgrade of the package waits for it. A program
+    that is started does not inherit it, a forked process does. Raises HostError.
+    """
+    with host_errors(f"use {path}"):
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o600)
+    for _ in range(round(_GRACE_S / _POLL_S)):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            _write_holder(descriptor, purpose)
+            return descriptor
+        system.sleep(_POLL_S)
+    os.close(descriptor)
+    return None
+
+
+def _write_holder(descriptor: int, purpose: str) -> None:
+    with contextlib.suppress(OSError):  # a full disk: the text is only informative
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{purpose}, process {os.getpid()}\n".encode(), 0)
 
 
 def holder_of(path: Path) -> str | None:
@@ -64,14 +89,14 @@ def holder_of(path: Path) -> str | None:
         os.close(descriptor)
 
 
-def _take(descriptor: int, system: System) -> None:
+def _take(descriptor: int, system: System, patience_s: float) -> None:
     for poll in range(round(COMMAND_TIMEOUT_S / _POLL_S)):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-            if poll * _POLL_S >= _GRACE_S and _is_alive(holder, system):
+            if poll * _POLL_S >= patience_s and _is_alive(holder, system):
                 break
         system.sleep(_POLL_S)
     raise LockedError(

@@ -10,8 +10,9 @@ import sys
 import threading
 from unittest import mock
 
+from profiler.running import run
 from sysctl.apply import state
-from sysctl.host import host, lock
+from sysctl.host import holding, host, lock
 from sysctl.host import system as host_system
 from sysctl.host.sysctls import write_writeback
 from sysctl.host.system import HostError, System
@@ -68,7 +69,8 @@ class FilesHost(System):
         )
         self.put(
             "/proc/vmstat",
-            f"nr_dirty_threshold {dirty}\nnr_dirty_background_threshold {background}",
+            f"nr_dirty 0\nnr_writeback 0\nnr_dirty_threshold {dirty}\n"
+            f"nr_dirty_background_threshold {background}",
         )
 
     def with_systemd(self):
@@ -150,7 +152,7 @@ def in_place_of_this_host(monkeypatch, files):
         real(self, root, *arguments, **options)
 
     monkeypatch.setattr(System, "__init__", made)
-    for module in (host_system, host, lock, state):
+    for module in (host_system, holding, host, lock, run, state):
         monkeypatch.setattr(module, "System", lambda *_: files)
 
 

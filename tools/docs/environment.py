@@ -41,7 +41,7 @@ OF_OTHERS = (
     Variables(("PATH",), "where programs are looked for; directories of other users are left out"),
     Variables(
         ("SUDO_UID", "SUDO_GID"),
-        "set by sudo: `profile` runs its command as this user, and this user's files are trusted",
+        "set by sudo: `profile` and `run` run their command as this user, whose files are trusted",
     ),
     Variables(
         (

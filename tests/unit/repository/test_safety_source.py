@@ -17,6 +17,9 @@ PROGRAMS = {
 BY_PATH = {
     "sysctl/host/system.py: write": "/proc and /sys",
     "sysctl/host/lock.py: exclusive_lock": "the state directory, root's own",
+    "sysctl/host/lock.py: shared_lock": "the state directory, root's own",
+    "sysctl/host/holders.py: enter": "the state directory, root's own",
+    "profiler/running/draining.py: _close_all_but": "/dev/null",
     "sysctl/host/journal.py: _append": "the state directory, root's own",
     "sysctl/host/host.py: make_sparse_file": "the state directory, root's own; O_EXCL",
     "profiler/lab/lab.py: _build": "the lab's folder, root's own",

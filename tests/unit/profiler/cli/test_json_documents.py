@@ -78,6 +78,7 @@ WORDS = {
 }
 OF_HOST = {
     "apply": "apply recommendation.json --yes",
+    "run": "run --settings recommendation.json -- true",
     "verify": "verify recommendation.json",
     "status": "status",
     "rollback": "rollback",
@@ -100,7 +101,8 @@ def test_what_a_command_prints_is_as_the_table_says(command, made_up, capsys):
 
 @pytest.mark.parametrize("command", OF_HOST)
 def test_what_a_command_of_the_host_prints_is_as_the_table_says(command, host, capsys):
-    main([*OF_HOST[command].split(), "--json"])
+    name, *words = OF_HOST[command].split()
+    main([name, "--json", *words])
     check(command, capsys.readouterr().out)
 
 

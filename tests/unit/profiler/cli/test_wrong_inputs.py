@@ -28,6 +28,7 @@ ROWS = (
     ("lab", "ACTION is missing", "see `writewise lab --help`"),
     ("--quiet", "COMMAND is missing", "see `writewise --help`"),
     ("\x1b[31m", "unknown command '\\x1b[31m'", "commands are"),
+    ("run", "COMMAND is missing", "writewise run --dirty-ratio 80 -- COMMAND"),
     # options
     ("--versoin", "unknown option '--versoin'", "did you mean '--version'?"),
     ("-x", "unknown option '-x'", "see `writewise --help`"),
@@ -191,6 +192,26 @@ def test_a_wrong_input_is_answered(typed, wrong, remedy, capsys):
         ("profile --json --", "COMMAND is missing after --", "see `writewise profile --help`"),
         ("profile --jsn -- true", "unknown option '--jsn'", "did you mean '--json'?"),
         ("profile --contract no.yaml -- true", "cannot read the contract no.yaml", "contract"),
+        ("run -- true", "the settings are missing", "pass --settings FILE, or as in writewise run"),
+        ("run --dirty-ratio 80 --", "COMMAND is missing after --", "see `writewise run --help`"),
+        ("run --dirty-ratio 80% -- true", "invalid number '80%'", "see `writewise run --help`"),
+        ("run --dirty-ratio 101 -- true", "--dirty-ratio: 101 is out of range", "use 1 to 100"),
+        ("run --dirty-ratio 0 -- true", "--dirty-ratio: 0 is out of range", "use 1 to 100"),
+        ("run --dirty-bytes 4KiB -- true", "--dirty-bytes: 4096 is out of range", "use 8192 to"),
+        (
+            "run --dirty-bytes 1GiB --dirty-ratio 9 -- true",
+            "--dirty-ratio and --dirty-bytes set the same threshold",
+            "pass one of them",
+        ),
+        (
+            "run --settings x.json --dirty-ratio 80 -- true",
+            "--settings and --dirty-ratio cannot be used together",
+            "pass one of them",
+        ),
+        ("run --settings no.json -- true", "cannot read the recommendation no.json", "advise"),
+        ("run --settings folder -- true", "folder is a directory", "advise"),
+        ("run --dirty-ratio 80 --user no -- true", "there is no user 'no'", "pass --user"),
+        ("run --drain -- true", "unknown option '--drain'", "did you mean '--no-drain'?"),
     ],
 )
 def test_a_failure_of_writewise_is_not_taken_for_the_command_s(typed, wrong, remedy, capsys):
