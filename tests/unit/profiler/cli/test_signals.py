@@ -78,7 +78,7 @@ DROPPED = """
         def __del__(self):  # what is raised here goes no further
             os.kill(os.getpid(), int(sys.argv[1]))
 
-    sys.unraisablehook = lambda _: print("dropped", flush=True)
+    sys.unraisablehook = lambda _: os.write(1, b"dropped\\n")
     try:
         with terminable():
             try:
@@ -98,7 +98,9 @@ DROPPED = """
 def test_a_dropped_end_is_raised_again(number: int, code: int) -> None:
     argv = [sys.executable, "-c", textwrap.dedent(DROPPED), str(int(number))]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=20)
-    assert done.stdout == "dropped\nrestored\n"
+    # on a busy host it may be raised again in the hook, so that it is dropped once more
+    assert set(done.stdout.splitlines()[:-1]) == {"dropped"}, done.stderr
+    assert done.stdout.endswith("restored\n"), done.stderr
     assert done.returncode == code
 
 
