@@ -13,6 +13,7 @@ from profiler.cli import (
     contract,
     demo,
     doctor,
+    govern,
     lab,
     plan,
     predict,
@@ -27,6 +28,6 @@ from profiler.cli import (
 )
 
 ALL: tuple[ModuleType, ...] = (
-    *(doctor, demo, profile, pull, sweep, advise, predict, plan, apply, run, verify),
+    *(doctor, demo, profile, pull, sweep, advise, predict, plan, apply, run, govern, verify),
     *(status, rollback, transfer, clients, bench_clients, contract, lab),
 )

@@ -269,6 +269,26 @@ DOCUMENTS = (
             "hint": "what to do about that; null otherwise",
         },
     ),
+    Document(
+        "govern",
+        1,
+        {
+            "dry_run": "whether nothing was to be changed; then the figures are what would be",
+            "volumes": "the governed volumes' mount points",
+            "at_rest": "the host's own thresholds",
+            "observed_s": "how long it governed",
+            "bursts": "bursts for which thresholds were raised",
+            "arrived_bytes": "bytes of these bursts",
+            "return_s": "how long they took to return, in all",
+            "raised_s": "how long thresholds were raised, in all",
+            "peak_at_risk_bytes": "the most that was dirty or under write-back on the host",
+            "saved_s": "the time saved, as predicted for the host's own thresholds",
+            "unknown_savings": "bursts whose saved time is unknown",
+            "changed_by_others": "thresholds before and after another program changed them; "
+            "null if none did",
+            "last_bursts": "the last bursts, at most 1,000; times since the begin",
+        },
+    ),
     Document("clients", 1, {"clients": "each pull client: name, version, how to install it"}),
     Document(
         "bench-clients",

@@ -136,21 +136,22 @@ def _take_back(arguments: argparse.Namespace) -> _Taken | None:
 
 
 def _restore(host: Host, applied: AppliedHost, arguments: argparse.Namespace) -> _Taken:
-    """Restore from the journals of `run`, of the sweep and of `apply`, the newest changes first."""
-    from sysctl.host.host import RUN, Host
+    """Restore from the journals of `govern`, `run`, the sweep and `apply`, the newest first."""
+    from sysctl.host.host import RUN, Host, raised_by_a_killed_governor
 
     interrupted, give_up = arguments.interrupted, arguments.give_up
-    run = Host(host.directory, RUN, host.system)
-    hosts = (run, host, applied)
-    taken = _Taken(had_journal=any(each.has_pending() for each in hosts))
+    governor = raised_by_a_killed_governor(host.system)
+    killed = [Host(host.directory, RUN, host.system), host]
+    killed = [governor, *killed] if governor else killed
+    taken = _Taken(had_journal=any(each.has_pending() for each in (*killed, applied)))
     if arguments.dry_run:
-        taken.take(run.pending)
-        taken.take(host.pending)
+        for each in killed:
+            taken.take(each.pending)
         taken.take(applied.interrupted if interrupted else applied.pending)
     else:
+        for each in killed:
+            taken.take(partial(each.restore, give_up=give_up))
         undo = applied.recover if interrupted else applied.restore
-        taken.take(partial(run.restore, give_up=give_up))
-        taken.take(partial(host.restore, give_up=give_up))
         taken.take(partial(undo, give_up=give_up))
-    taken.left = [sentence for each in hosts for sentence in each.left]
+    taken.left = [sentence for each in (*killed, applied) for sentence in each.left]
     return taken

@@ -75,7 +75,7 @@ def revert_argv(seconds: int, words: Sequence[str]) -> list[str]:
 
 def recovery_unit(words: Sequence[str]) -> str:
     """Return the unit that reverts at boot what a killed run left; applied changes stay."""
-    command = " ".join(_quoted(word) for word in (*words, "rollback", "--interrupted"))
+    command = " ".join(quoted_word(word) for word in (*words, "rollback", "--interrupted"))
     return f"""# Written by writewise.
 # To undo: systemctl disable {RECOVERY_UNIT} && rm {RECOVERY_PATH}
 [Unit]
@@ -93,7 +93,7 @@ WantedBy=multi-user.target
 """
 
 
-def _quoted(word: str) -> str:
+def quoted_word(word: str) -> str:
     """Return a word for ExecStart=. Raises HostError for one that a unit cannot contain."""
     if not word.isprintable() or _REFUSED & set(word):
         raise HostError(

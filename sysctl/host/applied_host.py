@@ -29,7 +29,14 @@ from sysctl.host.applied import (
 )
 from sysctl.host.changes import Applied, Change, from_json
 from sysctl.host.holders import living
-from sysctl.host.host import APPLIED, RUN, WRITER, Host, state_directory
+from sysctl.host.host import (
+    APPLIED,
+    RUN,
+    WRITER,
+    Host,
+    raised_by_a_killed_governor,
+    state_directory,
+)
 from sysctl.host.mount_table import Mount, mount_at
 from sysctl.host.root_file import read_file, replace_file, temporary_name
 from sysctl.host.system import HostError, System
@@ -226,9 +233,14 @@ def _booted(file: WrittenFile, before: Sequence[Change]) -> AppliedSysctls:
 def left_by_a_killed_run(directory: Path, system: System | None = None) -> tuple[str, ...]:
     """Return what the next start reverts, in words. Raises JournalError and HostError."""
     sweep, apply = Host(directory, WRITER, system), AppliedHost(directory, system)
-    run = Host(directory, RUN, system)
+    run, governor = Host(directory, RUN, system), raised_by_a_killed_governor(system)
     is_held = bool(living(directory, run.system))
-    return (*(() if is_held else run.pending()), *sweep.pending(), *apply.interrupted())
+    return (
+        *(governor.pending() if governor else ()),
+        *(() if is_held else run.pending()),
+        *sweep.pending(),
+        *apply.interrupted(),
+    )
 
 
 @contextlib.contextmanager

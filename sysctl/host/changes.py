@@ -25,6 +25,7 @@ from sysctl.host.applied import (
     WrittenFile,
 )
 from sysctl.host.mount_table import is_below, mount_at
+from sysctl.host.raised import RaisedThresholds
 from sysctl.host.sysctls import read_sysctl, write_sysctl, write_writeback
 from sysctl.host.system import HostError, System, host_errors, sync_writable_directory
 
@@ -349,8 +350,8 @@ def _signal(pid: int, number: int) -> None:
         return
 
 
-#: Changes that stay after the program; their `undo` does not touch what was changed since.
-Applied = (AppliedSysctls, AppliedKnobs, AppliedMount, WrittenFile, TrialPeriod)
+#: Changes whose `undo` does not touch what was changed since; all but the last stay.
+Applied = (AppliedSysctls, AppliedKnobs, AppliedMount, WrittenFile, TrialPeriod, RaisedThresholds)
 
 Change = Union[
     AppliedSysctls,
@@ -358,6 +359,7 @@ Change = Union[
     AppliedMount,
     WrittenFile,
     TrialPeriod,
+    RaisedThresholds,
     WritebackOriginals,
     SysctlOriginal,
     DeviceOriginals,
@@ -389,6 +391,7 @@ _FITS: Mapping[str, Callable[[Any], bool]] = {
     "str": lambda value: isinstance(value, str),
     "str | None": lambda value: value is None or isinstance(value, str),
     "int": lambda value: isinstance(value, int),
+    "tuple[int, ...]": lambda value: isinstance(value, tuple) and _are_all(value, int),
     "tuple[str, ...]": lambda value: isinstance(value, tuple) and _are_all(value, str),
     "Mapping[str, int]": lambda value: _is_mapping(value, int),
     "Mapping[str, str]": lambda value: _is_mapping(value, str),

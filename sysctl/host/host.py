@@ -61,6 +61,9 @@ APPLIED = "applied"
 RUN = "run"
 #: The journals of all who hold the lock of every writer, in the order of their recovery.
 JOURNALS = (RUN, APPLIED, WRITER)
+#: The journal of what `writewise govern` raised (`sysctl.host.raising_host`), in memory.
+GOVERN = "govern"
+RUNTIME_DIRECTORY = Path("/run/writewise")
 #: The names of controllers in systemd.resource-control(5).
 _ACCOUNTING = {"io": "IO", "memory": "Memory"}
 #: systemd starts a slice shortly after the request.
@@ -76,6 +79,27 @@ def state_directory() -> Path:
     path = Path(os.environ.get("WRITEWISE_STATE_DIRECTORY") or STATE_DIRECTORY)
     with host_errors(f"use {path}"):
         return resolved(path.parent) / path.name
+
+
+def runtime_directory() -> Path:
+    """Return the folder of the journal that a boot removes; in tests, one of the state directory.
+
+    Raises as `state_directory`.
+    """
+    if os.environ.get("WRITEWISE_STATE_DIRECTORY"):
+        return state_directory() / "run"
+    return RUNTIME_DIRECTORY
+
+
+def raised_by_a_killed_governor(system: System | None = None) -> Host | None:
+    """Return the host of the governor's journal; None if there is no journal.
+
+    To be called with the lock of every writer, which a living governor holds.
+    """
+    directory = runtime_directory()
+    if not os.path.lexists(directory / f"{GOVERN}.journal"):
+        return None
+    return Host(directory, GOVERN, system)
 
 
 class Host:
@@ -464,8 +488,9 @@ def recover_killed(
     """
     recovered: list[str] = []
     left: list[str] = []
-    for journal in journals:
-        host = Host(directory, journal, system)
+    hosts = [Host(directory, journal, system) for journal in journals]
+    governor = raised_by_a_killed_governor(system) if WRITER in journals else None
+    for host in [governor, *hosts] if governor else hosts:
         recovered += host.recover()
         left += host.left
     return recovered, left

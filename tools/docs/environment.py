@@ -53,6 +53,10 @@ OF_OTHERS = (
     Variables(
         ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"), "an endpoint, if --endpoint-url gives none"
     ),
+    Variables(
+        ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"),
+        "set by systemd: `govern` reports to it that it is ready, and that it works",
+    ),
     Variables(("AWS_CA_BUNDLE",), "certificates to trust; every pull client gets them"),
 )
 #: Set for programs that Writewise starts, or hidden from them; users need not know them.

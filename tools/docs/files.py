@@ -9,7 +9,14 @@ from sysctl.apply.units import RECOVERY_PATH
 from sysctl.change import recommendation
 from sysctl.evidence import results
 from sysctl.host.applied_host import REVERT_UNIT
-from sysctl.host.host import APPLIED, RUN, STATE_DIRECTORY, WRITER
+from sysctl.host.host import (
+    APPLIED,
+    GOVERN,
+    RUN,
+    RUNTIME_DIRECTORY,
+    STATE_DIRECTORY,
+    WRITER,
+)
 from sysctl.render.formats import FORMATS
 from tools.docs.markdown import code, table
 
@@ -76,6 +83,11 @@ _OF_THE_HOST = [
         f"`{STATE_DIRECTORY}/{RUN}.journal`, `{STATE_DIRECTORY}/{RUN}-PID.json`",
         "`run`",
         "the originals, and each process that holds the settings; gone after the last one",
+    ],
+    [
+        f"`{RUNTIME_DIRECTORY}/{GOVERN}.journal`",
+        "`govern`",
+        "the originals while thresholds are raised; a boot removes it",
     ],
     [f"`{STATE_DIRECTORY}/lab/`", "`lab up`, `demo`", "the lab's volume, objects and journal"],
     [

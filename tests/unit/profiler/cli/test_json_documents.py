@@ -14,14 +14,16 @@ from contracts import yaml_file
 from contracts.loading import LIBRARY
 from contracts.model import Contract
 from profiler import requirements
-from profiler.cli import bench_clients, pull, transfer
+from profiler.cli import bench_clients, govern, pull, transfer
 from profiler.cli.json_documents import DOCUMENTS, emit
 from profiler.cli.main import build_parser, main
 from profiler.cli.parser import Parser
 from profiler.client_bench.client_comparison import ClientComparison
+from profiler.govern import loop
 from profiler.lab import lab
 from profiler.pull.resume import Resumed
 from profiler.pull.source import Location, PullPlan
+from profiler.recording import privileges
 from profiler.report.profile import profile_document
 from profiler.study import study
 from tests.unit import predictions
@@ -53,6 +55,9 @@ def made_up(tmp_path, monkeypatch):
     found = ClientComparison((row(cell("direct", 1.0)),), CONTEXT)
     monkeypatch.setattr(bench_clients, "compare_clients", lambda *_: found)
     monkeypatch.setattr(lab, "status", lambda: None)
+    monkeypatch.setattr(govern, "open_volumes", lambda *_: contextlib.nullcontext(((), 0)))
+    monkeypatch.setattr(loop.Loop, "run", lambda *_: None)
+    monkeypatch.setattr(privileges, "keep_only", lambda _: None)
     return tmp_path
 
 
@@ -72,6 +77,7 @@ WORDS = {
     "plan": "plan --burst 1GiB --volume-type gp3 --instance-type m5.large",
     "plan --cheapest": "plan --burst 1GiB --cheapest --capacity 9GiB --instance-type m5.large",
     "clients": "clients",
+    "govern": "govern --dry-run .",
     "bench-clients": "bench-clients .",
     "contract check": f"contract check {LIBRARY / 'case-study.yaml'}",
     "lab": "lab status",

@@ -17,6 +17,7 @@ from sysctl.host.applied_host import AppliedHost
 from sysctl.host.changes import KINDS, NewSlice, StackedLoopDevice
 from sysctl.host.host import Host
 from sysctl.host.mount_table import parse_mountinfo
+from sysctl.host.raised import RaisedThresholds
 from tests.places import DATA
 from tests.unit.applied_hosts import FilesHost
 
@@ -124,7 +125,7 @@ def left(host: RecordedHost) -> list[object]:
 def test_the_journals_have_every_kind_of_change() -> None:
     text = "".join(path.read_text() for path in JOURNALS.glob("*/*.journal"))
     recorded = {json.loads(line).get("change", {}).get("kind") for line in text.splitlines()}
-    later = {NewSlice.kind, StackedLoopDevice.kind}
+    later = {NewSlice.kind, RaisedThresholds.kind, StackedLoopDevice.kind}
     assert {kind.kind for kind in KINDS} - later == recorded - {None}
 
 

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""debugfs without a mount that anybody sees: a detached mount, which ends with its descriptor.
+
+fsopen(2), fsconfig(2) and fsmount(2) exist since Linux 5.2. No mount namespace is needed, so no
+copy of another mount keeps a volume busy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from contracts.shared.errors import RequirementError
+
+#: The same on every architecture (include/uapi/asm-generic/unistd.h), except Alpha.
+_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
+_CLOEXEC = 1  # FSOPEN_CLOEXEC and FSMOUNT_CLOEXEC
+_CMD_CREATE = 6  # FSCONFIG_CMD_CREATE
+_NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8  # MOUNT_ATTR_NOSUID, _NODEV, _NOEXEC
+
+
+def open_debugfs() -> int:
+    """Return a descriptor of debugfs's root, to be closed. Raises RequirementError."""
+    try:
+        context = _call(_FSOPEN, b"debugfs", _CLOEXEC)
+        try:
+            _call(_FSCONFIG, context, _CMD_CREATE, None, None, 0)
+            return _call(_FSMOUNT, context, _CLOEXEC, _NOSUID_NODEV_NOEXEC)
+        finally:
+            os.close(context)
+    except OSError as error:
+        raise RequirementError(
+            f"the volumes' dirty pages cannot be read from debugfs: {error.strerror}",
+            "use a kernel with CONFIG_DEBUG_FS, from 5.2 on, that was booted without debugfs=off",
+        ) from None
+
+
+def _call(number: int, *arguments: object) -> int:
+    """Make a system call. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    result = int(libc.syscall(number, *arguments))
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return result

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The governor's loop: a sample every 50 ms, a decision, and the host changed accordingly.
+
+The loop knows nothing of where samples come from: `read` may wait for an event instead.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Protocol
+
+from sysctl.govern.bounds import Limits
+from sysctl.govern.bursts import BurstAccount
+from sysctl.govern.policy import Decision, Governor
+from sysctl.govern.samples import NS_PER_S, Sample
+from sysctl.host.raising_host import ChangedError, RaisingHost
+
+INTERVAL_NS = 50_000_000
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Thresholds that another program changed: what they were, what they are, and what is left.
+
+    `left` has a sentence for each that was changed during a raise and is not restored.
+    """
+
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    left: tuple[str, ...] = ()
+
+
+class Listener(Protocol):
+    """What the loop reports."""
+
+    def burst(self, account: BurstAccount) -> None:
+        """A burst has ended; the thresholds are at rest."""
+
+    def changed(self, changed: Changed) -> None:
+        """Another program has changed thresholds."""
+
+    def raised(self, is_raised: bool) -> None:
+        """Thresholds were raised, or lowered."""
+
+    def alive(self) -> None:
+        """The loop is working."""
+
+
+class Stop:
+    """Whether the loop is to end; a signal sets it."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+    def set(self, _number: int = 0, _frame: FrameType | None = None) -> None:
+        """Make the loop end at the next sample."""
+        self.is_set = True
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[Stop]:
+    """Let SIGINT, SIGTERM and SIGHUP end the loop within the block, as its ordinary end."""
+    stop = Stop()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop.set) for number in heard}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Loop:
+    """Governs with samples of `read`; without `host` it only reports what it would do."""
+
+    def __init__(
+        self,
+        read: Callable[[], Sample],
+        limits: Limits,
+        listener: Listener,
+        host: RaisingHost | None = None,
+        *,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._read, self._limits, self._listener, self._host = read, limits, listener, host
+        self._clock_ns, self._sleep = clock_ns, sleep
+        self._raised: Decision | None = None
+
+    def run(self, stop: Stop) -> Changed | None:
+        """Govern until `stop` is set, or another program changes a threshold: return that.
+
+        A dry run continues with the changed thresholds as the host's own. Raises WritewiseError;
+        then the caller restores the host.
+        """
+        first = self._read()
+        governor = self._governor(first)
+        due_ns = self._clock_ns()
+        sample = first
+        while True:
+            decision = governor.step(sample)
+            changed = self._obey(decision, first)
+            if decision.finished:
+                self._listener.burst(decision.finished)
+            if changed:
+                self._listener.changed(changed)
+                if self._host is not None:
+                    return changed
+                first = sample
+                governor = self._governor(first)
+            self._listener.alive()
+            if stop.is_set:
+                break
+            now_ns = self._clock_ns()
+            due_ns = max(due_ns + INTERVAL_NS, now_ns)
+            self._sleep((due_ns - now_ns) / NS_PER_S)
+            sample = self._read()
+        self._lower()
+        last = governor.end()
+        if last:
+            self._listener.burst(last)
+        return None
+
+    def _governor(self, first: Sample) -> Governor:
+        return Governor(self._limits, first.values, is_dry=self._host is None)
+
+    def _obey(self, decision: Decision, first: Sample) -> Changed | None:
+        """Put a decision in force; return what another program changed, if it has."""
+        if decision.foreign:
+            left = self._lower()
+            return Changed(decision.foreign.expected, decision.foreign.found, tuple(left))
+        if decision.raised is None:
+            self._lower()
+            return None
+        try:
+            self._raise(decision, first.values)
+        except ChangedError:
+            found = self._host.thresholds() if self._host else {}
+            return Changed(first.values, found)
+        return None
+
+    def _raise(self, decision: Decision, own: Mapping[str, int]) -> None:
+        before, raised = self._raised, decision.raised
+        if self._host is not None and raised is not None:
+            if before is None:
+                self._host.raise_thresholds(own, raised.dirty_bytes, raised.backgrounds)
+            if (before.background_bytes if before else None) != decision.background_bytes:
+                self._host.set_background(decision.background_bytes)
+        self._raised = decision
+        if before is None:
+            self._listener.raised(True)
+
+    def _lower(self) -> list[str]:
+        """Restore the host's own thresholds; return a sentence for each that others changed."""
+        if self._raised is None:
+            return []
+        self._raised = None
+        left = self._host.lower() if self._host else []
+        self._listener.raised(False)
+        return left

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The named volumes' dirty pages, from the kernel's statistics of each backing device.
+
+`bdi/MAJOR:MINOR/stats` of debugfs (mm/backing-dev.c, `bdi_debug_stats_show()`, Linux 6.18). To
+print it, the kernel counts the inodes with dirty pages under a lock that writers need. So if a
+reading takes long, the next ones wait until they take at most `_SHARE` of the time.
+Kernels without `wb_stats` (before 6.10) count only the pages of the root control group.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.shared.errors import UsageError
+from contracts.shared.text import printable
+from profiler.bpf.disks import disk_number
+from sysctl.govern.samples import VolumeState
+from sysctl.host.mount_table import Mount, mount_of
+
+_FIELDS = ("BdiReclaimable", "BdiWriteback", "BdiDirtied", "BdiWritten")
+_LINE = re.compile(rf"^({'|'.join(_FIELDS)}):\s+(\d+) kB$".encode(), re.MULTILINE)
+_STATS_BYTES = 4096
+#: A reading that takes longer has counted many inodes. Such ones may take this share of the time.
+_LONG_NS, _SHARE = 200_000, 0.01
+#: A volume that is gone is looked for again after this time.
+_AGAIN_NS = 10**9
+
+
+@dataclass(frozen=True)
+class NamedVolume:
+    """A volume: where it is mounted, and its backing device as the kernel names it."""
+
+    target: str
+    backing: str
+
+
+def named_volumes(
+    destinations: Sequence[Path], mounts: Sequence[Mount], sysfs: Path = Path("/sys")
+) -> tuple[NamedVolume, ...]:
+    """Return the volumes of directories, each once. Raises UsageError for one without a volume."""
+    found: dict[str, NamedVolume] = {}
+    for destination in destinations:
+        place = destination.resolve()
+        if not place.is_dir():
+            raise UsageError(
+                f"{printable(str(destination))} is not a directory",
+                "pass the directory, or the mount point, that pulls write to",
+            )
+        volume = _volume_of(mount_of(mounts, str(place)), mounts, sysfs)
+        found.setdefault(volume.backing, volume)
+    return tuple(found.values())
+
+
+def _volume_of(mount: Mount, mounts: Sequence[Mount], sysfs: Path) -> NamedVolume:
+    upper = next((o for o in mount.super_options if o.startswith("upperdir=/")), None)
+    if mount.fstype == "overlay" and upper:
+        below = mount_of(mounts, upper.partition("=")[2])
+        if below != mount:
+            return _volume_of(below, mounts, sysfs)
+    if mount.fstype in ("tmpfs", "ramfs", "overlay"):
+        raise UsageError(
+            f"{printable(mount.target)} ({mount.fstype}) has no device that data is written to",
+            "name a directory on a disk",
+        )
+    is_device = (sysfs / "dev/block" / mount.device).exists()
+    number = disk_number(mount.device, sysfs) if is_device else mount.device
+    return NamedVolume(mount.target, number)
+
+
+class VolumeReader:
+    """Reads the volumes' states; `debugfs` is a descriptor of its root, closed by the caller."""
+
+    def __init__(
+        self,
+        volumes: Sequence[NamedVolume],
+        debugfs: int,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._clock_ns = clock_ns
+        self._files = [_StatsFile(volume.backing, debugfs, clock_ns) for volume in volumes]
+        self._states: tuple[VolumeState | None, ...] = ()
+        self._due_ns = 0
+
+    def read(self) -> tuple[VolumeState | None, ...]:
+        """Return the volumes' states; None for one that is gone."""
+        began_ns = self._clock_ns()
+        if began_ns >= self._due_ns or not self._states:
+            self._states = tuple(file.read() for file in self._files)
+            took_ns = self._clock_ns() - began_ns
+            self._due_ns = began_ns + self._rest_ns(took_ns)
+        return self._states
+
+    @staticmethod
+    def _rest_ns(took_ns: int) -> int:
+        """Return how long to wait; a reading that was only interrupted does not count."""
+        return round(took_ns / _SHARE) if took_ns > _LONG_NS else 0
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.close()
+
+
+class _StatsFile:
+    """The statistics of one device, opened once, and again if the device was gone."""
+
+    def __init__(self, backing: str, debugfs: int, clock_ns: Callable[[], int]) -> None:
+        self._path = f"bdi/{backing}/stats"
+        self._debugfs, self._clock_ns = debugfs, clock_ns
+        self._descriptor: int | None = None
+        self._again_ns = 0
+
+    def read(self) -> VolumeState | None:
+        """Return the state; None if the device is gone."""
+        try:
+            if self._descriptor is None:
+                self._open()
+            if self._descriptor is None:
+                return None
+            text = os.pread(self._descriptor, _STATS_BYTES, 0)
+        except OSError:  # EIO: the device was removed; ENOENT: it has not returned
+            self.close()
+            return None
+        found = {name.decode(): int(value) * 1024 for name, value in _LINE.findall(text)}
+        if len(found) < len(_FIELDS):
+            return None
+        return VolumeState(*(found[name] for name in _FIELDS))
+
+    def _open(self) -> None:
+        now_ns = self._clock_ns()
+        if now_ns >= self._again_ns:
+            self._again_ns = now_ns + _AGAIN_NS
+            flags = os.O_RDONLY | os.O_CLOEXEC
+            self._descriptor = os.open(self._path, flags, dir_fd=self._debugfs)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def counts_every_group(volumes: Sequence[NamedVolume], debugfs: int) -> bool:
+    """Return whether the kernel counts the pages of all control groups, not only the root's."""
+    return all(_exists(f"bdi/{volume.backing}/wb_stats", debugfs) for volume in volumes)
+
+
+def missing(volumes: Sequence[NamedVolume], debugfs: int) -> tuple[NamedVolume, ...]:
+    """Return the volumes of which the kernel has no statistics."""
+    return tuple(v for v in volumes if not _exists(f"bdi/{v.backing}/stats", debugfs))
+
+
+def _exists(path: str, debugfs: int) -> bool:
+    try:
+        os.stat(path, dir_fd=debugfs)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unit of systemd that runs `writewise govern` as a service (systemd.service(5)).
+
+It has no option that needs a mount namespace of its own: a copy of a volume's mount would keep the
+volume busy after it is unmounted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from sysctl.apply.units import quoted_word
+
+UNIT = "writewise-govern.service"
+
+
+def governor_unit(
+    program: Sequence[str], options: Sequence[str], destinations: Sequence[PurePosixPath]
+) -> str:
+    """Return the unit for absolute destinations.
+
+    Raises HostError for a path that a unit cannot contain.
+    """
+    command = _line((*program, "govern", *options, "--", *map(str, destinations)))
+    recovery = _line((*program, "rollback", "--interrupted"))
+    needed = _line(tuple(map(str, destinations)))
+    return f"""# Printed by writewise govern --print-unit.
+# To install: save it as /etc/systemd/system/{UNIT}, then
+# systemctl daemon-reload && systemctl enable --now {UNIT}
+[Unit]
+Description=Raise the dirty thresholds while a burst is written
+RequiresMountsFor={needed}
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={command}
+# After any end, SIGKILL included: restores what a killed governor had raised.
+ExecStopPost={recovery}
+# Not after exit code 1: another program sets the same sysctls.
+Restart=on-abnormal
+RestartSec=5
+# A governor that hangs is killed; 3 s, a second of recovery, and the host is at rest.
+WatchdogSec=3
+WatchdogSignal=SIGKILL
+TimeoutStopSec=10
+OOMScoreAdjust=-900
+Nice=-5
+# Mounting debugfs needs CAP_SYS_ADMIN, once; then the governor drops it.
+CapabilityBoundingSet=CAP_SYS_ADMIN CAP_DAC_READ_SEARCH
+NoNewPrivileges=yes
+RestrictAddressFamilies=AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+IPAddressDeny=any
+UMask=0077
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _line(words: Sequence[str]) -> str:
+    return " ".join(map(quoted_word, words))

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The governor's decisions, from samples alone: rest, raise, follow the burst, lower, yield.
+
+It raises when a burst onto the named volumes is about to reach freerun, where the kernel would make
+its writers wait. It lowers when the burst is drained or too long, under memory pressure, and when
+the volumes are gone. It yields for good when another program has changed a threshold.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sysctl.govern.bounds import (
+    Limits,
+    Raise,
+    background_for,
+    bound_bytes,
+    highest_raise,
+    rest_thresholds,
+)
+from sysctl.govern.bursts import BEGIN_BYTES_PER_S, CALM_BYTES_PER_S, MIB, Burst, BurstAccount
+from sysctl.govern.samples import NS_PER_S, Recent, Sample, arrived_bytes, rate_per_s, written_bytes
+from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
+from sysctl.knobs.writeback import Thresholds
+
+_MS = 10**6
+#: A decision must hold until the next two samples, and this much longer.
+_LEAD_POLLS, _LEAD_NS = 2, 100 * _MS
+_RATE_SPAN_NS = 200 * _MS
+_CALM_NS = 500 * _MS
+#: A burst that has not begun to be raised is forgotten after this long without arrivals.
+_FORGOTTEN_NS = 2 * NS_PER_S
+#: A raise ends when so many times what may arrive would not reach the mark that begins one.
+_BEGIN_MARGINS, _END_MARGINS = 1.0, 1.5
+#: The named volumes must hold this share of freerun at rest, but not more than the size.
+_LEAST_SHARE, _LEAST_BYTES = 0.10, 16 * MIB
+#: A volume is drained when it holds less.
+_DRAINED_BYTES = 4 * MIB
+#: Memory pressure: shares of the time in which some task, or all, waited for memory.
+_PRESSURE_SPAN_NS = 500 * _MS
+_MOST_SOME, _MOST_FULL = 0.10, 0.05
+#: The least share of dirtyable memory that must be available and clean.
+_LEAST_CLEAN_SHARE = 0.05
+#: After memory pressure nothing is raised for this long.
+_HOLD_OFF_NS = 5 * NS_PER_S
+
+
+class Why(enum.Enum):
+    """Why the thresholds are raised, or at rest."""
+
+    CALM = "no burst"
+    BURST = "a burst"
+    DRAINED = "drained"
+    TOO_LONG = "longer than --max-raise"
+    PRESSURE = "memory pressure"
+    LESS_MEMORY = "less memory than the bound needs"
+    HIGH_AT_REST = "the host's own thresholds allow more now"
+    GONE = "the volume is gone"
+    CHANGED = "another program changed a threshold"
+    ENDED = "the governor ended"
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A threshold that another program changed: what was expected and what is in force."""
+
+    expected: Mapping[str, int]
+    found: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be in force now. `raised` None means the host's own values.
+
+    `background_bytes` None means the host's own background threshold. `finished` is the account of
+    a burst that has just ended. After `foreign` there is nothing more to decide.
+    """
+
+    why: Why
+    raised: Raise | None = None
+    background_bytes: int | None = None
+    finished: BurstAccount | None = None
+    foreign: Foreign | None = None
+
+
+@dataclass(frozen=True)
+class _InForce:
+    """A raise, since when, and its background threshold (None: the host's own)."""
+
+    raised: Raise
+    since_ns: int
+    background_bytes: int | None
+
+
+class Governor:
+    """Decides at each sample. `rest` are the host's own values: of each pair the non-zero member.
+
+    With `is_dry` nothing is raised, so the samples show the host at rest throughout.
+    """
+
+    def __init__(self, limits: Limits, rest: Mapping[str, int], *, is_dry: bool = False) -> None:
+        self._limits, self._rest, self._is_dry = limits, dict(rest), is_dry
+        self._recent = Recent(NS_PER_S)
+        self._burst: Burst | None = None
+        self._raise: _InForce | None = None
+        self._last_arrival_ns = 0
+        self._below_since_ns: int | None = None
+        self._not_before_ns = 0
+        self._is_exhausted = False
+        self._last: Sample | None = None
+
+    def step(self, sample: Sample) -> Decision:
+        """Return what is to be in force from this sample until the next."""
+        self._recent.add(sample)
+        foreign = self._foreign(sample)
+        at_rest = rest_thresholds(sample, self._rest)
+        self._follow(sample, at_rest)
+        self._last = sample
+        if foreign:
+            return self._lower(sample, at_rest, Why.CHANGED, foreign)
+        if self._raise:
+            why = self._reason_to_lower(self._raise, sample, at_rest)
+            if why:
+                return self._lower(sample, at_rest, why)
+            return self._adjust(self._raise, sample, at_rest)
+        if self._is_coming(sample, at_rest):
+            highest = highest_raise(self._limits, sample, at_rest, self._rest)
+            if highest and self._burst:
+                self._burst.raised_at_ns = sample.time_ns
+                self._below_since_ns = None
+                return self._adjust(_InForce(highest, sample.time_ns, None), sample, at_rest)
+        return Decision(Why.CALM)
+
+    def end(self) -> BurstAccount | None:
+        """Return the account of a burst that is raised when the governor ends."""
+        if self._last is None or self._raise is None:
+            return None
+        at_rest = rest_thresholds(self._last, self._rest)
+        return self._lower(self._last, at_rest, Why.ENDED).finished
+
+    # --- what is seen -----------------------------------------------------------------------
+
+    def _follow(self, sample: Sample, at_rest: Thresholds) -> None:
+        """Begin, continue or forget the burst."""
+        pair = self._recent.latest_pair()
+        if pair is None:
+            return
+        span = self._recent.pair(_RATE_SPAN_NS)
+        rate = rate_per_s(sum(arrived_bytes(*span)), span)
+        if rate_per_s(sum(arrived_bytes(*pair)), pair) >= CALM_BYTES_PER_S:
+            self._last_arrival_ns = sample.time_ns
+        if self._burst is None and rate >= BEGIN_BYTES_PER_S:
+            self._burst = Burst(pair[0])
+        if self._burst:
+            self._burst.add(*pair)
+        if not self._raise and sample.time_ns - self._last_arrival_ns > _FORGOTTEN_NS:
+            self._burst = None
+            if sample.held_bytes <= _mark_bytes(at_rest):  # else its writers may all be asleep
+                self._is_exhausted = False
+
+    def _foreign(self, sample: Sample) -> Foreign | None:
+        expected = dict(self._rest)
+        if self._raise and not self._is_dry:
+            expected = _with(expected, DIRTY_PAIR, self._raise.raised.dirty_bytes)
+            if self._raise.background_bytes is not None:
+                expected = _with(expected, BACKGROUND_PAIR, self._raise.background_bytes)
+        found = dict(sample.values)
+        if found == expected:
+            return None
+        differing = {name for name in (*expected, *found) if expected.get(name) != found.get(name)}
+        return Foreign(_only(expected, differing), _only(found, differing))
+
+    def _margin_bytes(self, sample: Sample) -> float:
+        """Return what may arrive until a decision made at the next samples has an effect."""
+        pair, span = self._recent.latest_pair(), self._recent.pair(_RATE_SPAN_NS)
+        if pair is None:
+            return 0.0
+        rates = [rate_per_s(sum(arrived_bytes(*each)), each) for each in (pair, span)]
+        growth = rate_per_s(sample.held_bytes - span[0].held_bytes, span)
+        lead_ns = _LEAD_POLLS * (pair[1].time_ns - pair[0].time_ns) + _LEAD_NS
+        return max(*rates, growth) * min(lead_ns, NS_PER_S) / NS_PER_S
+
+    def _device_bytes_per_s(self, sample: Sample) -> float | None:
+        """Return the rate at which the named volumes write, while data arrives; else None."""
+        if sample.time_ns - self._last_arrival_ns > _RATE_SPAN_NS:
+            return None
+        span = self._recent.pair(NS_PER_S)
+        return rate_per_s(written_bytes(*span), span)
+
+    def _is_coming(self, sample: Sample, at_rest: Thresholds) -> bool:
+        """Return whether writers of a burst onto the named volumes are about to wait."""
+        if not self._burst or self._is_exhausted or sample.time_ns < self._not_before_ns:
+            return False
+        if sample.time_ns - self._last_arrival_ns > _RATE_SPAN_NS:
+            return False
+        if self._has_pressure(sample) or not any(sample.volumes):
+            return False
+        least = min(_LEAST_BYTES, _LEAST_SHARE * at_rest.freerun_bytes)
+        soon_bytes = sample.held_bytes + self._margin_bytes(sample) * _BEGIN_MARGINS
+        if sample.held_bytes > at_rest.freerun_bytes:  # others' pages: our writers wait already
+            return self._burst.arrived_bytes >= least
+        return soon_bytes >= _mark_bytes(at_rest) and sample.named_held_bytes >= least
+
+    def _has_pressure(self, sample: Sample) -> bool:
+        clean_bytes = sample.available_bytes - sample.held_bytes
+        if clean_bytes < _LEAST_CLEAN_SHARE * sample.dirtyable_bytes:
+            return True
+        span = self._recent.pair(_PRESSURE_SPAN_NS)
+        first, last = span
+        return any(
+            None not in (before, after)
+            and rate_per_s((after or 0) - (before or 0), span) / NS_PER_S > most
+            for before, after, most in (
+                (first.memory_some_ns, last.memory_some_ns, _MOST_SOME),
+                (first.memory_full_ns, last.memory_full_ns, _MOST_FULL),
+            )
+        )
+
+    # --- what follows -----------------------------------------------------------------------
+
+    def _adjust(self, present: _InForce, sample: Sample, at_rest: Thresholds) -> Decision:
+        """Return the raise with the background threshold of this moment."""
+        background = background_for(
+            present.raised,
+            at_rest,
+            sample,
+            self._margin_bytes(sample),
+            self._device_bytes_per_s(sample),
+        )
+        self._raise = _InForce(present.raised, present.since_ns, background)
+        return Decision(Why.BURST, present.raised, background)
+
+    def _reason_to_lower(
+        self, present: _InForce, sample: Sample, at_rest: Thresholds
+    ) -> Why | None:
+        if not any(sample.volumes):
+            return Why.GONE
+        if self._has_pressure(sample):
+            return Why.PRESSURE
+        dirty = present.raised.dirty_bytes
+        if dirty < at_rest.dirty_bytes:
+            return Why.HIGH_AT_REST
+        if dirty > self._most_bytes(sample):
+            return Why.LESS_MEMORY
+        if sample.time_ns - present.since_ns >= self._limits.max_raise_ns:
+            return Why.TOO_LONG
+        return Why.DRAINED if self._is_drained(sample, at_rest) else None
+
+    def _most_bytes(self, sample: Sample) -> float:
+        """Return the bound with the memory of now.
+
+        The default bound is of the memory at rest, so a burst that uses memory does not change it.
+        """
+        asked = self._limits.max_at_risk_bytes
+        return bound_bytes(Limits(2**63 if asked is None else asked), sample) * 1.02
+
+    def _is_drained(self, sample: Sample, at_rest: Thresholds) -> bool:
+        """Return whether nobody would wait at rest, or the named volumes hold nothing any more."""
+        is_calm = sample.time_ns - self._last_arrival_ns >= _CALM_NS
+        if is_calm and sample.named_held_bytes <= _DRAINED_BYTES:
+            return True
+        soon_bytes = sample.held_bytes + self._margin_bytes(sample) * _END_MARGINS
+        if soon_bytes > _mark_bytes(at_rest):
+            self._below_since_ns = None
+            return False
+        if self._below_since_ns is None:
+            self._below_since_ns = sample.time_ns
+        return sample.time_ns - self._below_since_ns >= _CALM_NS
+
+    def _lower(
+        self, sample: Sample, at_rest: Thresholds, why: Why, foreign: Foreign | None = None
+    ) -> Decision:
+        """Return to rest; what was raised is accounted for."""
+        account = None
+        if self._raise and self._burst:
+            raised_ns = sample.time_ns - self._raise.since_ns
+            account = self._burst.account(
+                at_rest, self._raise.raised, raised_ns, why.value, is_dry=self._is_dry
+            )
+        if why in (Why.PRESSURE, Why.LESS_MEMORY):
+            self._not_before_ns = sample.time_ns + _HOLD_OFF_NS
+        self._is_exhausted = why is Why.TOO_LONG
+        self._raise = self._burst = None
+        return Decision(why, finished=account, foreign=foreign)
+
+
+def _mark_bytes(at_rest: Thresholds) -> float:
+    """Return the dirty bytes halfway between where write-back begins and where writers may wait.
+
+    A stream that is slower than its device stays near the first, and raises nothing.
+    """
+    return (at_rest.background_bytes + at_rest.freerun_bytes) / 2
+
+
+def _with(values: Mapping[str, int], pair: tuple[str, str], size_bytes: int) -> dict[str, int]:
+    return {**{n: v for n, v in values.items() if n not in pair}, pair[1]: size_bytes}
+
+
+def _only(values: Mapping[str, int], names: set[str]) -> dict[str, int]:
+    return {name: value for name, value in values.items() if name in names}
