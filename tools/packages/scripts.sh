@@ -14,7 +14,7 @@ fail() {
     exit 1
 }
 
-has_journal() { [ -n "$(find "$state/" -name '*.journal' 2>/dev/null)" ]; }
+has_journal() { [ -n "$(find "$state/" /run/writewise/ -name '*.journal' 2>/dev/null)" ]; }
 
 # Each program that changes the host holds an flock, which the kernel drops when it ends.
 wait_for_writers() {
