@@ -66,10 +66,11 @@ class Credits:
         While the cap is lifted, the device moves more than the volume could: that costs no more
         than the ceiling.
         """
-        most_bytes = self.ceiling.bytes_per_s * (time_s + (0.0 if was_lifted else _SLICES_S))
+        may_s = time_s + (0.0 if was_lifted else _SLICES_S)
+        most_bytes = self.ceiling.bytes_per_s * may_s
         counted = replace(moved, size_bytes=min(moved.size_bytes, round(most_bytes)))
         levels = tuple(
-            _level(bucket, level, time_s, counted)
+            _level(bucket, level, time_s, _at_most(bucket, counted, may_s))
             for bucket, level in zip(self.path.buckets, self.levels)
         )
         ran_empty = tuple(
@@ -87,6 +88,11 @@ def begin(path: DataPath, levels: tuple[float, ...]) -> Credits:
 def counts_ios(bucket: Bucket) -> bool:
     """Return whether its credits are I/Os rather than bytes: a byte is a part of one."""
     return bucket.credits_per_byte < 1
+
+
+def _at_most(bucket: Bucket, moved: Moved, time_s: float) -> Moved:
+    """Return what was moved, with no more I/Os than the bucket's burst allows in that time."""
+    return replace(moved, ios=min(moved.ios, round(bucket.burst_per_s * time_s)))
 
 
 def _level(bucket: Bucket, level: float, time_s: float, moved: Moved) -> float:

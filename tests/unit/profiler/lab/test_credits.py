@@ -70,6 +70,14 @@ def test_what_passes_while_the_cap_is_lifted_costs_no_more_than_the_ceiling() ->
     assert ST1.levels()[0] - unseen.levels[0] == pytest.approx((18.75 - 1) * MIB)
 
 
+def test_ios_while_the_cap_is_lifted_cost_no_more_than_the_burst() -> None:
+    flood = Moved(0, 10**6)
+    lifted = of(GP2).after(0.1, flood, was_lifted=True)
+    assert GP2.levels()[0] - lifted.levels[0] == pytest.approx((3000 - 300) * 0.1)
+    unseen = of(GP2).after(0.1, flood, was_lifted=False)
+    assert GP2.levels()[0] - unseen.levels[0] == pytest.approx(3000 * 0.3 - 300 * 0.1)
+
+
 def test_a_bucket_of_ios_counts_small_ones_as_one_and_large_ones_by_size() -> None:
     small = of(GP2).after(1, Moved(1000 * 4096, 1000), was_lifted=False)
     assert GP2.levels()[0] - small.levels[0] == pytest.approx(1000 - 300)
