@@ -169,4 +169,4 @@ def _print_cheapest(request: Request, arguments: argparse.Namespace) -> None:
     console = plain_console()
     print_cheapest(found, wanted, request.asked, console)
     if found.plans and not options.is_quiet(arguments):
-        print_next([next_step(found.plans[0])], console)
+        print_next([next_step(found.plans[0], request.asked)], console)

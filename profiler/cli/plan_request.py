@@ -12,12 +12,16 @@ from contracts.shared.text import printable
 from contracts.shared.units import format_size
 from profiler.cli.plan_live import Found, look, measured_text
 from profiler.cli.plan_missing import check_known
-from profiler.cli.volume_arguments import flag_of_the_volume, prices_from, volume_from
+from profiler.cli.plan_results import Swept, read
+from profiler.cli.volume_arguments import (
+    flag_of_the_volume,
+    options_to_repeat,
+    prices_from,
+    volume_from,
+)
 from profiler.ec2.live import Balance
 from profiler.report.plan import Question
-from sysctl.evidence.prediction import Model, fit
-from sysctl.evidence.results import load
-from sysctl.evidence.runs import Runs
+from sysctl.evidence.prediction import Model
 from sysctl.knobs.setting import Setting
 from sysctl.volume import instances, prices, volume_types
 from sysctl.volume.cheapest import VolumeSearch
@@ -71,14 +75,15 @@ def request_from(arguments: argparse.Namespace) -> Request:
     Raises UsageError, and LiveError if AWS does not answer about --volume-id.
     """
     _check_cheapest(arguments)
-    model = fit(Runs.of(load(arguments.results))) if arguments.results else None
+    swept = read(arguments.results) if arguments.results else None
+    model = swept.model if swept else None
     found = look(arguments, wants_volume=_wants_volume(arguments, model))
     check_known(arguments, model, found)
     notes = _Notes(assumed=list(found.assumed))
     table = prices_from(arguments)
     notes.assumed += _elsewhere(arguments, found)
     instance = _instance(arguments, found, notes)
-    volume = None if arguments.cheapest else _volume(arguments, model, found, notes)
+    volume = None if arguments.cheapest else _volume(arguments, swept, found, notes)
     notes.warnings += _gaps(table, volume)
     node = _node(arguments, model, found, instance, notes)
     size_bytes = arguments.burst or (model.burst_bytes if model else 0)
@@ -98,6 +103,7 @@ def request_from(arguments: argparse.Namespace) -> Request:
             sources=tuple(found.sources),
             credits_from=None if measured is None else measured_text(measured),
             is_instance_live=found.instance is not None,
+            options=options_to_repeat(arguments),
         ),
         capacity_gib,
     )
@@ -201,17 +207,16 @@ def _of_the_table(arguments: argparse.Namespace, found: Found, notes: _Notes) ->
 
 
 def _volume(
-    arguments: argparse.Namespace, model: Model | None, found: Found, notes: _Notes
+    arguments: argparse.Namespace, swept: Swept | None, found: Found, notes: _Notes
 ) -> EbsVolume | MeasuredDevice:
-    """Return the volume given or found, checked; else the device that a sweep measured."""
+    """Return the volume given or found, checked; else that of a sweep, or its device."""
     checked = found.volume or volume_from(arguments)
     if checked is None:
-        assert model is not None  # noqa: S101 - `_check_known` saw to it
-        notes.assumed.append(
-            "the volume is the device that the sweep measured; its type and its credits are "
-            "unknown: add --volume-type and --volume-size, or --volume-id"
-        )
-        return MeasuredDevice(model.device_bytes_per_s)
+        assert swept is not None  # noqa: S101 - `check_known` saw to it
+        notes.assumed.append(swept.note)
+        if swept.volume is None:
+            return MeasuredDevice(swept.model.device_bytes_per_s)
+        checked = swept.volume
     notes.assumed += checked.notes
     if arguments.credits is not None and not volume_types.path(checked.volume).buckets:
         notes.assumed.append(
@@ -270,6 +275,8 @@ def _memory(
     """Return the memory that can be dirtied, and the settings in force; None if unknown."""
     current = Setting(tuple(sorted(model.present.items()))) if model else DEFAULT
     if arguments.memory is not None:
+        if model is None:
+            notes.assumed.append("the settings in force are the kernel's defaults")
         return Memory(arguments.memory, current)
     if model is not None:
         return Memory(model.dirtyable_bytes, current)

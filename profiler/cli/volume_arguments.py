@@ -8,6 +8,7 @@ report says so.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.shared import units
@@ -166,3 +167,22 @@ def prices_from(arguments: argparse.Namespace) -> Prices:
     from sysctl.volume import prices
 
     return prices.load(str(arguments.prices)) if arguments.prices else prices.us_east_1()
+
+
+def options_to_repeat(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Return those options of `plan` that decide its figures and that a plan does not have."""
+    words: list[str] = []
+    for name in ("results", "prices"):
+        path = getattr(arguments, name)
+        words += [f"--{name}", str(Path(path).absolute())] if path else []
+    for name in ("credits", "instance_credits"):
+        level = getattr(arguments, name)
+        words += [] if level is None else [f"--{name.replace('_', '-')}", _level(level)]
+    words += ["--memory", units.exact_size(arguments.memory)] if arguments.memory else []
+    for name in ("region", "profile"):
+        words += [f"--{name}", getattr(arguments, name)] if getattr(arguments, name) else []
+    return tuple(words)
+
+
+def _level(share: float) -> str:
+    return {1.0: "full", 0.0: "empty"}.get(share, f"{100 * share:.6g}%")

@@ -13,8 +13,9 @@ from rich.table import Table
 from contracts.shared.units import format_minutes, format_size
 from profiler.report.console import print_lines
 from profiler.report.next_steps import NextStep, command
-from profiler.report.plan import Question, source_lines
+from profiler.report.plan import SAME, Question, source_lines
 from profiler.report.plan_words import (
+    exact_seconds,
     limit_text,
     percent,
     usd,
@@ -37,7 +38,8 @@ def print_cheapest(found: Found, wanted: VolumeSearch, asked: Question, console:
         console.print(_table(found))
         console.print()
     print_lines(list(_remarks(found, wanted)), console, hanging=2)
-    print_lines([f"Assumed: {each}." for each in asked.assumed], console, "dim", hanging=2)
+    assumed = [*asked.assumed, *_credits_texts(found, asked)]
+    print_lines([f"Assumed: {each}." for each in assumed], console, "dim", hanging=2)
     print_lines(list(source_lines(asked)), console, "dim", hanging=2)
     tables = f"volumes of {volume_types.table()['as_of']}, prices of {wanted.prices.origin}"
     print_lines([f"From the tables: {tables}."], console, "dim", hanging=2)
@@ -100,6 +102,15 @@ def _remarks(found: Found, wanted: VolumeSearch) -> Iterator[str]:
         yield "The price of sc1, and of io2 above 32,000 IOPS, could not be verified."
 
 
+def _credits_texts(found: Found, asked: Question) -> Iterator[str]:
+    """Yield that the volumes start with credits, if one of them is slower without."""
+    without = [(plan, plan.without_credits(LimitedBy.VOLUME)) for plan in found.plans]
+    if asked.shows_empty and any(
+        course and course.durable_s > plan.course.durable_s * SAME for plan, course in without
+    ):
+        yield "the volumes have all their credits at the start; --credits empty plans without"
+
+
 def _margins(found: Found, wanted: VolumeSearch) -> Iterator[str]:
     """Yield what an HDD type needs to meet the deadline at 90 % of its burst rate."""
     careful = replace(wanted, with_hdd_margin=True)
@@ -122,7 +133,9 @@ def _volume(plan: Plan) -> volume_types.EbsVolume:
     return plan.volume
 
 
-def next_step(plan: Plan) -> NextStep:
+def next_step(plan: Plan, asked: Question) -> NextStep:
     """Return the command that shows a plan in full."""
-    words = [*words_of(plan).split(), *volume_options(plan)]
+    words = [*words_of(plan).split(), *volume_options(plan), *asked.options]
+    if asked.deadline_s is not None:
+        words += ["--deadline", exact_seconds(asked.deadline_s)]
     return NextStep(command("plan", *words), "It shows this volume in full.")

@@ -14,6 +14,7 @@ from profiler.report.console import print_lines
 from profiler.report.next_steps import NextStep, command
 from profiler.report.plan_picture import print_picture
 from profiler.report.plan_words import (
+    exact_seconds,
     instance_text,
     limit_text,
     percent,
@@ -28,7 +29,7 @@ from sysctl.volume.repeated import DAY_S
 
 _HANGING = 12
 #: Smaller differences between times get no line.
-_SAME = 1.005
+SAME = 1.005
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Question:
 
     `shows_empty`: the credits at the start are unknown, so the report has both full and empty.
     `sources` say which figures AWS gave; `credits_from` is where those of the volume are from, None
-    if an option gave them or nobody did.
+    if an option gave them or nobody did. `options` are those that a command to try next must repeat
+    and that the plan does not have: files, credits, AWS's region.
     """
 
     deadline_s: float | None = None
@@ -47,6 +49,7 @@ class Question:
     sources: tuple[str, ...] = ()
     credits_from: str | None = None
     is_instance_live: bool = False
+    options: tuple[str, ...] = ()
 
 
 def print_volume_plan(plan: Plan, asked: Question, console: Console) -> None:
@@ -107,7 +110,7 @@ def _facts(plan: Plan, asked: Question) -> Iterator[str]:
         after = f"{percent(balance)} after the pull"
         yield _fact("credits", f"{percent(start)} at the start{origin}, {after}")
     yield from _empty_lines(plan, asked)
-    if plan.with_margin and plan.with_margin.durable_s > plan.course.durable_s * _SAME:
+    if plan.with_margin and plan.with_margin.durable_s > plan.course.durable_s * SAME:
         time = format_minutes(plan.with_margin.durable_s)
         yield _fact("margin", f"plan for {time}: HDD volumes promise 90 % of their burst rate")
     yield _fact("a day", _most_text(plan.pulls_per_day) + _guaranteed(plan))
@@ -124,7 +127,7 @@ def _empty_lines(plan: Plan, asked: Question) -> Iterator[str]:
         owners.insert(0, LimitedBy.VOLUME)
     for owner in owners:
         without = plan.without_credits(owner)
-        if without and without.durable_s > plan.course.durable_s * _SAME:
+        if without and without.durable_s > plan.course.durable_s * SAME:
             times = without.durable_s / plan.course.durable_s
             yield _fact(
                 "empty",
@@ -206,9 +209,9 @@ def next_step(plan: Plan, asked: Question) -> NextStep:
             "It measures the settings.",
         )
     size_gib = None if isinstance(plan.volume, MeasuredDevice) else plan.volume.size_gib
-    deadline_s = asked.deadline_s or plan.slowest_s / 2
-    wanted = ("--capacity", f"{size_gib or 100}GiB", "--deadline", f"{max(1.0, deadline_s):.0f}s")
+    deadline_s = asked.deadline_s or max(1.0, round(plan.slowest_s / 2))
+    wanted = ("--capacity", f"{size_gib or 100}GiB", "--deadline", exact_seconds(deadline_s))
     return NextStep(
-        command("plan", *words_of(plan).split(), "--cheapest", *wanted),
+        command("plan", *words_of(plan).split(), *asked.options, "--cheapest", *wanted),
         "It lists the cheapest volumes that meet the deadline.",
     )

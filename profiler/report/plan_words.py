@@ -67,9 +67,17 @@ def volume_text(plan: Plan) -> str:
     if isinstance(plan.volume, MeasuredDevice):
         return f"{format_rate(plan.volume.bytes_per_s)}, {volume_name(plan)}"
     bucket = next((b for b in plan.path.buckets if b.owner is LimitedBy.VOLUME), None)
-    rates = f": {_bucket_text(plan, bucket)}" if bucket else ""
+    rates = f": {_bucket_text(plan, bucket)}" if bucket else _fixed_text(plan)
     doubt = " (not verified)" if plan.prices.is_unverified(plan.volume) else ""
     return f"{volume_name(plan)}{rates}; {usd(plan.monthly_usd)}{doubt}"
+
+
+def _fixed_text(plan: Plan) -> str:
+    """Return the rate of a volume without credits; "" if its throughput is in its name."""
+    fixed = [c.bytes_per_s for c in plan.path.ceilings if c.owner is LimitedBy.VOLUME]
+    if isinstance(plan.volume, MeasuredDevice) or plan.volume.mib_per_s is not None:
+        return ""
+    return f": {format_rate(min(fixed))}"
 
 
 def _bucket_text(plan: Plan, bucket: Bucket) -> str:
@@ -107,7 +115,7 @@ def words_of(plan: Plan) -> str:
     if plan.pull.io_bytes is not None:
         words.append(f"--io-size {exact_size(plan.pull.io_bytes)}")
     if plan.pull.idle_s is not None:
-        words.append(f"--idle {plan.pull.idle_s:g}s")
+        words.append(f"--idle {exact_seconds(plan.pull.idle_s)}")
     instance, source = plan.node.instance, plan.node.source
     if instance is not None:
         words.append(f"--instance-type {instance.name}")
@@ -115,6 +123,11 @@ def words_of(plan: Plan) -> str:
         if source and source.owner is LimitedBy.NETWORK and source.bytes_per_s != peak:
             words.append("--network baseline")
     return " ".join(words)
+
+
+def exact_seconds(time_s: float) -> str:
+    """Return a time as an option takes it: `2700s`, never `2.7e+03s`."""
+    return f"{time_s:.9f}".rstrip("0").rstrip(".") + "s"
 
 
 def volume_options(plan: Plan) -> list[str]:

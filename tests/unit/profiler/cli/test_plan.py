@@ -6,9 +6,11 @@ from __future__ import annotations
 import io
 import json
 import resource
+import shlex
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -24,6 +26,7 @@ from sysctl.volume.limits import MIB
 from tests.unit import predictions
 from tests.unit.aws import set_environment
 
+DATA = Path(__file__).parents[2] / "data"
 PULL = ("--burst", "22500MiB")
 CASE_STUDY = (*PULL, "--volume-type", "st1", "--volume-size", "500GiB")
 NODE = ("--instance-type", "m5.4xlarge", "--network", "baseline")
@@ -378,3 +381,89 @@ def test_the_rates_of_a_sweep(document, tmp_path):
     assert rate == pytest.approx(predictions.DEVICE, rel=0.05)
     on_st1 = document("--results", str(results_file(tmp_path)), *CASE_STUDY[2:])
     assert on_st1["durable_s"] == pytest.approx(predictions.BURST / (122.07 * MIB), rel=0.005)
+
+
+def swept_on(tmp_path, **volume):
+    """Return the file of a sweep whose device wrote 62.5 MiB/s, on that volume."""
+    document = json.loads((DATA / "results-st1-in-a-lab.json").read_text())
+    document["circumstances"]["class"]["volume"].update(volume)
+    path = tmp_path / "on a volume.json"
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def test_the_volume_of_the_results_is_planned_with_its_credits(document, tmp_path):
+    found = document("--results", swept_on(tmp_path))
+    assert (found["volume"]["type"], found["volume"]["size_gib"]) == ("st1", 256)
+    assert found["empty_durable_s"] == pytest.approx(192, rel=0.005)
+    assert any(
+        "st1 of 256 GiB, from the results; it wrote 62.5 MiB/s, as allowed" in each
+        for each in found["assumed"]
+    )
+
+
+@pytest.mark.parametrize("size_gib", [1000, 130])
+def test_a_volume_that_is_not_as_fast_as_its_type_stays_the_measured_device(
+    document, tmp_path, size_gib
+):
+    found = document("--results", swept_on(tmp_path, size_gib=size_gib))
+    assert found["volume"] is None
+    rate = found["pull"]["size_bytes"] / found["durable_s"]
+    assert rate == pytest.approx(62.5 * MIB, rel=0.01)
+    assert any(f"the results name st1 of {size_gib:,} GiB" in each for each in found["assumed"])
+
+
+def next_words(text):
+    (line,) = [line for line in text.splitlines() if line.startswith("Next: ")]
+    return shlex.split(line.removeprefix(f"Next: {program()} plan "))
+
+
+def test_the_next_command_gives_the_same_figures(plan, document, tmp_path):
+    """It repeats files, credits and times, also long ones."""
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("volumes: {st1: {gib_month: 0.1}}\n")
+    options = (
+        *("--results", swept_on(tmp_path), "--prices", str(prices), "--credits", "0.5"),
+        *("--idle", "20d", "--cheapest", "--capacity", "125GiB", "--deadline", "100.5s"),
+    )
+    first = document(*options)["volumes"][0]
+    shown = document(*next_words(plan(*options)))
+    assert {key: shown[key] for key in first} == first
+    assert (shown["deadline_s"], shown["pull"]["idle_s"]) == (100.5, 20 * 86400)
+    assert shown["meets_deadline"] is True
+
+
+def test_the_next_command_of_one_volume_repeats_its_options(plan):
+    words = (
+        *(*CASE_STUDY, "--credits", "35%", "--instance-type", "m5.large", "--memory", "60GiB"),
+        *("--network", "baseline", "--instance-credits", "empty", "--deadline", "400ms"),
+    )
+    again = next_words(plan(*words))
+    assert again[again.index("--deadline") + 1] == "0.4s"
+    for option, value in (("--credits", "35%"), ("--instance-credits", "empty")):
+        assert again[again.index(option) + 1] == value
+    assert again[again.index("--memory") + 1] == "60GiB"
+
+
+def test_the_cheapest_say_which_credits_they_assume(plan):
+    words = (*PULL, "--cheapest", "--capacity", "400GiB", "--deadline", "300s")
+    said = "Assumed: the volumes have all their credits at the start; --credits empty plans"
+    assert said in plan(*words)
+    assert said not in plan(*words, "--credits", "full")
+    assert said not in plan(*words[:-1], "20s")
+
+
+@pytest.mark.parametrize(
+    ("volume", "said"),
+    [
+        (("gp2", "335"), "gp2, 335 GiB: 250 MiB/s, with credits or without; "),
+        (("gp2", "2000"), "gp2, 2,000 GiB: 250 MiB/s; "),
+        (("st1", "14000"), "st1, 14,000 GiB: 500 MiB/s; "),
+        (("io1", "100", "--iops", "2000"), "io1, 100 GiB, 2,000 IOPS: 500 MiB/s; "),
+        (("gp3", "100"), "gp3, 100 GiB, 3,000 IOPS, 125 MiB/s; "),
+    ],
+)
+def test_every_volume_has_its_rate(plan, volume, said):
+    kind, size, *more = volume
+    text = plan(*PULL, "--volume-type", kind, "--volume-size", size, *more)
+    assert f"volume      {said}" in text
