@@ -97,9 +97,14 @@ def _rate_sentence(advice: VolumeAdvice, rate: DeviceRate) -> str:
             "or a snapshot slow it down, and another volume may not help."
         )
     if rate.fit is Fit.BETWEEN:
+        whose, advised = "", ""
+        if rate.did_instance_run_out:
+            whose = "the instance's EBS "
+            advised = "; a larger instance has more EBS bandwidth, another volume does not"
         return (
             f"{wrote}, between the {full} that {what} allows with credits and the {least} without: "
-            "credits ran out in the runs, or others used the volume or the instance."
+            f"{whose}credits ran out in the runs, or others used the volume or the "
+            f"instance{advised}."
         )
     return f"{wrote}, as {what} allows{_with_credits(rate)}: {_limit(rate)}."
 

@@ -92,6 +92,8 @@ class DeviceRate:
             owner = LimitedBy.INSTANCE if counted.is_of_instance else LimitedBy.VOLUME
             is_same = self.state is not None and self.state.limited_by.value.startswith(owner.value)
             return self.state.limited_by if self.state and is_same else owner
+        if self.did_instance_run_out:
+            return LimitedBy.INSTANCE_CREDITS
         return self.state.limited_by if self.state and not self.is_never_over else None
 
     @property
@@ -99,6 +101,27 @@ class DeviceRate:
         """The limit that EBS counted for the longest time; None if it counted hardly any."""
         limit = self.over.longest if self.over else None
         return limit if self.over and limit and self.over.share(limit) >= _OVER else None
+
+    @property
+    def did_instance_run_out(self) -> bool:
+        """Whether a rate between those of the states is explained by the instance's credits alone.
+
+        Without the volume's credits alone the rate would be as high or higher, or the volume has
+        none. The counters of EBS overrule the comparison.
+        """
+        if self.fit is not Fit.BETWEEN or self.is_never_over:
+            return False
+        if self.over_limit is not None and not self.over_limit.is_of_instance:
+            return False
+        return self._explains(LimitedBy.INSTANCE) and not self._explains(LimitedBy.VOLUME)
+
+    def _explains(self, owner: LimitedBy) -> bool:
+        """Return whether that owner's lack of credits alone leads to less than was measured."""
+        return any(
+            state.bytes_per_s < self.bytes_per_s
+            for state in self.states
+            if [each for each, share in state.credits.items() if not share] == [owner]
+        )
 
     @property
     def is_never_over(self) -> bool:
@@ -116,7 +139,7 @@ class DeviceRate:
     def credits(self) -> Mapping[LimitedBy, float]:
         """The credits to plan other volumes with: none where they ran out."""
         if self.fit is Fit.BETWEEN:
-            return {LimitedBy.VOLUME: 0.0}
+            return {LimitedBy.INSTANCE if self.did_instance_run_out else LimitedBy.VOLUME: 0.0}
         return dict(self.state.credits) if self.state else {}
 
 

@@ -84,9 +84,10 @@ class OtherVolumes:
     def shown(self, values: Mapping[str, int], wanted: Plan | None) -> tuple[Other, ...]:
         """Return a few volumes from the cheapest that is as fast as now to the fastest.
 
-        None if the device does not behave like its type: another may not, either.
+        None if the device does not behave like its type: another may not, either. Nor if the
+        instance's credits ran out during the pulls: no plan has the measured rate.
         """
-        if self.rate.fit in (Fit.ABOVE, Fit.BELOW):
+        if self.rate.fit in (Fit.ABOVE, Fit.BELOW) or self.rate.did_instance_run_out:
             return ()
         shares = _SHARES if self.rate.may_volume_help else _SHARES[:1]
         now_s = self.model.burst_bytes / self.model.device_bytes_per_s

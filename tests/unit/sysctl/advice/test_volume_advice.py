@@ -70,6 +70,9 @@ def test_the_recorded_sweep_of_a_lab_that_knew_its_volume():
         (Volume("sc1", 800), None, Fit.WITH_CREDITS, LimitedBy.VOLUME),
         (Volume("st1", 1600), None, Fit.WITHOUT_CREDITS, LimitedBy.VOLUME_CREDITS),
         (Volume("st1", 1000), None, Fit.BETWEEN, None),
+        (Volume("gp3", 250, 3000, 250.0), "t3.nano", Fit.BETWEEN, LimitedBy.INSTANCE_CREDITS),
+        (Volume("gp2", 2000), "t3.medium", Fit.BETWEEN, LimitedBy.INSTANCE_CREDITS),
+        (Volume("st1", 1000), "m5.large", Fit.BETWEEN, None),
         (Volume("st1", 125), None, Fit.ABOVE, None),
         (GP3, None, Fit.BELOW, None),
         (
@@ -87,6 +90,22 @@ def test_what_the_rate_is_made_of(volume, instance, fit, limited_by):
     rate = gain(volume, instance).volume.rate
     assert rate.fit is fit
     assert rate.limited_by is limited_by
+
+
+def test_no_volume_is_named_if_the_instance_ran_out_of_credits():
+    """gp3 has none: a faster volume would not get more through the instance."""
+    recommendation = gain(Volume("gp3", 250, 3000, 250.0), "t3.nano")
+    advice = recommendation.volume
+    assert advice.rate.credits == {LimitedBy.INSTANCE: 0.0}
+    assert not advice.rate.may_volume_help
+    assert (advice.outcome, advice.others) == (None, ())
+    of_volume = gain(Volume("st1", 1000), "m5.large").volume
+    assert of_volume.rate.credits == {LimitedBy.VOLUME: 0.0}
+    assert of_volume.rate.may_volume_help
+    over = OverLimit(observed_s=20.0, volume_throughput_s=15.0)
+    counted = replace(advice.rate, over=over)
+    assert counted.limited_by is LimitedBy.VOLUME, "the counters overrule"
+    assert counted.credits == {LimitedBy.VOLUME: 0.0}
 
 
 def test_a_volume_that_aws_would_refuse_is_unknown_and_said():
