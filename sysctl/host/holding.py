@@ -28,8 +28,10 @@ from sysctl.host.host import RUN, WRITER, recover_killed, state_directory
 from sysctl.host.journal import private_directory
 from sysctl.host.lock import LockedError, exclusive_lock, shared_lock
 from sysctl.host.signals import signals_held_back
-from sysctl.host.system import COMMAND_TIMEOUT_S, System
+from sysctl.host.system import System
 
+#: What the purpose of this lock's holders begins with.
+_PURPOSE = "run of "
 #: Sets the settings on a host of the journal `run`.
 Change = Callable[[AppliedHost], None]
 
@@ -71,7 +73,7 @@ class Hold:
 
         Raises LockedError if another program changes this host or holds other settings.
         """
-        with signals_held_back(), self._locked():
+        with self._locked(patient_with=_PURPOSE), signals_held_back():
             self.presence = shared_lock(self._lock(RUN), self._purpose, self._system)
             self.others = holders.living(self._directory, self._system)
             if self.others:
@@ -116,7 +118,7 @@ class Hold:
     def drain(self) -> None:
         """Mark this holder as one whose command has returned; a full disk is no failure."""
         if self._me is not None:
-            with contextlib.suppress(WritewiseError), self._locked(patient=True):
+            with contextlib.suppress(WritewiseError), self._locked():
                 me = replace(self._me, is_draining=True)
                 holders.enter(self._directory, me)
                 self._me = me
@@ -126,7 +128,7 @@ class Hold:
 
         To be called in the child. The parent then calls `hand_over`.
         """
-        with self._locked(patient=True):
+        with self._locked():
             before = self._me
             if before is None or not self._is_held_by(before):
                 self._me = None
@@ -148,7 +150,7 @@ class Hold:
         if self._me is None:
             self._close()
             return
-        with signals_held_back(), self._locked(patient=True):
+        with signals_held_back(), self._locked():
             if self._is_held_by(self._me):
                 alive = holders.living(self._directory, self._system)
                 self.remaining = tuple(each for each in alive if each.pid != self._me.pid)
@@ -180,11 +182,13 @@ class Hold:
         return AppliedHost(self._directory, self._system, self._now, name=RUN)
 
     @contextlib.contextmanager
-    def _locked(self, *, patient: bool = False) -> Iterator[None]:
-        """Hold the lock of every writer; with `patient`, wait for another short holder of it."""
-        patience_s = COMMAND_TIMEOUT_S if patient else None
+    def _locked(self, patient_with: str = "") -> Iterator[None]:
+        """Hold the lock of every writer; wait for whoever else holds it for a moment.
+
+        While somebody holds settings, that is everybody. Else it is those who join or leave.
+        """
         lock = self._lock(WRITER)
-        with exclusive_lock(lock, self._purpose, self._system, patience_s=patience_s):
+        with exclusive_lock(lock, self._purpose, self._system, patient_with=patient_with):
             yield
 
     def _lock(self, name: str) -> Path:
@@ -192,7 +196,7 @@ class Hold:
 
     @property
     def _purpose(self) -> str:
-        return f"run of {self._command}"
+        return f"{_PURPOSE}{self._command}"
 
 
 @contextlib.contextmanager

@@ -28,19 +28,19 @@ class LockedError(WritewiseError):
 
 @contextlib.contextmanager
 def exclusive_lock(
-    path: Path, purpose: str, system: System | None = None, *, patience_s: float | None = None
+    path: Path, purpose: str, system: System | None = None, *, patient_with: str | None = None
 ) -> Iterator[None]:
     """Hold the lock file during the block.
 
-    Raises LockedError with the holder after `patience_s`, by default a short wait, in which a
-    holder that was just killed can end. If the holder is dead and one of its commands still runs,
-    waits for that. Raises HostError if the file cannot be used.
+    Raises LockedError with the holder after a short wait, in which a holder that was just killed
+    can end. If the holder is dead and one of its commands still runs, waits for that, and also for
+    a holder whose purpose begins with `patient_with`. Raises HostError if the file cannot be used.
     """
     with host_errors(f"use {path}"):
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
     try:
-        _take(descriptor, system or System(), _GRACE_S if patience_s is None else patience_s)
+        _take(descriptor, system or System(), patient_with)
         os.set_inheritable(descriptor, True)
         _write_holder(descriptor, purpose)
         yield
@@ -89,14 +89,15 @@ def holder_of(path: Path) -> str | None:
         os.close(descriptor)
 
 
-def _take(descriptor: int, system: System, patience_s: float) -> None:
+def _take(descriptor: int, system: System, patient_with: str | None) -> None:
     for poll in range(round(COMMAND_TIMEOUT_S / _POLL_S)):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-            if poll * _POLL_S >= patience_s and _is_alive(holder, system):
+            is_awaited = patient_with is not None and holder.startswith(patient_with)
+            if poll * _POLL_S >= _GRACE_S and not is_awaited and _is_alive(holder, system):
                 break
         system.sleep(_POLL_S)
     raise LockedError(

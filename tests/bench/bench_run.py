@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pull under `writewise run --dirty-ratio 80`, next to the same pull at rest, on the lab.
 
-40 objects of 12 MiB, a volume of 62.5 MiB/s, 1 GiB of memory. The time of a pull is that of the
-whole command, with its start, until it returns: both orders in turn (ABBA). Before each pull the
-files of the last are deleted and all is on the device. Run as root, on an idle host:
+40 objects of 12 MiB, a volume of 62.5 MiB/s, 1 GiB of memory. The pull is a program of its own with
+boto3, as jobs have: it returns when its last write has. (`writewise pull` itself waits until all is
+durable.) Its time is that of the whole command, with its start: both orders in turn (ABBA). Before
+each pull the files of the last are deleted and all is on the device. Run as root, on an idle host:
 `python -m tests.bench.bench_run [PAIRS]`.
 """
 
@@ -29,6 +30,22 @@ MIB = 2**20
 SPEC = lab.LabSpec(memory_bytes=2**30, volume_bytes=2**31, object_count=40, object_bytes=12 * MIB)
 SETTINGS = ("--dirty-ratio", "80")
 _SELF = (sys.executable, "-m", "profiler.cli.main")
+_PULL = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+import boto3
+from botocore import UNSIGNED
+from botocore.config import Config
+url, bucket, prefix, destination = sys.argv[1:]
+options = {"endpoint_url": url, "region_name": "us-east-1"}
+client = boto3.client("s3", config=Config(signature_version=UNSIGNED), **options)
+found = client.list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]
+def fetch(key):
+    client.download_file(bucket, key, str(Path(destination, key.replace("/", "-"))))
+with ThreadPoolExecutor(8) as threads:
+    print(len(list(threads.map(fetch, [each["Key"] for each in found]))))
+"""
 
 
 @dataclass(frozen=True)
@@ -42,8 +59,8 @@ class Pulled:
 
 def pull_of(present: lab.Lab) -> list[str]:
     """Return the words of a pull of all objects."""
-    words = [*_SELF, "pull", present.source, present.destination, "--verify", "size"]
-    return [*words, "--endpoint-url", present.endpoint_url, "--no-sign-request", "--quiet"]
+    place = (present.endpoint_url, lab.BUCKET, lab.PREFIX, present.destination)
+    return [sys.executable, "-c", _PULL, *place]
 
 
 def at_rest(present: lab.Lab) -> Pulled:

@@ -188,6 +188,15 @@ def test_who_holds_them_is_named_and_the_last_one_restores(state):
     assert in_force() == before and files_left(state) == []
 
 
+def test_runs_that_start_at_once_share_the_settings(state):
+    before = in_force()
+    runs = [begin(*RATIOS, "--", "sh", "-c", f"{SHOW}; sleep 0.5") for _ in range(6)]
+    said = [ended(each) for each in runs]
+    assert [each.returncode for each in runs] == [0] * 6, said
+    assert all(text.startswith("61\n7\n") or "joined run of" in text for text in said)
+    assert in_force() == before and files_left(state) == []
+
+
 def test_it_is_refused_while_a_sweep_runs(state):
     code = (
         "from sysctl.host.host import Host\n"

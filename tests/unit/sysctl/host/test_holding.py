@@ -148,6 +148,27 @@ def test_it_is_refused_while_a_sweep_runs(system):
     assert system.state() == before and left_files() == []
 
 
+def test_those_who_join_wait_for_each_other(system):
+    """The journal's fsync can take seconds on a busy disk."""
+    path, waited = state_directory() / "sweep.lock", []
+    path.parent.mkdir(mode=0o700)
+    taken = exclusive_lock(path, "run of `job 10`", system)
+    taken.__enter__()
+
+    def sleep(seconds):
+        waited.append(seconds)
+        if sum(waited) > 5:
+            taken.__exit__(None, None, None)
+
+    with (
+        mock.patch.object(system, "sleep", sleep),
+        mock.patch.object(system, "is_running", lambda _: True),
+    ):
+        hold = joined(system, 11)
+    leave(hold, 11)
+    assert sum(waited) > 5 and system.ratios() == (20, 10)
+
+
 def test_after_a_kill_the_next_writer_restores(system):
     before = system.state()
     killed(joined(system, 11), system, 11)
