@@ -4,6 +4,8 @@
 A reading of /proc/vmstat makes the kernel compute its thresholds. Dirtyable memory is computed from
 one that is a ratio. While none is, it is free memory and file pages less the kernel's reserves,
 which are known from before (`global_dirtyable_memory()` in mm/page-writeback.c, Linux 6.18).
+
+While little is dirty, nothing is decided, so the other files are read only every half second.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sysctl.govern.samples import Sample, VolumeState
@@ -27,7 +30,21 @@ _VMSTAT_LINE = re.compile(rf"^({'|'.join(_VMSTAT)}) (\d+)$".encode(), re.MULTILI
 _AVAILABLE_LINE = re.compile(rb"^MemAvailable: +(\d+) kB$", re.MULTILINE)
 _PRESSURE_LINE = re.compile(rb"^(some|full) .*total=(\d+)$", re.MULTILINE)
 _READ_BYTES = 1 << 16
+#: Everything is read while more than this share of the background threshold is dirty.
+_BUSY_SHARE = 0.1
+_CALM_INTERVAL_NS = 500_000_000
 _NS_PER_US = 1000
+
+
+@dataclass(frozen=True)
+class _Slow:
+    """What is not read each time while the host is calm; `thresholds` were in force then."""
+
+    read_ns: int
+    values: dict[str, int]
+    available_bytes: int
+    pressure_ns: tuple[int | None, int | None]
+    thresholds: Thresholds | None = None
 
 
 class HostReader:
@@ -48,6 +65,7 @@ class HostReader:
         self._sysctls = {name: _opened(root / sysctl_path(name).lstrip("/")) for name in THRESHOLDS}
         self._pressure = _opened_if_readable(proc / "pressure/memory")
         self._reserved_bytes: int | None = None
+        self._slow = self._read_slow(self._clock_ns())
 
     def read(self) -> Sample:
         """Return a sample."""
@@ -57,20 +75,29 @@ class HostReader:
         thresholds = Thresholds(
             vmstat["nr_dirty_background_threshold"], vmstat["nr_dirty_threshold"]
         )
-        values, available = self.values(), self._available_bytes()
-        some_ns, full_ns = self._pressure_ns()
+        held_bytes = vmstat["nr_dirty"] + vmstat["nr_writeback"]
+        is_busy = held_bytes > _BUSY_SHARE * thresholds.background_bytes
+        is_new = thresholds != self._slow.thresholds
+        if is_busy or is_new or now_ns - self._slow.read_ns >= _CALM_INTERVAL_NS:
+            self._slow = replace(self._read_slow(now_ns), thresholds=thresholds)
+        slow = self._slow
         return Sample(
             time_ns=now_ns,
             dirty_bytes=vmstat["nr_dirty"],
             writeback_bytes=vmstat["nr_writeback"],
             thresholds=thresholds,
-            dirtyable_bytes=self._dirtyable_bytes(vmstat, thresholds, values, available),
-            available_bytes=available,
-            values=values,
+            dirtyable_bytes=self._dirtyable_bytes(
+                vmstat, thresholds, slow.values, slow.available_bytes
+            ),
+            available_bytes=slow.available_bytes,
+            values=slow.values,
             volumes=self._read_volumes(),
-            memory_some_ns=some_ns,
-            memory_full_ns=full_ns,
+            memory_some_ns=slow.pressure_ns[0],
+            memory_full_ns=slow.pressure_ns[1],
         )
+
+    def _read_slow(self, now_ns: int) -> _Slow:
+        return _Slow(now_ns, self.values(), self._available_bytes(), self._pressure_ns())
 
     def values(self) -> dict[str, int]:
         """Return the threshold sysctls in force: of each pair the non-zero member.
