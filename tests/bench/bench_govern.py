@@ -104,6 +104,8 @@ def measure(rounds: int, begin: int) -> Iterator[list[Run]]:
     """Yield the runs of each round, after a pull that does not count."""
     spec = lab.LabSpec()
     with terminable(), lab.running(spec, say=print) as present:
+        with Host.exclusive("settle", "bench") as host:  # the limit of the memory before the lab
+            host.set_writeback({"vm.dirty_ratio": 21})
         pull(present, "a first pull, not counted")
         for number in range(begin, begin + rounds):
             found = []
