@@ -143,7 +143,7 @@ def _govern(
         own = reader.values()
         out.begin(words.begin_line(targets, own, limits.max_at_risk_bytes, is_dry=host is None))
         privileges.keep_only({privileges.DAC_READ_SEARCH})
-        loop = Loop(reader.read, limits, out, host)
+        loop = Loop(reader.read_news, limits, out, host)
         with stopped_by_signals() as stop:
             changed = _run(loop, stop, out)
     if arguments.json:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The governor's loop: a sample every 50 ms, a decision, and the host changed accordingly.
 
-The loop knows nothing of where samples come from: `read` may wait for an event instead.
+The loop knows nothing of where samples come from: `read` may also wait for an event. It returns
+None if there is nothing new to decide.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Loop:
 
     def __init__(
         self,
-        read: Callable[[], Sample],
+        read: Callable[[], Sample | None],
         limits: Limits,
         listener: Listener,
         host: RaisingHost | None = None,
@@ -92,6 +93,8 @@ class Loop:
         self._read, self._limits, self._listener, self._host = read, limits, listener, host
         self._clock_ns, self._sleep = clock_ns, sleep
         self._raised: Decision | None = None
+        self._governor: Governor | None = None
+        self._own: Mapping[str, int] = {}
 
     def run(self, stop: Stop) -> Changed | None:
         """Govern until `stop` is set, or another program changes a threshold: return that.
@@ -99,38 +102,37 @@ class Loop:
         A dry run continues with the changed thresholds as the host's own. Raises WritewiseError;
         then the caller restores the host.
         """
-        first = self._read()
-        governor = self._governor(first)
         due_ns = self._clock_ns()
-        sample = first
-        while True:
-            decision = governor.step(sample)
-            changed = self._obey(decision, first)
-            if decision.finished:
-                self._listener.burst(decision.finished)
-            if changed:
-                self._listener.changed(changed)
-                if self._host is not None:
-                    return changed
-                first = sample
-                governor = self._governor(first)
+        while not stop.is_set:
+            sample = self._read()
+            changed = self._step(sample) if sample else None
+            if changed and self._host is not None:
+                return changed
             self._listener.alive()
-            if stop.is_set:
-                break
             now_ns = self._clock_ns()
             due_ns = max(due_ns + INTERVAL_NS, now_ns)
             self._sleep((due_ns - now_ns) / NS_PER_S)
-            sample = self._read()
         self._lower()
-        last = governor.end()
+        last = self._governor.end() if self._governor else None
         if last:
             self._listener.burst(last)
         return None
 
-    def _governor(self, first: Sample) -> Governor:
-        return Governor(self._limits, first.values, is_dry=self._host is None)
+    def _step(self, sample: Sample) -> Changed | None:
+        """Decide, obey and report; return what another program changed, if it has."""
+        if self._governor is None:
+            self._own = sample.values
+            self._governor = Governor(self._limits, self._own, is_dry=self._host is None)
+        decision = self._governor.step(sample)
+        changed = self._obey(decision)
+        if decision.finished:
+            self._listener.burst(decision.finished)
+        if changed:
+            self._listener.changed(changed)
+            self._governor = None  # a dry run begins again with these values
+        return changed
 
-    def _obey(self, decision: Decision, first: Sample) -> Changed | None:
+    def _obey(self, decision: Decision) -> Changed | None:
         """Put a decision in force; return what another program changed, if it has."""
         if decision.foreign:
             left = self._lower()
@@ -139,17 +141,17 @@ class Loop:
             self._lower()
             return None
         try:
-            self._raise(decision, first.values)
+            self._raise(decision)
         except ChangedError:
             found = self._host.thresholds() if self._host else {}
-            return Changed(first.values, found)
+            return Changed(self._own, found)
         return None
 
-    def _raise(self, decision: Decision, own: Mapping[str, int]) -> None:
+    def _raise(self, decision: Decision) -> None:
         before, raised = self._raised, decision.raised
         if self._host is not None and raised is not None:
             if before is None:
-                self._host.raise_thresholds(own, raised.dirty_bytes, raised.backgrounds)
+                self._host.raise_thresholds(self._own, raised.dirty_bytes, raised.backgrounds)
             if (before.background_bytes if before else None) != decision.background_bytes:
                 self._host.set_background(decision.background_bytes)
         self._raised = decision

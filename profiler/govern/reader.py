@@ -5,7 +5,8 @@ A reading of /proc/vmstat makes the kernel compute its thresholds. Dirtyable mem
 one that is a ratio. While none is, it is free memory and file pages less the kernel's reserves,
 which are known from before (`global_dirtyable_memory()` in mm/page-writeback.c, Linux 6.18).
 
-While little is dirty, nothing is decided, so the other files are read only every half second.
+While little is dirty, nothing is to be decided. Then only /proc/vmstat is read each time, and a
+complete sample is taken every half second.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sysctl.govern.samples import Sample, VolumeState
@@ -26,25 +26,13 @@ _VMSTAT = (
     *("nr_dirty", "nr_writeback", "nr_dirty_threshold", "nr_dirty_background_threshold"),
     *("nr_free_pages", "nr_inactive_file", "nr_active_file"),
 )
-_VMSTAT_LINE = re.compile(rf"^({'|'.join(_VMSTAT)}) (\d+)$".encode(), re.MULTILINE)
-_AVAILABLE_LINE = re.compile(rb"^MemAvailable: +(\d+) kB$", re.MULTILINE)
+_VMSTAT_KEYS = tuple((name, f"\n{name} ".encode()) for name in _VMSTAT)
 _PRESSURE_LINE = re.compile(rb"^(some|full) .*total=(\d+)$", re.MULTILINE)
 _READ_BYTES = 1 << 16
-#: Everything is read while more than this share of the background threshold is dirty.
+#: The host is calm while at most this share of the background threshold is dirty.
 _BUSY_SHARE = 0.1
 _CALM_INTERVAL_NS = 500_000_000
 _NS_PER_US = 1000
-
-
-@dataclass(frozen=True)
-class _Slow:
-    """What is not read each time while the host is calm; `thresholds` were in force then."""
-
-    read_ns: int
-    values: dict[str, int]
-    available_bytes: int
-    pressure_ns: tuple[int | None, int | None]
-    thresholds: Thresholds | None = None
 
 
 class HostReader:
@@ -65,39 +53,44 @@ class HostReader:
         self._sysctls = {name: _opened(root / sysctl_path(name).lstrip("/")) for name in THRESHOLDS}
         self._pressure = _opened_if_readable(proc / "pressure/memory")
         self._reserved_bytes: int | None = None
-        self._slow = self._read_slow(self._clock_ns())
+        self._last: Sample | None = None
+
+    def read_news(self) -> Sample | None:
+        """Return a sample; None if the host is calm and the last sample is not old."""
+        last = self._last
+        if last is None or self._clock_ns() - last.time_ns >= _CALM_INTERVAL_NS:
+            return self.read()
+        vmstat, thresholds = self._read_vmstat()
+        held_bytes = vmstat["nr_dirty"] + vmstat["nr_writeback"]
+        is_calm = held_bytes <= _BUSY_SHARE * thresholds.background_bytes
+        return None if is_calm and thresholds == last.thresholds else self.read()
 
     def read(self) -> Sample:
         """Return a sample."""
         now_ns = self._clock_ns()
-        pages = {k.decode(): int(v) for k, v in _VMSTAT_LINE.findall(_text(self._vmstat))}
-        vmstat = {name: count * PAGE_BYTES for name, count in pages.items()}
-        thresholds = Thresholds(
-            vmstat["nr_dirty_background_threshold"], vmstat["nr_dirty_threshold"]
-        )
-        held_bytes = vmstat["nr_dirty"] + vmstat["nr_writeback"]
-        is_busy = held_bytes > _BUSY_SHARE * thresholds.background_bytes
-        is_new = thresholds != self._slow.thresholds
-        if is_busy or is_new or now_ns - self._slow.read_ns >= _CALM_INTERVAL_NS:
-            self._slow = replace(self._read_slow(now_ns), thresholds=thresholds)
-        slow = self._slow
-        return Sample(
+        vmstat, thresholds = self._read_vmstat()
+        values, available = self.values(), self._available_bytes()
+        some_ns, full_ns = self._pressure_ns()
+        self._last = Sample(
             time_ns=now_ns,
             dirty_bytes=vmstat["nr_dirty"],
             writeback_bytes=vmstat["nr_writeback"],
             thresholds=thresholds,
-            dirtyable_bytes=self._dirtyable_bytes(
-                vmstat, thresholds, slow.values, slow.available_bytes
-            ),
-            available_bytes=slow.available_bytes,
-            values=slow.values,
+            dirtyable_bytes=self._dirtyable_bytes(vmstat, thresholds, values, available),
+            available_bytes=available,
+            values=values,
             volumes=self._read_volumes(),
-            memory_some_ns=slow.pressure_ns[0],
-            memory_full_ns=slow.pressure_ns[1],
+            memory_some_ns=some_ns,
+            memory_full_ns=full_ns,
         )
+        return self._last
 
-    def _read_slow(self, now_ns: int) -> _Slow:
-        return _Slow(now_ns, self.values(), self._available_bytes(), self._pressure_ns())
+    def _read_vmstat(self) -> tuple[dict[str, int], Thresholds]:
+        """Return the counters in bytes, and the thresholds in force."""
+        text = b"\n" + _text(self._vmstat)
+        found = {name: number_after(text, key) * PAGE_BYTES for name, key in _VMSTAT_KEYS}
+        background = found["nr_dirty_background_threshold"]
+        return found, Thresholds(background, found["nr_dirty_threshold"])
 
     def values(self) -> dict[str, int]:
         """Return the threshold sysctls in force: of each pair the non-zero member.
@@ -133,8 +126,7 @@ class HostReader:
         return max(PAGE_BYTES, counted - self._reserved_bytes)
 
     def _available_bytes(self) -> int:
-        found = _AVAILABLE_LINE.search(_text(self._meminfo))
-        return int(found[1]) * 1024 if found else 0
+        return number_after(_text(self._meminfo), b"\nMemAvailable:") * 1024
 
     def _pressure_ns(self) -> tuple[int | None, int | None]:
         if self._pressure is None:
@@ -152,6 +144,15 @@ class HostReader:
         for file in files:
             if file is not None:
                 os.close(file)
+
+
+def number_after(text: bytes, key: bytes) -> int:
+    """Return the number after `key` in a file of the kernel; a regular expression takes longer.
+
+    Raises ValueError if there is none.
+    """
+    begin = text.index(key) + len(key)
+    return int(text[begin : text.index(b"\n", begin)].removesuffix(b" kB"))
 
 
 def _opened(path: Path) -> int:

@@ -75,6 +75,7 @@ class Host:
     moments: list[Moment] = field(default_factory=list)
     returned_s: dict[Burst, float] = field(default_factory=dict)
     _arrived: dict[Burst, float] = field(default_factory=dict)
+    _sampled_s: float = -1.0
 
     def __post_init__(self) -> None:
         self.values = dict(self.rest)
@@ -139,6 +140,14 @@ class Host:
         if self._left(burst) < 1:
             self.returned_s[burst] = self.time_s + STEP_S - burst.begins_s
 
+    def _has_news(self) -> bool:
+        """Return whether there would be a sample (`profiler/govern/reader.py`)."""
+        is_due = self.time_s - self._sampled_s >= 0.5 - STEP_S / 2
+        if not is_due and self.held_bytes <= 0.1 * self.at.background_bytes:
+            return False
+        self._sampled_s = self.time_s
+        return True
+
     def sample(self) -> Sample:
         """Return what a governor would see now."""
         return Sample(
@@ -176,10 +185,10 @@ class Host:
         self.values = {"vm.dirty_bytes": decision.raised.dirty_bytes, **background}
 
     def run(self, seconds: float, governor: Governor | None = None) -> list[Decision]:
-        """Run for a time, and return the decisions of the governor: it sees a sample each 50 ms."""
+        """Run for a time, and return the decisions of the governor, one for each sample."""
         decisions = []
         for number in range(round(seconds / STEP_S)):
-            if governor and number % POLL_STEPS == 0:
+            if governor and number % POLL_STEPS == 0 and self._has_news():
                 decisions.append(governor.step(self.sample()))
                 self.obey(decisions[-1])
             is_raised = self.values != self.rest

@@ -244,14 +244,18 @@ def test_a_directory_without_a_volume_is_refused(tmp_path, name) -> None:
 def test_a_calm_host_is_looked_at_less_closely_and_a_busy_one_at_once(host) -> None:
     now_ns = [0]
     reader = reader_of(host, clock_ns=lambda: now_ns[0])
-    reader.read()
-    host.put("/proc/meminfo", "MemAvailable: 7000 kB")
-    assert reader.read().available_bytes == 8000 * KIB
-    now_ns[0] += 500_000_000
-    assert reader.read().available_bytes == 7000 * KIB
-    host.put("/proc/meminfo", "MemAvailable: 6000 kB")
-    host.vmstat(nr_dirty=200)
-    assert reader.read().available_bytes == 6000 * KIB
+    assert reader.read_news()
+    now_ns[0] += 450_000_000
+    assert reader.read_news() is None
+    now_ns[0] += 50_000_000
+    assert reader.read_news()
+    host.vmstat(nr_dirty=70, nr_writeback=11)  # of 800
+    busy = reader.read_news()
+    assert busy
+    assert busy.held_bytes == 81 * PAGE
     host.put("/proc/sys/vm/dirty_ratio", 30)
     host.vmstat(nr_dirty_threshold=2400)
-    assert reader.read().values["vm.dirty_ratio"] == 30  # calm, but the thresholds are others
+    changed = reader.read_news()
+    assert changed
+    assert changed.values["vm.dirty_ratio"] == 30  # calm, but the thresholds are others
+    assert reader.read_news() is None
