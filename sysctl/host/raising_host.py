@@ -17,7 +17,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from sysctl.host.host import GOVERN, WRITER, Host, runtime_directory
+from sysctl.host.applied_host import AppliedHost
+from sysctl.host.host import GOVERN, WRITER, Host, runtime_directory, state_directory
 from sysctl.host.raised import RaisedThresholds
 from sysctl.host.sysctls import read_writeback, write_writeback
 from sysctl.host.system import HostError, System
@@ -75,9 +76,15 @@ class RaisingHost(Host):
 def governing(purpose: str, system: System | None = None) -> Iterator[RaisingHost]:
     """Hold the lock of every writer; first restore what killed programs left.
 
-    Raises LockedError at once if another program holds the lock.
+    Raises LockedError at once if another program holds the lock, and HostError during a trial of
+    `apply --for`, whose end needs the lock.
     """
     with Host.exclusive(WRITER, purpose, system) as writer:
+        if AppliedHost(state_directory(), system).has_trial():
+            raise HostError(
+                "a trial of `writewise apply --for` is running, and its end needs the lock",
+                "wait until it ends, or end it with `writewise rollback`",
+            )
         host = RaisingHost(system)
         host.recovered, host.left = writer.recovered, writer.left
         try:

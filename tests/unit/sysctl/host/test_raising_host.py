@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sysctl.host.applied_host import left_by_a_killed_run
-from sysctl.host.host import WRITER, Host, runtime_directory
+from sysctl.host.applied_host import AppliedHost, applying, left_by_a_killed_run
+from sysctl.host.host import WRITER, Host, runtime_directory, state_directory
 from sysctl.host.lock import LockedError
 from sysctl.host.raising_host import ChangedError, RaisingHost, governing
 from sysctl.host.system import HostError
@@ -136,11 +138,25 @@ def test_after_a_boot_there_is_nothing_to_restore(system):
     assert booted.values() == before
 
 
-def test_a_governor_keeps_every_other_writer_away_by_name(system):
+def test_a_governor_keeps_every_other_writer_away_by_name(system, monkeypatch):
+    monkeypatch.setattr(system, "is_running", lambda _: True)
     with governing("govern of /data", system):
         for other in (Host.exclusive(WRITER, "sweep", system), governing("another", system)):
             with pytest.raises(LockedError, match="govern of /data, process"), other:
                 pass
+
+
+def test_a_governor_is_refused_during_a_trial_whose_end_needs_the_lock(system):
+    system.with_systemd()
+    with applying("a trial", system) as host:
+        host.start_trial(["systemd-run"], datetime(2026, 11, 23, tzinfo=timezone.utc))
+        host.apply_sysctls({"vm.dirty_ratio": 60})
+        host.keep()
+    with pytest.raises(HostError, match="a trial"), governing("govern", system):
+        pass
+    AppliedHost(state_directory(), system).restore()
+    with governing("govern", system) as governor:
+        assert governor.thresholds()["vm.dirty_ratio"] == 20
 
 
 def test_a_governor_starts_from_what_a_killed_sweep_had_changed_restored(system):
