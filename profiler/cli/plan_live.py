@@ -62,7 +62,7 @@ def look(arguments: argparse.Namespace, *, wants_volume: bool) -> Found:
     api = LiveApi(AwsAccess(region, arguments.profile, found.node.is_ec2))
     name = arguments.instance_type or found.node.instance_type
     if name is not None:
-        _find_instance(found, api, name)
+        _find_instance(found, api, name.lower())  # as the table is read
     if wants_volume:
         _find_volume(found, api, _choice(arguments, found), arguments)
     if name is None and not wants_volume:

@@ -266,7 +266,7 @@ def test_off_ec2_nothing_is_asked_unless_an_option_says_so(off_ec2, st1, plan, a
 
 def test_region_alone_looks_up_the_instance_type(off_ec2, amazon, plan, asked):
     volume = ("--volume-type", "st1", "--volume-size", "500GiB", "--region", REGION)
-    text = plan(*PULL, *volume, "--instance-type", "m5.large")
+    text = plan(*PULL, *volume, "--instance-type", "M5.large")
     assert "From AWS: limits of m5.large (ec2:DescribeInstanceTypes)." in text
     assert asked == ["DescribeInstanceTypes"]
     assert "Assumed: nothing was looked up in AWS: add --instance-type" in plan(*PULL, *volume)
