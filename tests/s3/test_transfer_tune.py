@@ -200,7 +200,7 @@ def test_the_command_needs_no_root(endpoint: str, destination: Path) -> None:
     done = subprocess.run(
         [*command, "--strategy", "random"],
         cwd=REPOSITORY,
-        env={**os.environ, "HOME": str(folder)},
+        env={**os.environ, "HOME": str(folder), "WRITEWISE_STATE_DIRECTORY": f"{folder}/state"},
         capture_output=True,
         text=True,
         timeout=60,

@@ -78,6 +78,7 @@ DROPPED = """
         def __del__(self):  # what is raised here goes no further
             os.kill(os.getpid(), int(sys.argv[1]))
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & ignores it
     sys.unraisablehook = lambda _: os.write(1, b"dropped\\n")
     try:
         with terminable():
