@@ -6,11 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from profiler.report.plan import Question
+from sysctl.evidence.circumstances import Volume
 from sysctl.volume import instances, volume_types
 from sysctl.volume.cheapest import Found, VolumeSearch
 from sysctl.volume.limits import LimitedBy
 from sysctl.volume.planning import MeasuredDevice, Plan
 from sysctl.volume.timeline import Course
+from sysctl.volume.volume_types import EbsVolume
 from sysctl.volume.write_back import Return
 
 
@@ -48,7 +50,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
     empty = plan.without_credits(LimitedBy.VOLUME)
     return {
         "volume": _volume(plan),
-        "monthly_usd": plan.monthly_usd,
+        "monthly_usd": rounded_usd(plan.monthly_usd),
         "durable_s": course.durable_s,
         "return_s": plan.return_s,
         "limited_by": course.limited_by.value,
@@ -65,15 +67,22 @@ def _plan(plan: Plan) -> dict[str, Any]:
 
 
 def _volume(plan: Plan) -> dict[str, object] | None:
-    volume = plan.volume
-    if isinstance(volume, MeasuredDevice):
-        return None
+    return None if isinstance(plan.volume, MeasuredDevice) else ebs_volume(plan.volume)
+
+
+def ebs_volume(volume: EbsVolume | Volume) -> dict[str, object]:
+    """Return a volume's figures; null: unknown, or none of this type."""
     return {
         "type": volume.type,
         "size_gib": volume.size_gib,
         "iops": volume.iops,
         "throughput_mib_per_s": volume.mib_per_s,
     }
+
+
+def rounded_usd(usd: float | None) -> float | None:
+    """Return an amount of money in whole cents."""
+    return None if usd is None else round(usd, 2)
 
 
 def _percent(plan: Plan, owner: LimitedBy, course: Course) -> float | None:

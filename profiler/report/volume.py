@@ -12,6 +12,7 @@ from rich.table import Table
 
 from contracts.shared.units import format_minutes, format_size
 from profiler.report.console import print_lines
+from profiler.report.plan_document import ebs_volume, rounded_usd
 from profiler.report.plan_words import instance_text, volume_name, volume_text
 from profiler.report.price import durable_text
 from profiler.report.volume_words import (
@@ -148,11 +149,11 @@ def volume_document(recommendation: Recommendation) -> dict[str, object]:
     known, node = circumstances.node_class.volume, circumstances.node
     outcome = advice.outcome
     return {
-        "volume": vars(known) if known else None,
+        "volume": ebs_volume(known) if known else None,
         "volume_id": node.volume_id,
         "instance": circumstances.node_class.instance,
         "credits": vars(node.credits) if node.credits else None,
-        "monthly_usd": advice.current.monthly_usd if advice.current else None,
+        "monthly_usd": rounded_usd(advice.current.monthly_usd) if advice.current else None,
         "device": _rate_document(advice, advice.rate) if advice.rate else None,
         "unknown": advice.unknown,
         "is_recommended": advice.is_recommendation,
@@ -201,9 +202,9 @@ def _choice_document(recommendation: Recommendation, outcome: object) -> dict[st
 def _other_document(advice: VolumeAdvice, other: Other) -> dict[str, object]:
     volume = other.plan.volume
     return {
-        "volume": {} if isinstance(volume, MeasuredDevice) else vars(volume),
-        "monthly_usd": other.plan.monthly_usd,
-        "more_usd": advice.more_usd(other),
+        "volume": {} if isinstance(volume, MeasuredDevice) else ebs_volume(volume),
+        "monthly_usd": rounded_usd(other.plan.monthly_usd),
+        "more_usd": rounded_usd(advice.more_usd(other)),
         "return_s": other.return_s,
         "durable_s": other.durable_s,
     }
