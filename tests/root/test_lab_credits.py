@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,6 +135,20 @@ def from_first_byte(samples: Sequence[Sample]) -> list[Sample]:
     return [(at_s - start_s, moved - start_bytes) for at_s, moved in busy if at_s <= end_s]
 
 
+def repeated(test: Callable[[], None]) -> Callable[[], None]:
+    """Run a test of times up to three times: other programs or the hypervisor may disturb it."""
+
+    @functools.wraps(test)
+    def run() -> None:
+        for _ in range(2):
+            with contextlib.suppress(AssertionError):
+                return test()
+        return test()
+
+    return run
+
+
+@repeated
 def test_direct_writes_fall_when_the_plan_says_and_go_on_at_the_baseline():
     with lab.running(LAB) as present:
         with sampled() as samples:
@@ -181,6 +196,7 @@ def left_after(samples: Sequence[Sample]) -> float:
     return level
 
 
+@repeated
 def test_the_second_pull_falls_off_the_cliff_when_the_plan_says():
     """The plan gets the credits that the first pull left; the times are the device's."""
     with lab.running(replace(LAB, object_count=37)) as present, sampled() as samples:
