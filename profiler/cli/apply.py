@@ -17,7 +17,6 @@ from profiler.cli import argument_types as types
 from profiler.cli import options
 from profiler.cli.common import terminable
 from profiler.cli.json_documents import emit
-from profiler.cli.parser import rare
 
 if TYPE_CHECKING:
     from sysctl.apply.applying import Options
@@ -57,25 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mounts", action="store_true", help="also remount, if a remount can change the options"
     )
-    parser.add_argument(
-        "--max-at-risk",
-        metavar="SIZE",
-        type=types.amount,
-        help="refuse a dirty threshold above SIZE on this host, such as 1GiB",
-    )
-    rare(
-        parser.add_argument(
-            "--yes-unmeasured",
-            action="store_true",
-            help="do not ask whether to apply what was measured with a different memory size",
-        )
-    )
-    rare(
-        parser.add_argument(
-            "--as-ratio",
-            action="store_true",
-            help="on a host with a different memory size, keep the percentages, not the bytes",
-        )
+    options.add_bound(parser)
+    options.add_other_memory(
+        parser, "do not ask whether to apply what was measured with a different memory size"
     )
     options.add_install_recovery(parser)
     options.add_json(parser)

@@ -11,7 +11,6 @@ from contracts.shared.errors import UsageError
 from contracts.shared.text import quoted
 from profiler.cli import volume_arguments
 from profiler.cli.argument_types import typed
-from profiler.cli.parser import rare
 
 if TYPE_CHECKING:
     from profiler.lab.emulated import Emulated
@@ -55,14 +54,7 @@ def add_arguments(group: argparse._ActionsContainer) -> None:
         type=volume_arguments.share,
         help="credits at the start: full (default), empty or a percentage",
     )
-    rare(
-        group.add_argument(
-            "--instance-credits",
-            metavar="LEVEL",
-            type=volume_arguments.share,
-            help="EBS credits of the instance at the start: full (default), empty or a percentage",
-        )
-    )
+    volume_arguments.add_instance_credits(group)
 
 
 def read(arguments: argparse.Namespace) -> EmulatedVolume | None:

@@ -197,6 +197,53 @@ def add_max_bytes(parser: Container) -> None:
     )
 
 
+def add_user(parser: Container) -> None:
+    """Add the user that the command runs as."""
+    parser.add_argument(
+        "--user",
+        metavar="NAME",
+        help="user to run the command as (default: the user who called sudo)",
+    )
+
+
+def add_command(parser: Container) -> None:
+    """Add the command to run, after `--`; `command_of` returns it."""
+    parser.add_argument(
+        "argv",
+        metavar="-- COMMAND ARG…",
+        nargs=argparse.REMAINDER,
+        help="run a command and return its exit code",
+    )
+
+
+def command_of(arguments: argparse.Namespace) -> list[str]:
+    """Return the words of the command; none if it is missing."""
+    argv: list[str] = arguments.argv
+    return argv[1:] if argv[:1] == ["--"] else argv
+
+
+def add_bound(parser: Container) -> None:
+    """Add the highest dirty threshold that may be set."""
+    parser.add_argument(
+        "--max-at-risk",
+        metavar="SIZE",
+        type=types.amount,
+        help="refuse a dirty threshold above SIZE on this host, such as 1GiB",
+    )
+
+
+def add_other_memory(parser: Container, unmeasured: str) -> None:
+    """Add what holds on a host with other memory; `unmeasured` is the help of the first option."""
+    rare(parser.add_argument("--yes-unmeasured", action="store_true", help=unmeasured))
+    rare(
+        parser.add_argument(
+            "--as-ratio",
+            action="store_true",
+            help="on a host with a different memory size, keep the percentages, not the bytes",
+        )
+    )
+
+
 def add_install_recovery(parser: Container) -> None:
     """Add the option to install the unit that recovers at boot."""
     rare(

@@ -102,14 +102,7 @@ def _add_instance(group: argparse._ArgumentGroup) -> None:
         default=BURST,
         help="the network's rate: burst (default) or baseline",
     )
-    rare(
-        group.add_argument(
-            "--instance-credits",
-            metavar="LEVEL",
-            type=volume_arguments.share,
-            help="EBS credits of the instance at the start: full (default), empty or a percentage",
-        )
-    )
+    volume_arguments.add_instance_credits(group)
     rare(
         group.add_argument(
             "--memory",

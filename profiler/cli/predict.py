@@ -44,8 +44,8 @@ _SHOWN = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the results, the other pull, and the settings."""
-    from profiler.cli.space_arguments import help_of
-    from sysctl.knobs.vm import BY_NAME, THRESHOLDS
+    from profiler.cli.space_arguments import add_sysctl
+    from sysctl.knobs.vm import THRESHOLDS
 
     options.add_results(parser)
     parser.add_argument(
@@ -61,14 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="size of the pull (default: as measured)",
     )
     for name in THRESHOLDS:
-        is_size = BY_NAME[name].unit == "bytes"
-        parser.add_argument(
-            BY_NAME[name].flag,
-            metavar="SIZE,…" if is_size else "N,…",
-            type=types.sizes if is_size else types.integers,
-            dest=name,
-            help=help_of(BY_NAME[name].what, BY_NAME[name].unit),
-        )
+        add_sysctl(parser, name, takes_several=True)
     options.add_json(parser)
 
 

@@ -66,11 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=types.positive_duration,
         help="how long, such as 10s (default for the whole host: 60s)",
     )
-    parser.add_argument(
-        "--user",
-        metavar="NAME",
-        help="user to run the command as (default: the user who called sudo)",
-    )
+    options.add_user(parser)
     options.add_contract(parser)
     options.add_json(parser)
     options.add_output(parser, "report")
@@ -81,12 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--live", action="store_true", help="show the figures while it runs")
     options.add_details(parser)
-    parser.add_argument(
-        "argv",
-        metavar="-- COMMAND ARG…",
-        nargs=argparse.REMAINDER,
-        help="run a command and return its exit code",
-    )
+    options.add_command(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -94,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     from profiler.bpf.loader import Compiler
     from profiler.cli.common import terminable
 
-    argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
+    argv = options.command_of(arguments)
     _check(arguments, argv)
     # Start the compiler first: the steps before its first request take as long as its start.
     with (

@@ -30,7 +30,6 @@ from contracts.shared.errors import UsageError
 from profiler.cli import argument_types as types
 from profiler.cli import options
 from profiler.cli.json_documents import emit
-from profiler.cli.parser import rare
 
 if TYPE_CHECKING:
     from profiler.recording.identity import Identity
@@ -52,8 +51,8 @@ _EXAMPLE = "writewise run --dirty-ratio 80 -- COMMAND"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the settings, the command, and what happens after it."""
-    from profiler.cli.space_arguments import help_of
-    from sysctl.knobs.vm import BY_NAME, THRESHOLDS
+    from profiler.cli.space_arguments import add_sysctl
+    from sysctl.knobs.vm import THRESHOLDS
 
     parser.add_argument(
         "--settings",
@@ -62,53 +61,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="recommendation.json of `writewise advise`, or results of `writewise sweep`",
     )
     for name in THRESHOLDS:
-        knob = BY_NAME[name]
-        is_size = knob.unit == "bytes"
-        parser.add_argument(
-            knob.flag,
-            metavar="SIZE" if is_size else "N",
-            type=types.size if is_size else types.whole,
-            dest=name,
-            help=help_of(knob.what, knob.unit),
-        )
+        add_sysctl(parser, name, takes_several=False)
     parser.add_argument(
         "--no-drain",
         action="store_true",
         help="return with the command; a process stays behind, which drains and restores",
     )
-    parser.add_argument(
-        "--max-at-risk",
-        metavar="SIZE",
-        type=types.amount,
-        help="refuse a dirty threshold above SIZE on this host, such as 1GiB",
-    )
-    parser.add_argument(
-        "--user",
-        metavar="NAME",
-        help="user to run the command as (default: the user who called sudo)",
-    )
-    rare(
-        parser.add_argument(
-            "--yes-unmeasured",
-            action="store_true",
-            help="accept settings that were measured with a different memory size",
-        )
-    )
-    rare(
-        parser.add_argument(
-            "--as-ratio",
-            action="store_true",
-            help="on a host with a different memory size, keep the percentages, not the bytes",
-        )
+    options.add_bound(parser)
+    options.add_user(parser)
+    options.add_other_memory(
+        parser, "accept settings that were measured with a different memory size"
     )
     options.add_json(parser)
     options.add_output(parser, "report")
-    parser.add_argument(
-        "argv",
-        metavar="-- COMMAND ARG…",
-        nargs=argparse.REMAINDER,
-        help="run a command and return its exit code",
-    )
+    options.add_command(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -119,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     from profiler.report.run import print_run, run_document
     from profiler.requirements import require
 
-    argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
+    argv = options.command_of(arguments)
     if not argv:
         raise UsageError("COMMAND is missing", _EXAMPLE)
     wanted = _wanted(arguments)

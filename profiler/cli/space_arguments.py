@@ -38,13 +38,7 @@ def add_space_arguments(parser: argparse.ArgumentParser) -> None:
         "other knob; transfer: settings of the pull",
     )
     for knob in KNOBS:
-        action = group.add_argument(
-            knob.flag,
-            metavar="SIZE,…" if knob.unit == "bytes" else "N,…",
-            type=types.sizes if knob.unit == "bytes" else types.integers,
-            dest=knob.name,
-            help=help_of(knob.what, knob.unit),
-        )
+        action = add_sysctl(group, knob.name, takes_several=True)
         if knob.name not in _COMMON:
             rare(action)
     for of_disk in DEVICE_KNOBS:
@@ -68,9 +62,21 @@ def add_space_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_search(group)
 
 
-def help_of(what: str, unit: str) -> str:
-    """Return what a knob sets and its unit; a size has its own."""
-    return (what if unit == "bytes" else f"{what}, in {unit}").replace("%", "%%")
+def add_sysctl(parser: options.Container, name: str, *, takes_several: bool) -> argparse.Action:
+    """Add the flag of a write-back sysctl, for one value or for several; return the option."""
+    knob = BY_NAME[name]
+    is_size = knob.unit == "bytes"
+    metavar, one, several = (
+        ("SIZE", types.size, types.sizes) if is_size else ("N", types.whole, types.integers)
+    )
+    what = knob.what if is_size else f"{knob.what}, in {knob.unit}"
+    return parser.add_argument(
+        knob.flag,
+        metavar=f"{metavar},…" if takes_several else metavar,
+        type=several if takes_several else one,
+        dest=name,
+        help=what.replace("%", "%%"),
+    )
 
 
 def _metavar(knob: DeviceKnob) -> str:

@@ -118,6 +118,18 @@ def add_instance_type(group: argparse._ActionsContainer) -> argparse.Action:
     return group.add_argument("--instance-type", metavar="TYPE", help="such as m5.large")
 
 
+def add_instance_credits(group: argparse._ActionsContainer) -> None:
+    """Add the instance's credits at the start."""
+    rare(
+        group.add_argument(
+            "--instance-credits",
+            metavar="LEVEL",
+            type=share,
+            help="EBS credits of the instance at the start: full (default), empty or a percentage",
+        )
+    )
+
+
 def add_prices(group: argparse._ActionsContainer) -> None:
     """Add the file of prices."""
     rare(
