@@ -108,6 +108,11 @@ def leave(directory: Path, holder: Holder) -> None:
         path.unlink(missing_ok=True)
 
 
+def is_entered(directory: Path, holder: Holder) -> bool:
+    """Return whether the holder's file is there: nobody has taken it for dead."""
+    return _path(directory, holder.pid).exists()
+
+
 def _path(directory: Path, pid: int) -> Path:
     return directory / f"run-{pid}.json"
 

@@ -130,7 +130,7 @@ class Hold:
         """
         with self._locked():
             before = self._me
-            if before is None or not self._is_held_by(before):
+            if before is None or not holders.is_entered(self._directory, before):
                 self._me = None
                 return False
             self._me = self._enter(is_draining=True)
@@ -151,7 +151,7 @@ class Hold:
             self._close()
             return
         with signals_held_back(), self._locked():
-            if self._is_held_by(self._me):
+            if holders.is_entered(self._directory, self._me):
                 alive = holders.living(self._directory, self._system)
                 self.remaining = tuple(each for each in alive if each.pid != self._me.pid)
                 if not self.remaining:
@@ -171,12 +171,8 @@ class Hold:
         self.not_restored = host.left
 
     def changed_since(self) -> list[str]:
-        """Return a sentence for each setting that another program has changed in the meantime."""
+        """Return a sentence for each setting that another program has changed since."""
         return self._host().changed_since()
-
-    def _is_held_by(self, holder: Holder) -> bool:
-        """Return whether the holder's file is there: nobody has taken it for dead."""
-        return (self._directory / f"run-{holder.pid}.json").exists()
 
     def _host(self) -> AppliedHost:
         return AppliedHost(self._directory, self._system, self._now, name=RUN)
