@@ -12,11 +12,11 @@ complete sample is taken every half second.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from profiler.watch.pressure import parse_pressure
 from sysctl.govern.samples import Sample, VolumeState
 from sysctl.host.sysctls import sysctl_path
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR, THRESHOLDS
@@ -27,12 +27,10 @@ _VMSTAT = (
     *("nr_free_pages", "nr_inactive_file", "nr_active_file"),
 )
 _VMSTAT_KEYS = tuple((name, f"\n{name} ".encode()) for name in _VMSTAT)
-_PRESSURE_LINE = re.compile(rb"^(some|full) .*total=(\d+)$", re.MULTILINE)
 _READ_BYTES = 1 << 16
 #: The host is calm while at most this share of the background threshold is dirty.
 _BUSY_SHARE = 0.1
 _CALM_INTERVAL_NS = 500_000_000
-_NS_PER_US = 1000
 
 
 class HostReader:
@@ -57,18 +55,21 @@ class HostReader:
 
     def read_news(self) -> Sample | None:
         """Return a sample; None if the host is calm and the last sample is not old."""
-        last = self._last
-        if last is None or self._clock_ns() - last.time_ns >= _CALM_INTERVAL_NS:
-            return self.read()
+        last, now_ns = self._last, self._clock_ns()
         vmstat, thresholds = self._read_vmstat()
-        held_bytes = vmstat["nr_dirty"] + vmstat["nr_writeback"]
-        is_calm = held_bytes <= _BUSY_SHARE * thresholds.background_bytes
-        return None if is_calm and thresholds == last.thresholds else self.read()
+        if last is not None and now_ns - last.time_ns < _CALM_INTERVAL_NS:
+            held_bytes = vmstat["nr_dirty"] + vmstat["nr_writeback"]
+            is_calm = held_bytes <= _BUSY_SHARE * thresholds.background_bytes
+            if is_calm and thresholds == last.thresholds:
+                return None
+        return self._complete(now_ns, vmstat, thresholds)
 
     def read(self) -> Sample:
         """Return a sample."""
-        now_ns = self._clock_ns()
-        vmstat, thresholds = self._read_vmstat()
+        return self._complete(self._clock_ns(), *self._read_vmstat())
+
+    def _complete(self, now_ns: int, vmstat: Mapping[str, int], thresholds: Thresholds) -> Sample:
+        """Return the sample with what else it has."""
         values, available = self.values(), self._available_bytes()
         some_ns, full_ns = self._pressure_ns()
         self._last = Sample(
@@ -131,12 +132,7 @@ class HostReader:
     def _pressure_ns(self) -> tuple[int | None, int | None]:
         if self._pressure is None:
             return None, None
-        totals = dict(_PRESSURE_LINE.findall(_text(self._pressure)))
-        some, full = (totals.get(kind) for kind in (b"some", b"full"))
-        return (
-            None if some is None else int(some) * _NS_PER_US,
-            None if full is None else int(full) * _NS_PER_US,
-        )
+        return parse_pressure(_text(self._pressure))
 
     def close(self) -> None:
         """Close the files."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from profiler.watch.timeline import read_pressure
+from profiler.watch.pressure import read_pressure
 from sysctl.host.sysctls import read_vmstat
 from sysctl.host.system import System
 from sysctl.knobs.writeback import PAGE_BYTES

@@ -6,7 +6,8 @@ Both are of the whole host, from counters that the kernel keeps anyway: no probe
 
 from __future__ import annotations
 
-from profiler.watch.timeline import read_pressure, read_vmstat
+from profiler.watch.pressure import read_pressure
+from profiler.watch.timeline import read_vmstat
 from sysctl.host.system import System
 
 _NS_PER_S = 10**9

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.bpf.probes.block import DeviceTotals
+from profiler.watch.pressure import read_pressure
 from profiler.watch.ticker import Beat, Ticker
 from sysctl.knobs.writeback import PAGE_BYTES, Thresholds
 
@@ -24,7 +25,6 @@ MAX_SAMPLES = 12_000
 _NS_PER_S = 10**9
 _VMSTAT = ("nr_dirty", "nr_writeback", "nr_dirty_threshold", "nr_dirty_background_threshold")
 _VMSTAT_LINE = re.compile(rf"^({'|'.join(_VMSTAT)}) (\d+)$".encode(), re.MULTILINE)
-_PRESSURE_LINE = re.compile(rb"^(some|full) .*total=(\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -212,18 +212,6 @@ def read_vmstat(path: Path) -> tuple[int, ...]:
     """Return bytes dirty, under write-back, and of the dirty and the background threshold."""
     pages = dict(_VMSTAT_LINE.findall(path.read_bytes()))
     return tuple(int(pages[name.encode()]) * PAGE_BYTES for name in _VMSTAT)
-
-
-def read_pressure(path: Path) -> tuple[int | None, int | None]:
-    """Return the totals of `some` and `full` in ns; None without CONFIG_PSI or with psi=0."""
-    try:
-        totals = dict(_PRESSURE_LINE.findall(path.read_bytes()))
-    except OSError:  # the file is missing, or cannot be read with psi=0
-        return None, None
-    some_ns, full_ns = (
-        int(totals[kind]) * 1000 if kind in totals else None for kind in (b"some", b"full")
-    )
-    return some_ns, full_ns
 
 
 def _gap_ns(pair: tuple[Sample, Sample]) -> int:

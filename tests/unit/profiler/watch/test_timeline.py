@@ -12,7 +12,8 @@ import pytest
 
 from profiler.bpf.probes.block import DeviceTotals
 from profiler.report.timeline import timeline_document
-from profiler.watch.timeline import Timeline, TimelineRecorder, read_pressure
+from profiler.watch.pressure import read_pressure
+from profiler.watch.timeline import Timeline, TimelineRecorder
 from sysctl.knobs.writeback import PAGE_BYTES
 
 S = 10**9
