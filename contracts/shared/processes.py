@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
+
+from contracts.shared import libc
 
 PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 
@@ -16,9 +17,6 @@ def die_with_parent(parent_pid: int, signal_number: int = signal.SIGKILL) -> Non
     `parent_pid` is the parent's pid. If the parent ended before this call, the kernel sends
     nothing, so the process sends the signal to itself. Raises OSError.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+    libc.checked_call("prctl", PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0)
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), signal_number)

@@ -10,6 +10,7 @@ import platform
 import struct
 from pathlib import Path
 
+from contracts.shared import libc
 from profiler.bpf.syscall import BPF_SYSCALL_NUMBERS
 
 #: enum bpf_cmd and the flags of BPF_MAP_UPDATE_ELEM, include/uapi/linux/bpf.h.
@@ -93,7 +94,4 @@ def _call(
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     addresses = (0 if buffer is None else ctypes.addressof(buffer) for buffer in (key, value))
     attributes = _ATTRIBUTES.pack(descriptor, *addresses, flags)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(number, command, attributes, len(attributes)) != 0:
-        reason = ctypes.get_errno()
-        raise OSError(reason, os.strerror(reason))
+    libc.checked_call("syscall", number, command, attributes, len(attributes))

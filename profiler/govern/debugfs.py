@@ -7,9 +7,9 @@ copy of another mount keeps a volume busy.
 
 from __future__ import annotations
 
-import ctypes
 import os
 
+from contracts.shared import libc
 from contracts.shared.errors import RequirementError
 
 #: The same on every architecture (include/uapi/asm-generic/unistd.h), except Alpha.
@@ -22,10 +22,10 @@ _NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8  # MOUNT_ATTR_NOSUID, _NODEV, _NOEXEC
 def open_debugfs() -> int:
     """Return a descriptor of debugfs's root, to be closed. Raises RequirementError."""
     try:
-        context = _call(_FSOPEN, b"debugfs", _CLOEXEC)
+        context = libc.checked_call("syscall", _FSOPEN, b"debugfs", _CLOEXEC)
         try:
-            _call(_FSCONFIG, context, _CMD_CREATE, None, None, 0)
-            return _call(_FSMOUNT, context, _CLOEXEC, _NOSUID_NODEV_NOEXEC)
+            libc.checked_call("syscall", _FSCONFIG, context, _CMD_CREATE, None, None, 0)
+            return libc.checked_call("syscall", _FSMOUNT, context, _CLOEXEC, _NOSUID_NODEV_NOEXEC)
         finally:
             os.close(context)
     except OSError as error:
@@ -33,13 +33,3 @@ def open_debugfs() -> int:
             f"the volumes' dirty pages cannot be read from debugfs: {error.strerror}",
             "use a kernel with CONFIG_DEBUG_FS, from 5.2 on, that was booted without debugfs=off",
         ) from None
-
-
-def _call(number: int, *arguments: object) -> int:
-    """Make a system call. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    result = int(libc.syscall(number, *arguments))
-    if result < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
-    return result

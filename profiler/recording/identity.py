@@ -17,6 +17,7 @@ import pwd
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from contracts.shared import libc
 from contracts.shared.environment import for_programs
 from contracts.shared.errors import RequirementError, UsageError
 from contracts.shared.text import printable, quoted
@@ -147,7 +148,4 @@ def _clear_ambient_capabilities() -> None:
 
 
 def _call(name: str, *arguments: object) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(_NUMBERS[platform.machine()][name], *arguments) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+    libc.checked_call("syscall", _NUMBERS[platform.machine()][name], *arguments)

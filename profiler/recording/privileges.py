@@ -8,10 +8,10 @@ still gets all capabilities of the bounding set through root's execve(2) (capabi
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from contracts.shared import libc
 from sysctl.host.mount_table import mount_at, parse_mountinfo
 
 #: Numbers of include/uapi/linux/capability.h.
@@ -39,15 +39,14 @@ def keep_only(numbers: Iterable[int]) -> None:
     Capabilities that it does not have are ignored. Raises OSError.
     """
     header, data = _Header(_VERSION_3, 0), (_Data * _WORDS)()
-    libc = ctypes.CDLL(None, use_errno=True)
-    _check(libc.capget(ctypes.byref(header), data))
+    libc.checked_call("capget", ctypes.byref(header), data)
     kept = sum(1 << number for number in set(numbers))
     for word in range(_WORDS):
         mask = kept >> 32 * word & 0xFFFFFFFF
         data[word].permitted &= mask
         data[word].effective = data[word].permitted
         data[word].inheritable &= mask
-    _check(libc.capset(ctypes.byref(header), data))
+    libc.checked_call("capset", ctypes.byref(header), data)
 
 
 def needed_to_profile(
@@ -78,9 +77,3 @@ def needed_to_profile(
     if any(word.startswith("hidepid=") and word != "hidepid=0" for word in words):
         needed.add(SYS_PTRACE)
     return frozenset(needed)
-
-
-def _check(result: int) -> None:
-    if result != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
