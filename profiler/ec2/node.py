@@ -16,6 +16,7 @@ from profiler.ec2.metadata import Metadata, MetadataError
 
 _SERIAL = re.compile(r"vol-?([0-9a-f]{8,17})")
 _DISK = re.compile(r"nvme\d+n\d+")
+_FIRMWARE = "class/dmi/id"
 _SECTOR_BYTES = 512  # the unit of /sys/block/*/size for every disk
 
 
@@ -58,9 +59,17 @@ def discover(sysfs: Path = Path("/sys"), metadata: Callable[[], Metadata] = Meta
 
 def is_ec2(sysfs: Path) -> bool:
     """Return whether the firmware names Amazon EC2, on Nitro and on Xen instances."""
-    vendor = _text(sysfs / "class/dmi/id/sys_vendor") or ""
     uuid = _text(sysfs / "hypervisor/uuid") or ""
-    return vendor == "Amazon EC2" or uuid.startswith("ec2")
+    return _is_nitro(sysfs) or uuid.startswith("ec2")
+
+
+def instance_type_of_firmware(sysfs: Path) -> str | None:
+    """Return the instance type, which Nitro has as product name; None on other hosts."""
+    return _text(sysfs / _FIRMWARE / "product_name") if _is_nitro(sysfs) else None
+
+
+def _is_nitro(sysfs: Path) -> bool:
+    return _text(sysfs / _FIRMWARE / "sys_vendor") == "Amazon EC2"
 
 
 def ebs_volumes(sysfs: Path) -> Iterator[AttachedVolume]:

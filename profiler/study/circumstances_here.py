@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from contracts.shared.errors import UsageError
+from profiler.ec2.node import instance_type_of_firmware
 from profiler.lab import lab
 from profiler.pull.source import PullPlan
 from profiler.study.request import StudyRequest
@@ -140,7 +141,7 @@ def _node_class(
         mount_words=present_words(mount),
         mount_policy=tuple(o for o in options if o != "rw" and not is_tunable(o, fstype)),
         volume=volume.volume,
-        instance=volume.instance or _instance_type(system),
+        instance=volume.instance or instance_type_of_firmware(system.path("/sys")),
         kernel=platform.release(),
         cpus=os.cpu_count(),
         limited_groups=GroupLimits(len(limits), min(limits)) if limits else None,
@@ -182,13 +183,3 @@ def _node(
         volume_id=volume.volume_id,
         credits=volume.credits,
     )
-
-
-def _instance_type(system: System) -> str | None:
-    """Return the EC2 instance type, which Nitro has as product name; None on other hosts."""
-    folder = "/sys/class/dmi/id"
-    if not system.exists(f"{folder}/sys_vendor"):
-        return None
-    if system.read(f"{folder}/sys_vendor") != "Amazon EC2":
-        return None
-    return system.read(f"{folder}/product_name")

@@ -14,7 +14,13 @@ import pytest
 
 from profiler.ec2 import metadata
 from profiler.ec2.metadata import Metadata, MetadataError, open_directly
-from profiler.ec2.node import AttachedVolume, Ec2Node, discover, is_ec2
+from profiler.ec2.node import (
+    AttachedVolume,
+    Ec2Node,
+    discover,
+    instance_type_of_firmware,
+    is_ec2,
+)
 
 TOKEN = "AQAEAL-token"
 PATHS = {
@@ -220,6 +226,7 @@ def node(tmp_path, vendor="Amazon EC2"):
     """A node with two EBS volumes and an instance store."""
     files = {
         "class/dmi/id/sys_vendor": f"{vendor}\n",
+        "class/dmi/id/product_name": "m5.large\n",
         "block/nvme0n1/device/model": "Amazon Elastic Block Store              \n",
         "block/nvme0n1/device/serial": "vol0123456789abcdef0\n",
         "block/nvme0n1/size": "16777216\n",
@@ -246,6 +253,13 @@ def test_what_a_node_says_of_itself(tmp_path, serve):
         "eu-central-1",
         (AttachedVolume("vol-0123456789abcdef0", "nvme0n1", 8 * 2**30),),
     )
+
+
+@pytest.mark.parametrize(
+    ("vendor", "instance_type"), [("Amazon EC2", "m5.large"), ("Xen", None), ("QEMU", None)]
+)
+def test_the_firmware_of_nitro_names_the_instance_type(tmp_path, vendor, instance_type):
+    assert instance_type_of_firmware(node(tmp_path, vendor)) == instance_type
 
 
 def test_volumes_are_known_without_the_service(tmp_path):
