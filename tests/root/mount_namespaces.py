@@ -11,6 +11,11 @@ done
 """
 TRACEFS_MOUNTED = f"{TRACEFS_UNMOUNTED}\nmount -t tracefs none /sys/kernel/tracing"
 DEBUGFS_MOUNTED = f"{TRACEFS_UNMOUNTED}\nmount -t debugfs none /sys/kernel/debug"
+#: A state directory that has no room left.
+FULL_STATE_DIRECTORY = """
+mount -t tmpfs -o size=4k,mode=700 tmpfs "$WRITEWISE_STATE_DIRECTORY"
+head -c 4096 /dev/zero > "$WRITEWISE_STATE_DIRECTORY/full"
+"""
 
 
 def apart(script: str, *arguments: object, propagation: str = "private") -> list[str]:

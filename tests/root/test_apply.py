@@ -32,6 +32,7 @@ from sysctl.host.sysctls import (
 )
 from tests.root.hosts import SLOWNESS, cannot_run_here, has_systemd, is_emulated
 from tests.root.labs import SYSTEM, command, guarded, start, volume, writewise
+from tests.root.mount_namespaces import FULL_STATE_DIRECTORY, apart
 from tests.unit.changes import change_in
 from tests.unit.studies import Study, ratio
 
@@ -188,9 +189,8 @@ def test_a_trial_period_is_refused_where_systemd_does_not_run(recommendation):
 
 def in_a_namespace(mount, *arguments):
     """Run the command with a mount that only it sees and that disappears when it ends."""
-    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'eval "$0" && "$@"']
     return subprocess.run(
-        [*words, mount, *command(*arguments)], capture_output=True, text=True, timeout=60 * SLOWNESS
+        [*apart(mount), *command(*arguments)], capture_output=True, text=True, timeout=60 * SLOWNESS
     )
 
 
@@ -199,8 +199,7 @@ def in_a_namespace(mount, *arguments):
     [
         ("mount -t tmpfs -o ro,mode=755 tmpfs /etc/sysctl.d", "cannot write /etc/sysctl.d"),
         (
-            'mount -t tmpfs -o size=4k,mode=700 tmpfs "$WRITEWISE_STATE_DIRECTORY" && '
-            'head -c 4096 /dev/zero > "$WRITEWISE_STATE_DIRECTORY/full"',
+            FULL_STATE_DIRECTORY,
             "cannot write the journal",
         ),
     ],

@@ -43,6 +43,7 @@ from tests.root.labs import (
     wait_until,
     writewise,
 )
+from tests.root.mount_namespaces import FULL_STATE_DIRECTORY, apart
 from tests.unit.changes import change_in
 from tests.unit.studies import Study, ratio
 
@@ -137,8 +138,7 @@ def test_what_cannot_be_set_is_a_sentence_and_changes_nothing(state, tmp_path):
     [
         ("mount -o bind,ro /proc/sys /proc/sys", "Read-only file system"),
         (
-            'mount -t tmpfs -o size=4k,mode=700 tmpfs "$WRITEWISE_STATE_DIRECTORY" && '
-            'head -c 4096 /dev/zero > "$WRITEWISE_STATE_DIRECTORY/full"',
+            FULL_STATE_DIRECTORY,
             "No space left on device",
         ),
     ],
@@ -147,9 +147,8 @@ def test_what_cannot_be_set_is_a_sentence_and_changes_nothing(state, tmp_path):
 def test_what_cannot_be_written_changes_nothing(state, mount, said):
     before = in_force()
     state.mkdir(mode=0o700)
-    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'eval "$0" && "$@"']
     done = subprocess.run(
-        [*words, mount, *command("run", *RATIOS, "--", "echo", "it ran")],
+        [*apart(mount), *command("run", *RATIOS, "--", "echo", "it ran")],
         capture_output=True,
         text=True,
         timeout=60 * SLOWNESS,
