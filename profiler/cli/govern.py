@@ -162,7 +162,7 @@ def _run(loop: Loop, stop: Stop, out: _Output) -> Changed | None:
 
 
 class _Output:
-    """Prints what the loop reports, tells systemd, and adds it up."""
+    """Prints the reports of the loop, sums them up, and notifies systemd."""
 
     def __init__(
         self, targets: Sequence[str], notifier: Notifier, *, is_dry: bool, as_json: bool

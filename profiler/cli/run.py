@@ -7,7 +7,7 @@ SIGTERM and SIGHUP are passed to the command; one that comes later ends the wait
 reboot the next command that changes the host, or `writewise rollback`, restores.
 
 A second run with the same settings joins the first, and the last one restores. With other settings
-it is refused, as are sweep, apply and rollback in the meantime.
+it is refused. So are sweep, apply and rollback until then.
 
 The report goes to standard error. With --json the document alone goes to standard output, and the
 command's own output to standard error. Under sudo the command runs as the user who called it, not
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sysctl.host.holding import Hold
 
 NAME = "run"
-HELP = "run a command with settings that are in force only meanwhile"
+HELP = "run a command with settings in force only while it runs"
 NEEDS = ("root",)
 
 _STDOUT, _STDERR = 1, 2

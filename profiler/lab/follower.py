@@ -113,7 +113,7 @@ class Follower:
         self._report()
 
     def step(self) -> None:
-        """Look at the device, and change the cap if it must be another one."""
+        """Read what the device has moved; change the cap if a bucket has emptied or refilled."""
         moved, now_s = read_moved(self._host.system, self._task.device), self._clock()
         is_lifted = self._task.cap.lost(self._host.system) is not None
         self.credits = self.credits.after(

@@ -2,7 +2,7 @@
 """Waiting until what was written is on the devices, here or in a process that stays behind.
 
 sync(2) writes what was dirty when it was called, on all file systems, and returns when the devices
-have it. What other programs write meanwhile does not prolong it. It cannot be interrupted (a file
+have it. What other programs write after that does not prolong it. It cannot be interrupted (a file
 server may hang), so a process of its own calls it, which is left behind if a signal ends the wait.
 """
 

@@ -27,7 +27,7 @@ A trial is *invalid*, and its reason is kept and printed, if
 - the EBS volume and its instance let another rate through than under the current settings.
 
 The last rule compares rates *at the limit*, not the time over it: a throttled pull is over a limit
-all the time, and a better setting for longer. What is let through meanwhile is a property of the
+all the time, and a better setting for longer. What a limit lets through is a property of the
 volume and the instance: no setting changes it, the loss or return of credits does, in either
 direction. Bytes and operations must both differ by more than `MAX_RATE_LOSS`, because settings
 change the size of I/Os: a limit of IOPS then keeps the operations, one of throughput the bytes. A
