@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from profiler.govern.loop import Changed, Loop, Stop
     from profiler.govern.notify import Notifier
     from profiler.govern.volumes import NamedVolume
-    from sysctl.govern.bounds import Limits
+    from sysctl.govern.bounds import RaiseLimits
     from sysctl.govern.bursts import BurstAccount
     from sysctl.host.raising_host import RaisingHost
 
@@ -76,11 +76,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.print_unit:
         return _print_unit(arguments)
     from profiler.requirements import require
-    from sysctl.govern.bounds import Limits
+    from sysctl.govern.bounds import RaiseLimits
     from sysctl.host.raising_host import governing
 
     require(*NEEDS)
-    limits = Limits(arguments.max_at_risk, arguments.max_raise)
+    limits = RaiseLimits(arguments.max_at_risk, arguments.max_raise)
     with terminable(), open_volumes(arguments.destinations) as (volumes, debugfs):
         purpose = f"govern of {', '.join(volume.target for volume in volumes)}"
         if arguments.dry_run:
@@ -117,7 +117,7 @@ def _govern(
     arguments: argparse.Namespace,
     volumes: Sequence[NamedVolume],
     debugfs: int,
-    limits: Limits,
+    limits: RaiseLimits,
     host: RaisingHost | None,
 ) -> int:
     """Run the loop, and print its lines and the summary."""

@@ -24,7 +24,7 @@ from sysctl.volume.volume_types import Checked
 
 
 @dataclass
-class Found:
+class NodeFindings:
     """What the node and AWS report. `sources` say where each figure is from, in sentences.
 
     `problem` is why the volume is unknown, `instance_problem` why the instance's limits are not
@@ -43,19 +43,19 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenVolume:
     """The volume to plan, and why it is this one; or why none was chosen."""
 
     volume_id: str | None
     reason: str
 
 
-def look(arguments: argparse.Namespace, *, wants_volume: bool) -> Found:
+def look(arguments: argparse.Namespace, *, wants_volume: bool) -> NodeFindings:
     """Return what can be found. Raises UsageError or LiveError for a --volume-id that fails."""
     _check_id(arguments.volume_id)
     is_asked = bool(arguments.region or arguments.profile or arguments.volume_id)
     needs_node = is_asked or wants_volume or arguments.instance_type is None
-    found = Found(discover() if needs_node else Ec2Node(), read_mounts())
+    found = NodeFindings(discover() if needs_node else Ec2Node(), read_mounts())
     if not (is_asked or found.node.is_ec2):
         return found
     region = arguments.region or found.node.region
@@ -77,23 +77,23 @@ def _check_id(volume_id: str | None) -> None:
         )
 
 
-def _choice(arguments: argparse.Namespace, found: Found) -> Choice:
+def _choice(arguments: argparse.Namespace, found: NodeFindings) -> ChosenVolume:
     """Return the volume asked for; else this node's only one, or that of the current directory.
 
     The root volume is not chosen while there are others: who has a second volume pulls to it.
     """
     if arguments.volume_id is not None:
-        return Choice(arguments.volume_id, "named by --volume-id")
+        return ChosenVolume(arguments.volume_id, "named by --volume-id")
     attached = found.node.volumes
     if not attached:
-        return Choice(None, "no NVMe disk of this node is an EBS volume")
+        return ChosenVolume(None, "no NVMe disk of this node is an EBS volume")
     if len(attached) == 1:
-        return Choice(attached[0].volume_id, "the only EBS volume of this node")
+        return ChosenVolume(attached[0].volume_id, "the only EBS volume of this node")
     here = found.mounts.disks(_current_directory()) - found.mounts.disks("/")
     held = [each for each in attached if each.disk in here]
     if len(held) == 1 and len(here) == 1:
-        return Choice(held[0].volume_id, "which holds the current directory")
-    return Choice(
+        return ChosenVolume(held[0].volume_id, "which holds the current directory")
+    return ChosenVolume(
         None,
         f"this node has {len(attached)} EBS volumes; --volume-id chooses one, or run this in a "
         "directory on it",
@@ -114,7 +114,7 @@ def volume_line(volume: AttachedVolume, mounts: Mounts) -> str:
     return f"{volume.volume_id} ({volume.disk}, {format_size(volume.size_bytes)}{at})"
 
 
-def _find_instance(found: Found, api: LiveApi, name: str) -> None:
+def _find_instance(found: NodeFindings, api: LiveApi, name: str) -> None:
     try:
         found.instance = api.instance(name)
     except LiveError as error:
@@ -124,7 +124,9 @@ def _find_instance(found: Found, api: LiveApi, name: str) -> None:
     found.sources.append(f"limits of {found.instance.name}{whose} (ec2:DescribeInstanceTypes)")
 
 
-def _find_volume(found: Found, api: LiveApi, choice: Choice, arguments: argparse.Namespace) -> None:
+def _find_volume(
+    found: NodeFindings, api: LiveApi, choice: ChosenVolume, arguments: argparse.Namespace
+) -> None:
     """Look a volume up and its credits. Raises LiveError if --volume-id names it."""
     if choice.volume_id is None:
         found.problem = LiveError(choice.reason)
@@ -143,7 +145,7 @@ def _find_volume(found: Found, api: LiveApi, choice: Choice, arguments: argparse
 
 
 def _find_balances(
-    found: Found, api: LiveApi, volume_id: str, arguments: argparse.Namespace
+    found: NodeFindings, api: LiveApi, volume_id: str, arguments: argparse.Namespace
 ) -> None:
     """Ask for the credits that exist and that no option gives."""
     assert found.volume is not None  # noqa: S101 - `_find_volume` saw to it
@@ -164,7 +166,7 @@ def _find_balances(
 
 
 def _instance_with_credits(
-    found: Found, volume_id: str, arguments: argparse.Namespace
+    found: NodeFindings, volume_id: str, arguments: argparse.Namespace
 ) -> str | None:
     """Return this instance's id, if it has the volume, and credits that no option gives."""
     is_here = any(each.volume_id == volume_id for each in found.node.volumes)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
-from profiler.cli.plan_live import Found, volume_line
+from profiler.cli.plan_live import NodeFindings, volume_line
 from profiler.ec2.permissions import METRICS, VOLUMES
 from sysctl.evidence.prediction import Model
 
 
-def check_known(arguments: argparse.Namespace, model: Model | None, found: Found) -> None:
+def check_known(arguments: argparse.Namespace, model: Model | None, found: NodeFindings) -> None:
     """Raise UsageError if there is nothing to plan; its hint says where to find each figure."""
     missing = {}
     if arguments.burst is None and model is None:
@@ -34,12 +34,12 @@ def check_known(arguments: argparse.Namespace, model: Model | None, found: Found
     )
 
 
-def _first(found: Found) -> str:
+def _first(found: NodeFindings) -> str:
     """Return the option that chooses one of several volumes of this node."""
     return "--volume-id ID of one of those below, " if len(found.node.volumes) > 1 else ""
 
 
-def _found(found: Found) -> Iterator[str]:
+def _found(found: NodeFindings) -> Iterator[str]:
     """Yield what this node and AWS report."""
     node = found.node
     for volume in node.volumes:
@@ -54,7 +54,9 @@ def _found(found: Found) -> Iterator[str]:
         yield f"not found in AWS: {note}"
 
 
-def _where(arguments: argparse.Namespace, found: Found, is_without_volume: bool) -> Iterator[str]:
+def _where(
+    arguments: argparse.Namespace, found: NodeFindings, is_without_volume: bool
+) -> Iterator[str]:
     """Yield where to find the rest."""
     if is_without_volume:
         if found.problem is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
 from contracts.shared.units import format_size
-from profiler.cli.plan_live import Found, look, measured_text
+from profiler.cli.plan_live import NodeFindings, look, measured_text
 from profiler.cli.plan_missing import check_known
 from profiler.cli.plan_results import Swept, read
 from profiler.cli.volume_arguments import (
@@ -140,7 +140,7 @@ def _wants_volume(arguments: argparse.Namespace, model: Model | None) -> bool:
     return arguments.volume_type is None and model is None and not arguments.cheapest
 
 
-def _elsewhere(arguments: argparse.Namespace, found: Found) -> Iterator[str]:
+def _elsewhere(arguments: argparse.Namespace, found: NodeFindings) -> Iterator[str]:
     """Yield that the table's prices are of another region."""
     region = arguments.region or found.node.region
     if region is not None and region != prices.REGION and arguments.prices is None:
@@ -169,7 +169,7 @@ def _check_cheapest(arguments: argparse.Namespace) -> None:
         )
 
 
-def _instance(arguments: argparse.Namespace, found: Found, notes: _Notes) -> Instance | None:
+def _instance(arguments: argparse.Namespace, found: NodeFindings, notes: _Notes) -> Instance | None:
     """Return the instance; None, with a note, if it is unknown."""
     instance = found.instance or _of_the_table(arguments, found, notes)
     if instance is not None and instance.ebs is None:
@@ -177,7 +177,9 @@ def _instance(arguments: argparse.Namespace, found: Found, notes: _Notes) -> Ins
     return instance
 
 
-def _of_the_table(arguments: argparse.Namespace, found: Found, notes: _Notes) -> Instance | None:
+def _of_the_table(
+    arguments: argparse.Namespace, found: NodeFindings, notes: _Notes
+) -> Instance | None:
     """Return the instance with the table's limits, and say why not with those of AWS."""
     here = found.node
     name = arguments.instance_type or here.instance_type
@@ -207,7 +209,7 @@ def _of_the_table(arguments: argparse.Namespace, found: Found, notes: _Notes) ->
 
 
 def _volume(
-    arguments: argparse.Namespace, swept: Swept | None, found: Found, notes: _Notes
+    arguments: argparse.Namespace, swept: Swept | None, found: NodeFindings, notes: _Notes
 ) -> EbsVolume | MeasuredDevice:
     """Return the volume given or found, checked; else that of a sweep, or its device."""
     checked = found.volume or volume_from(arguments)
@@ -229,7 +231,7 @@ def _volume(
 def _node(
     arguments: argparse.Namespace,
     model: Model | None,
-    found: Found,
+    found: NodeFindings,
     instance: Instance | None,
     notes: _Notes,
 ) -> PullNode:

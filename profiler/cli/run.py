@@ -34,7 +34,7 @@ from profiler.cli.json_documents import emit
 if TYPE_CHECKING:
     from profiler.recording.identity import Identity
     from profiler.report.run import RunReport
-    from sysctl.apply.temporary import Limits, TemporaryPlan
+    from sysctl.apply.temporary import TemporaryLimits, TemporaryPlan
     from sysctl.change.recommendation import RecommendedChange
     from sysctl.host.applied_host import AppliedHost
     from sysctl.host.holding import Hold
@@ -135,7 +135,9 @@ def _output(arguments: argparse.Namespace) -> Iterator[IO[str]]:
 class _Settings:
     """The settings that the first of several runs applies; `plan` is None for one that joins."""
 
-    def __init__(self, wanted: Mapping[str, int] | RecommendedChange, limits: Limits) -> None:
+    def __init__(
+        self, wanted: Mapping[str, int] | RecommendedChange, limits: TemporaryLimits
+    ) -> None:
         self._wanted, self._limits = wanted, limits
         self.plan: TemporaryPlan | None = None
 
@@ -165,17 +167,17 @@ def _run(
 ) -> RunReport:
     from profiler.recording.identity import command_user
     from profiler.report.run import RunReport, print_start, shown_drain
-    from profiler.running.run import Command, run_held
-    from sysctl.apply.temporary import Limits, settings_of
+    from profiler.running.run import HeldCommand, run_held
+    from sysctl.apply.temporary import TemporaryLimits, settings_of
     from sysctl.host.holding import holding
 
-    limits = Limits(arguments.max_at_risk, arguments.yes_unmeasured, arguments.as_ratio)
+    limits = TemporaryLimits(arguments.max_at_risk, arguments.yes_unmeasured, arguments.as_ratio)
     settings = _Settings(wanted, limits)
     console = options.progress_console(arguments)
     with holding(settings_of(wanted), _short(argv), settings.apply) as hold:
         notes = settings.notes(hold)
         print_start(hold.recovered, hold.others, notes, console)
-        command = Command(argv, identity, _STDERR if _takes_stdout(arguments) else None)
+        command = HeldCommand(argv, identity, _STDERR if _takes_stdout(arguments) else None)
         with shown_drain(console) as on_progress:
             ran = run_held(hold, command, on_progress, waits=not arguments.no_drain)
     before, during = (settings.plan.before, settings.plan.during) if settings.plan else ({}, {})

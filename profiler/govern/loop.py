@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol
 
-from sysctl.govern.bounds import Limits
+from sysctl.govern.bounds import RaiseLimits
 from sysctl.govern.bursts import BurstAccount
 from sysctl.govern.policy import Decision, Governor
-from sysctl.govern.samples import NS_PER_S, Sample
+from sysctl.govern.samples import NS_PER_S, HostSample
 from sysctl.host.raising_host import ChangedError, RaisingHost
 
 INTERVAL_NS = 50_000_000
@@ -82,8 +82,8 @@ class Loop:
 
     def __init__(
         self,
-        read: Callable[[], Sample | None],
-        limits: Limits,
+        read: Callable[[], HostSample | None],
+        limits: RaiseLimits,
         listener: Listener,
         host: RaisingHost | None = None,
         *,
@@ -118,7 +118,7 @@ class Loop:
             self._listener.burst(last)
         return None
 
-    def _step(self, sample: Sample) -> Changed | None:
+    def _step(self, sample: HostSample) -> Changed | None:
         """Decide, obey and report; return what another program changed, if it has."""
         if self._governor is None:
             self._own = sample.values

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from profiler.watch.pressure import parse_pressure
-from sysctl.govern.samples import Sample, VolumeState
+from sysctl.govern.samples import HostSample, VolumeState
 from sysctl.host.sysctls import sysctl_path
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR, THRESHOLDS
 from sysctl.knobs.writeback import PAGE_BYTES, Thresholds
@@ -51,9 +51,9 @@ class HostReader:
         self._sysctls = {name: _opened(root / sysctl_path(name).lstrip("/")) for name in THRESHOLDS}
         self._pressure = _opened_if_readable(proc / "pressure/memory")
         self._reserved_bytes: int | None = None
-        self._last: Sample | None = None
+        self._last: HostSample | None = None
 
-    def read_news(self) -> Sample | None:
+    def read_news(self) -> HostSample | None:
         """Return a sample; None if the host is calm and the last sample is not old."""
         last, now_ns = self._last, self._clock_ns()
         vmstat, thresholds = self._read_vmstat()
@@ -64,15 +64,17 @@ class HostReader:
                 return None
         return self._complete(now_ns, vmstat, thresholds)
 
-    def read(self) -> Sample:
+    def read(self) -> HostSample:
         """Return a sample."""
         return self._complete(self._clock_ns(), *self._read_vmstat())
 
-    def _complete(self, now_ns: int, vmstat: Mapping[str, int], thresholds: Thresholds) -> Sample:
+    def _complete(
+        self, now_ns: int, vmstat: Mapping[str, int], thresholds: Thresholds
+    ) -> HostSample:
         """Return the sample with what else it has."""
         values, available = self.values(), self._available_bytes()
         some_ns, full_ns = self._pressure_ns()
-        self._last = Sample(
+        self._last = HostSample(
             time_ns=now_ns,
             dirty_bytes=vmstat["nr_dirty"],
             writeback_bytes=vmstat["nr_writeback"],

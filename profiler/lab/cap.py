@@ -27,7 +27,7 @@ _V2_GROUP = "writewise-lab"
 
 
 @dataclass(frozen=True)
-class Limits:
+class CapLimits:
     """What a device may do, for reads and for writes; `iops` is None without a limit of IOPS."""
 
     rate_bytes_per_s: int
@@ -91,7 +91,7 @@ class Cap:
         return next((line for line in self._settings(number) if line in present), None)
 
 
-def plan_cap(host: Host, device: str, limits: Limits, others: Sequence[Limits] = ()) -> Cap:
+def plan_cap(host: Host, device: str, limits: CapLimits, others: Sequence[CapLimits] = ()) -> Cap:
     """Return the cap that this host can set on a device, and the `others` that may replace it.
 
     Either all limits have IOPS or none. Raises HostError without a controller.
@@ -114,10 +114,10 @@ def _find(mounts: tuple[Mount, ...], fstype: str, controller: str) -> str | None
     return next(found, None)
 
 
-def _v1(folder: str, device: str, limits: Limits, others: Sequence[Limits]) -> Cap:
+def _v1(folder: str, device: str, limits: CapLimits, others: Sequence[CapLimits]) -> Cap:
     kinds = [kind for kind in _V1_KINDS if limits.iops is not None or not kind.endswith("iops")]
 
-    def settings(of: Limits) -> tuple[str, ...]:
+    def settings(of: CapLimits) -> tuple[str, ...]:
         return tuple(
             f"{device} {of.iops if kind.endswith('iops') else of.rate_bytes_per_s}"
             for kind in kinds
@@ -128,10 +128,12 @@ def _v1(folder: str, device: str, limits: Limits, others: Sequence[Limits]) -> C
     return Cap(lines, None, tuple(map(settings, others)))
 
 
-def _v2(host: Host, folder: str, device: str, limits: Limits, others: Sequence[Limits]) -> Cap:
+def _v2(
+    host: Host, folder: str, device: str, limits: CapLimits, others: Sequence[CapLimits]
+) -> Cap:
     group = _make_group(host, folder, device)
 
-    def setting(of: Limits) -> str:
+    def setting(of: CapLimits) -> str:
         iops = "max" if of.iops is None else of.iops
         rate = of.rate_bytes_per_s
         return f"{device} rbps={rate} wbps={rate} riops={iops} wiops={iops}"

@@ -31,7 +31,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Credits:
+class BucketLevels:
     """The levels of a path's buckets; `ran_empty` are those that have not refilled since."""
 
     path: DataPath
@@ -60,7 +60,7 @@ class Credits:
         ]
         return max(SHORTEST_LOOK_S, min([LONGEST_LOOK_S, *empty_s]))
 
-    def after(self, time_s: float, moved: Moved, *, was_lifted: bool) -> Credits:
+    def after(self, time_s: float, moved: Moved, *, was_lifted: bool) -> BucketLevels:
         """Return the credits after a time in which the device moved so much.
 
         While the cap is lifted, the device moves more than the volume could: that costs no more
@@ -77,12 +77,12 @@ class Credits:
             level <= 0 or (empty and level < _refilled(bucket))
             for bucket, level, empty in zip(self.path.buckets, levels, self.ran_empty)
         )
-        return Credits(self.path, levels, ran_empty)
+        return BucketLevels(self.path, levels, ran_empty)
 
 
-def begin(path: DataPath, levels: tuple[float, ...]) -> Credits:
+def begin(path: DataPath, levels: tuple[float, ...]) -> BucketLevels:
     """Return the credits at the start."""
-    return Credits(path, levels, tuple(level <= 0 for level in levels))
+    return BucketLevels(path, levels, tuple(level <= 0 for level in levels))
 
 
 def counts_ios(bucket: Bucket) -> bool:

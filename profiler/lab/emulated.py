@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from contracts.shared.errors import UsageError
-from profiler.lab.cap import Limits
+from profiler.lab.cap import CapLimits
 from sysctl.volume import instances, volume_types
 from sysctl.volume.limits import Bucket, DataPath, LimitedBy
 from sysctl.volume.volume_types import EbsVolume
@@ -72,19 +72,19 @@ class Emulated:
         shares = {LimitedBy.VOLUME: self.credits, LimitedBy.INSTANCE: self.instance_credits}
         return self.path().levels(shares)
 
-    def limits(self, levels: Sequence[float]) -> Limits:
+    def limits(self, levels: Sequence[float]) -> CapLimits:
         """Return what a cap can set at these credits. HDD volumes have no limit of IOPS."""
         of_ios = _path(self.instance_type, self.volume, _SMALL_IO_BYTES)
         if volume_types.is_hdd(self.volume):  # the instance's are the first
             of_ios = _path(self.instance_type, None, _SMALL_IO_BYTES)
         has_iops = of_ios.ceilings or of_ios.buckets
         iops = of_ios.rate(levels).bytes_per_s / _SMALL_IO_BYTES if has_iops else None
-        return Limits(
+        return CapLimits(
             rate_bytes_per_s=round(self.path().rate(levels).bytes_per_s),
             iops=None if iops is None else round(iops),
         )
 
-    def limits_when(self) -> dict[tuple[bool, ...], Limits]:
+    def limits_when(self) -> dict[tuple[bool, ...], CapLimits]:
         """Return the limits by which buckets are empty."""
         full_or_empty = ((bucket.capacity, 0.0) for bucket in self.path().buckets)
         return {
@@ -92,7 +92,7 @@ class Emulated:
             for levels in itertools.product(*full_or_empty)
         }
 
-    def all_limits(self) -> tuple[Limits, ...]:
+    def all_limits(self) -> tuple[CapLimits, ...]:
         """Return each of the limits that full and empty buckets lead to, the present ones first."""
         present = self.limits(self.levels())
         return tuple(dict.fromkeys([present, *self.limits_when().values()]))

@@ -19,8 +19,8 @@ from typing import Any
 from contracts.shared.errors import WritewiseError
 from contracts.shared.writing import write_atomically
 from profiler.lab import places
-from profiler.lab.cap import Cap, Limits, cap_from_record
-from profiler.lab.credits import Credits, Moved, begin, counts_ios
+from profiler.lab.cap import Cap, CapLimits, cap_from_record
+from profiler.lab.credits import BucketLevels, Moved, begin, counts_ios
 from profiler.lab.emulated import Emulated, from_record
 from sysctl.host.host import Host
 from sysctl.host.system import System
@@ -109,7 +109,7 @@ class Follower:
         self._was_lifted = False
         self._moved = read_moved(host.system, task.device)
         self._looked_s = clock()
-        self.credits: Credits = begin(task.emulated.path(), task.emulated.levels())
+        self.credits: BucketLevels = begin(task.emulated.path(), task.emulated.levels())
         self._report()
 
     def step(self) -> None:
@@ -127,7 +127,7 @@ class Follower:
         self._report()
 
     @property
-    def _limits(self) -> Limits:
+    def _limits(self) -> CapLimits:
         """The limits that should be in force."""
         return self._limits_when[tuple(level <= 0 for level in self.credits.counted)]
 

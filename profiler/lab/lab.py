@@ -20,7 +20,7 @@ from typing import Any
 
 from contracts.shared.errors import UsageError
 from profiler.lab import places, supervised
-from profiler.lab.cap import Cap, Limits, cap_from_record, plan_cap
+from profiler.lab.cap import Cap, CapLimits, cap_from_record, plan_cap
 from profiler.lab.emulated import Emulated, from_record
 from profiler.lab.follower import CreditsNow, Task, read_now
 from profiler.lab.places import NAME, folder, image
@@ -71,11 +71,11 @@ class LabSpec:
                 raise UsageError(f"{option} must be more than 0", f"use {option} 1MiB or more")
 
     @property
-    def limits(self) -> tuple[Limits, ...]:
+    def limits(self) -> tuple[CapLimits, ...]:
         """What the cap may be, at the start the first: one if there are no credits."""
         if self.emulated is not None:
             return self.emulated.all_limits()
-        return (Limits(self.rate_bytes_per_s, self.iops),)
+        return (CapLimits(self.rate_bytes_per_s, self.iops),)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ _STDOUT = 1
 
 
 @dataclass(frozen=True)
-class Beat:
+class Poll:
     """What is called every `interval_s` while a command runs."""
 
     interval_s: float
@@ -143,7 +143,7 @@ def _cannot_run(name: str, identity: Identity | None, error: Exception) -> Write
     return failure
 
 
-def wait_for_command(pid: int, signals: Signals, beat: Beat | None = None) -> int:
+def wait_for_command(pid: int, signals: Signals, beat: Poll | None = None) -> int:
     """Wait for the command's end and pass signals on, except Ctrl-C, which it receives itself.
 
     Returns its exit code. A signal from the terminal comes from the kernel, and also reaches the

@@ -24,12 +24,14 @@ from profiler.report.plan_words import (
     words_of,
 )
 from sysctl.volume import volume_types
-from sysctl.volume.cheapest import Found, VolumeSearch, of_type, without_volume
+from sysctl.volume.cheapest import CheapestVolumes, VolumeSearch, of_type, without_volume
 from sysctl.volume.limits import LimitedBy
 from sysctl.volume.planning import MeasuredDevice, Plan
 
 
-def print_cheapest(found: Found, wanted: VolumeSearch, asked: Question, console: Console) -> None:
+def print_cheapest(
+    found: CheapestVolumes, wanted: VolumeSearch, asked: Question, console: Console
+) -> None:
     """Print the cheapest volume, faster ones that cost more, and why types are missing."""
     print_lines([_verdict(found, wanted)], console, "bold")
     print_lines([f"Warning: {each}." for each in asked.warnings], console, "yellow", hanging=2)
@@ -45,7 +47,7 @@ def print_cheapest(found: Found, wanted: VolumeSearch, asked: Question, console:
     print_lines([f"From the tables: {tables}."], console, "dim", hanging=2)
 
 
-def _verdict(found: Found, wanted: VolumeSearch) -> str:
+def _verdict(found: CheapestVolumes, wanted: VolumeSearch) -> str:
     pull = f"a pull of {format_size(wanted.pull.size_bytes)}"
     if not found.plans and (wanted.deadline_s is None or not found.too_slow):
         return f"No volume was found that holds {wanted.capacity_gib:,} GiB and has a price."
@@ -59,7 +61,7 @@ def _verdict(found: Found, wanted: VolumeSearch) -> str:
     )
 
 
-def _table(found: Found) -> Table:
+def _table(found: CheapestVolumes) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("volume", overflow="fold")
     for title in ("a month", "durable", "credits after"):
@@ -82,7 +84,7 @@ def _cells(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _remarks(found: Found, wanted: VolumeSearch) -> Iterator[str]:
+def _remarks(found: CheapestVolumes, wanted: VolumeSearch) -> Iterator[str]:
     before = without_volume(wanted)
     if wanted.deadline_s is not None and before and before.durable_s > wanted.deadline_s:
         time = format_minutes(before.durable_s)
@@ -102,7 +104,7 @@ def _remarks(found: Found, wanted: VolumeSearch) -> Iterator[str]:
         yield "The price of sc1, and of io2 above 32,000 IOPS, could not be verified."
 
 
-def _credits_texts(found: Found, asked: Question) -> Iterator[str]:
+def _credits_texts(found: CheapestVolumes, asked: Question) -> Iterator[str]:
     """Yield that the volumes start with credits, if one of them is slower without."""
     without = [(plan, plan.without_credits(LimitedBy.VOLUME)) for plan in found.plans]
     if asked.shows_empty and any(
@@ -111,7 +113,7 @@ def _credits_texts(found: Found, asked: Question) -> Iterator[str]:
         yield "the volumes have all their credits at the start; --credits empty plans without"
 
 
-def _margins(found: Found, wanted: VolumeSearch) -> Iterator[str]:
+def _margins(found: CheapestVolumes, wanted: VolumeSearch) -> Iterator[str]:
     """Yield what an HDD type needs to meet the deadline at 90 % of its burst rate."""
     careful = replace(wanted, with_hdd_margin=True)
     for plan in found.plans:

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from contracts.shared.units import format_rate, format_size
-from profiler.lab.cap import Limits
+from profiler.lab.cap import CapLimits
 from profiler.lab.emulated import Emulated
 from profiler.lab.follower import BucketNow, CreditsNow
 
 
-def limits_text(limits: Limits) -> str:
+def limits_text(limits: CapLimits) -> str:
     """Return a rate, and the IOPS if they are limited."""
     iops = "" if limits.iops is None else f", {limits.iops} IOPS"
     return f"{format_rate(limits.rate_bytes_per_s)}{iops}"
@@ -25,7 +25,7 @@ def volume_lines(emulated: Emulated | None, now: CreditsNow | None) -> Iterator[
     if now is None:
         yield f"limits       {limits_text(emulated.all_limits()[0])}"
         return
-    present = limits_text(Limits(now.rate_bytes_per_s, now.iops))
+    present = limits_text(CapLimits(now.rate_bytes_per_s, now.iops))
     yield f"limits now   {present}, by the {now.limited_by}"
     for bucket in now.buckets:
         yield f"credits      {_level(bucket)}"

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from profiler.report.plan import Question
-from sysctl.evidence.circumstances import Volume
+from sysctl.evidence.circumstances import KnownVolume
 from sysctl.volume import instances, volume_types
-from sysctl.volume.cheapest import Found, VolumeSearch
+from sysctl.volume.cheapest import CheapestVolumes, VolumeSearch
 from sysctl.volume.limits import LimitedBy
 from sysctl.volume.planning import MeasuredDevice, Plan
 from sysctl.volume.timeline import Course
@@ -30,7 +30,9 @@ def plan_document(plan: Plan, asked: Question) -> dict[str, object]:
     }
 
 
-def cheapest_document(found: Found, wanted: VolumeSearch, asked: Question) -> dict[str, object]:
+def cheapest_document(
+    found: CheapestVolumes, wanted: VolumeSearch, asked: Question
+) -> dict[str, object]:
     """Return the plans found, cheapest first, and the missing types."""
     return {
         "volumes": [_plan(plan) for plan in found.plans],
@@ -70,7 +72,7 @@ def _volume(plan: Plan) -> dict[str, object] | None:
     return None if isinstance(plan.volume, MeasuredDevice) else ebs_volume(plan.volume)
 
 
-def ebs_volume(volume: EbsVolume | Volume) -> dict[str, object]:
+def ebs_volume(volume: EbsVolume | KnownVolume) -> dict[str, object]:
     """Return a volume's figures; null: unknown, or none of this type."""
     return {
         "type": volume.type,

@@ -16,7 +16,7 @@ from profiler.report.console import print_lines
 from profiler.report.next_steps import NextStep, command, print_next
 from profiler.report.over_limit import exceeded_text
 from profiler.watch.causes import WhyInputs
-from profiler.watch.verdict import Answer, Share, Verdict, verdict_of
+from profiler.watch.verdict import Answer, Share, WriteBackVerdict, verdict_of
 from sysctl.evidence.over_limit import most_limited
 
 _SYSFS = Path("/sys")
@@ -30,12 +30,12 @@ _OTHER = {
 }
 
 
-def verdict_here(why: WhyInputs) -> Verdict | None:
+def verdict_here(why: WhyInputs) -> WriteBackVerdict | None:
     """Return the answer with the volumes of this host; None without a rule of writes."""
     return verdict_of(why, read_mounts(), _SYSFS)
 
 
-def print_verdict(verdict: Verdict, why: WhyInputs, console: Console) -> None:
+def print_verdict(verdict: WriteBackVerdict, why: WhyInputs, console: Console) -> None:
     """Print the answer, volumes and commands, and what to do next."""
     console.print()
     print_lines([f"Verdict: {sentence(verdict, why)}"], console, "bold")
@@ -45,7 +45,7 @@ def print_verdict(verdict: Verdict, why: WhyInputs, console: Console) -> None:
     print_next([_next_step(verdict, why)], console)
 
 
-def verdict_document(verdict: Verdict | None, why: WhyInputs) -> dict[str, object] | None:
+def verdict_document(verdict: WriteBackVerdict | None, why: WhyInputs) -> dict[str, object] | None:
     """The verdict as plain data; times in ns, shares 0 to 1."""
     if verdict is None:
         return None
@@ -59,7 +59,7 @@ def verdict_document(verdict: Verdict | None, why: WhyInputs) -> dict[str, objec
     }
 
 
-def sentence(verdict: Verdict, why: WhyInputs) -> str:
+def sentence(verdict: WriteBackVerdict, why: WhyInputs) -> str:
     """Return the answer in one sentence."""
     waited, elapsed = format_duration(verdict.waited_ns), format_duration(why.elapsed_ns)
     who = counted(why.writers, "writer") if why.writers else "writers"
@@ -88,7 +88,7 @@ def sentence(verdict: Verdict, why: WhyInputs) -> str:
     }[verdict.answer]
 
 
-def _share(verdict: Verdict) -> str:
+def _share(verdict: WriteBackVerdict) -> str:
     """Return how a sentence continues: `, 87% of their time in write calls`, if it was there."""
     if not 0 < verdict.waited_ns <= verdict.of_ns:
         return ""
@@ -106,7 +106,7 @@ def _share_texts(shares: Sequence[Share]) -> Iterator[str]:
         yield f"and {len(shares) - _SHOWN} more"
 
 
-def _next_step(verdict: Verdict, why: WhyInputs) -> NextStep:
+def _next_step(verdict: WriteBackVerdict, why: WhyInputs) -> NextStep:
     look = command("profile", as_root=True)
     over = most_limited(each for each in (use.over_limit for use in why.volumes) if each)
     if verdict.answer is Answer.DEVICE and over and over.main:

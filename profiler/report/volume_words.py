@@ -13,7 +13,7 @@ from sysctl.advice.advise import Recommendation
 from sysctl.advice.conclusions import BeyondMemory
 from sysctl.advice.device_rate import DeviceRate, Fit
 from sysctl.advice.volume_advice import Aim, Choice, OutOfReach, VolumeAdvice
-from sysctl.evidence.circumstances import Circumstances, Volume
+from sysctl.evidence.circumstances import Circumstances, KnownVolume
 from sysctl.volume.limits import LimitedBy
 
 _OF_INSTANCE = (LimitedBy.INSTANCE, LimitedBy.INSTANCE_CREDITS)
@@ -36,7 +36,7 @@ def known_volume_text(circumstances: Circumstances) -> str | None:
     return f"{text}{identity}, {balance} ({printable(credits.source)})"
 
 
-def _known_words(volume: Volume) -> Iterator[str]:
+def _known_words(volume: KnownVolume) -> Iterator[str]:
     yield printable(volume.type) if volume.type else "type unknown"
     if volume.size_gib is not None:
         yield f"{volume.size_gib:,} GiB"

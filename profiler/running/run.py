@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from profiler.recording.command import Beat, signals_taken, start_command, wait_for_command
+from profiler.recording.command import Poll, signals_taken, start_command, wait_for_command
 from profiler.recording.identity import Identity
 from profiler.running.at_risk import AtRisk, IoWait
 from profiler.running.draining import INTERVAL_S, StartSync, drain, drain_behind, start_sync
@@ -42,7 +42,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Command:
+class HeldCommand:
     """What to run, as which user (None: the current one), and its standard output if redirected."""
 
     argv: Sequence[str]
@@ -52,7 +52,7 @@ class Command:
 
 def run_held(
     hold: Hold,
-    command: Command,
+    command: HeldCommand,
     on_progress: Callable[[int], None],
     *,
     waits: bool = True,
@@ -71,7 +71,7 @@ def run_held(
         at_risk, io_wait = AtRisk(host), IoWait(host)
         began_s = clock()
         pid = start_command(command.argv, signals, command.identity, command.stdout_fd)
-        exit_code = wait_for_command(pid, signals, Beat(INTERVAL_S, at_risk.sample))
+        exit_code = wait_for_command(pid, signals, Poll(INTERVAL_S, at_risk.sample))
         return_s, io_wait_s = clock() - began_s, io_wait.seconds()
         at_risk.sample()
         signals.drop()  # a Ctrl-C that ended the command reached this process, too

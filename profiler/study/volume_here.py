@@ -17,7 +17,7 @@ from profiler.ec2.live import LiveApi
 from profiler.ec2.node import AttachedVolume, discover, ebs_volumes
 from profiler.lab.emulated import Emulated
 from profiler.lab.follower import CreditsNow
-from sysctl.evidence.circumstances import Credits, Volume
+from sysctl.evidence.circumstances import Credits, KnownVolume
 from sysctl.volume import volume_types
 from sysctl.volume.limits import GIB, LimitedBy
 from sysctl.volume.volume_types import EbsVolume
@@ -33,7 +33,7 @@ class VolumeHere:
     `notes` are sentences on how options were read and what could not be found out.
     """
 
-    volume: Volume | None = None
+    volume: KnownVolume | None = None
     volume_id: str | None = None
     instance: str | None = None
     credits: Credits | None = None
@@ -74,7 +74,7 @@ def of_node(disk: str | None, attached: Callable[[], list[AttachedVolume]]) -> V
     """Return what the node shows of the volume that is the disk of that name: id and size."""
     for each in attached():
         if each.disk == disk:
-            return VolumeHere(Volume(size_gib=each.size_bytes // GIB or None), each.volume_id)
+            return VolumeHere(KnownVolume(size_gib=each.size_bytes // GIB or None), each.volume_id)
     return VolumeHere()
 
 
@@ -108,7 +108,7 @@ def asked_of_aws(
     return replace(found, credits=Credits(100 * balance.share, source))
 
 
-def _planned(volume: Volume | None) -> EbsVolume | None:
+def _planned(volume: KnownVolume | None) -> EbsVolume | None:
     if volume is None or volume.type is None:
         return None
     return EbsVolume(volume.type, volume.size_gib, volume.iops, volume.mib_per_s)
@@ -126,9 +126,9 @@ def attached_here() -> list[AttachedVolume]:
     return list(ebs_volumes(Path("/sys")))
 
 
-def as_known(volume: EbsVolume) -> Volume:
+def as_known(volume: EbsVolume) -> KnownVolume:
     """Return a volume as the results have it."""
-    return Volume(volume.type, volume.size_gib, volume.iops, volume.mib_per_s)
+    return KnownVolume(volume.type, volume.size_gib, volume.iops, volume.mib_per_s)
 
 
 def combined(first: VolumeHere, second: VolumeHere) -> VolumeHere:

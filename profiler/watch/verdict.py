@@ -40,7 +40,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class WriteBackVerdict:
     """The answer, with the time that all threads waited for that reason.
 
     `of_ns` is the total time of the calls. `cause` is that of the writes, None if they were not
@@ -55,7 +55,7 @@ class Verdict:
     commands: tuple[Share, ...] = ()
 
 
-def verdict_of(why: WhyInputs, mounts: Sequence[Mount], sysfs: Path) -> Verdict | None:
+def verdict_of(why: WhyInputs, mounts: Sequence[Mount], sysfs: Path) -> WriteBackVerdict | None:
     """Return the verdict; None if the contract does not count writes."""
     if CallType.WRITE not in why.call_types:
         return None
@@ -63,10 +63,10 @@ def verdict_of(why: WhyInputs, mounts: Sequence[Mount], sysfs: Path) -> Verdict 
     waited_ns = _waited_ns(why, cause)
     fsync_ns = why.fsyncs.latency_total_ns if why.fsyncs else 0
     if fsync_ns >= SLOW_SHARE * why.elapsed_ns and fsync_ns > waited_ns:
-        return Verdict(Answer.FSYNC, fsync_ns, fsync_ns, cause)
+        return WriteBackVerdict(Answer.FSYNC, fsync_ns, fsync_ns, cause)
     in_calls_ns = why.calls.latency_total_ns
     if cause is Cause.THROTTLING:
-        return Verdict(
+        return WriteBackVerdict(
             Answer.WRITE_BACK,
             waited_ns,
             in_calls_ns,
@@ -77,9 +77,9 @@ def verdict_of(why: WhyInputs, mounts: Sequence[Mount], sysfs: Path) -> Verdict 
     if cause is None or cause is Cause.ON_CPU:
         is_writing = bool(why.calls.count)
         answer = Answer.NOTHING_WAITED if is_writing else Answer.NOT_WRITING
-        return Verdict(answer, 0, in_calls_ns, cause)
+        return WriteBackVerdict(answer, 0, in_calls_ns, cause)
     answer = Answer.DEVICE if cause is Cause.DEVICE else Answer.OTHER
-    return Verdict(answer, waited_ns, in_calls_ns, cause)
+    return WriteBackVerdict(answer, waited_ns, in_calls_ns, cause)
 
 
 def _waited_ns(why: WhyInputs, cause: Cause | None) -> int:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from contracts.shared.errors import UsageError
-from sysctl.evidence.circumstances import NodeClass
-from sysctl.evidence.circumstances import Volume as KnownVolume
+from sysctl.evidence.circumstances import KnownVolume, NodeClass
 from sysctl.evidence.over_limit import EbsLimit, OverLimit, most_limited
 from sysctl.evidence.prediction import Model
 from sysctl.evidence.protocol import OUT_OF_CREDITS

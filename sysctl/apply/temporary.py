@@ -22,7 +22,7 @@ from sysctl.knobs.writeback import effective_thresholds
 
 
 @dataclass(frozen=True)
-class Limits:
+class TemporaryLimits:
     """What may be set: up to `max_at_risk_bytes` dirty; also what was not measured on such a host.
 
     With `as_ratio` the ratios of a recommendation stay on a host with other memory.
@@ -64,7 +64,7 @@ def settings_of(wanted: Mapping[str, int] | RecommendedChange) -> dict[str, str]
 
 
 def plan(
-    system: System, wanted: Mapping[str, int] | RecommendedChange, limits: Limits
+    system: System, wanted: Mapping[str, int] | RecommendedChange, limits: TemporaryLimits
 ) -> TemporaryPlan:
     """Return what `wanted` changes on this host: sysctl values, or a recommendation.
 
@@ -84,12 +84,12 @@ def perform(host: AppliedHost, planned: TemporaryPlan) -> None:
         host.apply_mount_words(planned.target, planned.words)
 
 
-def check_in_force(system: System, limits: Limits) -> None:
+def check_in_force(system: System, limits: TemporaryLimits) -> None:
     """Raise HostError if the thresholds that another run has set allow more than the limit."""
     _check_at_risk(read_thresholds(system).dirty_bytes, limits)
 
 
-def _of_values(system: System, values: Mapping[str, int], limits: Limits) -> TemporaryPlan:
+def _of_values(system: System, values: Mapping[str, int], limits: TemporaryLimits) -> TemporaryPlan:
     present, dirtyable = read_writeback(system), dirtyable_bytes(system)
     after = replace_values(present, values)
     reason = invalid_reason(after, dirtyable)
@@ -107,7 +107,7 @@ def _of_values(system: System, values: Mapping[str, int], limits: Limits) -> Tem
     )
 
 
-def _check_at_risk(dirty_bytes: int, limits: Limits) -> None:
+def _check_at_risk(dirty_bytes: int, limits: TemporaryLimits) -> None:
     if limits.max_at_risk_bytes is not None and dirty_bytes > limits.max_at_risk_bytes:
         raise HostError(
             f"up to {format_size(dirty_bytes)} would be at risk on this host, more than "
@@ -116,7 +116,7 @@ def _check_at_risk(dirty_bytes: int, limits: Limits) -> None:
         )
 
 
-def _of_change(system: System, change: RecommendedChange, limits: Limits) -> TemporaryPlan:
+def _of_change(system: System, change: RecommendedChange, limits: TemporaryLimits) -> TemporaryPlan:
     found = plan_of(
         system, change, as_ratio=limits.as_ratio, max_at_risk_bytes=limits.max_at_risk_bytes
     )

@@ -31,7 +31,7 @@ class GroupLimits:
 
 
 @dataclass(frozen=True)
-class Volume:
+class KnownVolume:
     """The EBS volume of the destination: its type, size, provisioned IOPS and throughput (MiB/s).
 
     None: unknown, or the type does not offer the choice.
@@ -69,7 +69,7 @@ class NodeClass:
     mount_options: tuple[str, ...] = ()
     mount_words: tuple[str, ...] = ()
     mount_policy: tuple[str, ...] = ()
-    volume: Volume | None = None
+    volume: KnownVolume | None = None
     instance: str | None = None
     kernel: str | None = None
     cpus: int | None = None
@@ -214,12 +214,12 @@ def _disk(data: Mapping[str, Any]) -> DiskIdentity:
     return DiskIdentity(name or "", wwid, serial)
 
 
-def _volume(data: Mapping[str, Any] | None) -> Volume | None:
+def _volume(data: Mapping[str, Any] | None) -> KnownVolume | None:
     """Return the volume; None from files of earlier versions, which do not have it."""
     if data is None:
         return None
     mib_per_s = data.get("mib_per_s")
-    return Volume(
+    return KnownVolume(
         _text(data.get("type")),
         whole_or_none(data.get("size_gib")),
         whole_or_none(data.get("iops")),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sysctl.govern.samples import NS_PER_S, Sample
+from sysctl.govern.samples import NS_PER_S, HostSample
 from sysctl.knobs.setting import invalid_reason
 from sysctl.knobs.writeback import PAGE_BYTES, Thresholds, effective_thresholds
 
@@ -33,7 +33,7 @@ _BELOW_DIRTY, _IN_FLIGHT_S = 0.95, 0.5
 
 
 @dataclass(frozen=True)
-class Limits:
+class RaiseLimits:
     """What the user allows. `max_at_risk_bytes` None is a share of what is available at rest."""
 
     max_at_risk_bytes: int | None = None
@@ -62,12 +62,12 @@ class Raise:
         return Thresholds(self.backgrounds[-1], self.dirty_bytes)
 
 
-def rest_thresholds(sample: Sample, rest: Mapping[str, int]) -> Thresholds:
+def rest_thresholds(sample: HostSample, rest: Mapping[str, int]) -> Thresholds:
     """Return the thresholds of the host's own values with the memory of now."""
     return effective_thresholds(rest, sample.dirtyable_bytes)
 
 
-def bound_bytes(limits: Limits, sample: Sample) -> int:
+def bound_bytes(limits: RaiseLimits, sample: HostSample) -> int:
     """Return the most that may be dirty: what the user allows, and what memory is there."""
     asked = limits.max_at_risk_bytes
     allowed = sample.available_bytes * AVAILABLE_SHARE if asked is None else asked
@@ -75,7 +75,7 @@ def bound_bytes(limits: Limits, sample: Sample) -> int:
 
 
 def highest_raise(
-    limits: Limits, sample: Sample, at_rest: Thresholds, rest: Mapping[str, int]
+    limits: RaiseLimits, sample: HostSample, at_rest: Thresholds, rest: Mapping[str, int]
 ) -> Raise | None:
     """Return the raise that the bound allows; None if it allows none above the host's own.
 
@@ -96,7 +96,7 @@ def highest_raise(
 def background_for(
     raised: Raise,
     at_rest: Thresholds,
-    sample: Sample,
+    sample: HostSample,
     margin_bytes: float,
     device_bytes_per_s: float | None,
 ) -> int | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sysctl.evidence.prediction import time_to_return_s
 from sysctl.govern.bounds import Raise
-from sysctl.govern.samples import NS_PER_S, Sample, arrived_bytes, rate_per_s, written_bytes
+from sysctl.govern.samples import NS_PER_S, HostSample, arrived_bytes, rate_per_s, written_bytes
 from sysctl.knobs.writeback import Thresholds
 
 MIB = 2**20
@@ -48,7 +48,7 @@ class BurstAccount:
 class Burst:
     """A burst so far; `add` is given each pair of consecutive samples, the first included."""
 
-    def __init__(self, first: Sample) -> None:
+    def __init__(self, first: HostSample) -> None:
         self.began_ns = first.time_ns
         self.arrived_bytes = 0
         self.peak_held_bytes = 0
@@ -59,7 +59,7 @@ class Burst:
         self._free_bytes = self._free_ns = 0
         self._flushed_bytes = self._flushed_ns = 0
 
-    def add(self, before: Sample, after: Sample) -> None:
+    def add(self, before: HostSample, after: HostSample) -> None:
         """Add what came and went between two samples."""
         arrived, time_ns = arrived_bytes(before, after), after.time_ns - before.time_ns
         self.arrived_bytes += sum(arrived)

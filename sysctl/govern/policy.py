@@ -13,15 +13,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sysctl.govern.bounds import (
-    Limits,
     Raise,
+    RaiseLimits,
     background_for,
     bound_bytes,
     highest_raise,
     rest_thresholds,
 )
 from sysctl.govern.bursts import BEGIN_BYTES_PER_S, CALM_BYTES_PER_S, MIB, Burst, BurstAccount
-from sysctl.govern.samples import NS_PER_S, Recent, Sample, arrived_bytes, rate_per_s, written_bytes
+from sysctl.govern.samples import (
+    NS_PER_S,
+    HostSample,
+    Recent,
+    arrived_bytes,
+    rate_per_s,
+    written_bytes,
+)
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR
 from sysctl.knobs.writeback import Thresholds
 
@@ -100,7 +107,9 @@ class Governor:
     With `is_dry` nothing is raised, so the samples show the host at rest throughout.
     """
 
-    def __init__(self, limits: Limits, rest: Mapping[str, int], *, is_dry: bool = False) -> None:
+    def __init__(
+        self, limits: RaiseLimits, rest: Mapping[str, int], *, is_dry: bool = False
+    ) -> None:
         self._limits, self._rest, self._is_dry = limits, dict(rest), is_dry
         self._recent = Recent(NS_PER_S)
         self._burst: Burst | None = None
@@ -109,9 +118,9 @@ class Governor:
         self._below_since_ns: int | None = None
         self._not_before_ns = 0
         self._is_exhausted = False
-        self._last: Sample | None = None
+        self._last: HostSample | None = None
 
-    def step(self, sample: Sample) -> Decision:
+    def step(self, sample: HostSample) -> Decision:
         """Return what is to be in force from this sample until the next."""
         self._recent.add(sample)
         foreign = self._foreign(sample)
@@ -142,7 +151,7 @@ class Governor:
 
     # --- what is seen -----------------------------------------------------------------------
 
-    def _follow(self, sample: Sample, at_rest: Thresholds) -> None:
+    def _follow(self, sample: HostSample, at_rest: Thresholds) -> None:
         """Begin, continue or forget the burst."""
         pair = self._recent.latest_pair()
         if pair is None:
@@ -160,7 +169,7 @@ class Governor:
             if sample.held_bytes <= _mark_bytes(at_rest):  # else its writers may all be asleep
                 self._is_exhausted = False
 
-    def _foreign(self, sample: Sample) -> Foreign | None:
+    def _foreign(self, sample: HostSample) -> Foreign | None:
         expected = dict(self._rest)
         if self._raise and not self._is_dry:
             expected = _with(expected, DIRTY_PAIR, self._raise.raised.dirty_bytes)
@@ -172,7 +181,7 @@ class Governor:
         differing = {name for name in (*expected, *found) if expected.get(name) != found.get(name)}
         return Foreign(_only(expected, differing), _only(found, differing))
 
-    def _margin_bytes(self, sample: Sample) -> float:
+    def _margin_bytes(self, sample: HostSample) -> float:
         """Return what may arrive until a decision made at the next samples has an effect."""
         pair, span = self._recent.latest_pair(), self._recent.pair(_RATE_SPAN_NS)
         if pair is None:
@@ -182,14 +191,14 @@ class Governor:
         lead_ns = _LEAD_POLLS * (pair[1].time_ns - pair[0].time_ns) + _LEAD_NS
         return max(*rates, growth) * min(lead_ns, NS_PER_S) / NS_PER_S
 
-    def _device_bytes_per_s(self, sample: Sample) -> float | None:
+    def _device_bytes_per_s(self, sample: HostSample) -> float | None:
         """Return the rate at which the named volumes write, while data arrives; else None."""
         if sample.time_ns - self._last_arrival_ns > _RATE_SPAN_NS:
             return None
         span = self._recent.pair(NS_PER_S)
         return rate_per_s(written_bytes(*span), span)
 
-    def _is_coming(self, sample: Sample, at_rest: Thresholds) -> bool:
+    def _is_coming(self, sample: HostSample, at_rest: Thresholds) -> bool:
         """Return whether writers of a burst onto the named volumes are about to wait."""
         if not self._burst or self._is_exhausted or sample.time_ns < self._not_before_ns:
             return False
@@ -203,7 +212,7 @@ class Governor:
             return self._burst.arrived_bytes >= least
         return soon_bytes >= _mark_bytes(at_rest) and sample.named_held_bytes >= least
 
-    def _has_pressure(self, sample: Sample) -> bool:
+    def _has_pressure(self, sample: HostSample) -> bool:
         clean_bytes = sample.available_bytes - sample.held_bytes
         if clean_bytes < _LEAST_CLEAN_SHARE * sample.dirtyable_bytes:
             return True
@@ -220,7 +229,7 @@ class Governor:
 
     # --- what follows -----------------------------------------------------------------------
 
-    def _adjust(self, present: _InForce, sample: Sample, at_rest: Thresholds) -> Decision:
+    def _adjust(self, present: _InForce, sample: HostSample, at_rest: Thresholds) -> Decision:
         """Return the raise with the background threshold of this moment."""
         background = background_for(
             present.raised,
@@ -233,7 +242,7 @@ class Governor:
         return Decision(Why.BURST, present.raised, background)
 
     def _reason_to_lower(
-        self, present: _InForce, sample: Sample, at_rest: Thresholds
+        self, present: _InForce, sample: HostSample, at_rest: Thresholds
     ) -> Why | None:
         if not any(sample.volumes):
             return Why.GONE
@@ -248,15 +257,15 @@ class Governor:
             return Why.TOO_LONG
         return Why.DRAINED if self._is_drained(sample, at_rest) else None
 
-    def _most_bytes(self, sample: Sample) -> float:
+    def _most_bytes(self, sample: HostSample) -> float:
         """Return the bound with the memory of now.
 
         The default bound is of the memory at rest, so a burst that uses memory does not change it.
         """
         asked = self._limits.max_at_risk_bytes
-        return bound_bytes(Limits(2**63 if asked is None else asked), sample) * 1.02
+        return bound_bytes(RaiseLimits(2**63 if asked is None else asked), sample) * 1.02
 
-    def _is_drained(self, sample: Sample, at_rest: Thresholds) -> bool:
+    def _is_drained(self, sample: HostSample, at_rest: Thresholds) -> bool:
         """Return whether nobody would wait at rest, or the named volumes hold nothing any more."""
         is_calm = sample.time_ns - self._last_arrival_ns >= _CALM_NS
         if is_calm and sample.named_held_bytes <= _DRAINED_BYTES:
@@ -270,7 +279,7 @@ class Governor:
         return sample.time_ns - self._below_since_ns >= _CALM_NS
 
     def _lower(
-        self, sample: Sample, at_rest: Thresholds, why: Why, foreign: Foreign | None = None
+        self, sample: HostSample, at_rest: Thresholds, why: Why, foreign: Foreign | None = None
     ) -> Decision:
         """Return to rest; what was raised is accounted for."""
         account = None

@@ -32,7 +32,7 @@ class VolumeState:
 
 
 @dataclass(frozen=True)
-class Sample:
+class HostSample:
     """The host and the named volumes at one moment of a clock that never jumps.
 
     `thresholds` are in force, and `values` are the sysctls that they come from: the non-zero member
@@ -63,12 +63,12 @@ class Sample:
         return sum(volume.held_bytes for volume in self.volumes if volume)
 
 
-def arrived_bytes(before: Sample, after: Sample) -> tuple[int, ...]:
+def arrived_bytes(before: HostSample, after: HostSample) -> tuple[int, ...]:
     """Return what each named volume's writers dirtied between two samples."""
     return tuple(b.dirtied_bytes - a.dirtied_bytes for a, b in _known(before, after))
 
 
-def written_bytes(before: Sample, after: Sample) -> int:
+def written_bytes(before: HostSample, after: HostSample) -> int:
     """Return what the named volumes wrote to their devices between two samples."""
     return sum(max(0, b.written_bytes - a.written_bytes) for a, b in _known(before, after))
 
@@ -76,7 +76,7 @@ def written_bytes(before: Sample, after: Sample) -> int:
 _NOTHING = VolumeState(0, 0, 0, 0)
 
 
-def _known(before: Sample, after: Sample) -> Iterator[tuple[VolumeState, VolumeState]]:
+def _known(before: HostSample, after: HostSample) -> Iterator[tuple[VolumeState, VolumeState]]:
     """Yield each volume's two states; equal ones if it was gone, or is a new one of that name."""
     for one, other in zip(before.volumes, after.volumes):
         is_same = one and other and one.dirtied_bytes <= other.dirtied_bytes
@@ -88,29 +88,29 @@ class Recent:
 
     def __init__(self, keep_ns: int) -> None:
         self._keep_ns = keep_ns
-        self._samples: deque[Sample] = deque()
+        self._samples: deque[HostSample] = deque()
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: HostSample) -> None:
         """Add a sample and drop those that are too old."""
         self._samples.append(sample)
         while len(self._samples) > 2 and self._age_ns(self._samples[1]) >= self._keep_ns:
             self._samples.popleft()
 
-    def _age_ns(self, sample: Sample) -> int:
+    def _age_ns(self, sample: HostSample) -> int:
         return self._samples[-1].time_ns - sample.time_ns
 
-    def pair(self, span_ns: int) -> tuple[Sample, Sample]:
+    def pair(self, span_ns: int) -> tuple[HostSample, HostSample]:
         """Return the last sample, and one that is older by `span_ns` or as much as there is."""
         last = self._samples[-1]
         older = [each for each in self._samples if self._age_ns(each) >= span_ns]
         return (older[-1] if older else self._samples[0]), last
 
-    def latest_pair(self) -> tuple[Sample, Sample] | None:
+    def latest_pair(self) -> tuple[HostSample, HostSample] | None:
         """Return the last two samples; None if there is only one."""
         return (self._samples[-2], self._samples[-1]) if len(self._samples) > 1 else None
 
 
-def rate_per_s(amount: float, pair: Sequence[Sample]) -> float:
+def rate_per_s(amount: float, pair: Sequence[HostSample]) -> float:
     """Return an amount per second of a pair's time; 0 for no time."""
     time_ns = pair[-1].time_ns - pair[0].time_ns
     return amount * NS_PER_S / time_ns if time_ns > 0 else 0.0

@@ -37,7 +37,7 @@ class VolumeSearch:
 
 
 @dataclass(frozen=True)
-class Found:
+class CheapestVolumes:
     """The plans that meet the requirements, cheapest first, without those that a cheaper one beats.
 
     `too_slow` has the types that cannot meet the deadline, `too_small` those that cannot hold the
@@ -50,7 +50,7 @@ class Found:
     unpriced: tuple[str, ...]
 
 
-def cheapest(wanted: VolumeSearch) -> Found:
+def cheapest(wanted: VolumeSearch) -> CheapestVolumes:
     """Return the cheapest volume of each type, without those that a cheaper one beats."""
     plans, too_slow, too_small, unpriced = [], [], [], []
     for name in volume_types.names():
@@ -64,7 +64,7 @@ def cheapest(wanted: VolumeSearch) -> Found:
             unpriced.append(name)
         else:
             plans.append(plan)
-    return Found(_not_beaten(plans), tuple(too_slow), tuple(too_small), tuple(unpriced))
+    return CheapestVolumes(_not_beaten(plans), tuple(too_slow), tuple(too_small), tuple(unpriced))
 
 
 def without_volume(wanted: VolumeSearch) -> Course | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sysctl.govern.policy import Decision, Governor
-from sysctl.govern.samples import NS_PER_S, Sample, VolumeState
+from sysctl.govern.samples import NS_PER_S, HostSample, VolumeState
 from sysctl.knobs.writeback import Thresholds, effective_thresholds
 
 MIB, GIB = 2**20, 2**30
@@ -148,9 +148,9 @@ class Host:
         self._sampled_s = self.time_s
         return True
 
-    def sample(self) -> Sample:
+    def sample(self) -> HostSample:
         """Return what a governor would see now."""
-        return Sample(
+        return HostSample(
             time_ns=BOOTED_NS + round(self.time_s * NS_PER_S),
             dirty_bytes=round(self.dirty_bytes),
             writeback_bytes=round(self.held_bytes - self.dirty_bytes),

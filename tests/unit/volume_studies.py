@@ -6,14 +6,14 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from sysctl.advice.advise import advise
-from sysctl.evidence.circumstances import Volume
+from sysctl.evidence.circumstances import KnownVolume
 from tests.unit.studies import BURST, MIB, Study, course, ratio
 from tests.unit.sweeps import PRESENT
 
 #: Its burst rate is that of the device.
-ST1 = Volume("st1", 250)
+ST1 = KnownVolume("st1", 250)
 #: It always writes more than the device.
-GP3 = Volume("gp3", 250, 3000, 125.0)
+GP3 = KnownVolume("gp3", 250, 3000, 125.0)
 #: Larger than what 4 GiB of memory can take.
 LARGE = BURST * 10
 FASTER = ratio(80)

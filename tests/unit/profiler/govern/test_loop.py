@@ -15,7 +15,7 @@ from profiler.govern.loop import Loop, Stop, stopped_by_signals
 from profiler.govern.notify import Notifier
 from profiler.govern.totals import MAX_BURSTS, Totals
 from profiler.report import govern as words
-from sysctl.govern.bounds import Limits
+from sysctl.govern.bounds import RaiseLimits
 from sysctl.govern.bursts import BurstAccount
 from sysctl.govern.samples import NS_PER_S
 from sysctl.host.raising_host import governing
@@ -79,7 +79,7 @@ def system(tmp_path, monkeypatch):
 
 
 def loop_of(system, heard, host=None):
-    return Loop(system.sample, Limits(2 * GIB), heard, host, sleep=lambda _: None)
+    return Loop(system.sample, RaiseLimits(2 * GIB), heard, host, sleep=lambda _: None)
 
 
 def test_a_burst_is_raised_and_the_host_is_as_before(system) -> None:

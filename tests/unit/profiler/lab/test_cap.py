@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.lab.cap import Cap, Limits, plan_cap
+from profiler.lab.cap import Cap, CapLimits, plan_cap
 from sysctl.host.changes import NewSlice
 from sysctl.host.host import Host
 from sysctl.host.system import HostError
@@ -18,7 +18,7 @@ LIMITS = "rbps=1000 wbps=1000 riops=30 wiops=30"
 
 def test_with_systemd_a_slice_of_its_own_asks_for_the_controllers(tmp_path: Path) -> None:
     system, host = make(tmp_path, V2, booted=True)
-    cap = plan_cap(host, "7:3", Limits(1000, 30))
+    cap = plan_cap(host, "7:3", CapLimits(1000, 30))
     assert cap.group == f"/cg/{UNIT}"
     assert cap.lines[0][:2] == (f"/cg/{UNIT}/io.max", f"7:3 {LIMITS}")
     (command,) = system.commands
@@ -34,7 +34,7 @@ def test_a_slice_is_journaled_before_it_is_made_and_stopped_by_a_restore(tmp_pat
     journaled: list[bool] = []
     answer = system.answer
     system.run = lambda argv: (journaled.append(host.has_pending()), answer(list(argv)))[1]
-    plan_cap(host, "7:3", Limits(1000, 30))
+    plan_cap(host, "7:3", CapLimits(1000, 30))
     moved: list[str] = []
     system.write = lambda absolute, text: moved.append(f"{absolute} {text}")
     assert Host(tmp_path / "state", "lab", system).restore() == [f"no control group {UNIT}"]
@@ -46,7 +46,7 @@ def test_a_slice_is_journaled_before_it_is_made_and_stopped_by_a_restore(tmp_pat
 def test_a_process_that_has_ended_does_not_stop_a_restore(tmp_path: Path) -> None:
     """As a worker between the look at the group and the move out of it."""
     system, host = make(tmp_path, V2, booted=True)
-    plan_cap(host, "7:3", Limits(1000, 30))
+    plan_cap(host, "7:3", CapLimits(1000, 30))
     system.put("/proc/13/stat", "")
     tried: list[str] = []
 
@@ -70,14 +70,14 @@ def test_a_slice_without_its_controller_is_an_error_and_taken_back(tmp_path: Pat
     system, host = make(tmp_path, V2, booted=True)
     system.enables = "memory"
     with pytest.raises(HostError, match=f"systemd enables only memory for /cg/{UNIT}"):
-        plan_cap(host, "7:3", Limits(1000, 30))
+        plan_cap(host, "7:3", CapLimits(1000, 30))
     host.restore()
     assert system.commands[-1] == ["systemctl", "stop", UNIT]
 
 
 def test_without_systemd_the_controllers_are_enabled_and_disabled_again(tmp_path: Path) -> None:
     system, host = make(tmp_path, V2)
-    cap = plan_cap(host, "7:3", Limits(1000, 30))
+    cap = plan_cap(host, "7:3", CapLimits(1000, 30))
     assert cap.group == "/cg/writewise-lab"
     assert system.commands == []
     assert system.read("/cg/cgroup.subtree_control") == "io memory"
@@ -92,7 +92,7 @@ def test_version_1_is_the_root_groups_whatever_starts_the_host(
 ) -> None:
     system, host = make(tmp_path, V1 + V2, booted=booted)
     system.put("/cg/blkio/blkio.throttle.write_bps_device", "")
-    cap = plan_cap(host, "7:3", Limits(1000, 30))
+    cap = plan_cap(host, "7:3", CapLimits(1000, 30))
     assert cap.group is None
     assert cap.lines[0] == ("/cg/blkio/blkio.throttle.write_bps_device", "7:3 1000", "7:3 0")
     assert system.commands == []

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.lab.credits import LONGEST_LOOK_S, SHORTEST_LOOK_S, Credits, Moved, begin
+from profiler.lab.credits import LONGEST_LOOK_S, SHORTEST_LOOK_S, BucketLevels, Moved, begin
 from profiler.lab.emulated import Emulated
 from sysctl.volume import timeline
 from sysctl.volume.limits import MIB
@@ -18,11 +18,11 @@ GP2 = Emulated(EbsVolume("gp2", 100), time_scale=600)
 BASELINE_BYTES_PER_S = 10 * MIB
 
 
-def of(emulated: Emulated) -> Credits:
+def of(emulated: Emulated) -> BucketLevels:
     return begin(emulated.path(), emulated.levels())
 
 
-def used_at_the_ceiling(credits: Credits, time_s: float) -> Credits:
+def used_at_the_ceiling(credits: BucketLevels, time_s: float) -> BucketLevels:
     """Return the credits after a device that does as much as it may."""
     return credits.after(
         time_s, Moved(round(credits.ceiling.bytes_per_s * time_s), 0), was_lifted=False

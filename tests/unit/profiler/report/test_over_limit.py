@@ -29,7 +29,7 @@ from profiler.report.verdict import print_verdict
 from profiler.report.why import explain, look_lines
 from profiler.watch.causes import WhyInputs
 from profiler.watch.timeline import Sample, Timeline
-from profiler.watch.verdict import Answer, Verdict
+from profiler.watch.verdict import Answer, WriteBackVerdict
 from profiler.watch.volumes import Reading, VolumeUse
 from sysctl.evidence.over_limit import OverLimit
 from sysctl.evidence.results import PRESENT, Trial
@@ -205,7 +205,7 @@ def test_a_pull_that_waits_for_s3_is_not_held_up_by_a_limit():
 
 def next_step(answer, *uses):
     output = io.StringIO()
-    verdict = Verdict(answer, SECOND_NS, SECOND_NS, None)
+    verdict = WriteBackVerdict(answer, SECOND_NS, SECOND_NS, None)
     print_verdict(verdict, why_of(*uses), Console(file=output, width=200))
     return output.getvalue().partition("Next")[2]
 

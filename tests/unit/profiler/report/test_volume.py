@@ -19,7 +19,7 @@ from profiler.report.written import print_written
 from sysctl.advice.advise import advise
 from sysctl.change.recommendation import RecommendedChange
 from sysctl.change.recommendation_file import parse_recommendation
-from sysctl.evidence.circumstances import Volume
+from sysctl.evidence.circumstances import KnownVolume
 from sysctl.evidence.over_limit import OverLimit
 from sysctl.evidence.price import Limits
 from sysctl.render.comments import evidence_lines
@@ -28,7 +28,7 @@ from tests.unit.studies import Study
 from tests.unit.volume_studies import FASTER, GP3, ST1, beyond_memory, gain, no_gain, study
 
 RESULTS = Path("/root/writewise-results.json")
-LARGE_ST1, LARGER_ST1, SMALL_ST1 = (Volume("st1", size_gib) for size_gib in (1600, 1000, 125))
+LARGE_ST1, LARGER_ST1, SMALL_ST1 = (KnownVolume("st1", size_gib) for size_gib in (1600, 1000, 125))
 ON_EC2 = {
     "volume_id": "vol-0123456789abcdef0",
     "credits": {"percent": 96.25, "source": "CloudWatch, 2026-11-21 09:58 UTC"},
@@ -61,8 +61,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "fewer credits": lambda: gain(LARGER_ST1),
     "above": lambda: gain(SMALL_ST1),
     "below": lambda: gain(GP3),
-    "the instance": lambda: gain(Volume("gp3", 250, 3000, 250.0), "c4.large"),
-    "fewer of the instance": lambda: gain(Volume("gp3", 250, 3000, 250.0), "t3.nano"),
+    "the instance": lambda: gain(KnownVolume("gp3", 250, 3000, 250.0), "c4.large"),
+    "fewer of the instance": lambda: gain(KnownVolume("gp3", 250, 3000, 250.0), "t3.nano"),
     "out of reach": lambda: no_gain(ST1, "t3.micro"),
     "counted": lambda: gain(ST1, over_limit=OverLimit(20.0, volume_throughput_s=15.0)),
     "unknown": lambda: gain(None),
@@ -222,7 +222,7 @@ def test_an_unknown_volume_is_said_with_the_options_that_name_it():
 
 
 def test_a_volume_that_cannot_be_planned_with_is_said():
-    text = said(gain(Volume("st1", 50)), details=True)
+    text = said(gain(KnownVolume("st1", 50)), details=True)
     assert "volume st1, 50 GiB not planned with: st1 of 50 GiB is too small" in text
 
 

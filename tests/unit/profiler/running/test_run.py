@@ -20,7 +20,7 @@ from contracts.shared.errors import WritewiseError
 from profiler.recording.command import ENDING
 from profiler.report.console import plain_console
 from profiler.report.run import RunReport, print_run, print_start, run_document, shown_drain
-from profiler.running.run import Command, Drained, Run, run_held
+from profiler.running.run import Drained, HeldCommand, Run, run_held
 from sysctl.host.holders import Holder
 from sysctl.host.holding import Hold
 from sysctl.host.system import System
@@ -83,7 +83,7 @@ def at_once():
 def run(system, script, sync=at_once, **options):
     options = {"on_progress": lambda _: None, **options}
     hold = FakeHold()
-    done = run_held(hold, Command(["sh", "-c", script]), system=system, sync=sync, **options)
+    done = run_held(hold, HeldCommand(["sh", "-c", script]), system=system, sync=sync, **options)
     assert hold.is_draining
     return done
 
@@ -98,7 +98,7 @@ def test_the_exit_code_is_the_command_s(system, script, code):
 @pytest.mark.parametrize(("name", "code"), [("/none", 127), ("/etc/passwd", 126)])
 def test_a_command_that_cannot_be_started(system, name, code):
     with pytest.raises(WritewiseError) as error:
-        run_held(FakeHold(), Command([name]), lambda _: None, system=system, sync=at_once)
+        run_held(FakeHold(), HeldCommand([name]), lambda _: None, system=system, sync=at_once)
     assert error.value.exit_code == code
 
 

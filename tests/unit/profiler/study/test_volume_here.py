@@ -26,7 +26,7 @@ from profiler.study.volume_here import (
     of_node,
     of_options,
 )
-from sysctl.evidence.circumstances import Credits, Volume
+from sysctl.evidence.circumstances import Credits, KnownVolume
 from sysctl.evidence.results import load
 from sysctl.volume.limits import GIB
 from sysctl.volume.volume_types import EbsVolume
@@ -35,7 +35,7 @@ from tests.unit.volume_studies import study
 CASE_STUDY = EbsVolume("st1", 500)
 VOLUME_ID = "vol-0123456789abcdef0"
 ATTACHED = [AttachedVolume(VOLUME_ID, "nvme1n1", 500 * GIB)]
-ON_NODE = VolumeHere(Volume(size_gib=500), VOLUME_ID)
+ON_NODE = VolumeHere(KnownVolume(size_gib=500), VOLUME_ID)
 
 
 def request(*words, tmp_path):
@@ -48,7 +48,7 @@ def request(*words, tmp_path):
 def test_the_options_of_a_sweep(tmp_path):
     words = ("--volume-type", "ST1", "--volume-size", "500", "--credits", "40%")
     found = request(*words, "--instance-type", "M5.large", tmp_path=tmp_path)
-    assert found.volume == Volume("st1", 500)
+    assert found.volume == KnownVolume("st1", 500)
     assert (found.instance, found.credits) == ("m5.large", Credits(40.0, "--credits"))
     assert found.notes == ("--volume-size 500 is taken as 500 GiB, as AWS does.",)
     assert request(tmp_path=tmp_path) == VolumeHere()
@@ -56,7 +56,7 @@ def test_the_options_of_a_sweep(tmp_path):
 
 def test_defaults_and_warnings_are_said(tmp_path):
     found = request("--volume-type", "gp3", "--iops", "100000", tmp_path=tmp_path)
-    assert found.volume == Volume("gp3", None, 100000, 125.0)
+    assert found.volume == KnownVolume("gp3", None, 100000, 125.0)
     assert len(found.notes) == 2
     assert "is above the maximum" in found.notes[1]
     words = ("--volume-type", "gp3", "--throughput", "250MiB", "--credits", "full")
@@ -90,7 +90,7 @@ def test_the_volume_that_a_lab_emulates():
         BucketNow("volume", 25.0, 100.0, "bytes"),
     )
     found = of_lab(emulated, CreditsNow(buckets, 1, None, "volume", 0, 1.0))
-    assert found.volume == Volume("st1", 500)
+    assert found.volume == KnownVolume("st1", 500)
     assert (found.instance, found.credits) == ("m5.large", Credits(25.0, "the lab"))
 
 
@@ -108,11 +108,11 @@ def test_the_node_shows_only_id_and_size():
 def test_what_comes_first_counts_and_is_completed():
     asked = of_options(EbsVolume("gp3", None, 4000, 250.0), "m5.large", None, ("A note.",))
     found = combined(asked, ON_NODE)
-    assert found.volume == Volume("gp3", 500, 4000, 250.0)
+    assert found.volume == KnownVolume("gp3", 500, 4000, 250.0)
     assert (found.volume_id, found.instance, found.notes) == (VOLUME_ID, "m5.large", ("A note.",))
     sized = combined(of_options(EbsVolume("st1", 600), None, None), ON_NODE)
-    assert sized.volume == Volume("st1", 600)
-    assert combined(ON_NODE, VolumeHere(Volume("st1", 500))).volume == Volume("st1", 500)
+    assert sized.volume == KnownVolume("st1", 600)
+    assert combined(ON_NODE, VolumeHere(KnownVolume("st1", 500))).volume == KnownVolume("st1", 500)
     assert combined(VolumeHere(), VolumeHere()) == VolumeHere()
 
 
@@ -153,7 +153,7 @@ def _on_ec2(monkeypatch):
 def test_aws_names_type_and_credits():
     api = Api()
     found = asked_of_aws(ON_NODE, "mine", api)
-    assert found.volume == Volume("st1", 500)
+    assert found.volume == KnownVolume("st1", 500)
     assert found.credits == Credits(50.0, "CloudWatch, 2026-11-23 18:05 UTC")
     assert (api.access.region, api.access.profile, api.access.is_on_ec2) == (
         "eu-west-1",
@@ -184,7 +184,7 @@ def test_a_denied_request_is_one_sentence_and_the_last_one():
         "--volume-type and --credits supply it.",
     )
     some = asked_of_aws(ON_NODE, None, Api(fails="balances"))
-    assert (some.volume, some.credits, len(some.notes)) == (Volume("st1", 500), None, 1)
+    assert (some.volume, some.credits, len(some.notes)) == (KnownVolume("st1", 500), None, 1)
 
 
 def test_credits_that_cloudwatch_does_not_have_are_said():
@@ -203,7 +203,7 @@ NODE = {"volume_id": VOLUME_ID, "credits": {"percent": 30.5, "source": "the lab"
 
 
 def test_volume_and_credits_are_in_the_results_file(tmp_path):
-    before = saved(tmp_path, volume=Volume("gp3", 100, 3000, 250.0), node=NODE)
+    before = saved(tmp_path, volume=KnownVolume("gp3", 100, 3000, 250.0), node=NODE)
     assert load(tmp_path / "r.json").circumstances == before
     assert before.node.credits == Credits(30.5, "the lab")
 
@@ -221,14 +221,14 @@ def test_a_sweep_is_resumed_with_other_credits_but_not_on_another_volume(tmp_pat
     now = saved(tmp_path, node=NODE)
     used = replace(now, node=replace(now.node, credits=None))
     assert resumed_results(tmp_path / "r.json", {}, used).circumstances == now
-    other = replace(now, node_class=replace(now.node_class, volume=Volume("st1", 500)))
+    other = replace(now, node_class=replace(now.node_class, volume=KnownVolume("st1", 500)))
     with pytest.raises(UsageError, match="volume differ"):
         resumed_results(tmp_path / "r.json", {}, other)
 
 
 def test_a_resumed_sweep_keeps_what_is_known_and_learns_the_rest(tmp_path):
     unknown = saved(tmp_path, volume=None)
-    known = replace(unknown, node_class=replace(unknown.node_class, volume=Volume("st1", 500)))
+    known = replace(unknown, node_class=replace(unknown.node_class, volume=KnownVolume("st1", 500)))
     assert resumed_results(tmp_path / "r.json", {}, known).circumstances == known
     known_before = saved(tmp_path, instance="m5.large", node=NODE)
     forgotten = replace(

@@ -12,7 +12,7 @@ from sysctl.advice.conclusions import Case
 from sysctl.advice.device_rate import Fit
 from sysctl.advice.other_volumes import rate_for_return
 from sysctl.advice.volume_advice import Aim, Choice, OutOfReach
-from sysctl.evidence.circumstances import Volume
+from sysctl.evidence.circumstances import KnownVolume
 from sysctl.evidence.over_limit import OverLimit
 from sysctl.evidence.price import Limits
 from sysctl.evidence.results import load
@@ -37,7 +37,7 @@ def test_the_recorded_sweep_of_a_lab_ran_at_the_rate_of_the_volume_it_emulated()
     """A lab with a cap of 62.5 MiB/s: st1 of 256 GiB with credits."""
     results = load(DATA / "results-version-2.json")
     now = results.circumstances
-    of_class = replace(now.node_class, volume=Volume("st1", 256))
+    of_class = replace(now.node_class, volume=KnownVolume("st1", 256))
     results.circumstances = replace(now, node_class=of_class)
     rate = advise(results).volume.rate
     assert (rate.fit, rate.limited_by) == (Fit.WITH_CREDITS, LimitedBy.VOLUME)
@@ -67,21 +67,21 @@ def test_the_recorded_sweep_of_a_lab_that_knew_its_volume():
         (None, None, Fit.UNKNOWN, None),
         (None, "m5.large", Fit.UNKNOWN, None),
         (ST1, None, Fit.WITH_CREDITS, LimitedBy.VOLUME),
-        (Volume("sc1", 800), None, Fit.WITH_CREDITS, LimitedBy.VOLUME),
-        (Volume("st1", 1600), None, Fit.WITHOUT_CREDITS, LimitedBy.VOLUME_CREDITS),
-        (Volume("st1", 1000), None, Fit.BETWEEN, None),
-        (Volume("gp3", 250, 3000, 250.0), "t3.nano", Fit.BETWEEN, LimitedBy.INSTANCE_CREDITS),
-        (Volume("gp2", 2000), "t3.medium", Fit.BETWEEN, LimitedBy.INSTANCE_CREDITS),
-        (Volume("st1", 1000), "m5.large", Fit.BETWEEN, None),
-        (Volume("st1", 125), None, Fit.ABOVE, None),
+        (KnownVolume("sc1", 800), None, Fit.WITH_CREDITS, LimitedBy.VOLUME),
+        (KnownVolume("st1", 1600), None, Fit.WITHOUT_CREDITS, LimitedBy.VOLUME_CREDITS),
+        (KnownVolume("st1", 1000), None, Fit.BETWEEN, None),
+        (KnownVolume("gp3", 250, 3000, 250.0), "t3.nano", Fit.BETWEEN, LimitedBy.INSTANCE_CREDITS),
+        (KnownVolume("gp2", 2000), "t3.medium", Fit.BETWEEN, LimitedBy.INSTANCE_CREDITS),
+        (KnownVolume("st1", 1000), "m5.large", Fit.BETWEEN, None),
+        (KnownVolume("st1", 125), None, Fit.ABOVE, None),
         (GP3, None, Fit.BELOW, None),
         (
-            Volume("gp3", 250, 3000, 250.0),
+            KnownVolume("gp3", 250, 3000, 250.0),
             "a1.large",
             Fit.WITHOUT_CREDITS,
             LimitedBy.INSTANCE_CREDITS,
         ),
-        (Volume("gp3", 250, 3000, 250.0), "c4.large", Fit.WITH_CREDITS, LimitedBy.INSTANCE),
+        (KnownVolume("gp3", 250, 3000, 250.0), "c4.large", Fit.WITH_CREDITS, LimitedBy.INSTANCE),
         (ST1, "m5.large", Fit.WITH_CREDITS, LimitedBy.VOLUME),
         (ST1, "not-in-the-table", Fit.WITH_CREDITS, LimitedBy.VOLUME),
     ],
@@ -94,12 +94,12 @@ def test_what_the_rate_is_made_of(volume, instance, fit, limited_by):
 
 def test_no_volume_is_named_if_the_instance_ran_out_of_credits():
     """gp3 has none: a faster volume would not get more through the instance."""
-    recommendation = gain(Volume("gp3", 250, 3000, 250.0), "t3.nano")
+    recommendation = gain(KnownVolume("gp3", 250, 3000, 250.0), "t3.nano")
     advice = recommendation.volume
     assert advice.rate.credits == {LimitedBy.INSTANCE: 0.0}
     assert not advice.rate.may_volume_help
     assert (advice.outcome, advice.others) == (None, ())
-    of_volume = gain(Volume("st1", 1000), "m5.large").volume
+    of_volume = gain(KnownVolume("st1", 1000), "m5.large").volume
     assert of_volume.rate.credits == {LimitedBy.VOLUME: 0.0}
     assert of_volume.rate.may_volume_help
     over = OverLimit(observed_s=20.0, volume_throughput_s=15.0)
@@ -109,10 +109,10 @@ def test_no_volume_is_named_if_the_instance_ran_out_of_credits():
 
 
 def test_a_volume_that_aws_would_refuse_is_unknown_and_said():
-    rate = gain(Volume("st1", 50)).volume.rate
+    rate = gain(KnownVolume("st1", 50)).volume.rate
     assert rate.problem == "st1 of 50 GiB is too small"
     assert rate.fit is Fit.UNKNOWN
-    assert gain(Volume("gp9", 50)).volume.rate.problem == "unknown volume type 'gp9'"
+    assert gain(KnownVolume("gp9", 50)).volume.rate.problem == "unknown volume type 'gp9'"
 
 
 def test_a_device_as_fast_as_the_source_is_not_the_limit():
@@ -167,7 +167,9 @@ def test_what_is_durable_too_late_needs_a_volume_that_keeps_the_limit():
     assert choice.other.plan.volume.mib_per_s < no_gain().volume.choice.other.plan.volume.mib_per_s
 
 
-@pytest.mark.parametrize(("volume", "fit"), [(GP3, Fit.BELOW), (Volume("st1", 125), Fit.ABOVE)])
+@pytest.mark.parametrize(
+    ("volume", "fit"), [(GP3, Fit.BELOW), (KnownVolume("st1", 125), Fit.ABOVE)]
+)
 def test_a_device_that_is_not_like_its_type_gets_no_other_volume(volume, fit):
     for recommendation in (gain(volume), no_gain(volume), beyond_memory(volume)):
         advice = recommendation.volume
@@ -176,7 +178,7 @@ def test_a_device_that_is_not_like_its_type_gets_no_other_volume(volume, fit):
 
 
 def test_where_the_instance_is_the_limit_no_volume_helps():
-    recommendation = no_gain(Volume("gp3", 250, 3000, 250.0), "c4.large")
+    recommendation = no_gain(KnownVolume("gp3", 250, 3000, 250.0), "c4.large")
     assert recommendation.volume.outcome is None
     assert not recommendation.volume.is_recommendation
 
@@ -204,7 +206,7 @@ def test_the_unknown_rate_of_the_device_is_reported():
 
 
 def test_where_credits_ran_out_other_volumes_are_planned_without():
-    advice = no_gain(Volume("st1", 1600)).volume
+    advice = no_gain(KnownVolume("st1", 1600)).volume
     assert advice.rate.credits[LimitedBy.VOLUME] == 0
     for other in advice.others:
         plan = other.plan
@@ -225,7 +227,7 @@ def test_other_volumes_are_few_and_each_is_faster_than_all_cheaper_ones():
 
 
 def test_no_other_volume_is_smaller_than_the_present_one():
-    sizes = [each.plan.volume.size_gib for each in gain(Volume("st1", 300)).volume.others]
+    sizes = [each.plan.volume.size_gib for each in gain(KnownVolume("st1", 300)).volume.others]
     assert min(sizes) >= 300
 
 
@@ -240,7 +242,7 @@ def test_what_ebs_counted_decides():
     volume = gain(None, over_limit=over(volume_throughput_s=15.0))
     assert volume.volume.rate.limited_by is LimitedBy.VOLUME
     assert isinstance(volume.volume.outcome, Choice)
-    without_credits = gain(Volume("st1", 1600), over_limit=over(volume_throughput_s=15.0))
+    without_credits = gain(KnownVolume("st1", 1600), over_limit=over(volume_throughput_s=15.0))
     assert without_credits.volume.rate.limited_by is LimitedBy.VOLUME_CREDITS
 
 

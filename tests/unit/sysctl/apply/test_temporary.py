@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from contracts.shared.errors import UsageError
-from sysctl.apply.temporary import Limits, check_in_force, perform, plan, settings_of
+from sysctl.apply.temporary import TemporaryLimits, check_in_force, perform, plan, settings_of
 from sysctl.change.recommendation import DiskAdvice, KnobAdvice, MountAdvice
 from sysctl.host.holding import holding
 from sysctl.host.system import HostError
 from tests.unit.sysctl.apply.test_apply import CHANGE, SYSCTLS
 from tests.unit.sysctl.host.test_holding import ProcessesHost
 
-NONE = Limits()
+NONE = TemporaryLimits()
 GIB = 2**30
 SCHEDULER = KnobAdvice("queue/scheduler", "none", "", "")
 
@@ -49,7 +49,7 @@ def test_a_background_that_is_not_below_is_refused(system, values):
 
 
 def test_more_at_risk_than_allowed_is_refused(system):
-    limits = Limits(max_at_risk_bytes=GIB)  # of 4 GiB
+    limits = TemporaryLimits(max_at_risk_bytes=GIB)  # of 4 GiB
     assert plan(system, {"vm.dirty_ratio": 24}, limits).sysctls == {"vm.dirty_ratio": 24}
     with pytest.raises(HostError, match=r"up to 3.20 GiB would be at risk .*more than 1.00 GiB"):
         plan(system, {"vm.dirty_ratio": 80}, limits)
@@ -119,9 +119,9 @@ def test_what_was_not_measured_on_such_a_host_must_be_accepted(system):
     with pytest.raises(UsageError) as refused:
         plan(system, SYSCTLS, NONE)
     assert "--yes-unmeasured" in refused.value.hint
-    accepted = plan(system, SYSCTLS, Limits(unmeasured=True))
+    accepted = plan(system, SYSCTLS, TemporaryLimits(unmeasured=True))
     assert "vm.dirty_bytes" in accepted.sysctls
-    same = plan(system, SYSCTLS, Limits(unmeasured=True, as_ratio=True))
+    same = plan(system, SYSCTLS, TemporaryLimits(unmeasured=True, as_ratio=True))
     assert same.sysctls["vm.dirty_ratio"] == 60
 
 

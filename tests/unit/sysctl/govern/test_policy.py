@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sysctl.govern.bounds import Limits
+from sysctl.govern.bounds import RaiseLimits
 from sysctl.govern.policy import Governor, Why
 from sysctl.govern.samples import NS_PER_S
 from sysctl.knobs.writeback import effective_thresholds
@@ -75,7 +75,7 @@ def burst_of(mib: float, rate_mib: float = 400, begins_s: float = 1.0, volume: i
 def test_the_bound_holds_and_the_host_is_at_rest_outside_bursts(scene) -> None:
     host, bound_bytes = scene
     at_rest, rest = host.at, dict(host.values)
-    host.run(_longest_s(host), Governor(Limits(bound_bytes), rest))
+    host.run(_longest_s(host), Governor(RaiseLimits(bound_bytes), rest))
     most = max(bound_bytes, at_rest.dirty_bytes)
     step = sum(volume.rate_bytes_per_s for volume in host.volumes) * STEP_S * 3
     assert max(moment.held_bytes for moment in host.moments) <= most + step
@@ -122,7 +122,7 @@ def test_a_burst_returns_nearly_as_fast_as_under_the_best_static_setting(
         returned_s({"vm.dirty_bytes": bound, "vm.dirty_background_bytes": bound * share // 100})
         for share in (5, 10, 25, 50, 75, 90)
     )
-    governed_s = returned_s(rest, Governor(Limits(bound), rest))
+    governed_s = returned_s(rest, Governor(RaiseLimits(bound), rest))
     assert governed_s <= best_s * 1.05 + 2 * RESOLUTION_S
     assert governed_s <= returned_s(rest) + RESOLUTION_S
 
@@ -133,7 +133,7 @@ def test_bursts_onto_other_volumes_raise_nothing(scene) -> None:
     host, bound_bytes = scene
     host.bursts = [replace(burst, volume=0) for burst in host.bursts]
     host.bursts.append(Burst(0.0, 40 * 60 * MIB, MIB, volume=1))  # a log on the named volume
-    host.run(40, Governor(Limits(bound_bytes), dict(host.values)))
+    host.run(40, Governor(RaiseLimits(bound_bytes), dict(host.values)))
     assert not any(moment.is_raised for moment in host.moments)
 
 
@@ -141,7 +141,7 @@ def test_a_burst_onto_the_named_volume_is_raised_while_another_volume_is_throttl
     other, ours = burst_of(6000, begins_s=0.0, volume=0), burst_of(600, begins_s=20.0, volume=1)
     volumes = [Volume(60 * MIB, is_named=False), Volume(60 * MIB)]
     host = Host(4 * GIB, volumes, [other, ours])
-    host.run(40, Governor(Limits(2 * GIB), REST))
+    host.run(40, Governor(RaiseLimits(2 * GIB), REST))
     raised_s = [moment.time_s for moment in host.moments if moment.is_raised]
     assert raised_s
     assert raised_s[0] > 20
@@ -156,7 +156,7 @@ def test_a_dry_run_changes_nothing_and_reports_what_it_would_have_raised(scene) 
     host, bound_bytes = scene
     rest = dict(host.values)
     at_rest = host.at
-    decisions = _only_look(host, Governor(Limits(bound_bytes), rest, is_dry=True), rest)
+    decisions = _only_look(host, Governor(RaiseLimits(bound_bytes), rest, is_dry=True), rest)
     assert all(moment.at == at_rest for moment in host.moments)
     assert not any(decision.foreign for decision in decisions)
     is_raised = any(decision.raised for decision in decisions)
@@ -181,20 +181,20 @@ def test_the_saved_time_of_both_ways_is_the_true_one() -> None:
         return host.returned_s[host.bursts[0]], [d.finished for d in decisions if d.finished]
 
     resting_s, _ = simulated()
-    governed_s, accounts = simulated(Governor(Limits(2 * GIB), REST))
+    governed_s, accounts = simulated(Governor(RaiseLimits(2 * GIB), REST))
     (account,) = accounts
     assert account.return_s == pytest.approx(governed_s, abs=2 * RESOLUTION_S)
     assert account.saved_s == pytest.approx(resting_s - governed_s, rel=0.05)
     assert account.arrived_bytes == pytest.approx(1920 * MIB, rel=0.001)
     host = Host(4 * GIB, [Volume(62.5 * MIB)], [burst_of(1920)])
-    decisions = _only_look(host, Governor(Limits(2 * GIB), REST, is_dry=True), REST)
+    decisions = _only_look(host, Governor(RaiseLimits(2 * GIB), REST, is_dry=True), REST)
     (dry,) = [decision.finished for decision in decisions if decision.finished]
     assert dry.saved_s == pytest.approx(resting_s - governed_s, rel=0.05)
 
 
 def test_it_lowers_at_once_under_memory_pressure_and_raises_again_after_it() -> None:
     host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(20_000, 120)])
-    governor = Governor(Limits(2 * GIB), REST)
+    governor = Governor(RaiseLimits(2 * GIB), REST)
     host.run(12, governor)
     assert host.moments[-1].is_raised
     began_s = host.time_s
@@ -213,7 +213,7 @@ def test_it_lowers_at_once_under_memory_pressure_and_raises_again_after_it() -> 
 
 def test_it_lowers_at_once_when_little_clean_memory_is_left() -> None:
     host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(8000)])
-    governor = Governor(Limits(3 * GIB), REST)
+    governor = Governor(RaiseLimits(3 * GIB), REST)
     host.run(4, governor)
     assert host.moments[-1].is_raised
     scarce = replace(host.sample(), available_bytes=round(host.held_bytes) + 50 * MIB)
@@ -222,7 +222,7 @@ def test_it_lowers_at_once_when_little_clean_memory_is_left() -> None:
 
 def test_it_lowers_when_half_of_the_memory_goes_and_raises_less_after_it() -> None:
     host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(20_000, 120)])
-    governor = Governor(Limits(2 * GIB), REST)
+    governor = Governor(RaiseLimits(2 * GIB), REST)
     host.run(12, governor)
     assert host.at.dirty_bytes == 2 * GIB
     host.dirtyable_bytes = 2 * GIB
@@ -235,7 +235,7 @@ def test_it_lowers_when_half_of_the_memory_goes_and_raises_less_after_it() -> No
 
 def test_a_burst_longer_than_allowed_is_throttled_as_at_rest() -> None:
     host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(20_000, 120)])
-    decisions = host.run(60, Governor(Limits(2 * GIB, 10 * NS_PER_S), REST))
+    decisions = host.run(60, Governor(RaiseLimits(2 * GIB, 10 * NS_PER_S), REST))
     raised = [moment.time_s for moment in host.moments if moment.is_raised]
     assert raised[-1] - raised[0] <= 10 + RESOLUTION_S
     assert [d.finished.ended_by for d in decisions if d.finished] == ["longer than --max-raise"]
@@ -243,7 +243,7 @@ def test_a_burst_longer_than_allowed_is_throttled_as_at_rest() -> None:
 
 def test_it_lowers_when_the_volume_is_gone() -> None:
     host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(8000)])
-    governor = Governor(Limits(2 * GIB), REST)
+    governor = Governor(RaiseLimits(2 * GIB), REST)
     host.run(4, governor)
     decision = governor.step(replace(host.sample(), volumes=(None,)))
     assert decision.why is Why.GONE
@@ -254,7 +254,7 @@ def test_it_lowers_when_the_volume_is_gone() -> None:
 @pytest.mark.parametrize("seconds", [0.5, 4])
 def test_it_yields_to_another_program_at_rest_and_when_raised(seconds: float) -> None:
     host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(8000)])
-    governor = Governor(Limits(2 * GIB), REST)
+    governor = Governor(RaiseLimits(2 * GIB), REST)
     host.run(seconds, governor)
     foreign = {**host.values, "vm.dirty_background_ratio": 7}
     foreign.pop("vm.dirty_background_bytes", None)
@@ -269,7 +269,7 @@ def test_it_yields_to_another_program_at_rest_and_when_raised(seconds: float) ->
 def test_a_gap_in_the_samples_is_no_burst() -> None:
     """The program was stopped for an hour; the volume wrote a log meanwhile."""
     host = Host(4 * GIB, [Volume(60 * MIB)], [])
-    governor = Governor(Limits(2 * GIB), REST)
+    governor = Governor(RaiseLimits(2 * GIB), REST)
     host.run(1, governor)
     last = host.sample()
     (volume,) = last.volumes
@@ -281,19 +281,19 @@ def test_a_gap_in_the_samples_is_no_burst() -> None:
 
 def test_nothing_is_raised_if_the_bound_is_below_the_hosts_own_threshold() -> None:
     host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(3000)])
-    host.run(60, Governor(Limits(500 * MIB), REST))
+    host.run(60, Governor(RaiseLimits(500 * MIB), REST))
     assert not any(moment.is_raised for moment in host.moments)
 
 
 def test_the_default_bound_is_a_quarter_of_what_is_available() -> None:
     host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(3000)])
-    host.run(4, Governor(Limits(), REST))
+    host.run(4, Governor(RaiseLimits(), REST))
     assert host.at.dirty_bytes == GIB
 
 
 def test_a_burst_in_progress_has_an_account_when_the_governor_ends() -> None:
     host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(3000)])
-    governor = Governor(Limits(2 * GIB), REST)
+    governor = Governor(RaiseLimits(2 * GIB), REST)
     assert governor.end() is None
     host.run(4, governor)
     account = governor.end()
