@@ -21,6 +21,8 @@ from sysctl.knobs.writeback import PAGE_BYTES, Thresholds, effective_thresholds
 AVAILABLE_SHARE = 0.25
 #: At most this share of dirtyable memory may be dirty, whatever was asked for.
 _DIRTYABLE_SHARE = 0.75
+#: So much more may stay raised than may be raised: memory varies.
+_MEMORY_SLACK = 1.02
 #: A bound that is nearer to the host's own threshold is not worth a raise.
 _WORTH_IT = 1.05
 #: The number of background thresholds of one raise. They are in its journal.
@@ -72,6 +74,16 @@ def bound_bytes(limits: RaiseLimits, sample: HostSample) -> int:
     asked = limits.max_at_risk_bytes
     allowed = sample.available_bytes * AVAILABLE_SHARE if asked is None else asked
     return round(min(allowed, sample.dirtyable_bytes * _DIRTYABLE_SHARE))
+
+
+def kept_bytes(limits: RaiseLimits, sample: HostSample) -> float:
+    """Return the most that may stay raised with the memory of now.
+
+    The default bound is of the memory at rest, so a burst that uses memory does not change it.
+    """
+    there = sample.dirtyable_bytes * _DIRTYABLE_SHARE
+    asked = limits.max_at_risk_bytes
+    return round(there if asked is None else min(asked, there)) * _MEMORY_SLACK
 
 
 def highest_raise(

@@ -16,8 +16,8 @@ from sysctl.govern.bounds import (
     Raise,
     RaiseLimits,
     background_for,
-    bound_bytes,
     highest_raise,
+    kept_bytes,
     rest_thresholds,
 )
 from sysctl.govern.bursts import BEGIN_BYTES_PER_S, CALM_BYTES_PER_S, MIB, Burst, BurstAccount
@@ -251,19 +251,11 @@ class Governor:
         dirty = present.raised.dirty_bytes
         if dirty < at_rest.dirty_bytes:
             return Why.HIGH_AT_REST
-        if dirty > self._most_bytes(sample):
+        if dirty > kept_bytes(self._limits, sample):
             return Why.LESS_MEMORY
         if sample.time_ns - present.since_ns >= self._limits.max_raise_ns:
             return Why.TOO_LONG
         return Why.DRAINED if self._is_drained(sample, at_rest) else None
-
-    def _most_bytes(self, sample: HostSample) -> float:
-        """Return the bound with the memory of now.
-
-        The default bound is of the memory at rest, so a burst that uses memory does not change it.
-        """
-        asked = self._limits.max_at_risk_bytes
-        return bound_bytes(RaiseLimits(2**63 if asked is None else asked), sample) * 1.02
 
     def _is_drained(self, sample: HostSample, at_rest: Thresholds) -> bool:
         """Return whether nobody would wait at rest, or the named volumes hold nothing any more."""
