@@ -24,8 +24,8 @@ SIDE_BY_SIDE = files=$$(mktemp -d -p $(MEMORY) writewise-tests-XXXXXX) && trap '
 	TMPDIR=$$files $(PYTEST) $(PROCESSES) --dist loadscope
 
 test: ## run every test, those that need root included
-	@tools/setup test
-	@$(SIDE_BY_SIDE) tests/unit tests/s3 tests/install; first=$$?; \
+	@tools/setup test browser
+	@$(SIDE_BY_SIDE) tests/unit tests/s3 tests/install tests/browser; first=$$?; \
 		$(PYTEST) $(PROCESSES) --dist loadfile -m "not alone" tests/root; second=$$?; \
 		$(PYTEST) -m alone tests/root && exit $$((first | second))
 

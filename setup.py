@@ -94,6 +94,8 @@ setup(
         "sysctl": ["py.typed"],
         "sysctl.volume": ["data/*"],
         "profiler": ["py.typed", "packages.tsv", "commit.txt"],
+        "profiler.html": ["files/*"],
+        "profiler.metrics": ["shipped/*"],
         "profiler.workloads": ["*.yaml"],
         "profiler.bpf": ["probes/*.bpf.c", "probes/*.bpf.h", "headers/**/*.h", "headers/kallsyms"],
     },
@@ -102,6 +104,10 @@ setup(
     install_requires=[
         "awscrt>=0.20",  # the checksums that S3 gives, in C; the client crt
         "boto3>=1.34",
+        "jinja2>=3.1,<4",  # the template of --html; 1.4 MB with MarkupSafe, imported late
+        "markupsafe>=2.1",
+        # metrics of `watch`, 64 kB; Debian 12's is visible in .venv, and too old
+        "prometheus-client>=0.22,<1",
         "plotext>=6.1,<7",  # the plot of the trade-off; imported late
         "psutil>=5.9",
         "pyyaml>=6.0",
@@ -120,6 +126,7 @@ setup(
             "hypothesis>=6.140,<7",
             "jsonschema>=4.25,<5",
             "moto[s3,server]>=5.1,<6",
+            "opentelemetry-proto>=1.30,<2",  # what our OTLP is parsed by
             "optuna>=5,<6",
             "packaging>=22",
             "pyte>=0.8,<0.9",  # a terminal, to see what the live view leaves behind
@@ -128,6 +135,12 @@ setup(
             "scipy>=1.13,<2",  # what our own statistics are compared with
             "pip>=22.3",  # `pip --python`; with setuptools it builds and installs the wheel
             "setuptools>=70.1,<83",
+        ],
+        # the page of --html in a browser: 450 MB with the distribution's Chromium
+        "browser": [
+            "axe-playwright-python==0.1.8; python_version >= '3.10'",
+            "pillow>=11,<13; python_version >= '3.10'",  # compares screenshots
+            "playwright==1.65.2; python_version >= '3.10'",
         ],
         "check": [
             "clang-format>=23.1,<23.2",

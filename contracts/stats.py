@@ -71,6 +71,24 @@ class CallStats:
         """The mean latency in ns; 0 without calls."""
         return self.latency_total_ns / self.count if self.count else 0.0
 
+    @property
+    def octaves(self) -> tuple[tuple[int, int, int], ...]:
+        """The calls by latency: lower bound (included), upper bound (excluded) in ns, and count.
+
+        Each power of two from 16 ns has one entry, without those before the first and after the
+        last call. The last possible entry also has all longer calls.
+        """
+        sums = [
+            (
+                bucket_bounds_ns(first)[0],
+                bucket_bounds_ns(first + SUB_BUCKETS - 1)[1],
+                sum(self.buckets[first : first + SUB_BUCKETS]),
+            )
+            for first in range(0, len(self.buckets), SUB_BUCKETS)
+        ]
+        used = [at for at, (_, _, calls) in enumerate(sums) if calls]
+        return tuple(sums[used[0] : used[-1] + 1]) if used else ()
+
     def percentile_ns(self, percent: float) -> float:
         """The latency in ns that `percent` % of the calls do not exceed, accurate to 1/32."""
         if not self.count:

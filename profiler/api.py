@@ -17,7 +17,7 @@ from typing import Any
 
 from contracts.shared.errors import WritewiseError
 from contracts.shared.units import exact_size
-from profiler.report.advice import advice_document
+from profiler.report.advice_document import advice_document
 from sysctl.advice.advise import advise
 from sysctl.evidence.prediction import BURST_BYTES, MEMORY_BYTES, fit
 from sysctl.evidence.price import Limits, limits_of

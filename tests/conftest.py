@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configure Hypothesis for all tests: no deadline, because times on a busy machine mean little.
 
-`make test-fast` uses the profile `fast`, with fewer examples per property than `make test`.
+`make test-fast` uses the profile `fast`, with fewer examples per property than `make test`. What
+tests do is kept out of the history of the host.
 """
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import settings
+
+os.environ["WRITEWISE_HISTORY"] = "off"
 
 settings.register_profile("writewise", deadline=None)
 settings.register_profile("fast", deadline=None, max_examples=20)

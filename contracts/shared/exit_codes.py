@@ -10,6 +10,7 @@ FAILURE = 1
 USAGE = 2
 REQUIREMENT = 3
 UNDETERMINED = 4
+STOOD_DOWN = 5
 OWN_FAILURE = 125
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
@@ -30,12 +31,13 @@ TABLE = (
     ExitCode(
         "1",
         "the command failed, or its answer is no: `verify`: a setting is not in force; `apply`: "
-        "not confirmed; `pull`: an object is missing or damaged; `bench-clients`: a client failed; "
-        "`lab status`: the lab is down",
+        "not confirmed; `compare`: not comparable; `pull`: an object is missing or damaged; "
+        "`bench-clients`: a client failed; `lab status`: the lab is down",
     ),
     ExitCode("2", "an argument, an option or an input file is wrong; nothing was done"),
     ExitCode("3", "the host lacks a requirement, which `writewise doctor` explains"),
     ExitCode("4", "`verify`: whether the settings are in force cannot be determined"),
+    ExitCode("5", "`govern`: another program changed a threshold, so it stood down"),
     ExitCode("125", "`profile`, `run -- COMMAND`: Writewise itself failed, whatever the reason"),
     ExitCode("126", "`-- COMMAND`: COMMAND is not executable"),
     ExitCode("127", "`-- COMMAND`: COMMAND was not found"),

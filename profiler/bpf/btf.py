@@ -13,7 +13,7 @@ import functools
 import platform
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from contracts.shared.errors import RequirementError
@@ -22,7 +22,7 @@ VMLINUX = Path("/sys/kernel/btf/vmlinux")
 
 _MAGIC = 0xEB9F
 _HEADER = struct.Struct("<HBBIIIII")
-_STRUCT, _UNION, _ENUM, _TYPEDEF, _VOLATILE, _CONST = 4, 5, 6, 8, 9, 10
+_STRUCT, _UNION, _ENUM, _TYPEDEF, _VOLATILE, _CONST, _FUNCTION = 4, 5, 6, 8, 9, 10, 12
 _NOUNS = {_STRUCT: "structure", _ENUM: "enumeration"}
 _QUALIFIERS = (_TYPEDEF, _VOLATILE, _CONST)
 _TYPE_WORDS = 3
@@ -115,6 +115,21 @@ class Btf:
         start = position + _TYPE_WORDS
         end = start + 2 * (self._words[position + 1] & 0xFFFF)
         return {self._name(self._words[at]): self._words[at + 1] for at in range(start, end, 2)}
+
+    def functions(self, names: Collection[str]) -> dict[str, int]:
+        """Return the ids of those of the functions that the kernel has."""
+        starts = {self._names.find(b"\0" + name.encode() + b"\0") + 1: name for name in names}
+        starts.pop(0, None)  # not found
+        words = self._words
+        return {
+            starts[words[position]]: number
+            for number, position in enumerate(self._positions)
+            if words[position] in starts and words[position + 1] >> 24 & 31 == _FUNCTION
+        }
+
+    def structure_id(self, name: str) -> int:
+        """Return the id of `struct name`. Raises RequirementError for an unknown one."""
+        return self._positions.index(self._definition(_STRUCT, name))
 
     def has_structure(self, name: str) -> bool:
         """Return whether the kernel has `struct name`."""

@@ -25,8 +25,10 @@ import os
 import re
 import select
 import socket
+import struct
 import sys
 import tempfile
+import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,10 @@ _CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8  # include/uapi/linux/mount.h
 _MS_BIND, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8  # include/linux/fs.h
+#: include/uapi/linux/bpf.h: commands and program type; the numbers of fentry and fexit are in
+#: `functions.py`, which asks for them on x86_64 only (arch/x86/entry/syscalls/syscall_64.tbl).
+_PROG_LOAD, _RAW_TRACEPOINT_OPEN, _TRACING, _BPF_X86_64 = 5, 17, 26, 321
+_CALL = 0x85
 #: Mounts at and below these stay in a new namespace; volumes are not mounted there.
 _SYSTEM_TREES = ("/dev", "/etc", "/proc", "/sys")
 
@@ -66,6 +72,61 @@ def bcc_class() -> Any:
     return BPF
 
 
+def with_casts(bcc: Any, cast: Any) -> Any:
+    """Return BCC's class with one call replaced by another, each a kind and a number.
+
+    BCC cannot express the call of a kernel function, so the C calls a helper that does not exist.
+    The compiled code may be written to, since BCC itself inserts the descriptors of maps.
+    """
+    if not cast:
+        return bcc
+    from bcc import libbcc
+
+    placeholder, function = (struct.pack("=BBhi", _CALL, kind, 0, number) for kind, number in cast)
+
+    class Casting(bcc):  # type: ignore[misc]
+        """BCC's class; it loads some programs already when it is constructed."""
+
+        def dump_func(self, func_name: bytes) -> bytes:
+            code = super().dump_func(func_name)
+            each = (code[at : at + 8] for at in range(0, len(code), 8))
+            return b"".join(function if one == placeholder else one for one in each)
+
+        def load_func(self, func_name: bytes, *others: Any, **named: Any) -> Any:
+            code = self.dump_func(func_name)
+            start = libbcc.lib.bpf_function_start(self.module, func_name)
+            ctypes.memmove(start, code, len(code))
+            return super().load_func(func_name, *others, **named)
+
+    return Casting
+
+
+def load_traced(code: bytes, function: int, attach_type: int) -> int:
+    """Load a program for the entry or exit of a kernel function with this BTF id.
+
+    Return its descriptor. BCC 0.26 would parse all of the kernel's BTF for each. Raises OSError.
+    """
+    instructions, gpl = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
+    # union bpf_attr of BPF_PROG_LOAD, include/uapi/linux/bpf.h
+    pointers = (ctypes.addressof(instructions), ctypes.addressof(gpl))
+    head = struct.pack("=IIQQ", _TRACING, len(code) // 8, *pointers)
+    return _bpf(_PROG_LOAD, head.ljust(68, b"\0") + struct.pack("=I36xI", attach_type, function))
+
+
+def attach_traced(program: int) -> int:
+    """Attach it; return a descriptor that detaches it when it is closed. Raises OSError."""
+    return _bpf(_RAW_TRACEPOINT_OPEN, struct.pack("=QI4x", 0, program))
+
+
+def _bpf(command: int, attributes: bytes) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.syscall(_BPF_X86_64, command, attributes, len(attributes))
+    if descriptor < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return int(descriptor)
+
+
 def warm_up(bcc: Any, connection: socket.socket) -> None:
     """Compile a trivial program while idle, because the first compilation takes 30 ms longer."""
     if not select.select([connection], [], [], 0)[0]:
@@ -73,14 +134,17 @@ def warm_up(bcc: Any, connection: socket.socket) -> None:
 
 
 def compile_and_attach(bcc: Any, request: Mapping[str, Any]) -> Any:
-    """Return a BCC module that is attached to exactly the requested tracepoints."""
+    """Return a BCC module that is attached to exactly the requested tracepoints.
+
+    Programs of `traced` tracepoints attach to the kernel functions behind them instead.
+    """
     functions = functions_here(request)
     text = "\n".join(Path(file).read_text(encoding="utf-8") for file in request["files"])
     try:
-        bpf = bcc(text=text.encode(), cflags=request["cflags"])
+        bpf = with_casts(bcc, request["cast"])(text=text.encode(), cflags=request["cflags"])
         for function, names in functions.items():
             for name in names:
-                bpf.attach_tracepoint(tp=name.encode(), fn_name=function.encode())
+                attach(bpf, function.encode(), name, request["traced"].get(name))
     except Exception as error:  # BCC has no more precise class
         raise FailureError("load", str(error)) from None
     wanted = {*request["tracepoints"], *request["raw_tracepoints"]}
@@ -89,6 +153,16 @@ def compile_and_attach(bcc: Any, request: Mapping[str, Any]) -> Any:
     if missed:
         raise FailureError("attach", ", ".join(sorted(missed)))
     return bpf
+
+
+def attach(bpf: Any, function: bytes, name: str, traced: Any) -> None:
+    """Attach a program to a tracepoint, or to the entry or exit of the function behind it."""
+    if traced is None:
+        bpf.attach_tracepoint(tp=name.encode(), fn_name=function)
+        return
+    program = load_traced(bpf.dump_func(function), *traced)
+    bpf.funcs[name.encode()] = types.SimpleNamespace(fd=program)  # one for each tracepoint
+    bpf.tracepoint_fds[name.encode()] = attach_traced(program)
 
 
 def keep_mounts_to_itself(needed: Iterable[str]) -> None:

@@ -27,12 +27,14 @@ from contracts.shared.environment import for_programs
 from contracts.shared.errors import RequirementError, WritewiseError
 from profiler.bpf import compiler, maps
 from profiler.bpf.btf import VMLINUX, parsed_btf
+from profiler.bpf.casts import cast_of
 from profiler.bpf.descriptors import (
     close,
     close_attachments,
     descriptors_left,
     too_many_open_files,
 )
+from profiler.bpf.functions import functions_of
 from profiler.bpf.layouts import is_supported, offsets
 from profiler.bpf.probe import PROBES_FOLDER, Probe
 from sysctl.host.signals import signals_held_back
@@ -69,11 +71,13 @@ def load(
     compiler: Compiler | None = None,
     *,
     simple: bool = False,
+    functions: bool = True,
 ) -> Module:
     """Compile the probes into one module, load it and attach it to all their tracepoints.
 
     `numbers` define macros, in addition to the offsets that the probes need. A `compiler` serves
-    once. `simple` probes, with few branches in their loops, compile faster. Raises RequirementError
+    once. `simple` probes, with few branches in their loops, compile faster. With `functions`,
+    programs of system calls attach to kernel functions if all of them can. Raises RequirementError
     if the host lacks BTF, bcc, a tracepoint, memory or the privilege to load programs.
     """
     with contextlib.ExitStack() as on_failure, descriptors_left(), signals_held_back():
@@ -82,8 +86,12 @@ def load(
             parsed_btf.cache_clear()
             here = [probe for probe in probes if is_supported(probe, btf)]
             flags = (*_COMPILER_FLAGS, *(_OPTIMISED_ONCE if simple else ()))
-            process.ask(_request(here, {**numbers, **offsets(here, btf)}, flags))
-            module = on_failure.enter_context(Module())
+            behind, cast = functions_of(here, btf if functions else None), cast_of(btf)
+            macros = {**numbers, **offsets(here, btf), **behind.macros, **cast.macros}
+            process.ask(
+                {**_request(here, macros, flags), "traced": behind.traced, "cast": cast.calls}
+            )
+            module = on_failure.enter_context(Module(by_functions=bool(behind.traced)))
             process.while_compiling()
             for kind, names, descriptors in process.answers():
                 module.take(kind, names, descriptors)
@@ -92,9 +100,13 @@ def load(
 
 
 class Module:
-    """Attached probes, until `close`, which may be called twice; a context manager."""
+    """Attached probes, until `close`, which may be called twice; a context manager.
 
-    def __init__(self) -> None:
+    `by_functions` is whether programs of system calls attach to functions, not to tracepoints.
+    """
+
+    def __init__(self, *, by_functions: bool = False) -> None:
+        self.by_functions = by_functions
         self._descriptors: dict[str, dict[str, int]] = {"map": {}, "program": {}, "event": {}}
         self._views: list[tuple[mmap.mmap, memoryview[int]]] = []
 

@@ -18,7 +18,9 @@ class Probe:
     has each of `raw_tracepoints` (`name`; RAW_TRACEPOINT_PROBE). `functions` maps each program that
     serves several tracepoints to their names. Tracepoints in `optional` may be missing. `members`
     maps macros to members: OFFSET_FILE_INODE → file, f_inode; a macro BIT_… is the number of a bit
-    within its byte. On a kernel without `structure` the probe is left out.
+    within its byte. On a kernel without `structure` the probe is left out. `by_functions` says that
+    its programs of system calls may attach to kernel functions instead (`functions.py`): each is
+    then verified once for every call.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Probe:
     optional: frozenset[str] = frozenset()
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     structure: str = ""
+    by_functions: bool = False
 
     @property
     def all_tracepoints(self) -> tuple[str, ...]:

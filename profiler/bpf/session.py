@@ -61,7 +61,9 @@ class ProfileSession:
     The rules' paths are resolved once, on entry; a file renamed over one later is not meant. It
     follows the processes given to `track` and their descendants, or with `host_wide` every process;
     their threads that pass `scope_filter` count. At most `max_threads` threads are followed at a
-    time, others are counted as losses. A `compiler` that was started earlier saves time. Entry
+    time, others are counted as losses. A `compiler` that was started earlier saves time. Without
+    `counts_disks` it has no `devices`, because something else counts their requests. Without
+    `functions` the probes attach to tracepoints even where the kernel allows functions. Entry
     raises UsageError for a path that cannot be profiled, RequirementError if the host lacks
     something.
     """
@@ -74,6 +76,8 @@ class ProfileSession:
         scope_filter: ScopeFilter | None = None,
         max_threads: int = MAX_THREADS,
         compiler: loader.Compiler | None = None,
+        counts_disks: bool = True,
+        functions: bool = True,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.contract = contract
@@ -81,6 +85,8 @@ class ProfileSession:
         self._filter = scope_filter or ScopeFilter()
         self._max_threads = max_threads
         self._compiler = compiler
+        self._counts_disks = counts_disks
+        self._functions = functions
         self._clock_ns = clock_ns
         self._slots = _slots_of(contract)
         self._cpus = possible_cpus()
@@ -91,7 +97,8 @@ class ProfileSession:
         root_slots, places = self._resolve()
         routes = self._routes()
         moving = (slot.path for slot in self._slots if {*slot.call_types} & _MOVE_DATA)
-        self.devices = devices_of(tuple(dict.fromkeys(moving)))
+        if self._counts_disks:
+            self.devices = devices_of(tuple(dict.fromkeys(moving)))
         numbers = {
             "BUCKET_COUNT": BUCKET_COUNT,
             "CPU_COUNT": self._cpus,
@@ -105,7 +112,9 @@ class ProfileSession:
         }
         with contextlib.ExitStack() as on_failure:
             simple = not places and len(self._slots) <= _FEW_SLOTS
-            module = loader.load(self.probes(), numbers, self._compiler, simple=simple)
+            module = loader.load(
+                self.probes(), numbers, self._compiler, simple=simple, functions=self._functions
+            )
             self._module = on_failure.enter_context(module)
             self._begin(root_slots, places)
             self._insert_routes(routes)
@@ -128,6 +137,7 @@ class ProfileSession:
         self._stalls = self._module.map_words("stalls")
         self._settings = self._module.map_words("settings", "I")
         self._runs_missed_before = 0
+        self._stalled_before_ns = 0
         self._start_ns = self._clock_ns()
         self._configure(root_slots, places)
 
@@ -139,6 +149,11 @@ class ProfileSession:
         """Whether requests to io_uring are counted, if the contract has calls of their types."""
         wanted = {kind for slot in self._slots for kind in slot.call_types} & set(uring.CALL_TYPES)
         return not wanted or self._module.has_map(uring.MAP)
+
+    @property
+    def by_functions(self) -> bool:
+        """Whether the probes attached to the functions behind the calls, not to tracepoints."""
+        return self._module.by_functions
 
     def device_counters(self) -> DeviceCounters | None:
         """Return the counters of `devices` for all processes, valid until the session ends."""
@@ -181,6 +196,13 @@ class ProfileSession:
         """
         return waits.decode_stalled(self._module.entries(waits.STALLED_MAP))
 
+    def stalled_ns(self) -> int:
+        """Return how long threads in scope have slept in dirty throttling since the session began.
+
+        It is summed over all threads; a reset does not clear it.
+        """
+        return self._stalled_before_ns + waits.slept_ns(self._stalls, self._bank, self._cpus)
+
     def snapshot(self) -> ProfileSnapshot:
         """Return the counters now; they are exact for calls that have ended."""
         return self._read(self._bank, self._module.runs_missed(_HARMLESS), self._clock_ns())
@@ -196,6 +218,7 @@ class ProfileSession:
         self._settings[scope.CONFIG_EPOCH] += 1
         now_ns = self._clock_ns()
         snapshot = self._read(before, runs_missed, now_ns)
+        self._stalled_before_ns += snapshot.stall.total_ns
         self._runs_missed_before, self._start_ns = runs_missed, now_ns
         return snapshot
 

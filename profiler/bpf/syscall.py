@@ -7,6 +7,7 @@ import errno
 import os
 import platform
 import struct
+from collections.abc import Sequence
 
 #: __NR_bpf: syscall_64.tbl of arch/x86 and include/uapi/asm-generic/unistd.h, Linux 6.1.
 BPF_SYSCALL_NUMBERS = {"x86_64": 321, "aarch64": 280}
@@ -27,20 +28,20 @@ _READING_PROGRAM = (
 )
 
 
-def load_bpf_program() -> int:
+def load_bpf_program(program: Sequence[tuple[int, int, int]] = _READING_PROGRAM) -> int:
     """Load and drop a tiny tracepoint program without attaching it; return 0 or the errno."""
     number = BPF_SYSCALL_NUMBERS.get(platform.machine())
     if number is None:
         return errno.ENOSYS
     import ctypes  # late, because every command that checks its requirements imports this module
 
-    code = b"".join(struct.pack("=BBhi", op, regs, 0, imm) for op, regs, imm in _READING_PROGRAM)
+    code = b"".join(struct.pack("=BBhi", op, regs, 0, imm) for op, regs, imm in program)
     instructions, gpl = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
     # union bpf_attr of BPF_PROG_LOAD, include/uapi/linux/bpf.h: prog_type, insn_cnt, insns,
     # license, log_level, log_size, log_buf, kern_version, prog_flags.
     pointers = (ctypes.addressof(instructions), ctypes.addressof(gpl))
     attributes = struct.pack(
-        "=IIQQIIQII", BPF_PROG_TYPE_TRACEPOINT, len(_READING_PROGRAM), *pointers, 0, 0, 0, 0, 0
+        "=IIQQIIQII", BPF_PROG_TYPE_TRACEPOINT, len(program), *pointers, 0, 0, 0, 0, 0
     )
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.syscall(number, BPF_PROG_LOAD, attributes, len(attributes))

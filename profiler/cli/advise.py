@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from profiler.cli import options, volume_arguments
+from profiler.cli.html_option import add_html, html_file
 from profiler.cli.json_documents import emit
 from profiler.cli.limit_arguments import limits_from
+from profiler.cli.remembering import remember
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 NAME = "advise"
 HELP = "recommend settings from a sweep, and write them to files"
 NEEDS: tuple[str, ...] = ()
+IS_REMEMBERED = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     volume_arguments.add_prices(parser)
     options.add_details(parser)
     options.add_json(parser)
+    add_html(parser)
 
 
 class _FormatAction(argparse.Action):
@@ -73,8 +78,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the recommendation; if it is a change, also write its files."""
 
     from contracts.shared.writing import check_directory
-    from profiler.report.advice import advice_document, print_advice
+    from profiler.report.advice import print_advice
+    from profiler.report.advice_document import advice_document
     from profiler.report.console import plain_console
+    from profiler.report.history import advice_outcome
     from profiler.report.next_steps import next_steps, print_next
     from sysctl.advice.advise import advise
     from sysctl.evidence.price import limits_of
@@ -83,21 +90,24 @@ def run(arguments: argparse.Namespace) -> int:
     results = load(arguments.results)
     limits = limits_from(arguments, limits_of(results.circumstances))
     recommendation = advise(results, limits, volume_arguments.prices_from(arguments))
+    remember(arguments, advice_outcome(recommendation))
     lines = group_lines_here(recommendation)
     folder, formats = arguments.output_dir, arguments.format
-    if arguments.json:
-        files = write_files(recommendation, folder, formats)
-        emit(NAME, {**advice_document(recommendation, lines), **files.to_json()})
-        return 0
-    check_directory(folder)  # before the report, which would hide the error
-    console = plain_console()
-    print_advice(recommendation, console, lines, details=arguments.details)
-    written = write_and_report(recommendation, folder, console, formats)
-    if not options.is_quiet(arguments):
-        steps = next_steps(
-            recommendation, arguments.results, written, has_details=arguments.details
-        )
-        print_next(steps, console)
+    content = cache(lambda: advice_document(recommendation, lines))
+    with html_file(arguments) as write_html:
+        if arguments.json:
+            files = write_files(recommendation, folder, formats)
+            emit(NAME, {**content(), **files.to_json()})
+        else:
+            check_directory(folder)  # before the report, which would hide the error
+            console = plain_console()
+            print_advice(recommendation, console, lines, details=arguments.details)
+            written = write_and_report(recommendation, folder, console, formats)
+            if not options.is_quiet(arguments):
+                results_file, details = arguments.results, arguments.details
+                steps = next_steps(recommendation, results_file, written, has_details=details)
+                print_next(steps, console)
+        write_html(NAME, content)
     return 0
 
 

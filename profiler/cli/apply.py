@@ -17,6 +17,7 @@ from profiler.cli import argument_types as types
 from profiler.cli import options
 from profiler.cli.common import terminable
 from profiler.cli.json_documents import emit
+from profiler.cli.remembering import remember
 
 if TYPE_CHECKING:
     from sysctl.apply.applying import Options
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 NAME = "apply"
 HELP = "apply a recommendation to this host"
 NEEDS = ("root",)
+IS_REMEMBERED = True
 
 _MAX_TRIAL_S = 7 * 86400
 
@@ -100,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return _dry_run(change, how, as_json=arguments.json)
     agreed = Agreed(apply=arguments.yes, unmeasured=arguments.yes_unmeasured)
-    return _apply(change, how, agreed, as_json=arguments.json)
+    return _apply(arguments, change, how, agreed)
 
 
 def _dry_run(change: RecommendedChange, how: Options, *, as_json: bool) -> int:
@@ -123,12 +125,16 @@ def _dry_run(change: RecommendedChange, how: Options, *, as_json: bool) -> int:
     return 0
 
 
-def _apply(change: RecommendedChange, how: Options, agreed: Agreed, *, as_json: bool) -> int:
+def _apply(
+    arguments: argparse.Namespace, change: RecommendedChange, how: Options, agreed: Agreed
+) -> int:
     from contracts.shared.errors import UsageError
+    from profiler.report.history import apply_outcome
     from profiler.requirements import require
     from sysctl.apply.applying import perform
     from sysctl.host.applied_host import applying
 
+    as_json = arguments.json
     require(*NEEDS)
     if not agreed.apply and (as_json or sys.stdin is None or not sys.stdin.isatty()):
         raise UsageError(
@@ -147,6 +153,7 @@ def _apply(change: RecommendedChange, how: Options, agreed: Agreed, *, as_json: 
             print("nothing was changed")
             return 1
         done = perform(host, plan, how)
+        remember(arguments, *apply_outcome(plan, done))
         if as_json:
             _emit(plan, file, host=host, done=done)
         else:

@@ -7,14 +7,17 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import IO, TYPE_CHECKING
 
 from contracts.shared.errors import RequirementError, UsageError
 from profiler.cli import argument_types as types
 from profiler.cli import options
 from profiler.cli.common import access_from, measuring_alone, terminable
+from profiler.cli.html_option import add_html, html_file
 from profiler.cli.json_documents import emit
 from profiler.cli.needs import PROFILE
+from profiler.cli.remembering import remember
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 NAME = "bench-clients"
 HELP = "compare pull clients by measured pulls"
 NEEDS = ("boto3",)
+IS_REMEMBERED = True
 _DEFAULT_ROWS = "synapse-"
 
 
@@ -63,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_workers(parser)
     options.add_json(parser)
     options.add_output(parser, "report")
+    add_html(parser)
     parser.add_argument(
         "--markdown", metavar="FILE", help="also write Markdown tables to FILE; - prints them"
     )
@@ -72,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare and print; return 0, or 1 if a row, or a client in one, could not be measured."""
+    from profiler.report.history import bench_outcome
     from profiler.requirements import require
 
     require(*NEEDS)
@@ -84,9 +90,11 @@ def run(arguments: argparse.Namespace) -> int:
         report = None  # the tables alone
     else:
         report = "json" if arguments.json else "table"
-    with terminable(), _outputs(arguments) as outputs:
+    with terminable(), _outputs(arguments) as outputs, html_file(arguments) as write_html:
         comparison = compare_clients(arguments, options.progress_console(arguments))
+        remember(arguments, *bench_outcome(comparison))
         _write(comparison, report, *outputs)
+        write_html(NAME, partial(_document, comparison))
     if comparison.ended_by is not None:
         raise comparison.ended_by
     return 1 if comparison.problems else 0
@@ -117,7 +125,13 @@ def _write(
     if markdown is not None:
         markdown.write(report.markdown(comparison))
     if form == "json":
-        emit(NAME, report.comparison_document(comparison), output)
+        emit(NAME, _document(comparison), output)
+
+
+def _document(comparison: ClientComparison) -> dict[str, object]:
+    from profiler.report.client_bench import comparison_document
+
+    return comparison_document(comparison)
 
 
 def compare_clients(arguments: argparse.Namespace, progress: Console) -> ClientComparison:

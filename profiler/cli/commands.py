@@ -10,10 +10,12 @@ from profiler.cli import (
     apply,
     bench_clients,
     clients,
+    compare,
     contract,
     demo,
     doctor,
     govern,
+    history,
     lab,
     plan,
     predict,
@@ -25,9 +27,10 @@ from profiler.cli import (
     sweep,
     transfer,
     verify,
+    watch,
 )
 
 ALL: tuple[ModuleType, ...] = (
-    *(doctor, demo, profile, pull, sweep, advise, predict, plan, apply, run, govern, verify),
-    *(status, rollback, transfer, clients, bench_clients, contract, lab),
+    *(doctor, demo, profile, watch, pull, sweep, advise, predict, plan, compare, apply, run),
+    *(govern, verify, status, history, rollback, transfer, clients, bench_clients, contract, lab),
 )

@@ -3,7 +3,8 @@
 
 It sets up a lab (an emulated EBS volume, a small instance's memory, an S3 endpoint), measures the
 current settings under the case study's contract, sweeps the default space, and writes the
-recommendation to ./writewise-demo/. It takes the lab down at the end, also after Ctrl-C.
+recommendation to ./writewise-demo/. Then it pulls once under the governor, which raises the
+thresholds only while that pull is written. It takes the lab down at the end, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ NAME = "demo"
 HELP = "run the whole workflow on an emulated volume (5 minutes)"
 NEEDS = (*PULL, *LAB[1:], "memory")
 
-FOLDER = Path("writewise-demo")
+FOLDER, REPORT = Path("writewise-demo"), "report.html"
 #: Enough for a sweep on a quiet host; on a busy host it leaves time for the steps after it.
 SWEEP_S = 210
 
@@ -44,10 +45,12 @@ def run(arguments: argparse.Namespace) -> int:
     from profiler.requirements import require
 
     require(*NEEDS)
+    from profiler.cli.governed_pull import pull_governed
     from profiler.lab import lab
     from profiler.report.advice import print_advice
     from profiler.report.console import plain_console
     from profiler.report.next_steps import print_next
+    from profiler.report.three_ways import print_three_ways
     from profiler.report.written import print_written
     from sysctl.advice.advise import advise
 
@@ -59,12 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
         _heading(steps, "1  A slow pull: the lab goes up")
         with lab.running(lab.LabSpec(), say=lambda text: steps.print(f"   {text}")) as present:
             _heading(steps, "2  The sweep: the current settings, a search, its best again in pairs")
-            results = _sweep(present, steps, folder)
-    _heading(steps, "3  The recommendation")
-    recommendation = advise(results)
+            recommendation = advise(_sweep(present, steps, folder))
+            _heading(steps, "3  The same pull, with high thresholds only while it is written")
+            governed = pull_governed(present, steps)
+    _heading(steps, "4  The recommendation")
     print_advice(recommendation, console, details=arguments.details)
-    written = _write(recommendation, folder)
+    written = [*_write(recommendation, folder), _write_report(recommendation, folder)]
     print_written(written, (), (), console)
+    _heading(console, "Three ways to have it")
+    print_three_ways(recommendation, governed, console)
     exit_code = _check_host(before, _host_state(), console)
     if not options.is_quiet(arguments):
         print_next(_next_steps(written), console)
@@ -88,7 +94,11 @@ def _next_steps(written: list[Path]) -> list[NextStep]:
         command("profile", as_root=True),
         "On a node of your own, while its job runs: is it write-back?",
     )
-    return [*steps, look]
+    dry = NextStep(
+        command("govern", "DEST", "--dry-run", as_root=True),
+        "There, too: what the governor would raise and save. It changes nothing.",
+    )
+    return [*steps, look, dry]
 
 
 def _heading(console: Console, text: str) -> None:
@@ -131,6 +141,20 @@ def _write(recommendation: Recommendation, folder: Path) -> list[Path]:
     change = change_of(recommendation)
     remove_earlier(folder, change)
     return write_snippets(render_all(change, DEFAULT).snippets, folder) if change else []
+
+
+def _write_report(recommendation: Recommendation, folder: Path) -> Path:
+    """Write the HTML report in place of that of an earlier demo."""
+    from contracts.shared.writing import remove
+    from profiler.cli.html_option import write_html
+    from profiler.report.advice_document import advice_document
+    from profiler.report.destination import new_file
+
+    path = folder / REPORT
+    remove(path)
+    with new_file(str(path)) as file:
+        write_html("advise", advice_document(recommendation), file)
+    return path
 
 
 def _host_state() -> dict[str, object]:

@@ -13,27 +13,32 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from contracts.shared import exit_codes
 from profiler.cli import argument_types as types
 from profiler.cli import options
 from profiler.cli.common import terminable
 from profiler.cli.json_documents import emit
+from profiler.cli.remembering import remember
 
 if TYPE_CHECKING:
-    from profiler.govern.loop import Changed, Loop, Stop
+    from profiler.govern.accounts import Accounts
+    from profiler.govern.admission import Admission
+    from profiler.govern.loop import Changed, Loop
     from profiler.govern.notify import Notifier
     from profiler.govern.volumes import NamedVolume
+    from profiler.recording.stopping import Stop
     from sysctl.govern.bounds import RaiseLimits
     from sysctl.govern.bursts import BurstAccount
+    from sysctl.govern.policy import Unhelped
     from sysctl.host.raising_host import RaisingHost
 
 NAME = "govern"
 HELP = "raise the thresholds only while a burst is written"
 NEEDS = ("root",)
+IS_REMEMBERED = True
 
 _DEFAULT_MAX_RAISE_NS = 600 * 10**9
 
@@ -61,6 +66,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lower the thresholds after this time at the latest (default: 10m)",
     )
     parser.add_argument(
+        "--admit",
+        metavar="WRITER",
+        action="append",
+        default=[],
+        help="raise only for bursts of WRITER: cgroup=PATH is a control group, comm=NAME programs "
+        "of this name and what they start (no security boundary); may be repeated "
+        "(default: all programs)",
+    )
+    parser.add_argument(
         "--dry-run",
         action="store_true",
         help="change nothing; print what it would do and the time that this would save",
@@ -72,45 +86,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Govern until a signal; return 1 if another program changed the thresholds."""
+    """Govern until a signal; return STOOD_DOWN if another program changed the thresholds."""
+    from profiler.govern.admission import admission
+
+    admitted = admission(arguments.admit)
     if arguments.print_unit:
         return _print_unit(arguments)
+    from profiler.govern.volumes import named_volumes, opened_volumes
     from profiler.requirements import require
     from sysctl.govern.bounds import RaiseLimits
     from sysctl.host.raising_host import governing
+    from sysctl.host.system import System
 
     require(*NEEDS)
+    named = named_volumes(arguments.destinations, System().mounts())
     limits = RaiseLimits(arguments.max_at_risk, arguments.max_raise)
-    with terminable(), open_volumes(arguments.destinations) as (volumes, debugfs):
+    with terminable(), opened_volumes(named) as (volumes, debugfs):
         purpose = f"govern of {', '.join(volume.target for volume in volumes)}"
         if arguments.dry_run:
-            return _govern(arguments, volumes, debugfs, limits, None)
+            return _govern(arguments, volumes, debugfs, limits, None, purpose, admitted)
         with governing(purpose) as host:
-            return _govern(arguments, volumes, debugfs, limits, host)
-
-
-@contextmanager
-def open_volumes(destinations: Sequence[Path]) -> Iterator[tuple[tuple[NamedVolume, ...], int]]:
-    """Yield the volumes of directories, and a descriptor of debugfs that has their statistics.
-
-    Raises UsageError, RequirementError, and HostError for a volume that the kernel does not count.
-    """
-    from profiler.govern.debugfs import open_debugfs
-    from profiler.govern.volumes import missing, named_volumes
-    from sysctl.host.system import HostError, System
-
-    volumes = named_volumes(destinations, System().mounts())
-    debugfs = open_debugfs()
-    try:
-        absent = missing(volumes, debugfs)
-        if absent:
-            raise HostError(
-                f"the kernel has no dirty-page statistics of {absent[0].target}",
-                "govern a volume with a block device of its own; btrfs has none",
-            )
-        yield volumes, debugfs
-    finally:
-        os.close(debugfs)
+            return _govern(arguments, volumes, debugfs, limits, host, purpose, admitted)
 
 
 def _govern(
@@ -119,39 +115,57 @@ def _govern(
     debugfs: int,
     limits: RaiseLimits,
     host: RaisingHost | None,
+    purpose: str,
+    admitted: Admission,
 ) -> int:
     """Run the loop, and print its lines and the summary."""
-    from profiler.govern.loop import Loop, stopped_by_signals
+    from profiler.govern.accounts import Accounts, Governed
+    from profiler.govern.loop import Loop
     from profiler.govern.notify import Notifier
-    from profiler.govern.reader import HostReader
-    from profiler.govern.volumes import VolumeReader, counts_every_group
+    from profiler.govern.volumes import counts_every_group, opened_reader
+    from profiler.govern.writers import Writers, groups_for
     from profiler.recording import privileges
+    from profiler.recording.stopping import stopped_by_signals
     from profiler.report import govern as words
+    from sysctl.host.host import is_raised_by_a_governor
+    from sysctl.host.memory_group import has_dirty_limits
+    from sysctl.host.system import System
 
     targets = [volume.target for volume in volumes]
-    with ExitStack() as stack:
-        volume_reader = VolumeReader(volumes, debugfs)
-        stack.callback(volume_reader.close)
-        reader = HostReader(volume_reader.read)
-        stack.callback(reader.close)
-        out = _Output(targets, Notifier(os.environ), is_dry=host is None, as_json=arguments.json)
-        for text in [*host.recovered, *host.left] if host else ():
-            out.say(f"restored after a killed run: {text}")
-        every_group = counts_every_group(volumes, debugfs)
-        for sentence in words.notes(targets, counts_every_group=every_group):
-            out.say(sentence)
+    every_group = counts_every_group(volumes, debugfs) or not has_dirty_limits(System())
+    groups = groups_for(admitted)
+    writers = Writers(admitted, groups)
+    counts_host = bool(admitted) and not every_group
+    with opened_reader(volumes, debugfs, writers, counts_host=counts_host) as reader:
         own = reader.values()
-        out.begin(words.begin_line(targets, own, limits.max_at_risk_bytes, is_dry=host is None))
-        privileges.keep_only({privileges.DAC_READ_SEARCH})
+        governed = Governed(purpose, targets, limits, own)
+        accounts, is_dry = Accounts(governed, is_kept=host is not None), host is None
+        out = _Output(accounts, Notifier(os.environ), is_dry=is_dry, as_json=arguments.json)
+        for text in host.recovered if host else ():
+            out.say(f"restored after a killed run: {text}")
+        for text in host.left if host else ():
+            out.say(f"left: {text}")
+        absent = groups.absent(admitted.cgroups) if groups else ()
+        if is_dry and is_raised_by_a_governor():
+            out.say(words.RAISED_NOW)
+        for sentence in words.notes(
+            targets, admitted.words, absent, counts_every_group=every_group
+        ):
+            out.say(sentence)
+        bound_bytes = limits.max_at_risk_bytes
+        out.begin(words.begin_line(targets, own, bound_bytes, admitted.words, is_dry=is_dry))
+        privileges.keep_only({privileges.DAC_READ_SEARCH, privileges.SYS_PTRACE})
         loop = Loop(reader.read_news, limits, out, host)
         with stopped_by_signals() as stop:
             changed = _run(loop, stop, out)
+    summary = words.summary_line(accounts.state.sums, is_dry=is_dry)
+    remember(arguments, summary)
     if arguments.json:
-        document = words.govern_document(out.totals, targets, own, changed, is_dry=host is None)
+        document = words.govern_document(accounts, admitted.words, changed, is_dry=is_dry)
         emit(NAME, document)
     else:
-        print(words.summary_line(out.totals, is_dry=host is None), flush=True)
-    return 1 if changed else 0
+        print(summary, flush=True)
+    return exit_codes.STOOD_DOWN if changed else exit_codes.SUCCESS
 
 
 def _run(loop: Loop, stop: Stop, out: _Output) -> Changed | None:
@@ -165,12 +179,9 @@ class _Output:
     """Prints the reports of the loop, sums them up, and notifies systemd."""
 
     def __init__(
-        self, targets: Sequence[str], notifier: Notifier, *, is_dry: bool, as_json: bool
+        self, accounts: Accounts, notifier: Notifier, *, is_dry: bool, as_json: bool
     ) -> None:
-        from profiler.govern.totals import Totals
-
-        self.totals = Totals(time.monotonic_ns())
-        self._targets, self._notifier = targets, notifier
+        self._accounts, self._notifier = accounts, notifier
         self._is_dry, self._as_json = is_dry, as_json
 
     def say(self, text: str) -> None:
@@ -181,34 +192,55 @@ class _Output:
     def begin(self, text: str) -> None:
         """Print the first line and report that the service is ready."""
         self.say(text)
+        self._end_days()
         self._notifier.ready("at rest")
 
     def burst(self, account: BurstAccount) -> None:
         """Print the burst and add it up."""
         from profiler.report.govern import burst_line
 
-        self.totals.add(account)
-        self.say(burst_line(account, self._targets, _time_of_day, is_dry=self._is_dry))
+        self._accounts.burst(account)
+        targets = self._accounts.state.volumes
+        self.say(burst_line(account, targets, _time_of_day, is_dry=self._is_dry))
 
     def changed(self, changed: Changed) -> None:
         """Print what another program changed."""
         from profiler.report.govern import changed_lines
 
+        if not self._is_dry:
+            self._accounts.stood_down(changed.before, changed.after)
         now = _time_of_day(time.monotonic_ns())
         for line in changed_lines(changed, now, is_dry=self._is_dry):
             self.say(line)
 
+    def unhelped(self, burst: Unhelped) -> None:
+        """Print that nothing is raised for a burst."""
+        from profiler.report.govern import unhelped_line
+
+        self.say(unhelped_line(burst, _time_of_day))
+
     def raised(self, is_raised: bool) -> None:
-        """Report to systemd whether the thresholds are raised."""
-        self._notifier.status("raised for a burst" if is_raised else "at rest")
+        """Report whether the thresholds are raised."""
+        self._accounts.raised(is_raised)
+        raised = "a burst: a dry run, nothing is raised" if self._is_dry else "raised for a burst"
+        self._notifier.status(raised if is_raised else "at rest")
 
     def alive(self) -> None:
-        """Report to systemd that the loop works."""
+        """Report to systemd that the loop works; print the summary of a day that is over."""
         self._notifier.alive()
+        if self._accounts.beat():
+            self._end_days()
+
+    def _end_days(self) -> None:
+        """Print the summary of each day that is over."""
+        from profiler.report.govern import day_line
+
+        for day in self._accounts.finished_days():
+            self.say(day_line(day, is_dry=self._is_dry))
 
     def end(self) -> None:
         """Report that the service is ending, and note the time."""
-        self.totals.ended_ns = time.monotonic_ns()
+        self._accounts.ended()
         self._notifier.stopping()
 
 
@@ -219,16 +251,26 @@ def _time_of_day(monotonic_ns: int) -> str:
 
 
 def _print_unit(arguments: argparse.Namespace) -> int:
-    """Print the unit with the same options and absolute destinations."""
+    """Print the unit with the same options, and with destinations free of symlinks."""
     from contracts.shared.units import exact_size
+    from profiler.govern.admission import admission
     from sysctl.apply.governor_unit import governor_unit
     from sysctl.apply.units import program
 
-    chosen = ["--max-raise", f"{-(-arguments.max_raise // 10**9)}s"]
+    chosen = ["--max-raise", _duration(arguments.max_raise)]
     if arguments.max_at_risk is not None:
         chosen += ["--max-at-risk", exact_size(arguments.max_at_risk)]
     if arguments.dry_run:
         chosen.append("--dry-run")
-    destinations = [destination.absolute() for destination in arguments.destinations]
+    if arguments.admit:
+        chosen += [each for word in admission(arguments.admit).words for each in ("--admit", word)]
+    # systemd ignores RequiresMountsFor= of a path with `..`, and does not follow symlinks there.
+    destinations = [destination.resolve() for destination in arguments.destinations]
     print(governor_unit(program(), chosen, destinations), end="")
     return 0
+
+
+def _duration(duration_ns: int) -> str:
+    """Return what `--max-raise` reads as the same duration, or as the next longer millisecond."""
+    ms = -(-duration_ns // 10**6)
+    return f"{ms}ms" if ms % 1000 else f"{ms // 1000}s"

@@ -28,7 +28,11 @@ class Document(NamedTuple):
 
 
 _ADVICE = {
+    "measured": "the host, its kernel, when the sweep began, the version, the circumstances, and "
+    "what was pulled",
     "change_recommended": "whether a change is recommended",
+    "headline": "what to do, in one sentence",
+    "why": "why, in one or a few sentences",
     "case": "the name of the verdict, for programs",
     "verdict": "the verdict in one sentence",
     "speedup": "how many times faster the recommended settings are; null without a change",
@@ -36,11 +40,14 @@ _ADVICE = {
     "noise": "relative deviation between runs with equal settings; null if it is unknown",
     "present": "the current settings: values, times, data at risk and cost (`price`)",
     "recommended": "the same for the recommended settings; null without a change",
+    "cost": "what the recommended settings, else the current ones, cost: one sentence each",
     "other_prices": "costs of the settings that were not recommended",
     "limits": "the limits asked for: max_at_risk_bytes and max_durable_s; null: no limit",
     "notes": "remarks on the evidence",
     "excluded": "settings that were excluded, and why",
     "trade_off": "time against data at risk, for each setting that was measured or predicted",
+    "comparisons": "each setting that was compared in pairs with the current ones: ratio and pairs",
+    "trials": "each trial in the order in which they ran: setting, times, and why it is not valid",
     "not_predicted": "why a setting has no prediction",
     "forms": "the thresholds as ratios and as bytes",
     "reasons": "each recommended value with the reason for it",
@@ -52,6 +59,11 @@ _EBS_VOLUMES = (
     "each EBS volume below the paths: how long it and the instance were over their limits; empty "
     "without one"
 )
+_MEASURED = (
+    "the host, its kernel, when it began, the version of Writewise, and the circumstances that are "
+    "known: memory, volume, client, sysctls in force, …; null if unknown"
+)
+_TIMELINE = "dirty pages, thresholds, throttling, device writes and EBS counters over time"
 _FINDINGS = "the rules of the contract, each with the measured value and whether it is violated"
 _FILES = {
     "written": "the files that were written",
@@ -65,6 +77,7 @@ _HOW_PLANNED = {
     "sources": "which figures AWS or this node gave, one sentence each; the others are from tables",
 }
 _PLAN = {
+    "verdict": "the answer, one sentence each",
     "volume": "type, size, IOPS and throughput; null if only a sweep's rate is known",
     "monthly_usd": "the price of the volume a month; null if it is unknown",
     "durable_s": "time until the first pull is durable, from when the volume begins to write",
@@ -90,6 +103,7 @@ _PLAN = {
     "tables": "the dates of the tables; of instances null if AWS gave the limits",
 }
 _CHEAPEST = {
+    "verdict": "the answer in one sentence",
     "volumes": "the volumes that meet the deadline, the cheapest first, with the keys of `plan`",
     "left_out": "types that are too slow or too small, or have no price",
     "capacity_gib": "the capacity asked for",
@@ -110,8 +124,10 @@ DOCUMENTS = (
         "profile",
         1,
         {
+            "measured": _MEASURED,
             "contract": "the contract's file",
             "command_user": "the user that the command ran as; null without a command",
+            "attached_to": "what the probes of calls attached to: `functions` or `tracepoints`",
             "timeframe_ns": "the contract's timeframe",
             "elapsed_ns": "how long calls were counted",
             "stall": "sleeps in dirty throttling, summed over all threads",
@@ -123,7 +139,7 @@ DOCUMENTS = (
             "resources": "memory and CPU time; null if no rule asks for them",
             "why": "what the time of writes was spent on",
             "verdict": "whether writers waited for write-back; null if that is unknown",
-            "timeline": "dirty pages, thresholds, device writes and EBS counters over time",
+            "timeline": _TIMELINE,
             "ebs_volumes": _EBS_VOLUMES,
             "timeframes": "violations in each timeframe",
         },
@@ -132,6 +148,7 @@ DOCUMENTS = (
         "pull",
         1,
         {
+            "measured": _MEASURED,
             "objects": "objects that were pulled",
             "bytes": "bytes that were pulled",
             "kept_objects": "objects that the destination already had",
@@ -146,6 +163,7 @@ DOCUMENTS = (
             "findings": _FINDINGS,
             "profile": "what the probes counted",
             "why": "what the time of writes was spent on",
+            "timeline": _TIMELINE,
             "ebs_volumes": _EBS_VOLUMES,
             "verified_by_method": "number of objects verified by each method",
             "verification_s": "time that verification took",
@@ -192,6 +210,23 @@ DOCUMENTS = (
     Document("plan", 1, _PLAN),
     Document("plan --cheapest", 1, _CHEAPEST),
     Document(
+        "compare",
+        1,
+        {
+            "comparable": "whether the files are comparable",
+            "verdict": "what differs significantly, or why they are not comparable: one sentence "
+            "each",
+            "before": "the first file: its kind, number of runs, time, and what was pulled",
+            "after": "the second file",
+            "settings": "each setting that differs; null: not named in that file",
+            "circumstances": "each circumstance that differs",
+            "answers": "each outcome in words that differs",
+            "figures": "each figure: of both files median, range and number of runs, the ratio "
+            "after : before with its interval, and whether it differs significantly",
+            "caveats": "what limits the comparison, one sentence each",
+        },
+    ),
+    Document(
         "apply",
         1,
         {
@@ -216,6 +251,7 @@ DOCUMENTS = (
         "run",
         1,
         {
+            "measured": _MEASURED,
             "command_user": "the user that the command ran as",
             "exit_code": "the exit code of the command; 128 + N if signal N ended it",
             "changes": "each setting: name, value before, value while the command ran; empty if "
@@ -232,6 +268,8 @@ DOCUMENTS = (
             "remaining": "the other runs that hold the settings further, with their processes",
             "recovered": "changes of a killed run that were restored first",
             "notes": "remarks",
+            "governed": "with --auto: the volumes, the governor that was followed, the sums of the "
+            "bursts, why it ended early; else null",
         },
     ),
     Document(
@@ -256,6 +294,19 @@ DOCUMENTS = (
             "lock_holder": "the process that is changing or measuring this host; null if none is",
             "runs": "each `writewise run`: process, command, settings, since when, whether it is "
             "draining",
+            "governor": "what the last governor wrote to `/run/writewise/govern.json`: process, "
+            "volumes, bounds, sums, days; null if none has since the boot",
+            "is_governor_running": "whether that governor still runs",
+        },
+    ),
+    Document(
+        "history",
+        1,
+        {
+            "file": "the file that it is read from; null for a user without a home directory",
+            "entries": "each command: when it began, how long it took, its user, its words without "
+            "secrets, its outcome, its exit code and error; the newest last",
+            "skipped": "lines that are damaged, incomplete or of another version",
         },
     ),
     Document(
@@ -275,6 +326,7 @@ DOCUMENTS = (
         {
             "dry_run": "whether nothing was to be changed; then the figures are what would be",
             "volumes": "the governed volumes' mount points",
+            "admitted": "whose bursts count; empty: those of every program",
             "at_rest": "the host's own thresholds",
             "observed_s": "how long it governed",
             "bursts": "bursts for which thresholds were raised",
@@ -295,6 +347,7 @@ DOCUMENTS = (
         1,
         {
             "context": "the host, the settings and the versions",
+            "conditions": "how it was measured and what the figures mean, one sentence each",
             "complete": "whether every row was measured to its end",
             "failed_sources": "rows that could not be measured, and why",
             "rows": "each set of objects: every client's figures and pulls",
@@ -323,10 +376,14 @@ DOCUMENTS = (
 BY_COMMAND = {each.command: each for each in DOCUMENTS}
 
 
-def emit(command: str, content: Mapping[str, object], output: IO[str] | None = None) -> None:
-    """Write a command's document: its schema, its version, then the content."""
+def document_of(command: str, content: Mapping[str, object]) -> dict[str, object]:
+    """Return a command's document: its schema, its version, then the content."""
     document = BY_COMMAND[command]
-    head: dict[str, object] = {"schema": document.schema, "version": document.version}
+    return {"schema": document.schema, "version": document.version, **content}
+
+
+def emit(command: str, content: Mapping[str, object], output: IO[str] | None = None) -> None:
+    """Write a command's document."""
     stream = output or sys.stdout
-    json.dump({**head, **content}, stream, indent=2)
+    json.dump(document_of(command, content), stream, indent=2)
     stream.write("\n")

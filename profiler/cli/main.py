@@ -19,6 +19,7 @@ from contracts.shared.errors import WritewiseError
 from contracts.shared.text import printable
 from profiler.cli import commands, help_command
 from profiler.cli.parser import Parser
+from profiler.cli.remembering import run_remembered
 
 _STDOUT, _STDERR = 1, 2
 
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         build_parser(words).parse_args(words, arguments)
         if _is_verbose(arguments):
             _print_versions()
-        exit_code = int(arguments.command.run(arguments))
+        exit_code = run_remembered(arguments, words)
         sys.stdout.flush()  # here a full disk can still be reported
         return exit_code
     except Exception as error:

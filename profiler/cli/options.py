@@ -222,13 +222,13 @@ def command_of(arguments: argparse.Namespace) -> list[str]:
     return argv[1:] if argv[:1] == ["--"] else argv
 
 
-def add_bound(parser: Container) -> None:
-    """Add the highest dirty threshold that may be set."""
+def add_bound(parser: Container, more: str = "") -> None:
+    """Add the highest dirty threshold that may be set; `more` continues its help."""
     parser.add_argument(
         "--max-at-risk",
         metavar="SIZE",
         type=types.amount,
-        help="refuse a dirty threshold above SIZE on this host, such as 1GiB",
+        help="refuse a dirty threshold above SIZE on this host, such as 1GiB" + more,
     )
 
 

@@ -14,10 +14,12 @@ the end. With --cheapest the volumes are listed that meet the deadline for the l
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from profiler.cli import argument_types as types
 from profiler.cli import options, volume_arguments
+from profiler.cli.html_option import WriteHtml, add_html, html_file
 from profiler.cli.json_documents import emit
 from profiler.cli.parser import rare
 
@@ -55,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     volume_arguments.add_prices(asked)
     options.add_json(asked)
+    add_html(asked)
 
 
 def _add_pull(group: argparse._ArgumentGroup) -> None:
@@ -125,29 +128,32 @@ def run(arguments: argparse.Namespace) -> int:
     from profiler.cli.plan_request import request_from
 
     request = request_from(arguments)
-    if arguments.cheapest:
-        _print_cheapest(request, arguments)
-    else:
-        _print_plan(request, arguments)
+    with html_file(arguments) as write_html:
+        if arguments.cheapest:
+            _show_cheapest(request, arguments, write_html)
+        else:
+            _show_plan(request, arguments, write_html)
     return 0
 
 
-def _print_plan(request: Request, arguments: argparse.Namespace) -> None:
+def _show_plan(request: Request, arguments: argparse.Namespace, write_html: WriteHtml) -> None:
     from profiler.report.console import plain_console
     from profiler.report.next_steps import print_next
     from profiler.report.plan import next_step, print_volume_plan
     from profiler.report.plan_document import plan_document
 
     planned, console = request.plan(), plain_console()
+    content = partial(plan_document, planned, request.asked)
+    write_html(NAME, content)
     if arguments.json:
-        emit(NAME, plan_document(planned, request.asked))
+        emit(NAME, content())
         return
     print_volume_plan(planned, request.asked, console)
     if not options.is_quiet(arguments):
         print_next([next_step(planned, request.asked)], console)
 
 
-def _print_cheapest(request: Request, arguments: argparse.Namespace) -> None:
+def _show_cheapest(request: Request, arguments: argparse.Namespace, write_html: WriteHtml) -> None:
     from profiler.report.cheapest import next_step, print_cheapest
     from profiler.report.console import plain_console
     from profiler.report.next_steps import print_next
@@ -156,8 +162,13 @@ def _print_cheapest(request: Request, arguments: argparse.Namespace) -> None:
 
     wanted = request.wanted()
     found = cheapest(wanted)
+    command, content = (
+        f"{NAME} --cheapest",
+        partial(cheapest_document, found, wanted, request.asked),
+    )
+    write_html(command, content)
     if arguments.json:
-        emit(f"{NAME} --cheapest", cheapest_document(found, wanted, request.asked))
+        emit(command, content())
         return
     console = plain_console()
     print_cheapest(found, wanted, request.asked, console)

@@ -7,8 +7,9 @@ changes nothing.
 
 The report goes to standard output, and next to a command to standard error. With --json the
 document alone goes to standard output, and the command's own output to standard error. With
---output FILE the report goes to that file, and the command's output is left alone. --live draws on
-the terminal itself, so a command's output must then go to a file or a pipe.
+--output FILE the report goes to that file, and the command's output is left alone. --html FILE
+writes it as a page for the browser in addition. --live draws on the terminal itself, so a command's
+output must then go to a file or a pipe.
 
 Under sudo the command runs as the user who called it, not as root, unless --user names another.
 
@@ -24,14 +25,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import IO, TYPE_CHECKING
 
 from contracts.shared.errors import UsageError
 from profiler.cli import argument_types as types
 from profiler.cli import options
+from profiler.cli.html_option import add_html, html_file
 from profiler.cli.json_documents import emit
 from profiler.cli.needs import PROFILE
+from profiler.cli.remembering import remember
 
 if TYPE_CHECKING:
     from contracts.model import Contract
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 NAME = "profile"
 HELP = "measure the calls of a command, a process or the host"
 NEEDS = PROFILE
+IS_REMEMBERED = True
 
 _STDOUT, _STDERR = 1, 2
 #: How long a first look at the host takes.
@@ -70,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_contract(parser)
     options.add_json(parser)
     options.add_output(parser, "report")
+    add_html(parser)
     parser.add_argument(
         "--log",
         metavar="FILE",
@@ -97,6 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
         from contracts.loading import FIRST_LOOK, load_contract
         from profiler.recording.identity import chosen, command_user
         from profiler.recording.timeframes import check_timeframe
+        from profiler.report.history import profile_outcome
+        from profiler.report.origin import origin_here
+        from profiler.report.profile import profile_document
         from profiler.requirements import require
 
         is_look = _is_look(arguments, argv)
@@ -106,10 +114,21 @@ def run(arguments: argparse.Namespace) -> int:
         check_timeframe(contract)
         require(*NEEDS)
         identity = chosen(arguments.user) if argv else None
-        with _log(arguments, contract, argv) as log, _output(arguments, bool(argv)) as output:
+        measured = origin_here()
+        with (
+            _log(arguments, contract, argv) as log,
+            _output(arguments, bool(argv)) as output,
+            html_file(arguments) as write_html,
+        ):
             recording, exit_code = _record(arguments, contract, argv, identity, log, compiler)
             profile = replace(recording.profile, command_user=command_user(argv, identity))
-            _report(profile, output, arguments.json, is_look=is_look and not arguments.details)
+            content = cache(lambda: profile_document(profile, measured))
+            if arguments.json:
+                emit(NAME, content(), output)
+            else:
+                _report(profile, output, is_look=is_look and not arguments.details)
+            write_html(NAME, content)
+            remember(arguments, profile_outcome(profile))
             recording.check()
     return exit_code
 
@@ -200,7 +219,7 @@ def _record(
         volumes = stack.enter_context(EbsVolumes(disk.name for disk in session.devices))
         needed = privileges.needed_to_profile(
             changes_user=identity is not None,
-            may_remove_output=arguments.output is not None,
+            may_remove_output=bool(arguments.output or arguments.html),
             reads_log_page=bool(volumes.volumes),
         )
         privileges.keep_only(needed)  # before a second thread starts: privileges are per thread
@@ -292,10 +311,7 @@ def _say(arguments: argparse.Namespace, what: str) -> None:
         print(f"profiling {what}; Ctrl-C ends it and reports", file=sys.stderr, flush=True)
 
 
-def _report(profile: Profile, output: IO[str], as_json: bool, *, is_look: bool) -> None:
-    from profiler.report.profile import print_profile, profile_document
+def _report(profile: Profile, output: IO[str], *, is_look: bool) -> None:
+    from profiler.report.profile import print_profile
 
-    if as_json:
-        emit(NAME, profile_document(profile), output)
-    else:
-        print_profile(profile, output, is_look=is_look)
+    print_profile(profile, output, is_look=is_look)

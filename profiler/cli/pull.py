@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 from contracts.shared.errors import UsageError
 from profiler.cli import options
 from profiler.cli.common import access_from, terminable
+from profiler.cli.html_option import WriteHtml, add_html, html_file
 from profiler.cli.json_documents import emit
+from profiler.cli.metrics_textfile import add_metrics_textfile, usable_textfile, write_pull
 from profiler.cli.needs import PULL
+from profiler.cli.remembering import remember
 
 if TYPE_CHECKING:
     from contracts.model import Contract
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 NAME = "pull"
 HELP = "pull objects from S3, measured and verified"
 NEEDS = PULL
+IS_REMEMBERED = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all", action="store_true", help="also pull what the destination already has"
     )
     options.add_json(parser)
+    add_html(parser)
+    add_metrics_textfile(parser)
     options.add_access(parser)
     options.add_transfer(parser)
 
@@ -58,15 +65,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Pull and print; return 0, or 1 if an object is missing or differs from S3's."""
     from contracts.loading import load_contract_of_calls
+    from profiler.report.history import pull_outcome
+    from profiler.report.origin import origin_of_pull
     from profiler.requirements import require
 
     _check_source(arguments)
     contract = load_contract_of_calls(arguments.contract)
     require(*NEEDS)
-    with terminable():
-        resumed, measured = pull_and_measure(arguments, contract)
-    _print(resumed, measured, contract, as_json=arguments.json)
+    textfile = usable_textfile(arguments)
+    origin = origin_of_pull(arguments.destination, _asked(arguments, contract))
+    with html_file(arguments) as write_html:
+        with terminable():
+            resumed, measured = pull_and_measure(arguments, contract)
+        remember(arguments, pull_outcome(measured))
+        if resumed.missing.objects and not measured.failures:  # else it was no whole pull
+            write_pull(textfile, measured.return_s, measured.durable_s)
+        _report(resumed, measured, contract, origin, write_html, as_json=arguments.json)
     return 1 if measured.failures else 0
+
+
+def _asked(arguments: argparse.Namespace, contract: Contract) -> dict[str, str | None]:
+    """Return what is pulled and how, for the report."""
+    from profiler.pull.clients.catalogue import DEFAULT
+    from profiler.pull.settings import settings_for
+    from profiler.recording.log_origin import without_secrets
+
+    settings, client = settings_for(arguments.transfer, arguments.client)
+    endpoint_url, workload = arguments.endpoint_url, arguments.workload
+    return {
+        "source": arguments.source or f"workload {workload}",
+        "endpoint_url": without_secrets([endpoint_url])[0] if endpoint_url else None,
+        "client": client or DEFAULT.name,
+        "transfer": str(settings),
+        "contract": contract.source,
+    }
 
 
 def pull_and_measure(
@@ -140,16 +172,25 @@ def source_of(arguments: argparse.Namespace) -> Iterator[tuple[S3Access, Locatio
         yield access, Location(BUCKET, ""), arguments.workers or workload.workers
 
 
-def _print(
-    resumed: Resumed, measured: PullMeasurement, contract: Contract, *, as_json: bool
+def _report(
+    resumed: Resumed,
+    measured: PullMeasurement,
+    contract: Contract,
+    origin: Mapping[str, str],
+    write_html: WriteHtml,
+    *,
+    as_json: bool,
 ) -> None:
+    """Print the pull, and write the page."""
     from contracts.evaluate import evaluate
     from profiler.report.console import plain_console
     from profiler.report.pulls import print_pull, pull_document
 
     stats = measured.snapshot.stats if measured.snapshot else ()
     findings = evaluate(contract, stats)
+    content = cache(lambda: pull_document(measured, findings, resumed, origin))
     if as_json:
-        emit(NAME, pull_document(measured, findings, resumed))
+        emit(NAME, content())
     else:
         print_pull(measured, findings, contract.timeframe_ns, plain_console(), resumed)
+    write_html(NAME, content)

@@ -15,6 +15,7 @@ from contracts.shared.errors import WritewiseError
 from profiler.cli import options
 from profiler.cli.json_documents import emit
 from profiler.cli.parser import rare
+from profiler.cli.remembering import remember
 
 if TYPE_CHECKING:
     from sysctl.host.applied_host import AppliedHost
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 NAME = "rollback"
 HELP = "restore what was applied, or what a killed run changed"
 NEEDS = ("root",)
+IS_REMEMBERED = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,10 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Restore and report it; return 0 also if there was nothing to do."""
+    from profiler.report.history import rollback_outcome
     from profiler.requirements import require
 
     require(*NEEDS)
     taken = _take_back(arguments)
+    if taken is not None:
+        remember(arguments, *rollback_outcome(taken.changes, taken.left))
     if arguments.json:
         _emit(taken or _Taken(had_journal=False), dry_run=arguments.dry_run)
     else:

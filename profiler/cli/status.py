@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print what Writewise has changed on this host and since when, what a killed run left, and which
-process holds the lock.
+"""Print what Writewise has changed on this host and since when, what a killed run left, which
+process holds the lock, and what `writewise govern` has done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ NEEDS = ("root",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--json`."""
+    """Add the days of the governor, and `--json`."""
+    parser.add_argument(
+        "--days",
+        action="store_true",
+        help="print a line for each of the last 31 days with `writewise govern`",
+    )
     options.add_json(parser)
 
 
@@ -35,6 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         from profiler.report.applying import print_state
         from profiler.report.console import plain_console
+        from profiler.report.governor_state import print_days, print_governor
 
-        print_state(state, plain_console())
+        console = plain_console()
+        print_state(state, console)
+        if state.governor:
+            print_governor(state.governor, console, is_running=state.is_governor_running)
+            print_days(state.governor, console, all_days=arguments.days)
     return 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -18,10 +19,13 @@ from contracts.shared.text import quoted
 from profiler.cli import options, volume_arguments
 from profiler.cli.advise import group_lines_here
 from profiler.cli.common import access_from, show_dry_run, terminable
+from profiler.cli.html_option import add_html, html_file, refuse_html
 from profiler.cli.json_documents import emit
 from profiler.cli.limit_arguments import limits_from
+from profiler.cli.metrics_textfile import add_metrics_textfile, usable_textfile, write_sweep
 from profiler.cli.needs import PULL
 from profiler.cli.parser import rare
+from profiler.cli.remembering import remember
 
 if TYPE_CHECKING:
     from contracts.model import Contract
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 NAME = "sweep"
 HELP = "measure a pull under other write-back settings"
 NEEDS = PULL
+IS_REMEMBERED = True
 
 DEFAULT_OUTPUT = Path("writewise-results.json")
 
@@ -51,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_details(parser)
     options.add_dry_run(parser)
     options.add_json(parser)
+    rare(add_html(parser))
+    add_metrics_textfile(parser)
     options.add_client(parser)
     options.add_workers(parser)
     options.add_access(parser)
@@ -74,29 +81,37 @@ def run(arguments: argparse.Namespace) -> int:
     request = request_of(arguments, contract)  # first, since its errors need no root
     prices = volume_arguments.prices_from(arguments)
     if arguments.dry_run:
+        refuse_html(arguments)
         return show_dry_run(request, NAME, as_json=arguments.json)
     require(*NEEDS)
-    from profiler.report.advice import advice_document, print_advice
+    from profiler.report.advice import print_advice
+    from profiler.report.advice_document import advice_document
     from profiler.report.console import plain_console
+    from profiler.report.history import advice_outcome
     from profiler.report.next_steps import next_steps, print_next
     from profiler.report.sweep_view import shown_sweep
     from profiler.study.study import run_study
     from sysctl.advice.advise import advise
 
-    console = plain_console()
+    console, textfile = plain_console(), usable_textfile(arguments)
     if arguments.install_recovery:
         _install_recovery(sys.stderr if arguments.json else sys.stdout)
-    with terminable(), shown_sweep(options.progress_console(arguments)) as view:
-        results = run_study(request, view)
-    recommendation = advise(results, prices=prices)
-    lines = group_lines_here(recommendation)
-    if arguments.json:
-        emit(NAME, {"results": str(request.output), **advice_document(recommendation, lines)})
-        return 0
-    print_advice(recommendation, console, lines, details=arguments.details)
-    if not options.is_quiet(arguments):
-        steps = next_steps(recommendation, request.output, has_details=arguments.details)
-        print_next(steps, console)
+    with html_file(arguments) as write_html:
+        with terminable(), shown_sweep(options.progress_console(arguments)) as view:
+            results = run_study(request, view)
+        write_sweep(textfile, results)
+        recommendation = advise(results, prices=prices)
+        remember(arguments, advice_outcome(recommendation))
+        lines = group_lines_here(recommendation)
+        content = cache(lambda: advice_document(recommendation, lines))
+        if arguments.json:
+            emit(NAME, {"results": str(request.output), **content()})
+        else:
+            print_advice(recommendation, console, lines, details=arguments.details)
+            if not options.is_quiet(arguments):
+                steps = next_steps(recommendation, request.output, has_details=arguments.details)
+                print_next(steps, console)
+        write_html(NAME, content)
     return 0
 
 

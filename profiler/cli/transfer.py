@@ -8,13 +8,16 @@ stalls in dirty throttling; `--space transfer,vm` tries them together with the w
 from __future__ import annotations
 
 import argparse
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.cli import argument_types as types
 from profiler.cli import options
 from profiler.cli.common import access_from, measuring_alone, show_dry_run, terminable
+from profiler.cli.html_option import add_html, html_file, refuse_html
 from profiler.cli.json_documents import emit
+from profiler.cli.remembering import remember
 
 if TYPE_CHECKING:
     from profiler.study.request import StudyRequest
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 NAME = "transfer"
 HELP = "tune boto3's transfer settings for a pull"
 NEEDS = ("syncfs", "boto3")
+IS_REMEMBERED = True
 
 DEFAULT_OUTPUT = Path("writewise-transfer")
 RESULTS_NAME = "writewise-results.json"
@@ -56,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_details(tune)
     options.add_dry_run(tune)
     options.add_json(tune)
+    add_html(tune)
     options.add_workers(tune)
     options.add_access(tune)
     options.add_transfer(tune)
@@ -73,12 +78,15 @@ def _tune(arguments: argparse.Namespace) -> int:
     from profiler.requirements import require
 
     if arguments.dry_run:
+        refuse_html(arguments)
         return show_dry_run(_request(arguments), "transfer tune", as_json=arguments.json)
     require(*NEEDS)
     from contracts.shared.writing import make_directories
     from profiler.cli.advise import write_and_report, write_files
-    from profiler.report.advice import advice_document, print_advice
+    from profiler.report.advice import print_advice
+    from profiler.report.advice_document import advice_document
     from profiler.report.console import plain_console
+    from profiler.report.history import advice_outcome
     from profiler.report.next_steps import next_steps, print_next
     from profiler.report.sweep_view import shown_sweep
     from profiler.study.study import run_study
@@ -89,21 +97,25 @@ def _tune(arguments: argparse.Namespace) -> int:
     make_directories(arguments.output_dir)
     purpose = f"transfer tune to {arguments.destination}"
     progress = options.progress_console(arguments)
-    with terminable(), measuring_alone(purpose), shown_sweep(progress) as view:
-        results = run_study(request, view)
-    recommendation = advise(results)
     folder, formats = arguments.output_dir, formats_named(_FORMATS)
-    if arguments.json:
-        files = write_files(recommendation, folder, formats)
-        content = {**advice_document(recommendation), **files.to_json()}
-        emit("transfer tune", {"results": str(request.output), **content})
-        return 0
-    console = plain_console()
-    print_advice(recommendation, console, details=arguments.details)
-    written = write_and_report(recommendation, folder, console, formats)
-    if not options.is_quiet(arguments):
-        steps = next_steps(recommendation, request.output, written, has_details=arguments.details)
-        print_next(steps, console)
+    with html_file(arguments) as write_html:
+        with terminable(), measuring_alone(purpose), shown_sweep(progress) as view:
+            results = run_study(request, view)
+        recommendation = advise(results)
+        remember(arguments, advice_outcome(recommendation))
+        content = cache(lambda: advice_document(recommendation))
+        if arguments.json:
+            files = write_files(recommendation, folder, formats).to_json()
+            emit("transfer tune", {"results": str(request.output), **content(), **files})
+        else:
+            console = plain_console()
+            print_advice(recommendation, console, details=arguments.details)
+            written = write_and_report(recommendation, folder, console, formats)
+            if not options.is_quiet(arguments):
+                results_file, details = request.output, arguments.details
+                steps = next_steps(recommendation, results_file, written, has_details=details)
+                print_next(steps, console)
+        write_html("transfer tune", content)
     return 0
 
 

@@ -15,18 +15,22 @@ _SHORT = 12
 
 def version_text() -> str:
     """Return two lines: Writewise with its commit, and what it runs on."""
+    found = commit()
+    return (
+        f"writewise {own_version()}" + (f" (commit {found})" if found else "") + "\n"
+        f"{platform.system()} {platform.release()} {platform.machine()}, "
+        f"Python {platform.python_version()}, BCC {bcc_version()}"
+    )
+
+
+def own_version() -> str:
+    """Return the version of Writewise."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        own = version("writewise")
+        return version("writewise")
     except PackageNotFoundError:  # run from a source tree that is not installed
-        own = "(not installed)"
-    found = commit()
-    return (
-        f"writewise {own}" + (f" (commit {found})" if found else "") + "\n"
-        f"{platform.system()} {platform.release()} {platform.machine()}, "
-        f"Python {platform.python_version()}, BCC {_bcc_version()}"
-    )
+        return "(not installed)"
 
 
 def commit() -> str:
@@ -59,7 +63,7 @@ def head_of(clone: Path) -> str:
     return next((line.split()[0] for line in packed if line.endswith(f" {name}")), "")
 
 
-def _bcc_version() -> str:
+def bcc_version() -> str:
     """Return the version of BCC's Python binding, without loading the compiler."""
     import importlib.util
 

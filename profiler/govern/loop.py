@@ -7,17 +7,15 @@ None if there is nothing new to decide.
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import FrameType
 from typing import Protocol
 
+from profiler.recording.stopping import Stop
 from sysctl.govern.bounds import RaiseLimits
 from sysctl.govern.bursts import BurstAccount
-from sysctl.govern.policy import Decision, Governor
+from sysctl.govern.policy import Decision, Governor, Unhelped
 from sysctl.govern.samples import NS_PER_S, HostSample
 from sysctl.host.raising_host import ChangedError, RaisingHost
 
@@ -45,36 +43,14 @@ class Listener(Protocol):
     def changed(self, changed: Changed) -> None:
         """Another program has changed thresholds."""
 
+    def unhelped(self, burst: Unhelped) -> None:
+        """A burst was seen for which a raise would do nothing."""
+
     def raised(self, is_raised: bool) -> None:
         """Thresholds were raised, or lowered."""
 
     def alive(self) -> None:
         """The loop is working."""
-
-
-class Stop:
-    """Whether the loop is to end; a signal sets it."""
-
-    def __init__(self) -> None:
-        self.is_set = False
-
-    def set(self, _number: int = 0, _frame: FrameType | None = None) -> None:
-        """Make the loop end at the next sample."""
-        self.is_set = True
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[Stop]:
-    """Let SIGINT, SIGTERM and SIGHUP end the loop within the block, as its ordinary end."""
-    stop = Stop()
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, stop.set) for number in heard}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class Loop:
@@ -127,6 +103,8 @@ class Loop:
         changed = self._obey(decision)
         if decision.finished:
             self._listener.burst(decision.finished)
+        if decision.unhelped:
+            self._listener.unhelped(decision.unhelped)
         if changed:
             self._listener.changed(changed)
             self._governor = None  # a dry run begins again with these values

@@ -14,9 +14,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from profiler.watch.pressure import parse_pressure
+from sysctl.govern.groups import GroupMemory
 from sysctl.govern.samples import HostSample, VolumeState
 from sysctl.host.sysctls import sysctl_path
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR, THRESHOLDS
@@ -24,6 +27,7 @@ from sysctl.knobs.writeback import PAGE_BYTES, Thresholds
 
 _VMSTAT = (
     *("nr_dirty", "nr_writeback", "nr_dirty_threshold", "nr_dirty_background_threshold"),
+    *("nr_dirtied", "nr_written"),
     *("nr_free_pages", "nr_inactive_file", "nr_active_file"),
 )
 _VMSTAT_KEYS = tuple((name, f"\n{name} ".encode()) for name in _VMSTAT)
@@ -31,6 +35,22 @@ _READ_BYTES = 1 << 16
 #: The host is calm while at most this share of the background threshold is dirty.
 _BUSY_SHARE = 0.1
 _CALM_INTERVAL_NS = 500_000_000
+
+
+@dataclass(frozen=True)
+class WritersSeen:
+    """What is known of writers, as in a sample."""
+
+    admitted_bytes: int | None = None
+    writes: Mapping[str, int] = field(default_factory=dict)
+    groups: tuple[GroupMemory, ...] = ()
+
+
+class WritersReader(Protocol):
+    """Looks at who writes."""
+
+    def look(self, volumes: tuple[VolumeState | None, ...], *, is_busy: bool) -> WritersSeen:
+        """Return what is new; `volumes` are as just read, `is_busy` is whether much is dirty."""
 
 
 class HostReader:
@@ -44,8 +64,15 @@ class HostReader:
         read_volumes: Callable[[], tuple[VolumeState | None, ...]],
         root: Path = Path("/"),
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        writers: WritersReader | None = None,
+        counts_host: bool = False,
     ) -> None:
+        """With `counts_host` the host's counters stand for those of all volumes together.
+
+        That is for kernels whose counters of volumes leave out most control groups.
+        """
         self._read_volumes, self._clock_ns = read_volumes, clock_ns
+        self._writers, self._counts_host = writers, counts_host
         proc = root / "proc"
         self._vmstat, self._meminfo = _opened(proc / "vmstat"), _opened(proc / "meminfo")
         self._sysctls = {name: _opened(root / sysctl_path(name).lstrip("/")) for name in THRESHOLDS}
@@ -58,9 +85,8 @@ class HostReader:
         last, now_ns = self._last, self._clock_ns()
         vmstat, thresholds = self._read_vmstat()
         if last is not None and now_ns - last.time_ns < _CALM_INTERVAL_NS:
-            held_bytes = vmstat["nr_dirty"] + vmstat["nr_writeback"]
-            is_calm = held_bytes <= _BUSY_SHARE * thresholds.background_bytes
-            if is_calm and thresholds == last.thresholds:
+            is_same = thresholds == last.thresholds
+            if is_same and not _is_busy(vmstat, thresholds):
                 return None
         return self._complete(now_ns, vmstat, thresholds)
 
@@ -74,6 +100,11 @@ class HostReader:
         """Return the sample with what else it has."""
         values, available = self.values(), self._available_bytes()
         some_ns, full_ns = self._pressure_ns()
+        volumes, seen = self._read_volumes(), WritersSeen()
+        if self._counts_host:
+            volumes = _with_host(volumes, vmstat)
+        if self._writers is not None:
+            seen = self._writers.look(volumes, is_busy=_is_busy(vmstat, thresholds))
         self._last = HostSample(
             time_ns=now_ns,
             dirty_bytes=vmstat["nr_dirty"],
@@ -82,9 +113,12 @@ class HostReader:
             dirtyable_bytes=self._dirtyable_bytes(vmstat, thresholds, values, available),
             available_bytes=available,
             values=values,
-            volumes=self._read_volumes(),
+            volumes=volumes,
             memory_some_ns=some_ns,
             memory_full_ns=full_ns,
+            admitted_bytes=seen.admitted_bytes,
+            writes=seen.writes,
+            groups=seen.groups,
         )
         return self._last
 
@@ -142,6 +176,23 @@ class HostReader:
         for file in files:
             if file is not None:
                 os.close(file)
+
+
+def _with_host(
+    volumes: tuple[VolumeState | None, ...], vmstat: Mapping[str, int]
+) -> tuple[VolumeState | None, ...]:
+    """Return the host's state for the first volume that is there, and nothing for the others."""
+    names = ("nr_dirty", "nr_writeback", "nr_dirtied", "nr_written")
+    states = [VolumeState(*(vmstat[name] for name in names))]
+    return tuple(
+        None if each is None else states.pop() if states else VolumeState(0, 0, 0, 0)
+        for each in volumes
+    )
+
+
+def _is_busy(vmstat: Mapping[str, int], thresholds: Thresholds) -> bool:
+    held_bytes = vmstat["nr_dirty"] + vmstat["nr_writeback"]
+    return held_bytes > _BUSY_SHARE * thresholds.background_bytes
 
 
 def number_after(text: bytes, key: bytes) -> int:

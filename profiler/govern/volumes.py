@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
 from profiler.bpf.disks import disk_number
-from profiler.govern.reader import number_after
+from profiler.govern.reader import HostReader, WritersReader, number_after
 from sysctl.govern.samples import VolumeState
+from sysctl.host.debugfs import open_debugfs
 from sysctl.host.mount_table import Mount, mount_of
+from sysctl.host.system import HostError
 
 _FIELDS = (b"\nBdiReclaimable:", b"\nBdiWriteback:", b"\nBdiDirtied:", b"\nBdiWritten:")
 _STATS_BYTES = 4096
@@ -71,6 +74,45 @@ def _volume_of(mount: Mount, mounts: Sequence[Mount], sysfs: Path) -> NamedVolum
     return NamedVolume(mount.target, number)
 
 
+def every_volume(mounts: Sequence[Mount], sysfs: Path = Path("/sys")) -> tuple[NamedVolume, ...]:
+    """Return each volume with a block device that is mounted to write, once."""
+    found: dict[str, NamedVolume] = {}
+    for mount in mounts:
+        is_disk = (sysfs / "dev/block" / mount.device).exists()
+        if is_disk and "rw" in mount.options and "ro" not in mount.super_options:
+            volume = _volume_of(mount, mounts, sysfs)
+            found.setdefault(volume.backing, volume)
+    return tuple(found.values())
+
+
+@contextmanager
+def opened_volumes(
+    volumes: Sequence[NamedVolume], *, are_named: bool = True
+) -> Iterator[tuple[tuple[NamedVolume, ...], int]]:
+    """Yield the volumes, and a descriptor of debugfs that has their statistics.
+
+    A volume that the kernel does not count is left out, unless the user has named it. Raises
+    RequirementError, and HostError for such a volume or if none is left.
+    """
+    debugfs = open_debugfs()
+    try:
+        absent = missing(volumes, debugfs)
+        if absent and are_named:
+            raise HostError(
+                f"the kernel has no dirty-page statistics of {absent[0].target}",
+                "govern a volume with a block device of its own; btrfs has none",
+            )
+        counted = tuple(volume for volume in volumes if volume not in absent)
+        if not counted:
+            raise HostError(
+                "no volume is mounted here that the kernel has dirty-page statistics of",
+                "name a directory on the volume that the command writes to, with --on DIR",
+            )
+        yield counted, debugfs
+    finally:
+        os.close(debugfs)
+
+
 class VolumeReader:
     """Reads the volumes' states; `debugfs` is a descriptor of its root, closed by the caller."""
 
@@ -103,6 +145,21 @@ class VolumeReader:
         """Close the files."""
         for file in self._files:
             file.close()
+
+
+@contextmanager
+def opened_reader(
+    volumes: Sequence[NamedVolume],
+    debugfs: int,
+    writers: WritersReader | None = None,
+    *,
+    counts_host: bool = False,
+) -> Iterator[HostReader]:
+    """Yield what reads samples of the host with these volumes. Raises OSError."""
+    with ExitStack() as stack:
+        volume_reader = stack.enter_context(closing(VolumeReader(volumes, debugfs)))
+        reader = HostReader(volume_reader.read, writers=writers, counts_host=counts_host)
+        yield stack.enter_context(closing(reader))
 
 
 class _StatsFile:

@@ -16,7 +16,7 @@ from sysctl.host.mount_table import mount_at, parse_mountinfo
 
 #: Numbers of include/uapi/linux/capability.h.
 DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL, SETGID, SETUID = 1, 2, 3, 5, 6, 7
-SYS_PTRACE, SYS_ADMIN, BPF = 19, 21, 39
+SYS_PTRACE, SYS_ADMIN, SYS_RESOURCE, PERFMON, BPF = 19, 21, 24, 38, 39
 
 #: KILL passes signals to another user's command, DAC_READ_SEARCH imports our modules from a home
 #: directory. Map operations need BPF, or SYS_ADMIN on kernels before 5.8.
@@ -47,6 +47,20 @@ def keep_only(numbers: Iterable[int]) -> None:
         data[word].effective = data[word].permitted
         data[word].inheritable &= mask
     libc.checked_call("capset", ctypes.byref(header), data)
+
+
+def needed_to_watch(*, loads_probes: bool, reads_log_page: bool) -> frozenset[int]:
+    """Return the capabilities that a watch needs after its probes are attached.
+
+    `loads_probes` is whether it still attaches others: with SYS_ADMIN the compiler mounts tracefs,
+    and without new privileges (systemd) it gets no more than this process has.
+    """
+    needed = {DAC_READ_SEARCH}
+    if loads_probes:
+        needed |= {SYS_ADMIN, SYS_RESOURCE, PERFMON, BPF}
+    if reads_log_page:
+        needed.add(SYS_ADMIN)
+    return frozenset(needed)
 
 
 def needed_to_profile(

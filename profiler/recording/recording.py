@@ -31,7 +31,8 @@ class Profile:
     `snapshot` and `usage` cover the whole run, as the sum of its frames. `findings` have the values
     of the whole run and the verdicts of the frames. `threads_left` is the number of followed
     threads that still run. `why` is the input for the explanation of the writes. `command_user` is
-    the user that the command ran as.
+    the user that the command ran as. `by_functions` is whether the probes attached to functions,
+    not to tracepoints.
     """
 
     contract: Contract
@@ -42,6 +43,7 @@ class Profile:
     threads_left: int
     why: WhyInputs
     command_user: str | None = None
+    by_functions: bool = False
 
 
 class Recording:
@@ -113,6 +115,7 @@ class Recording:
             frames=self._tally,
             threads_left=threads_left,
             why=self._watch.inputs(total),
+            by_functions=self._session.by_functions,
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recommendation for the terminal and as a document for JSON."""
+"""A recommendation for the terminal."""
 
 from __future__ import annotations
 
@@ -15,29 +15,25 @@ from profiler.pull.evidence import Limit
 from profiler.report.conclusions import note_texts, span_text, stall_text, verdict_text
 from profiler.report.console import print_lines
 from profiler.report.findings import finding_text
-from profiler.report.prediction import extrapolated_text
 from profiler.report.price import (
     limits_text,
     objection_text,
-    other_price_documents,
     other_price_lines,
-    price_document,
     price_lines,
     price_table,
 )
 from profiler.report.reasons import ReasonText, reason_texts
 from profiler.report.summary import print_summary
-from profiler.report.tradeoff import missing_texts, print_trade_off, setting_text
-from profiler.report.volume import print_volume, volume_document
+from profiler.report.tradeoff import print_trade_off, setting_text
+from profiler.report.volume import print_volume
 from profiler.report.volume_words import headline_text
 from sysctl.advice.advise import Recommendation
 from sysctl.advice.reasons import LEAVE_OUT, MOUNT_OPTIONS, SET
-from sysctl.advice.tradeoff import Point
 from sysctl.change.forms import Form
 from sysctl.evidence.comparison import Side
 from sysctl.evidence.price import Limits, Price
 from sysctl.evidence.results import Observation, by_reason
-from sysctl.evidence.statistics import Interval, Noise, Repeats
+from sysctl.evidence.statistics import Noise, Repeats
 from sysctl.knobs.setting import Setting
 
 _INDENT = "          "
@@ -155,7 +151,7 @@ def _facts(recommendation: Recommendation) -> list[str]:
 def _measured_lines(recommendation: Recommendation) -> list[str]:
     """Return what was measured, and how certain it is."""
     return [
-        _measured_line(recommendation),
+        measured_text(recommendation),
         _noise_line(recommendation.analysis.noise),
     ]
 
@@ -178,7 +174,8 @@ def _limit_lines(recommendation: Recommendation) -> list[str]:
     return [f"Your limits: {limits_text(limits)}{shown}."]
 
 
-def _measured_line(recommendation: Recommendation) -> str:
+def measured_text(recommendation: Recommendation) -> str:
+    """Return what was pulled, where, on which node and when."""
     runs, seen = recommendation.analysis.runs, recommendation.present.observation
     shared, node = runs.circumstances.node_class, runs.circumstances.node
     memory = format_size(runs.dirtyable_bytes)
@@ -233,80 +230,3 @@ def _print_contract(recommendation: Recommendation, console: Console) -> None:
         mark = "exceeded" if finding["violated"] else "kept"
         line = f"  {finding['label']}: {finding_text(finding)} ({mark})"
         print_lines([line], console, hanging=4)
-
-
-def advice_document(
-    recommendation: Recommendation, group_lines: Sequence[str] = ()
-) -> dict[str, object]:
-    """Return the same as plain data; the names have the units."""
-    best, price = recommendation.best, recommendation.price
-    interval, trade_off = recommendation.interval, recommendation.trade_off
-    analysis = recommendation.analysis
-    return {
-        "change_recommended": best is not None,
-        "case": recommendation.case.value,
-        "verdict": verdict_text(recommendation),
-        "speedup": recommendation.speedup,
-        "time_ratio": _interval_document(interval) if interval else None,
-        "noise": analysis.noise.deviation if analysis.noise.degrees else None,
-        "present": _side_document(recommendation.present, recommendation.present_price),
-        "recommended": _side_document(best, price) if best and price else None,
-        "other_prices": list(other_price_documents(recommendation.other_prices)),
-        "limits": vars(analysis.limits),
-        "notes": list(note_texts(recommendation)),
-        "excluded": [
-            {
-                **item.setting.to_json(),
-                "why": objection_text(item.why),
-                "time_ratio": item.ratio,
-                "pairs": item.pairs,
-            }
-            for item in analysis.excluded
-        ],
-        "trade_off": [_point_document(point) for point in trade_off.points],
-        "not_predicted": missing_texts(trade_off),
-        "forms": [vars(form) for form in recommendation.forms or ()],
-        "reasons": [{**vars(each), "why": each.why} for each in reason_texts(recommendation)],
-        "volume": volume_document(recommendation),
-        "memory_group": list(group_lines),
-        "left_out": [vars(item) for item in recommendation.left_out],
-    }
-
-
-def _interval_document(interval: Interval) -> dict[str, object]:
-    return {
-        "estimate": interval.estimate,
-        "low": interval.low,
-        "high": interval.high,
-        "pairs": interval.count,
-    }
-
-
-def _side_document(side: Side, price: Price) -> dict[str, object]:
-    seen, thresholds = side.observation, side.thresholds
-    return {
-        **side.setting.to_json(),
-        "return_s": vars(side.return_s),
-        "durable_s": price.durable_s,
-        "durable_is_predicted": price.is_durable_predicted,
-        "stalled_share": seen.stall_share,
-        "held_up_by": seen.held_up_by,
-        "background_threshold_bytes": thresholds.background_bytes,
-        "dirty_threshold_bytes": thresholds.dirty_bytes,
-        "freerun_bytes": thresholds.freerun_bytes,
-        "peak_dirty_bytes": price.at_risk_bytes,
-        "price": price_document(price),
-    }
-
-
-def _point_document(point: Point) -> dict[str, object]:
-    return {
-        **point.setting.to_json(),
-        "names": list(point.names),
-        "return_s": point.return_s,
-        "at_risk_bytes": point.at_risk_bytes,
-        "durable_s": point.durable_s,
-        "runs": point.runs,
-        "is_measured": point.is_measured,
-        "extrapolates": extrapolated_text(point.extrapolates),
-    }

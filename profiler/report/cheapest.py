@@ -33,7 +33,7 @@ def print_cheapest(
     found: CheapestVolumes, wanted: VolumeSearch, asked: Question, console: Console
 ) -> None:
     """Print the cheapest volume, faster ones that cost more, and why types are missing."""
-    print_lines([_verdict(found, wanted)], console, "bold")
+    print_lines([verdict_text(found, wanted)], console, "bold")
     print_lines([f"Warning: {each}." for each in asked.warnings], console, "yellow", hanging=2)
     if found.plans:
         console.print()
@@ -47,7 +47,8 @@ def print_cheapest(
     print_lines([f"From the tables: {tables}."], console, "dim", hanging=2)
 
 
-def _verdict(found: CheapestVolumes, wanted: VolumeSearch) -> str:
+def verdict_text(found: CheapestVolumes, wanted: VolumeSearch) -> str:
+    """Return the cheapest volume, or that there is none, in one sentence."""
     pull = f"a pull of {format_size(wanted.pull.size_bytes)}"
     if not found.plans and (wanted.deadline_s is None or not found.too_slow):
         return f"No volume was found that holds {wanted.capacity_gib:,} GiB and has a price."

@@ -248,16 +248,19 @@ def comparison_document(comparison: ClientComparison) -> Document:
     """Return the same as plain data, with every pull; the names have the units."""
     return {
         "context": comparison.context,
+        "conditions": conditions(comparison),
         "complete": comparison.ended_by is None and not comparison.failed_sources,
         "failed_sources": list(comparison.failed_sources),
-        "rows": [_row_document(row) for row in comparison.rows],
+        "rows": [_row_document(row, comparison) for row in comparison.rows],
     }
 
 
-def _row_document(row: Row) -> Document:
+def _row_document(row: Row, comparison: ClientComparison) -> Document:
     faster = row.faster_than_default
     return {
         "name": row.name,
+        "headline": headline(row, comparison),
+        "verdict": verdict(row),
         "objects": row.objects,
         "bytes": row.bytes,
         "workers": row.workers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -21,9 +21,13 @@ from sysctl.advice.conclusions import Case, Sampled
 from sysctl.advice.reasons import SET
 from sysctl.change.recommendation import FILE_NAME
 from sysctl.knobs.transfer import TRANSFER_BY_NAME
+from sysctl.knobs.vm import THRESHOLDS
 from sysctl.render.transfer import JSON_NAME
 
 _INDENT = len("Next: ")
+_OR_WHILE_NEEDED = "It asks first; `rollback` undoes it. Without a standing risk, during pulls:"
+#: A bound is rounded up to a multiple, so that the pull that was measured fits.
+_BOUND_STEP_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,9 @@ def next_steps(
 ) -> list[NextStep]:
     """Return what to do after a sweep with its results in `results` and the files written."""
     first = _first_step(recommendation, results, {path.name: path for path in written})
-    return [first] if has_details else [first, _details(results)]
+    more = _while_needed(recommendation)
+    steps = [replace(first, sentence=_OR_WHILE_NEEDED) if more else first, *more]
+    return steps if has_details else [*steps, _details(results)]
 
 
 def _first_step(
@@ -76,10 +82,22 @@ def _first_step(
 
 
 def _details(results: Path) -> NextStep:
-    return NextStep(
-        command("advise", "--details", str(results.absolute())),
-        "It prints every figure and reason.",
-    )
+    return NextStep(command("advise", "--details", str(results.absolute())))
+
+
+def _while_needed(recommendation: Recommendation) -> list[NextStep]:
+    """Return how to have higher thresholds only while a pull is written."""
+    price = recommendation.price
+    changed = {reason.name for reason in recommendation.reasons if reason.action == SET}
+    if recommendation.best is None or price is None or not changed & set(THRESHOLDS):
+        return []
+    bound_bytes = -(-price.at_risk_bytes // _BOUND_STEP_BYTES) * _BOUND_STEP_BYTES
+    bound = ("--max-at-risk", exact_size(bound_bytes))
+    place = recommendation.analysis.runs.circumstances.node.destination or "DEST"
+    return [
+        NextStep(command("run", "--auto", "--on", place, *bound, "--", "COMMAND", as_root=True)),
+        NextStep(command("govern", place, *bound, as_root=True)),
+    ]
 
 
 def _after_change(applied: Path) -> NextStep:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.report.plan import Question
+from profiler.report.cheapest import verdict_text
+from profiler.report.plan import Question, verdict_lines
 from sysctl.evidence.circumstances import KnownVolume
 from sysctl.volume import instances, volume_types
 from sysctl.volume.cheapest import CheapestVolumes, VolumeSearch
@@ -19,6 +20,7 @@ from sysctl.volume.write_back import Return
 def plan_document(plan: Plan, asked: Question) -> dict[str, object]:
     """Return one plan, and how the options were read."""
     return {
+        "verdict": list(verdict_lines(plan, asked)),
         **_plan(plan),
         "pull": _pull(plan),
         "instance": plan.node.instance.name if plan.node.instance else None,
@@ -35,6 +37,7 @@ def cheapest_document(
 ) -> dict[str, object]:
     """Return the plans found, cheapest first, and the missing types."""
     return {
+        "verdict": verdict_text(found, wanted),
         "volumes": [_plan(plan) for plan in found.plans],
         "left_out": {
             "too_slow": list(found.too_slow),

@@ -6,6 +6,7 @@ The document's schema is `docs/reference/profile.schema.json`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import IO
 
@@ -82,12 +83,19 @@ def _frames_line(finding: Finding, rule: RuleTally) -> str:
     return f"  {label}: violated in {counted(rule.violated, 'timeframe')}, at most {most} in one"
 
 
-def profile_document(profile: Profile) -> dict[str, object]:
-    """Return the profile as plain data: times in ns, sizes in bytes."""
+def profile_document(
+    profile: Profile, measured: Mapping[str, str] | None = None
+) -> dict[str, object]:
+    """Return the profile as plain data: times in ns, sizes in bytes.
+
+    `measured` is where and when it was measured (`profiler.report.origin`).
+    """
     has_resources = any(not rule.measurement.is_of_calls for rule in profile.contract.rules)
     return {
+        "measured": measured,
         "contract": printable(profile.contract.source),
         "command_user": profile.command_user,
+        "attached_to": "functions" if profile.by_functions else "tracepoints",
         "timeframe_ns": profile.contract.timeframe_ns,
         **snapshot_document(profile.snapshot),
         "threads_left": profile.threads_left,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from rich.console import Console
@@ -21,6 +21,7 @@ from profiler.report.console import print_lines
 from profiler.report.findings import print_findings
 from profiler.report.over_limit import exceeded_text, volumes_document_s
 from profiler.report.snapshot import snapshot_document, snapshot_lines
+from profiler.report.timeline import timeline_document
 from profiler.report.why import explain, print_why, why_document
 
 _SHOWN_FAILURES = 20
@@ -75,11 +76,18 @@ def _sample_lines(resumed: Resumed, measured: PullMeasurement) -> Iterator[str]:
 
 
 def pull_document(
-    measured: PullMeasurement, findings: tuple[Finding, ...], resumed: Resumed | None = None
+    measured: PullMeasurement,
+    findings: tuple[Finding, ...],
+    resumed: Resumed | None = None,
+    origin: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
-    """Return the same as plain data; the names have the units."""
-    result, snapshot = measured.result, measured.snapshot
+    """Return the same as plain data; the names have the units.
+
+    `origin` is where and when it was measured (`profiler.report.origin`).
+    """
+    result, snapshot, why = measured.result, measured.snapshot, measured.why
     return {
+        "measured": origin,
         "objects": result.objects,
         "bytes": result.bytes,
         "kept_objects": len(resumed.kept) if resumed else 0,
@@ -93,8 +101,9 @@ def pull_document(
         "evidence": _evidence_document(measured),
         "findings": findings_document(findings),
         "profile": snapshot_document(snapshot) if snapshot else None,
-        "why": why_document(explain(measured.why)) if measured.why else None,
-        "ebs_volumes": volumes_document_s(measured.why.volumes if measured.why else ()),
+        "why": why_document(explain(why)) if why else None,
+        "timeline": timeline_document(why.timeline, why.volumes) if why and why.timeline else None,
+        "ebs_volumes": volumes_document_s(why.volumes if why else ()),
         "verified_by_method": dict(measured.verification.count_by_method),
         "verification_s": measured.verification.elapsed_s,
         "verification_cpu_s": measured.verification.cpu_s,
@@ -121,6 +130,8 @@ def _evidence_document(measured: PullMeasurement) -> dict[str, object] | None:
         "host_busy_share": evidence.host_busy_share,
         "object_sizes": [asdict(bucket) for bucket in evidence.sizes],
         "limit": evidence.limit.name.lower(),
+        "limited_by": evidence.limit.value,
+        "advice": advise(evidence),
         "ebs_limit": _ebs_limit_document(evidence),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from rich.console import Console
 from rich.progress import (
@@ -17,17 +17,32 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from contracts.shared.units import format_seconds, format_size
+from contracts.shared.units import counted, format_seconds, format_size
+from profiler.govern.beside import GovernStart
 from profiler.report.console import print_lines
+from profiler.report.govern import ROOT_GROUP_ONLY, bound_words, saved_words, values_words
 from profiler.running.run import Drained, Run
+from sysctl.host.governor_state import GovernorState, read_governor_state
 from sysctl.host.holders import Holder
 
 _HANGING = 12
 
 
 @dataclass(frozen=True)
+class GovernedRun:
+    """What `--auto` did: `state` is None if another governor governed all the time.
+
+    `problem` is why it ended before the data was on the devices, None if it did not.
+    """
+
+    start: GovernStart
+    state: GovernorState | None
+    problem: str | None
+
+
+@dataclass(frozen=True)
 class RunReport:
-    """A run and its settings: `before` and `during` it by name, in words.
+    """A run and its settings: `before` and `during` it by name, in words; or `governed`.
 
     `joined` had set them, `remaining` hold them further. `recovered` is what a killed run had left.
     `restored` and `left` are what this run restored at its end, and what it did not, and why.
@@ -43,6 +58,7 @@ class RunReport:
     restored: Sequence[str]
     left: Sequence[str]
     notes: Sequence[str]
+    governed: GovernedRun | None = None
 
 
 def print_start(
@@ -54,13 +70,30 @@ def print_start(
     print_lines([*lines, *notes], console)
 
 
+def governed_notes(start: GovernStart, named: Sequence[str]) -> list[str]:
+    """Return remarks that are printed before a command with --auto; `named` are volumes of --on."""
+    if start.followed is None:
+        lines = [f"left: {sentence}" for sentence in start.left]
+        return lines if start.counts_every_group else [*lines, ROOT_GROUP_ONLY]
+    lines = [f"{start.followed}, governs this host; this run does when that one has ended"]
+    state = read_governor_state()
+    if state and start.followed.endswith(f", process {state.pid}"):
+        lines.append(
+            f"it governs {', '.join(state.volumes)}, {bound_words(state.max_at_risk_bytes)} at risk"
+        )
+        missing = [each for each in named if each not in state.volumes]
+        if missing:
+            lines.append(f"until then writers onto {', '.join(missing)} wait as they would at rest")
+    return lines
+
+
 def print_run(report: RunReport, console: Console) -> None:
     """Print the times, what was at risk, and what was restored."""
     run = report.run
     print_lines(
         [
             f"command     exit code {run.exit_code}, as {report.command_user}",
-            f"settings    {_settings(report)}",
+            *_in_force(report),
             f"returned    after {format_seconds(run.return_s)}",
             f"durable     {_durable(run)}",
             f"at risk     at most {format_size(run.peak_bytes)} was only in memory",
@@ -69,6 +102,41 @@ def print_run(report: RunReport, console: Console) -> None:
         ],
         console,
         hanging=_HANGING,
+    )
+
+
+def _in_force(report: RunReport) -> list[str]:
+    if report.governed is None:
+        return [f"settings    {_settings(report)}"]
+    governed = report.governed
+    lines = [f"governor    {governor_words(governed, report.run.drained)}"]
+    change = governed.state.stood_down if governed.state else None
+    if change:
+        lines.append(
+            f"governor    stood down at {change.at}, because another program changed "
+            f"{values_words(change.before) or 'a threshold'} to "
+            f"{values_words(change.after) or 'its counterpart'}"
+        )
+    if governed.problem:
+        lines.append(f"governor    {governed.problem}")
+    return lines
+
+
+def governor_words(governed: GovernedRun, drained: Drained) -> str:
+    """Return what the governor of a run did."""
+    state = governed.state
+    if governed.start.followed and (state is None or not state.sums.bursts):
+        return f"{governed.start.followed}, governs this host; it accounts for the bursts"
+    if state is None:
+        return "nothing is known of what it did"
+    sums = state.sums
+    if not sums.bursts:
+        if drained is Drained.BEHIND and state.is_raised:
+            return f"raised since {state.changed_at}, until the burst is drained"
+        return "nothing was raised: no writer would have waited at the host's own thresholds"
+    return (
+        f"raised for {counted(sums.bursts, 'burst')} of {format_size(sums.arrived_bytes)}, for "
+        f"{format_seconds(sums.raised_s)}; {saved_words(sums.saved_s, sums.unknown_savings)}"
     )
 
 
@@ -91,7 +159,7 @@ def _waits(run: Run) -> list[str]:
     if run.io_wait_s is None:
         return []
     waited = format_seconds(run.io_wait_s)
-    return [f"I/O waits   for {waited} of that some program of the host waited for I/O"]
+    return [f"I/O waits   some program of the host waited for I/O for {waited} of that"]
 
 
 def _end(report: RunReport) -> list[str]:
@@ -129,6 +197,21 @@ def run_document(report: RunReport) -> dict[str, object]:
         "remaining": [_process(holder) for holder in report.remaining],
         "recovered": list(report.recovered),
         "notes": list(report.notes),
+        "governed": _governed_document(report.governed),
+    }
+
+
+def _governed_document(governed: GovernedRun | None) -> dict[str, object] | None:
+    if governed is None:
+        return None
+    state = governed.state
+    return {
+        "volumes": list(governed.start.volumes),
+        "followed": governed.start.followed,
+        "max_at_risk_bytes": state.max_at_risk_bytes if state else None,
+        **(asdict(state.sums) if state else {}),
+        "stood_down": asdict(state.stood_down) if state and state.stood_down else None,
+        "problem": governed.problem,
     }
 
 

@@ -48,8 +48,8 @@ def print_summary(
 
     `group_lines` say what a control group's memory limit does (`profiler.report.groups`).
     """
-    print_lines([_sentence(recommendation)], console, "bold")
-    print_lines([f"Why: {_why(recommendation)}"], console, hanging=len("Why: "))
+    print_lines([sentence_text(recommendation)], console, "bold")
+    print_lines([f"Why: {reason_text(recommendation)}"], console, hanging=len("Why: "))
     for title, lines in _parts(recommendation, group_lines):
         console.print()
         for number, line in enumerate(lines):
@@ -59,7 +59,7 @@ def print_summary(
     console.print(_figures(recommendation))
 
 
-def _sentence(recommendation: Recommendation) -> str:
+def sentence_text(recommendation: Recommendation) -> str:
     """Return what to do, in one sentence."""
     conclusion = recommendation.conclusion
     other_volume = volume_words.headline_text(recommendation)
@@ -83,7 +83,8 @@ def _what(recommendation: Recommendation) -> str:
     return f"set {only.name} to {only.value}"
 
 
-def _why(recommendation: Recommendation) -> str:
+def reason_text(recommendation: Recommendation) -> str:
+    """Return why, in one or a few sentences."""
     best, present = recommendation.best, recommendation.present
     if best is None:
         text = why_none_text(recommendation)

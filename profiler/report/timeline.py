@@ -34,6 +34,7 @@ def timeline_document(timeline: Timeline, volumes: Sequence[VolumeUse] = ()) -> 
         "freerun_bytes": [sample.thresholds.freerun_bytes for sample in samples],
         "io_some_ns": [sample.io_some_ns for sample in samples],
         "io_full_ns": [sample.io_full_ns for sample in samples],
+        "stalled_ns": [sample.stalled_ns for sample in samples],
         "devices": [_device_document(timeline, at) for at in range(len(timeline.devices))],
         "ebs_volumes": course_document(volumes),
     }

@@ -37,7 +37,7 @@ class CauseText:
     """The answer: `parts` add up to the calls' time, and `cause` is None if nothing was slow.
 
     `figures` are lines on dirty memory, disks and EBS limits, `blind_spots` lines on what was not
-    observed.
+    observed. `latency` has the calls by latency (`CallStats.octaves`).
     """
 
     sentence: str
@@ -45,6 +45,7 @@ class CauseText:
     parts: tuple[Part, ...]
     figures: tuple[str, ...]
     blind_spots: tuple[str, ...]
+    latency: tuple[tuple[int, int, int], ...] = ()
 
 
 def explain(why: WhyInputs) -> CauseText:
@@ -65,6 +66,7 @@ def explain(why: WhyInputs) -> CauseText:
             *_outside_lines(why),
             *_excess_lines(why),
         ),
+        latency=why.calls.octaves,
     )
 
 
@@ -101,6 +103,10 @@ def why_document(explanation: CauseText) -> dict[str, object]:
         "split": [
             {"cause": part.cause.value, "time_ns": part.time_ns, "share": part.share}
             for part in explanation.parts
+        ],
+        "latency": [
+            {"from_ns": low, "below_ns": high, "calls": calls}
+            for low, high, calls in explanation.latency
         ],
         "figures": list(explanation.figures),
         "blind_spots": list(explanation.blind_spots),

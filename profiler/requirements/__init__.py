@@ -43,6 +43,7 @@ ALL = (
     Requirement("libbcc", "compiling the probes", checks.libbcc),
     Requirement("bpf", "loading the probes", checks.bpf),
     Requirement("tracefs", "attaching the probes", checks.tracefs),
+    Requirement("functions", "probes that cost other calls nothing", checks.functions),
     Requirement("syncfs", "time until durable", checks.syncfs),
     Requirement("boto3", "pulling from S3", checks.boto3),
     Requirement("xfsprogs", "volumes with XFS", checks.tools("mkfs.xfs")),

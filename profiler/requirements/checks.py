@@ -194,6 +194,16 @@ def tracefs(host: CheckedHost) -> CheckResult:
     return CheckResult("built in; mounted privately for each run")
 
 
+def functions(host: CheckedHost) -> CheckResult:
+    """Report what probes of calls attach to; both will do, so nothing is ever missing."""
+    if not host.is_root:
+        return unchecked("only root may attach probes")
+    reason = host.reason_for_tracepoints()
+    if reason is None:
+        return CheckResult("probes of calls attach to functions")
+    return CheckResult(f"probes of calls attach to tracepoints: {reason}")
+
+
 def syncfs(host: CheckedHost) -> CheckResult:
     """Check for syncfs(2), which shows a pull when its data is durable."""
     if host.has_syncfs():

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from contracts.shared.environment import for_programs
+from contracts.shared.errors import RequirementError
 from profiler.bpf.syscall import load_bpf_program
 
 
@@ -22,6 +23,17 @@ def has_syncfs() -> bool:
     import ctypes
 
     return hasattr(ctypes.CDLL(None), "syncfs")
+
+
+def reason_for_tracepoints() -> str | None:
+    """Return why probes cannot attach to the functions behind calls; None if they can."""
+    from profiler.bpf.btf import VMLINUX, parsed_btf
+    from profiler.bpf.functions import reason_for_tracepoints as reason
+
+    try:
+        return reason(parsed_btf(VMLINUX))
+    except RequirementError as error:
+        return error.message
 
 
 def module_folder(name: str) -> Path | None:
@@ -71,6 +83,7 @@ class CheckedHost:
     package_version: Callable[[str], str | None] = package_version
     load_bpf_program: Callable[[], int] = load_bpf_program
     has_syncfs: Callable[[], bool] = has_syncfs
+    reason_for_tracepoints: Callable[[], str | None] = reason_for_tracepoints
 
     def path(self, absolute: str) -> Path:
         """Return the path of `absolute` on this host."""

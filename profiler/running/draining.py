@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from typing import Protocol
 
 from profiler.recording.command import ENDING, Signals
 from profiler.running.at_risk import AtRisk
@@ -23,6 +24,37 @@ _DONE = b"1"
 
 #: Starts a process that ends when the data is on the devices, and returns its pid.
 StartSync = Callable[[], int]
+
+
+class Keeper(Protocol):
+    """Keeps settings in force while a command runs and until its data is on the devices."""
+
+    def look(self) -> None:
+        """Look whether they are; called about every 0.1 s while the command runs."""
+
+    def drain(self) -> None:
+        """The command has returned, and this process waits for the devices."""
+
+    def stay_behind(self, signals: Signals, at_risk: AtRisk) -> bool:
+        """Leave the wait to a process that stays behind; return whether there is one."""
+
+
+class HoldKeeper:
+    """Keeps what a `Hold` has set: nothing is to be done for it while the command runs."""
+
+    def __init__(self, hold: Hold) -> None:
+        self._hold = hold
+
+    def look(self) -> None:
+        """Do nothing."""
+
+    def drain(self) -> None:
+        """Mark the holder as one that waits."""
+        self._hold.drain()
+
+    def stay_behind(self, signals: Signals, at_risk: AtRisk) -> bool:
+        """Start a process that takes this one's place as holder."""
+        return drain_behind(self._hold, signals, at_risk)
 
 
 def start_sync() -> int:
@@ -84,7 +116,7 @@ def _stay_behind(hold: Hold, signals: Signals, at_risk: AtRisk, writer: int) -> 
     os.setsid()
     os.chdir("/")
     kept = [each for each in (writer, hold.presence) if each is not None]
-    _close_all_but(kept)
+    close_all_but(kept)
     if not hold.take_over():
         return
     os.write(writer, _DONE)
@@ -93,8 +125,11 @@ def _stay_behind(hold: Hold, signals: Signals, at_risk: AtRisk, writer: int) -> 
     hold.leave()
 
 
-def _close_all_but(kept: list[int]) -> None:
-    """Close every other descriptor: a reader of our output, or a lock, must not wait for us."""
+def close_all_but(kept: list[int]) -> None:
+    """Close every other descriptor of a forked process, and let its streams lead nowhere.
+
+    Else a reader of our output, or who waits for a lock, would wait for it.
+    """
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in _STANDARD:
         os.dup2(nowhere, number)

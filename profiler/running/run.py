@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from profiler.recording.command import Poll, signals_taken, start_command, wait_for_command
 from profiler.recording.identity import Identity
 from profiler.running.at_risk import AtRisk, IoWait
-from profiler.running.draining import INTERVAL_S, StartSync, drain, drain_behind, start_sync
-from sysctl.host.holding import Hold
+from profiler.running.draining import INTERVAL_S, Keeper, StartSync, drain, start_sync
 from sysctl.host.system import System
 
 
@@ -51,7 +50,7 @@ class HeldCommand:
 
 
 def run_held(
-    hold: Hold,
+    keeper: Keeper,
     command: HeldCommand,
     on_progress: Callable[[int], None],
     *,
@@ -62,7 +61,8 @@ def run_held(
 ) -> Run:
     """Run the command, then wait until its data is on the devices (`waits`), or leave that behind.
 
-    `on_progress` is called with the bytes that are still only in memory. Signals are passed to the
+    `keeper` keeps the settings in force meanwhile. `on_progress` is called with the bytes that are
+    still only in memory. Signals are passed to the
     command; one that comes later ends the wait. Raises WritewiseError with exit code 126 or 127 if
     the command cannot be started.
     """
@@ -71,14 +71,19 @@ def run_held(
         at_risk, io_wait = AtRisk(host), IoWait(host)
         began_s = clock()
         pid = start_command(command.argv, signals, command.identity, command.stdout_fd)
-        exit_code = wait_for_command(pid, signals, Poll(INTERVAL_S, at_risk.sample))
+
+        def look() -> None:
+            at_risk.sample()
+            keeper.look()
+
+        exit_code = wait_for_command(pid, signals, Poll(INTERVAL_S, look))
         return_s, io_wait_s = clock() - began_s, io_wait.seconds()
         at_risk.sample()
         signals.drop()  # a Ctrl-C that ended the command reached this process, too
-        if not waits and drain_behind(hold, signals, at_risk):
+        if not waits and keeper.stay_behind(signals, at_risk):
             drained = Drained.BEHIND
         else:
-            hold.drain()
+            keeper.drain()
             is_done = drain(signals, at_risk, on_progress, sync)
             drained = Drained.DONE if is_done else Drained.SKIPPED
         return Run(

@@ -117,11 +117,16 @@ def _resume_hint(space: Mapping[str, Any]) -> str:
 
 def volume_of(request: StudyRequest, disk: Disk | None) -> VolumeHere:
     """Return what is known of the volume: from the options, a lab, the node, and AWS."""
-    present = lab.at(request.destination.resolve())
-    if present is not None:
-        return combined(request.volume, of_lab(present.spec.emulated, lab.credits_now(present)))
-    known = combined(request.volume, of_node(disk.name if disk else None, attached_here))
+    known = combined(request.volume, volume_seen(request.destination.resolve(), disk))
     return combined(known, asked_of_aws(known, request.access.profile))
+
+
+def volume_seen(destination: Path, disk: Disk | None) -> VolumeHere:
+    """Return what a lab or the node shows of the volume, without a request to AWS."""
+    present = lab.at(destination)
+    if present is not None:
+        return of_lab(present.spec.emulated, lab.credits_now(present))
+    return of_node(disk.name if disk else None, attached_here)
 
 
 def _node_class(

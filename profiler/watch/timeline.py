@@ -33,7 +33,8 @@ class Sample:
 
     `io_some_ns` and `io_full_ns` are the kernel's totals of the time in which some task, or all
     tasks, waited for I/O (Documentation/accounting/psi.rst); None if the kernel does not keep them.
-    `devices` has the disks' totals, in the timeline's order.
+    `devices` has the disks' totals, in the timeline's order. `stalled_ns` is how long threads in
+    scope have slept in dirty throttling so far, summed over them; None if nothing counts it.
     """
 
     time_ns: int
@@ -43,6 +44,7 @@ class Sample:
     io_some_ns: int | None = None
     io_full_ns: int | None = None
     devices: tuple[DeviceTotals, ...] = ()
+    stalled_ns: int | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -147,6 +149,7 @@ class TimelineRecorder:
         self,
         devices: Sequence[str] = (),
         read_devices: Callable[[], tuple[DeviceTotals, ...]] = tuple,
+        read_stalled_ns: Callable[[], int] | None = None,
         *,
         interval_ns: int = INTERVAL_NS,
         max_samples: int = MAX_SAMPLES,
@@ -156,6 +159,7 @@ class TimelineRecorder:
         self.beat = Beat(interval_ns, self.sample)
         self._devices = tuple(devices)
         self._read_devices = read_devices
+        self._read_stalled_ns = read_stalled_ns
         self._max_samples = max_samples
         self._vmstat, self._pressure = proc / "vmstat", proc / "pressure/io"
         self._clock_ns = clock_ns
@@ -205,6 +209,7 @@ class TimelineRecorder:
             io_some_ns=some_ns,
             io_full_ns=full_ns,
             devices=self._read_devices(),
+            stalled_ns=self._read_stalled_ns() if self._read_stalled_ns else None,
         )
 
 

@@ -29,7 +29,9 @@ class Watch:
         self._sees_uring = session.sees_uring
         self._counters = session.device_counters()
         read_devices = self._counters.totals if self._counters else tuple
-        self._recorder = TimelineRecorder([each.name for each in self._devices], read_devices)
+        self._recorder = TimelineRecorder(
+            [each.name for each in self._devices], read_devices, session.stalled_ns
+        )
         self._before: tuple[DeviceStats, ...] = ()
         self._after: tuple[DeviceStats, ...] = ()
         self._read_stalled = session.stalled_writers

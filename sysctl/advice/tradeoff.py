@@ -38,7 +38,8 @@ class Point:
     `names` is empty for an ordinary candidate. `runs` is the number of valid trials behind the
     median time, 0 if it is predicted: those of the comparison for the current and the recommended
     settings, only those of the recheck for other rechecked settings. `extrapolates` has the reasons
-    why a prediction is less certain.
+    why a prediction is less certain. `shortest_s` and `longest_s` are the extremes of the times of
+    these trials, None if it is predicted.
     """
 
     setting: Setting
@@ -48,6 +49,8 @@ class Point:
     durable_s: float | None
     runs: int
     extrapolates: tuple[Extrapolation, ...] = ()
+    shortest_s: float | None = None
+    longest_s: float | None = None
 
     @property
     def is_measured(self) -> bool:
@@ -116,6 +119,8 @@ def _measured(analysis: Analysis, setting: Setting, present: Side, best: Side | 
         at_risk_bytes=price.at_risk_bytes,
         durable_s=price.measured_durable_s,
         runs=times.count,
+        shortest_s=times.smallest,
+        longest_s=times.largest,
     )
 
 

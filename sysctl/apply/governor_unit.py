@@ -31,6 +31,8 @@ def governor_unit(
 [Unit]
 Description=Raise the dirty thresholds while a burst is written
 RequiresMountsFor={needed}
+# What these set at boot is the host's own, not a change by another program.
+After=systemd-sysctl.service tuned.service saptune.service
 StartLimitIntervalSec=0
 
 [Service]
@@ -39,8 +41,10 @@ NotifyAccess=main
 ExecStart={command}
 # After any end, SIGKILL included: restores what a killed governor had raised.
 ExecStopPost={recovery}
-# Not after exit code 1: another program sets the same sysctls.
-Restart=on-abnormal
+# Again if another command holds the host. Not after wrong options (2), without a requirement (3),
+# or when another program set the same sysctls (5).
+Restart=on-failure
+RestartPreventExitStatus=2 3 5
 RestartSec=5
 # A governor that hangs is killed; 3 s, a second of recovery, and the host is at rest.
 WatchdogSec=3
@@ -49,7 +53,8 @@ TimeoutStopSec=10
 OOMScoreAdjust=-900
 Nice=-5
 # Mounting debugfs needs CAP_SYS_ADMIN, once; then the governor drops it.
-CapabilityBoundingSet=CAP_SYS_ADMIN CAP_DAC_READ_SEARCH
+# Reading what other users' processes wrote (/proc/PID/io) needs CAP_SYS_PTRACE.
+CapabilityBoundingSet=CAP_SYS_ADMIN CAP_DAC_READ_SEARCH CAP_SYS_PTRACE
 NoNewPrivileges=yes
 RestrictAddressFamilies=AF_UNIX
 RestrictNamespaces=yes

@@ -14,6 +14,7 @@ from sysctl.host.applied import (
     WrittenFile,
 )
 from sysctl.host.applied_host import AppliedHost, left_by_a_killed_run
+from sysctl.host.governor_state import GovernorState, read_governor_state
 from sysctl.host.holders import Holder, living
 from sysctl.host.host import WRITER, state_directory
 from sysctl.host.lock import holder_of
@@ -36,7 +37,8 @@ class AppliedState:
 
     `interrupted` are changes of a killed run that the next start reverts; none while a program
     holds the lock, because they may be its own. `trial_ends_at` and `lock_holder` may be None.
-    `runs` hold settings while their commands run.
+    `runs` hold settings while their commands run. `governor` is what the last governor wrote, None
+    if none has since the boot.
     """
 
     applied: tuple[AppliedItem, ...]
@@ -45,6 +47,8 @@ class AppliedState:
     interrupted: tuple[str, ...]
     lock_holder: str | None
     runs: tuple[Holder, ...] = ()
+    governor: GovernorState | None = None
+    is_governor_running: bool = False
 
 
 def read_state(system: System | None = None) -> AppliedState:
@@ -54,7 +58,7 @@ def read_state(system: System | None = None) -> AppliedState:
         return AppliedState((), None, _files(system or System()), (), None)
     host = AppliedHost(directory, system)
     holder = holder_of(directory / f"{WRITER}.lock")
-    changes = host.applied()
+    changes, governor = host.applied(), read_governor_state()
     trials = [c.ends_at for c in changes if isinstance(c, TrialPeriod) and c.restoring(host.system)]
     return AppliedState(
         applied=tuple(
@@ -65,6 +69,8 @@ def read_state(system: System | None = None) -> AppliedState:
         interrupted=() if holder else left_by_a_killed_run(directory, system),
         lock_holder=holder,
         runs=living(directory, host.system),
+        governor=governor,
+        is_governor_running=governor is not None and governor.is_running(host.system),
     )
 
 

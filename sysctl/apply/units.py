@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from contracts.shared.text import quoted
 from contracts.shared.trust import walk
 from sysctl.host.applied_host import REVERT_UNIT
 from sysctl.host.host import STATE_DIRECTORY, state_directory
@@ -97,7 +98,7 @@ def quoted_word(word: str) -> str:
     """Return a word for ExecStart=. Raises HostError for one that a unit cannot contain."""
     if not word.isprintable() or _REFUSED & set(word):
         raise HostError(
-            "the path of this program has characters that a systemd unit cannot contain",
-            "install Writewise in another folder, or omit --install-recovery",
+            f"{quoted(word)} has characters that a systemd unit cannot contain",
+            "use a path or a name without quotes, backslashes, $ and control characters",
         )
     return word if _PLAIN.fullmatch(word) else '"' + word.replace("%", "%%") + '"'

@@ -130,6 +130,49 @@ class Circumstances:
             name for one, two in pairs for name in vars(one) if vars(one)[name] != vars(two)[name]
         ]
 
+    def flat(self) -> dict[str, Any]:
+        """Return what is known in one object, for reports and comparisons with other measurements.
+
+        The values are texts and numbers; only `sysctls` and `knobs`, those in force, are objects.
+        """
+        shared, node = self.node_class, self.node
+        volume, groups = shared.volume or KnownVolume(), shared.limited_groups
+        fields = {
+            "host": node.host,
+            "kernel": shared.kernel,
+            "started_at": node.started_at,
+            "version": node.version,
+            "instance": shared.instance,
+            "cpus": shared.cpus,
+            "memory_bytes": node.memory_bytes,
+            "available_bytes": node.available_bytes,
+            "dirtyable_bytes": node.dirtyable_bytes,
+            "limited_groups": groups.count if groups else None,
+            "smallest_group_bytes": groups.smallest_bytes if groups else None,
+            "volume_type": volume.type,
+            "volume_gib": volume.size_gib,
+            "volume_iops": volume.iops,
+            "volume_mib_per_s": volume.mib_per_s,
+            "volume_id": node.volume_id,
+            "credits_percent": node.credits.percent if node.credits else None,
+            "device": node.device,
+            "fstype": shared.fstype,
+            "mount_options": ",".join(shared.mount_options),
+            "source": node.source,
+            "endpoint_url": node.endpoint_url,
+            "destination": node.destination,
+            "client": shared.client,
+            "workers": shared.workers,
+            "transfer": shared.transfer,
+            "contract": shared.contract,
+            "sysctls": dict(shared.present),
+            "knobs": dict(shared.present_device),
+        }
+        known = {name: value for name, value in fields.items() if value not in (None, "", {})}
+        if not node.memory_bytes:
+            known.pop("memory_bytes")
+        return known
+
     def to_json(self) -> dict[str, Any]:
         """Return the document for the results file."""
         return {"class": asdict(self.node_class), "node": asdict(self.node)}

@@ -235,6 +235,11 @@ def load(path: Path, *, trusted: bool = False) -> Results:
         raise UsageError(
             f"{name} is not a results file, or it is truncated: {error}", _FILE.hint
         ) from None
+    return results_of(document, name)
+
+
+def results_of(document: object, name: str) -> Results:
+    """Return the results of a parsed file; `name` is for messages. Raises UsageError."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         is_tuning = isinstance(document, dict) and document.get("about") == _TUNING_ABOUT
         hint = _TUNING_HINT if is_tuning else _FILE.hint

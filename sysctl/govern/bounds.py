@@ -29,9 +29,12 @@ _WORTH_IT = 1.05
 _STEPS = 32
 #: The highest background threshold, as a share of the dirty threshold, which must be above it.
 _HIGHEST_BACKGROUND = 0.95
-#: A background threshold below this share of the dirty pages keeps the device writing. So does any
-#: for as long as that much time's writes are in flight: then the flusher is woken again in time.
-_BELOW_DIRTY, _IN_FLIGHT_S = 0.95, 0.5
+#: A background threshold below this share of the dirty pages keeps the device writing.
+_BELOW_DIRTY = 0.95
+
+
+#: A raise without a limit in time.
+UNLIMITED_NS = 2**62
 
 
 @dataclass(frozen=True)
@@ -110,20 +113,18 @@ def background_for(
     at_rest: Thresholds,
     sample: HostSample,
     margin_bytes: float,
-    device_bytes_per_s: float | None,
+    *,
+    is_device_busy: bool,
 ) -> int | None:
     """Return the least background threshold with which no writer waits; None: the host's own.
 
     Freerun is above the dirty pages by the margin, if one is possible that keeps the device
-    writing. `device_bytes_per_s` is its rate while writers write and would wake the flusher, else
-    None.
+    writing. Any does for as long as enough is in flight (`is_device_busy`).
     """
     needed = 2 * (sample.held_bytes + margin_bytes) - raised.dirty_bytes
     if needed <= at_rest.background_bytes:
         return raised.lowest_background
-    most = sample.dirty_bytes * _BELOW_DIRTY
-    if device_bytes_per_s and sample.writeback_bytes >= device_bytes_per_s * _IN_FLIGHT_S:
-        most = raised.backgrounds[-1]
-    possible = [each for each in raised.backgrounds if each <= most]
+    most = raised.backgrounds[-1] if is_device_busy else sample.dirty_bytes * _BELOW_DIRTY
+    possible = [b for b in raised.backgrounds if at_rest.background_bytes <= b <= most]
     highest = possible[-1] if possible else raised.lowest_background
     return next((each for each in possible if each >= needed), highest)

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Optional
 
+from sysctl.govern.groups import GroupMemory
 from sysctl.knobs.writeback import Thresholds
 
 NS_PER_S = 10**9
@@ -39,6 +41,10 @@ class HostSample:
     of each pair. Ratios are a percentage of `dirtyable_bytes`; `available_bytes` is MemAvailable.
     `memory_some_ns` and `memory_full_ns` are the kernel's totals of memory pressure, None if it
     keeps none. A volume that is gone is None.
+
+    `admitted_bytes` is what the admitted writers dirtied on the named volumes since the governor
+    began, None if every program is admitted. `writes` has what each writer dirtied since the sample
+    before, as far as that was looked at, and `groups` the memory of the admitted control groups.
     """
 
     time_ns: int
@@ -51,6 +57,9 @@ class HostSample:
     volumes: tuple[VolumeState | None, ...]
     memory_some_ns: int | None = None
     memory_full_ns: int | None = None
+    admitted_bytes: int | None = None
+    writes: Mapping[str, int] = field(default_factory=dict)
+    groups: tuple[GroupMemory, ...] = ()
 
     @property
     def held_bytes(self) -> int:
@@ -62,23 +71,40 @@ class HostSample:
         """Those of the named volumes."""
         return sum(volume.held_bytes for volume in self.volumes if volume)
 
+    @property
+    def named_writeback_bytes(self) -> int:
+        """Those of the named volumes that are under write-back."""
+        return sum(volume.writeback_bytes for volume in self.volumes if volume)
 
-def arrived_bytes(before: HostSample, after: HostSample) -> tuple[int, ...]:
-    """Return what each named volume's writers dirtied between two samples."""
+
+#: The named volumes' states at one moment; None for one that is gone.
+VolumeStates = Sequence[Optional[VolumeState]]
+
+
+def arrived_bytes(before: HostSample, after: HostSample) -> int:
+    """Return what admitted writers dirtied on the named volumes between two samples."""
+    if before.admitted_bytes is not None and after.admitted_bytes is not None:
+        return after.admitted_bytes - before.admitted_bytes
+    return sum(dirtied_between(before.volumes, after.volumes))
+
+
+def dirtied_between(before: VolumeStates, after: VolumeStates) -> tuple[int, ...]:
+    """Return what all writers dirtied on each named volume."""
     return tuple(b.dirtied_bytes - a.dirtied_bytes for a, b in _known(before, after))
 
 
 def written_bytes(before: HostSample, after: HostSample) -> int:
     """Return what the named volumes wrote to their devices between two samples."""
-    return sum(max(0, b.written_bytes - a.written_bytes) for a, b in _known(before, after))
+    known = _known(before.volumes, after.volumes)
+    return sum(max(0, b.written_bytes - a.written_bytes) for a, b in known)
 
 
 _NOTHING = VolumeState(0, 0, 0, 0)
 
 
-def _known(before: HostSample, after: HostSample) -> Iterator[tuple[VolumeState, VolumeState]]:
+def _known(before: VolumeStates, after: VolumeStates) -> Iterator[tuple[VolumeState, VolumeState]]:
     """Yield each volume's two states; equal ones if it was gone, or is a new one of that name."""
-    for one, other in zip(before.volumes, after.volumes):
+    for one, other in zip(before, after):
         is_same = one and other and one.dirtied_bytes <= other.dirtied_bytes
         yield (one, other) if one and other and is_same else (_NOTHING, _NOTHING)
 

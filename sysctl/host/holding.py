@@ -151,12 +151,11 @@ class Hold:
             self._close()
             return
         with signals_held_back(), self._locked():
-            if holders.is_entered(self._directory, self._me):
-                alive = holders.living(self._directory, self._system)
-                self.remaining = tuple(each for each in alive if each.pid != self._me.pid)
-                if not self.remaining:
-                    self._restore()
-                holders.leave(self._directory, self._me)
+            alive = holders.living(self._directory, self._system)
+            self.remaining = tuple(each for each in alive if each.pid != self._me.pid)
+            if not self.remaining:
+                self._restore()
+            holders.leave(self._directory, self._me)
             self._me = None
             self._close()
 

@@ -96,10 +96,15 @@ def raised_by_a_killed_governor(system: System | None = None) -> Host | None:
 
     To be called with the lock of every writer, which a living governor holds.
     """
-    directory = runtime_directory()
-    if not os.path.lexists(directory / f"{GOVERN}.journal"):
-        return None
-    return Host(directory, GOVERN, system)
+    return Host(runtime_directory(), GOVERN, system) if is_raised_by_a_governor() else None
+
+
+def is_raised_by_a_governor() -> bool:
+    """Return whether a governor, alive or killed, has raised the thresholds and not lowered them.
+
+    Needs no lock.
+    """
+    return os.path.lexists(runtime_directory() / f"{GOVERN}.journal")
 
 
 class Host:

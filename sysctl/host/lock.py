@@ -20,6 +20,8 @@ from sysctl.host.system import COMMAND_TIMEOUT_S, System, host_errors
 _POLL_S = 0.05
 #: A process runs for a moment after SIGKILL was sent.
 _GRACE_S = 0.3
+#: The most that is written, and read, of who holds a lock.
+_HOLDER_BYTES = 400
 
 
 class LockedError(WritewiseError):
@@ -68,9 +70,16 @@ def shared_lock(path: Path, purpose: str, system: System) -> int | None:
 
 
 def _write_holder(descriptor: int, purpose: str) -> None:
-    with contextlib.suppress(OSError):  # a full disk: the text is only informative
+    """Write who holds it. A long purpose is cut, so that a reader gets the process, too."""
+    process = f", process {os.getpid()}\n".encode()
+    kept = purpose.encode(errors="replace")[: _HOLDER_BYTES - len(process)]
+    with contextlib.suppress(OSError):  # a full disk: without the text others only wait longer
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{purpose}, process {os.getpid()}\n".encode(), 0)
+        os.pwrite(descriptor, kept.decode(errors="ignore").encode() + process, 0)
+
+
+def _read_holder(descriptor: int) -> str:
+    return os.pread(descriptor, _HOLDER_BYTES, 0).decode(errors="replace").strip()
 
 
 def holder_of(path: Path) -> str | None:
@@ -84,7 +93,7 @@ def holder_of(path: Path) -> str | None:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None
     except BlockingIOError:
-        return os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "unknown"
+        return _read_holder(descriptor) or "unknown"
     finally:
         os.close(descriptor)
 
@@ -95,7 +104,7 @@ def _take(descriptor: int, system: System, patient_with: str | None) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+            holder = _read_holder(descriptor)
             is_awaited = patient_with is not None and holder.startswith(patient_with)
             if poll * _POLL_S >= _GRACE_S and not is_awaited and _is_alive(holder, system):
                 break

@@ -87,9 +87,9 @@ def ten_rules(path: Path) -> Contract:
 
 
 @contextlib.contextmanager
-def ours(contract: Contract, pid: int, calls: int) -> Iterator[None]:
+def ours(contract: Contract, pid: int, calls: int, *, functions: bool = True) -> Iterator[None]:
     """Attach Writewise's probes, which must count every call."""
-    with ProfileSession(contract) as session:
+    with ProfileSession(contract, functions=functions) as session:
         session.track(pid)
         yield
         counted = session.snapshot().stats[0].count

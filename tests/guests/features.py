@@ -56,7 +56,7 @@ _MAIN_JOB = (
 
 FEATURES = (
     Feature("every shape of contract loads", _root("contract_shapes"), _EVERY),
-    Feature("counts are exact", _root("exactness"), _EVERY),
+    Feature("counts are exact", _root("exactness", "functions"), _EVERY),
     Feature("profile, apply, verify, rollback", _MAIN_JOB, _EVERY),
     Feature("probes refused with the reason", _guest("old_kernel"), (Role.REFUSED,)),
     Feature("each kind of call is counted", _root("probes_counting")),
@@ -78,6 +78,9 @@ FEATURES = (
     Feature("NVMe disks, udev rules", _guest("nvme", "ebs_counters"), needs_probes=False),
     Feature("device mapper and LVM", (*_guest("device_mapper"), *_root("compiler_mounts"))),
     Feature("io.max, groups with a memory limit", _guest("groups")),
+    Feature("govern as a service of systemd", _guest("governor"), needs_probes=False),
+    Feature("govern on control groups v2", _root("govern"), guests=("debian12-6.12",)),
+    Feature("run", _root("run"), needs_probes=False),
     Feature("reboot and power cut", _host("reboot"), where=Where.ON_HOST, needs_probes=False),
     Feature(
         "the main job from the .deb",

@@ -20,7 +20,9 @@ BOOT_TIMEOUT_S = 400
 MEMORY = "4G"
 #: EBS volumes have such serial numbers.
 NVME_SERIAL = "vol0123456789abcdef"
-NVME_BYTES = 4 << 30
+DEVICE_BYTES = 4 << 30
+#: A second disk, /dev/vdb, takes so much a second, whoever writes: control groups need no cap.
+SLOW_BYTES_PER_S = 20 << 20
 #: Emulated CPUs do not have the flaws that the mitigations work around.
 KERNEL_COMMAND_LINE = "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off"
 #: One thread for both CPUs: with two, QEMU 7.2 hung in a breakpoint of Linux 6.1 (`int3` of a
@@ -63,8 +65,9 @@ class Machine:
         backing = ["-F", "raw", "-b", str(self._files.disk)]
         create = ["qemu-img", "create", "-q", "-f", "qcow2", *backing]
         subprocess.run([*create, str(self.folder / "disk.qcow2")], check=True)
-        with (self.folder / "nvme.img").open("wb") as file:
-            file.truncate(NVME_BYTES)
+        for name in ("nvme.img", "slow.img"):
+            with (self.folder / name).open("wb") as file:
+                file.truncate(DEVICE_BYTES)
 
     @property
     def console(self) -> Path:
@@ -85,7 +88,8 @@ class Machine:
         self.boot_s = time.monotonic() - started_s
 
     def _command(self) -> list[str]:
-        disk, nvme = self.folder / "disk.qcow2", self.folder / "nvme.img"
+        disk, nvme, slow = (self.folder / f for f in ("disk.qcow2", "nvme.img", "slow.img"))
+        throttle = f"throttling.bps-write={SLOW_BYTES_PER_S}"
         return [
             *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-sandbox", "on"),
             *(*self._cpus, "-cpu", "max", "-machine", "q35", "-nodefaults"),
@@ -94,6 +98,7 @@ class Machine:
             *("-kernel", str(self._files.kernel), "-initrd", str(self._files.initrd)),
             *("-append", KERNEL_COMMAND_LINE),
             *("-drive", f"file={disk},if=virtio,format=qcow2"),
+            *("-drive", f"file={slow},if=virtio,format=raw,discard=unmap,{throttle}"),
             *("-drive", f"file={nvme},if=none,id=nvme,format=raw,discard=unmap"),
             *("-device", f"nvme,serial={NVME_SERIAL},drive=nvme"),
             *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self._port}-:22"),

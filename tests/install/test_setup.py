@@ -116,6 +116,20 @@ def test_apt_installs_only_what_is_missing(clone: Clone) -> None:
 
 
 @needs_root
+def test_a_package_with_a_service_does_not_leave_it_running_or_enabled(clone: Clone) -> None:
+    clone.add_program("apt-get")
+    clone.add_program("systemctl")
+    table = clone.folder / "profiler/packages.tsv"
+    table.write_text(TABLE + "prometheus\ttest\tprometheus\t-\n")
+    result, asked = clone.setup("test")
+    assert result.returncode == 0, result.stderr
+    unit = "prometheus.service"
+    assert asked[0] == f"systemctl --quiet mask {unit}"
+    assert asked[1].endswith(" install apt-gone apt-gone-test prometheus")
+    assert asked[2:4] == [f"systemctl --quiet {each} {unit}" for each in ("unmask", "disable")]
+
+
+@needs_root
 def test_a_fresh_image_without_package_lists_gets_them(clone: Clone) -> None:
     clone.add_program("apt-get")
     Path(f"{clone.log}.no-lists").touch()
@@ -203,7 +217,7 @@ def test_the_table_has_every_column_and_only_known_extras() -> None:
     lines = (REPOSITORY / "profiler/packages.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines if not line.startswith("#")]
     assert all(len(row) == 4 and all(row) for row in rows)
-    extras = {"test", "check", "guests", "bench", "packages"}
+    extras = {"test", "browser", "check", "guests", "bench", "packages"}
     assert {row[1] for row in rows} <= {"run", "setup", "package", *extras}
 
 

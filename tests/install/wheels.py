@@ -14,6 +14,7 @@ from typing import cast
 from zipfile import Path as ZipPath
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.places import REPOSITORY
 
@@ -82,7 +83,8 @@ def _dependencies(of: Distribution, found: dict[str, Distribution]) -> dict[str,
             continue
         needed = distribution(requirement.name)
         is_here = Path(sys.prefix) in Path(str(needed.locate_file(""))).parents
-        if requirement.name not in found and is_here:
-            found[requirement.name] = needed
+        name = canonicalize_name(requirement.name)
+        if name not in found and is_here:
+            found[name] = needed
             _dependencies(needed, found)
     return found

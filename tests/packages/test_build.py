@@ -12,7 +12,12 @@ from tools.packages import bundle, files
 from tools.packages.bundle import DEB, HERE, LIBRARY, RPM
 
 #: Versions in the oldest distributions that the packages are for (packages.debian.org).
-OF_THE_DISTRIBUTION = {"psutil": "5.9.4", "pyyaml": "6.0"}
+OF_THE_DISTRIBUTION = {
+    "jinja2": "3.1.2",
+    "markupsafe": "2.1.2",
+    "psutil": "5.9.4",
+    "pyyaml": "6.0",
+}
 
 
 @pytest.fixture(scope="module")

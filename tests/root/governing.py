@@ -10,20 +10,74 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from profiler.govern.volumes import counts_every_group, named_volumes, opened_volumes
 from profiler.lab import lab
 from sysctl.host.host import WRITER, Host
 from sysctl.host.sysctls import read_dirty_bytes, read_thresholds, read_writeback
 from sysctl.host.system import System
 from sysctl.knobs.vm import THRESHOLDS
-from tests.root.labs import command
+from tests.root import groups
+from tests.root.hosts import cannot_run_here, is_emulated
+from tests.root.labs import ALL_MEMORY_BYTES, MIB, SYSTEM, command, guarded
 
+#: The host's own thresholds are small here, so that bursts of 300 MiB are throttled at rest.
+REST = {"vm.dirty_bytes": 96 * MIB, "vm.dirty_background_bytes": 48 * MIB}
+BOUND = 512 * MIB
+SIZE_MIB, RATE_MIB_PER_S = 300, 300
+BOUNDED = ("--max-at-risk", f"{BOUND // MIB}MiB")
+SPEC = lab.LabSpec(
+    memory_bytes=ALL_MEMORY_BYTES,
+    volume_bytes=2 << 30,
+    rate_bytes_per_s=(15 if is_emulated() else 60) * MIB,  # far less than writers can write
+    object_count=1,
+    object_bytes=MIB,
+)
 PACED = Path(__file__).with_name("paced.py")
 _LOOK_S = 0.02
+
+
+@contextlib.contextmanager
+def small_thresholds(folder: Path) -> Iterator[lab.Lab]:
+    """Yield a capped volume, on a host whose own thresholds are small."""
+    with (
+        guarded(folder),
+        lab.running(SPEC) as present,
+        Host.exclusive("present", "test") as host,
+    ):
+        if present.cap.group and not _sees_every_group(present):
+            cannot_run_here(
+                "its kernel (before 6.10) shows only the pages of the root control group, and the "
+                "lab's cap holds in another one; tests/guests/inside/test_governor.py runs there"
+            )
+        host.set_writeback(REST)
+        yield present
+
+
+def _sees_every_group(present: lab.Lab) -> bool:
+    named = named_volumes([Path(present.destination)], SYSTEM.mounts())
+    with opened_volumes(named) as (volumes, debugfs):
+        return counts_every_group(volumes, debugfs)
+
+
+def capped(present: lab.Lab) -> list[str]:
+    """Return the words that start Python where the volume's cap holds (control groups v2)."""
+    within = groups.inside(Path(present.cap.group)) if present.cap.group else []
+    return [*within, sys.executable]
+
+
+def in_force() -> dict[str, int]:
+    """Return the threshold sysctls in force on this host."""
+    return thresholds(SYSTEM)
+
+
+def file_on(present: lab.Lab) -> Path:
+    """Return the file that a burst writes."""
+    return Path(present.destination, "burst")
 
 
 @dataclass(frozen=True)
@@ -97,9 +151,11 @@ def governor(*options: object) -> Iterator[subprocess.Popen[str]]:
                 stream.close()
 
 
-def start_burst(path: Path, mib: int, mib_per_s: float) -> subprocess.Popen[str]:
-    """Start a writer, which begins at once."""
-    words = [sys.executable, str(PACED), str(path), str(mib), str(mib_per_s)]
+def start_burst(
+    path: Path, mib: int, mib_per_s: float, python: Sequence[str] = (sys.executable,)
+) -> subprocess.Popen[str]:
+    """Start a writer, which begins at once; `python` are the words that start Python."""
+    words = [*python, str(PACED), str(path), str(mib), str(mib_per_s)]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin
     process.stdin.write("\n")
@@ -107,9 +163,11 @@ def start_burst(path: Path, mib: int, mib_per_s: float) -> subprocess.Popen[str]
     return process
 
 
-def burst(path: Path, mib: int, mib_per_s: float) -> dict[str, float]:
+def burst(
+    path: Path, mib: int, mib_per_s: float, python: Sequence[str] = (sys.executable,)
+) -> dict[str, float]:
     """Write a file at a rate; return what `paced.py` prints."""
-    text, _ = start_burst(path, mib, mib_per_s).communicate(timeout=120)
+    text, _ = start_burst(path, mib, mib_per_s, python).communicate(timeout=120)
     return dict(json.loads(text))
 
 
@@ -121,9 +179,12 @@ def wait_until_drained(limit_bytes: int, seconds: float = 60) -> None:
         time.sleep(_LOOK_S)
 
 
-def remove_files(present: lab.Lab) -> None:
-    """Delete what the bursts wrote, and leave no dirty page of it."""
-    with Host.exclusive(WRITER, "test") as host, lab.uncapped(present, host):
+def remove_files(present: lab.Lab, journal: str = WRITER) -> None:
+    """Delete what the bursts wrote, and leave no dirty page of it.
+
+    Under a governor, which holds the lock of every writer, another journal is needed.
+    """
+    with Host.exclusive(journal, "test") as host, lab.uncapped(present, host):
         for path in Path(present.destination).glob("burst*"):
             path.unlink()
         subprocess.run(["sync", "-f", present.destination], check=True)

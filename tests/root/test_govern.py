@@ -16,25 +16,31 @@ from pathlib import Path
 
 import pytest
 
+from contracts.shared import exit_codes
 from profiler.lab import lab
-from sysctl.host.host import Host
 from sysctl.host.sysctls import sysctl_path
 from tests.root.governing import (
+    BOUND,
+    BOUNDED,
+    RATE_MIB_PER_S,
+    REST,
+    SIZE_MIB,
     Outside,
     at_rest_after_s,
     burst,
+    capped,
+    file_on,
     governor,
+    in_force,
     remove_files,
+    small_thresholds,
     start_burst,
-    thresholds,
     wait_until_drained,
 )
 from tests.root.hosts import SLOWNESS
 from tests.root.labs import (
-    ALL_MEMORY_BYTES,
     MIB,
     SYSTEM,
-    guarded,
     volume,
     wait_until,
     wait_until_nobody_writes,
@@ -43,28 +49,12 @@ from tests.root.labs import (
 
 KILLS = int(os.environ.get("WRITEWISE_GOVERN_KILLS", "5"))
 SEED = int(os.environ.get("WRITEWISE_KILL_SEED", "5"))
-REST = {"vm.dirty_bytes": 96 * MIB, "vm.dirty_background_bytes": 48 * MIB}
-BOUND = 512 * MIB
-SIZE_MIB, RATE_MIB_PER_S = 300, 300
-SPEC = lab.LabSpec(
-    memory_bytes=ALL_MEMORY_BYTES,
-    volume_bytes=2 << 30,
-    rate_bytes_per_s=60 * MIB,
-    object_count=1,
-    object_bytes=MIB,
-)
-OPTIONS = ("--max-at-risk", f"{BOUND // MIB}MiB")
 
 
 @pytest.fixture(scope="module")
 def host_at_rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Lab]:
     """A capped volume, on a host whose own thresholds are small."""
-    with (
-        guarded(tmp_path_factory.mktemp("govern")),
-        lab.running(SPEC) as present,
-        Host.exclusive("present", "test") as host,
-    ):
-        host.set_writeback(REST)
+    with small_thresholds(tmp_path_factory.mktemp("govern")) as present:
         yield present
 
 
@@ -76,20 +66,12 @@ def present(host_at_rest: lab.Lab) -> Iterator[lab.Lab]:
     remove_files(host_at_rest)
 
 
-def in_force() -> dict[str, int]:
-    return thresholds(SYSTEM)
-
-
-def file_on(present: lab.Lab, name: str = "burst") -> Path:
-    return Path(present.destination, name)
-
-
 def test_a_burst_returns_fast_and_the_host_is_soon_at_rest(present: lab.Lab) -> None:
-    at_rest_s = burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S)["return_s"]
+    at_rest_s = burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S, capped(present))["return_s"]
     remove_files(present)
-    with governor(present.destination, *OPTIONS) as process, Outside().looking() as outside:
+    with governor(present.destination, *BOUNDED) as process, Outside().looking() as outside:
         assert in_force() == REST
-        governed_s = burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S)["return_s"]
+        governed_s = burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S, capped(present))["return_s"]
         wait_until_drained(REST["vm.dirty_background_bytes"])
         assert wait_until(lambda: in_force() == REST, 3)
         time.sleep(0.5)
@@ -109,10 +91,10 @@ def test_a_burst_returns_fast_and_the_host_is_soon_at_rest(present: lab.Lab) -> 
 
 def test_a_dry_run_changes_nothing_and_predicts_the_gain(present: lab.Lab) -> None:
     with (
-        governor(present.destination, *OPTIONS, "--dry-run") as process,
+        governor(present.destination, *BOUNDED, "--dry-run") as process,
         Outside().looking() as outside,
     ):
-        took_s = burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S)["return_s"]
+        took_s = burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S, capped(present))["return_s"]
         wait_until_drained(REST["vm.dirty_background_bytes"])
         time.sleep(1)
         assert writewise("rollback").returncode == 0  # it holds no lock
@@ -126,10 +108,10 @@ def test_a_dry_run_changes_nothing_and_predicts_the_gain(present: lab.Lab) -> No
 def test_a_burst_onto_another_volume_raises_nothing(present: lab.Lab, tmp_path: Path) -> None:
     with (
         volume(tmp_path / "named") as named,
-        governor(named, *OPTIONS) as process,
+        governor(named, *BOUNDED) as process,
         Outside().looking() as outside,
     ):
-        took_s = burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S)["return_s"]
+        took_s = burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S, capped(present))["return_s"]
         process.terminate()
         text, _ = process.communicate(timeout=20)
     assert all(each.values == REST for each in outside.seen)
@@ -139,13 +121,13 @@ def test_a_burst_onto_another_volume_raises_nothing(present: lab.Lab, tmp_path: 
 
 def test_it_yields_to_a_program_that_sets_the_same_sysctl(present: lab.Lab) -> None:
     try:
-        with governor(present.destination, *OPTIONS) as process:
-            writer = start_burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S)
+        with governor(present.destination, *BOUNDED) as process:
+            writer = start_burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S, capped(present))
             assert wait_until(lambda: in_force() != REST, 10)
             SYSTEM.write(sysctl_path("vm.dirty_bytes"), str(100 * MIB))
             text, _ = process.communicate(timeout=20)
             writer.communicate(timeout=60)
-        assert process.returncode == 1
+        assert process.returncode == exit_codes.STOOD_DOWN
         assert f"to vm.dirty_bytes = {100 * MIB}: standing down for good" in text
         assert in_force() == {**REST, "vm.dirty_bytes": 100 * MIB}
     finally:
@@ -154,7 +136,7 @@ def test_it_yields_to_a_program_that_sets_the_same_sysctl(present: lab.Lab) -> N
 
 
 def test_other_writers_are_refused_and_learn_its_name(present: lab.Lab) -> None:
-    with governor(present.destination, *OPTIONS):
+    with governor(present.destination, *BOUNDED):
         for words in (("rollback",), ("govern", present.destination)):
             refused = writewise(*words)
             assert refused.returncode != 0
@@ -165,8 +147,8 @@ def test_killed_at_any_moment_the_rollback_restores_the_host(present: lab.Lab) -
     random_times = random.Random(SEED)
     raised = 0
     for _ in range(KILLS):
-        with governor(present.destination, *OPTIONS) as process:
-            writer = start_burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S)
+        with governor(present.destination, *BOUNDED) as process:
+            writer = start_burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S, capped(present))
             time.sleep(random_times.uniform(0.1, 1.2) * SLOWNESS)
             process.send_signal(signal.SIGKILL)
             process.wait(10)

@@ -23,7 +23,8 @@ from tests.root.test_profile import WRITEWISE
 
 pytestmark = pytest.mark.side_by_side
 
-COLUMNS, LINES = 80, 24
+#: More lines than a report has with every remark, which scrolls nothing away.
+COLUMNS, LINES = 80, 40
 VIEW = "Ctrl-C ends"
 SHELL = 'echo before; "$@"; echo "after $?"'
 

@@ -30,6 +30,7 @@ from sysctl.host.devices import disk_of, kept_values
 from sysctl.host.host import RUN, state_directory
 from sysctl.host.mount_table import mount_at
 from sysctl.host.sysctls import dirtyable_bytes, read_writeback
+from tests.root import groups
 from tests.root.hosts import SLOWNESS, is_emulated
 from tests.root.labs import (
     MIB,
@@ -256,17 +257,22 @@ def test_a_recommendation_is_in_force_whole_and_only_meanwhile(state, tmp_path):
 
 
 @contextlib.contextmanager
-def slow_volume() -> Iterator[Path]:
-    """A volume of 8 MiB/s: 24 MiB take 3 s to reach it."""
-    with lab.running(replace(SMALL, rate_bytes_per_s=8 * MIB, object_count=1)) as made:
-        yield Path(made.destination)
+def slow_volume() -> Iterator[tuple[Path, list[str]]]:
+    """A volume of 8 MiB/s, and words that start a command which its cap applies to.
+
+    24 MiB take 3 s to reach it, and 24 s where commands take that much longer.
+    """
+    rate = (1 if is_emulated() else 8) * MIB
+    with lab.running(replace(SMALL, rate_bytes_per_s=rate, object_count=1)) as made:
+        yield Path(made.destination), groups.inside(Path(made.cap.group)) if made.cap.group else []
 
 
 def test_the_wait_for_the_device(state):
     """It takes as long as the device; a second signal ends it; `--no-drain` leaves it behind."""
     before = in_force()
-    with slow_volume() as folder:
-        write = ("dd", "if=/dev/zero", f"of={folder}/file", "bs=1M", "count=24", "status=none")
+    with slow_volume() as (folder, within):
+        copy = ("dd", "if=/dev/zero", f"of={folder}/file", "bs=1M", "count=24", "status=none")
+        write = (*within, *copy)
         done = json.loads(run(*RATIOS, "--json", "--", *write).stdout)
         assert done["durable_s"] > 1.5 > done["return_s"]
         assert 20 * MIB < done["peak_at_risk_bytes"] < 200 * MIB

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sysctl.govern.groups import GroupMemory
 from sysctl.govern.policy import Decision, Governor
 from sysctl.govern.samples import NS_PER_S, HostSample, VolumeState
 from sysctl.knobs.writeback import Thresholds, effective_thresholds
@@ -27,29 +28,47 @@ REST = {"vm.dirty_ratio": 20, "vm.dirty_background_ratio": 10}
 
 @dataclass(frozen=True)
 class Burst:
-    """`size_bytes` that arrive from `begins_s` on, at most at a rate, onto one of the volumes."""
+    """`size_bytes` that arrive from `begins_s` on, at most at a rate, onto one of the volumes.
+
+    It counts for a governor that admits only some writers if `is_admitted`.
+    """
 
     begins_s: float
     size_bytes: float
     rate_bytes_per_s: float
     volume: int = 0
+    writer: str = "pull"
+    is_admitted: bool = True
 
 
 @dataclass
 class Volume:
     """A device and what it holds; `is_named` is whether the governor was given it.
 
-    At most `queue_bytes` are under write-back: blk-throttle takes any amount.
+    At most `queue_bytes` are under write-back: blk-throttle takes any amount. It holds requests of
+    up to `request_bytes`, which then complete at once.
     """
 
     rate_bytes_per_s: float
     is_named: bool = True
     queue_bytes: float = 64 * MIB
+    request_bytes: float = 0.0
     dirty_bytes: float = 0.0
     writeback_bytes: float = 0.0
     is_flushing: bool = False
     dirtied_bytes: float = 0.0
     written_bytes: float = 0.0
+    _of_request_bytes: float = 0.0
+
+    def write(self, seconds: float) -> None:
+        """Write to the device for a time."""
+        due = min(self.writeback_bytes, self._of_request_bytes + self.rate_bytes_per_s * seconds)
+        if due < min(self.request_bytes, self.writeback_bytes):
+            self._of_request_bytes = due
+            return
+        self._of_request_bytes = 0.0
+        self.writeback_bytes -= due
+        self.written_bytes += due
 
 
 @dataclass(frozen=True)
@@ -60,11 +79,15 @@ class Moment:
     held_bytes: float
     at: Thresholds
     is_raised: bool
+    writeback_bytes: float
 
 
 @dataclass
 class Host:
-    """The simulated host: its memory, volumes and bursts, and the thresholds in force."""
+    """The simulated host: its memory, volumes and bursts, and the thresholds in force.
+
+    With `admits` its samples have what admitted bursts dirtied.
+    """
 
     dirtyable_bytes: int
     volumes: list[Volume]
@@ -74,6 +97,10 @@ class Host:
     time_s: float = 0.0
     moments: list[Moment] = field(default_factory=list)
     returned_s: dict[Burst, float] = field(default_factory=dict)
+    admits: bool = False
+    groups: tuple[GroupMemory, ...] = ()
+    _admitted_bytes: float = 0.0
+    _writes: dict[str, float] = field(default_factory=dict)
     _arrived: dict[Burst, float] = field(default_factory=dict)
     _sampled_s: float = -1.0
 
@@ -91,6 +118,13 @@ class Host:
     @property
     def dirty_bytes(self) -> float:
         return sum(volume.dirty_bytes for volume in self.volumes)
+
+    def forget(self) -> None:
+        """Forget all bursts and moments."""
+        self.bursts = []
+        self.returned_s.clear()
+        self._arrived.clear()
+        self.moments.clear()
 
     def step(self) -> None:
         """Advance by one step: pages become dirty, then devices write."""
@@ -115,9 +149,7 @@ class Host:
             moved = min(volume.dirty_bytes, surplus, max(0.0, room))
             volume.dirty_bytes -= moved
             volume.writeback_bytes += moved
-        written = min(volume.writeback_bytes, volume.rate_bytes_per_s * STEP_S)
-        volume.writeback_bytes -= written
-        volume.written_bytes += written
+        volume.write(STEP_S)
 
     def _is_active(self, burst: Burst) -> bool:
         return self.time_s >= burst.begins_s and burst not in self.returned_s
@@ -136,6 +168,9 @@ class Host:
     def _arrive(self, burst: Burst, volume: Volume, size_bytes: float) -> None:
         volume.dirty_bytes += size_bytes
         volume.dirtied_bytes += size_bytes
+        if burst.is_admitted or not self.admits:
+            self._admitted_bytes += size_bytes * volume.is_named
+            self._writes[burst.writer] = self._writes.get(burst.writer, 0.0) + size_bytes
         self._arrived[burst] = self._arrived.get(burst, 0.0) + size_bytes
         if self._left(burst) < 1:
             self.returned_s[burst] = self.time_s + STEP_S - burst.begins_s
@@ -150,6 +185,7 @@ class Host:
 
     def sample(self) -> HostSample:
         """Return what a governor would see now."""
+        writes, self._writes = self._writes, {}
         return HostSample(
             time_ns=BOOTED_NS + round(self.time_s * NS_PER_S),
             dirty_bytes=round(self.dirty_bytes),
@@ -170,6 +206,9 @@ class Host:
             ),
             memory_some_ns=self.pressure_ns,
             memory_full_ns=0,
+            admitted_bytes=round(self._admitted_bytes) if self.admits else None,
+            writes={name: round(size) for name, size in writes.items()},
+            groups=self.groups,
         )
 
     def obey(self, decision: Decision) -> None:
@@ -192,6 +231,7 @@ class Host:
                 decisions.append(governor.step(self.sample()))
                 self.obey(decisions[-1])
             is_raised = self.values != self.rest
-            self.moments.append(Moment(self.time_s, self.held_bytes, self.at, is_raised))
+            held, in_flight = self.held_bytes, self.held_bytes - self.dirty_bytes
+            self.moments.append(Moment(self.time_s, held, self.at, is_raised, in_flight))
             self.step()
         return decisions

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from profiler.metrics.otlp_settings import VARIABLES as OTLP_VARIABLES
 from profiler.recording.log_origin import JOB_GROUP_VARIABLES, JOB_ID_VARIABLES
 from sysctl.host.host import STATE_DIRECTORY
 from tools.docs.markdown import table
@@ -29,6 +30,7 @@ OWN = (
         ("WRITEWISE_STATE_DIRECTORY",),
         f"keep journals and locks in this directory instead of {STATE_DIRECTORY}, for tests",
     ),
+    Variables(("WRITEWISE_HISTORY",), "`off`: add nothing to the history"),
     Variables(("WRITEWISE_WAIT_S",), "seconds that an upgrade of the package waits for a sweep"),
     Variables(JOB_ID_VARIABLES, "JOB-ID of `profile --log`: the first that is set"),
     Variables(JOB_GROUP_VARIABLES, "JOB-GROUP-ID of `profile --log`: the first that is set"),
@@ -38,10 +40,14 @@ OF_OTHERS = (
     Variables(("TERM",), "`dumb`: no live view"),
     Variables(("COLUMNS",), "width of the output on a terminal"),
     Variables(("TMPDIR",), "where the objects of a workload are made"),
+    Variables(
+        ("XDG_STATE_HOME",), "where a user's own history is kept (default: `~/.local/state`)"
+    ),
     Variables(("PATH",), "where programs are looked for; directories of other users are left out"),
     Variables(
         ("SUDO_UID", "SUDO_GID"),
-        "set by sudo: `profile` and `run` run their command as this user, whose files are trusted",
+        "set by sudo: `profile` and `run` run their command as this user, whose files are trusted; "
+        "the history names the user",
     ),
     Variables(
         (
@@ -55,7 +61,12 @@ OF_OTHERS = (
     ),
     Variables(
         ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"),
-        "set by systemd: `govern` reports to it that it is ready, and that it works",
+        "set by systemd: `govern` and `watch` report to it that they are ready, and that they work",
+    ),
+    Variables(
+        OTLP_VARIABLES,
+        "`watch --otlp`: endpoint, headers, certificates, interval and attributes, as "
+        "OpenTelemetry's specification has them; OTEL_EXPORTER_OTLP_METRICS_… wins",
     ),
     Variables(("AWS_CA_BUNDLE",), "certificates to trust; every pull client gets them"),
 )

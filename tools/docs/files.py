@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from profiler.cli import demo, sweep, transfer
+from profiler.history import file as history
 from sysctl.apply.persistence import PATHS
 from sysctl.apply.units import RECOVERY_PATH
 from sysctl.change import recommendation
 from sysctl.evidence import results
+from sysctl.host import governor_state
 from sysctl.host.applied_host import REVERT_UNIT
 from sysctl.host.host import (
     APPLIED,
@@ -32,7 +34,7 @@ def page() -> str:
             "",
             *table(["File", "Written by", "Holds"], _OUTPUTS),
             "",
-            "On the host, for root only:",
+            "On the host, for root only, except where it says otherwise:",
             "",
             *table(["File", "Written by", "Holds"], _OF_THE_HOST),
             "",
@@ -65,7 +67,12 @@ _OUTPUTS = [
         "the recommended change and its evidence, for `apply` and `verify`; JSON, version "
         f"{recommendation.FORMAT_VERSION}",
     ],
-    [f"`{demo.FOLDER}/`", "`demo`", "what the demo recommends"],
+    [f"`{demo.FOLDER}/`", "`demo`", "what the demo recommends, and its report in HTML"],
+    [
+        "`*.prom`",
+        "`pull`, `sweep` with `--metrics-textfile`",
+        "[metrics](metrics.md) for the node_exporter",
+    ],
     ["`*.yaml`, `*.mistral`", "you", "[contracts](contracts.md)"],
 ]
 _OF_THE_HOST = [
@@ -88,6 +95,17 @@ _OF_THE_HOST = [
         f"`{RUNTIME_DIRECTORY}/{GOVERN}.journal`",
         "`govern`",
         "the originals while thresholds are raised; a boot removes it",
+    ],
+    [
+        f"`{RUNTIME_DIRECTORY}/{governor_state.FILE_NAME}`",
+        "`govern`, `run --auto`",
+        "who governs, whether thresholds are raised, sums of each day; everybody may read it; a "
+        "boot removes it",
+    ],
+    [
+        f"`{STATE_DIRECTORY}/{history.NAME}`",
+        "commands that measure or change",
+        "the history; another user's is in `~/.local/state/writewise`",
     ],
     [f"`{STATE_DIRECTORY}/lab/`", "`lab up`, `demo`", "the lab's volume, objects and journal"],
     [

@@ -5,7 +5,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.docs import commands, environment, exit_codes, files, iam, json_documents, settings
+from tools.docs import (
+    commands,
+    environment,
+    exit_codes,
+    files,
+    iam,
+    json_documents,
+    metrics,
+    settings,
+)
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 _CALLS = "<!-- system calls: written by `make docs` -->\n"
@@ -20,6 +29,7 @@ def pages() -> dict[str, str]:
         "files.md": files.page,
         "iam.md": iam.page,
         "json.md": json_documents.page,
+        "metrics.md": metrics.page,
         "settings.md": settings.page,
     }
     return {**{name: page() for name, page in whole.items()}, "contracts.md": _contracts()}

@@ -11,6 +11,7 @@ from profiler.bpf.probes import (
     path_calls,
     scope,
     socket_calls,
+    throttling,
     uring,
     waits,
 )
@@ -18,5 +19,5 @@ from profiler.bpf.probes import (
 #: All probes; a root test loads each of them.
 ALL: tuple[Probe, ...] = (
     *(scope.PROBE, calls.PROBE, path_calls.PROBE, socket_calls.PROBE, uring.PROBE),
-    *(waits.PROBE, block.PROBE, dirty_limit.PROBE),
+    *(waits.PROBE, block.PROBE, dirty_limit.PROBE, throttling.PROBE),
 )

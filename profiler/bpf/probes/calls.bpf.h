@@ -20,6 +20,18 @@ struct sys_exit {
     long returned;
 };
 
+/*
+ * The same program may serve the function behind the call instead (profiler/bpf/functions.py): its
+ * context is the function's argument, a struct pt_regs, and on exit its result.
+ */
+#ifdef BY_FUNCTIONS
+#define ARGUMENT(call, at) (*(u64 *)(*(u64 *)(call) + OFFSET_ARGUMENT_##at))
+#define RETURNED(call)     ((long)((u64 *)(call))[1])
+#else
+#define ARGUMENT(call, at) ((call)->arguments[at])
+#define RETURNED(call)     ((call)->returned)
+#endif
+
 #define ERRNO_MAX 4095 /* include/linux/err.h: values from -ERRNO_MAX to -1 are errors */
 
 /* profiler/bpf/probes/calls.py decodes it. */
@@ -49,7 +61,7 @@ static __always_inline void note_entry(struct config *config, struct thread *thr
         return;
     if (thread->slots) {
         lose(config, CALLS_OVERWRITTEN);
-        close_call(thread);
+        close_call(thread, tally_of_cpu());
     }
     thread->entered = 1;
 }
@@ -60,13 +72,16 @@ static __always_inline void note_entry(struct config *config, struct thread *thr
  */
 static __always_inline int open_call(struct config *config, struct thread *thread, u32 call_type,
                                      u64 slots, u64 value) {
-    struct tally *tally = tally_of_cpu();
-    u32 tid = bpf_get_current_pid_tgid();
+    struct tally *tally;
 
-    if (!slots || !tally)
+    if (!slots)
+        return 0;
+    tally = tally_of_cpu();
+    if (!tally)
         return 0;
     if (!thread) {
         struct thread inside = {.entered = 1};
+        u32 tid = bpf_get_current_pid_tgid();
 
         threads.update(&tid, &inside);
         thread = threads.lookup(&tid);
@@ -102,8 +117,8 @@ static __always_inline u64 bytes_moved(struct thread *thread, long returned) {
 }
 
 static __always_inline void count(struct call_stats *stats, struct thread *thread, u64 bytes,
-                                  u64 latency_ns) {
-    u64 *bucket;
+                                  u64 latency_ns, u32 index) {
+    u64 *bucket = bucket_at(stats->buckets, index);
 
     if (!stats->count || latency_ns < stats->latency_min_ns)
         stats->latency_min_ns = latency_ns;
@@ -116,14 +131,12 @@ static __always_inline void count(struct call_stats *stats, struct thread *threa
         stats->unbacked_bytes += bytes;
     for (u32 cause = 0; cause < CAUSES; cause++)
         stats->waits_ns[cause] += thread->waits_ns[cause];
-    bucket = bucket_at(stats->buckets, bucket_of(latency_ns));
     if (bucket)
         (*bucket)++;
 }
 
-static __always_inline void count_writer(struct config *config, struct thread *thread) {
-    struct tally *tally = tally_of_cpu();
-
+static __always_inline void count_writer(struct config *config, struct thread *thread,
+                                         struct tally *tally) {
     if (thread->epoch == config->epoch || !tally)
         return;
     thread->epoch = config->epoch;
@@ -133,9 +146,10 @@ static __always_inline void count_writer(struct config *config, struct thread *t
 /* Counts a call that ended at `end_ns` in the slots that it was opened for. */
 static __always_inline int leave(struct config *config, struct thread *thread, long returned,
                                  u64 end_ns) {
-    u32 cpu = bpf_get_smp_processor_id(), first;
+    u32 cpu = bpf_get_smp_processor_id(), first, index;
     u64 slots, bytes, latency_ns;
     int failed = (u64)returned >= (u64)-ERRNO_MAX;
+    struct tally *tally;
 
     if (!config || !thread)
         return 0;
@@ -149,9 +163,11 @@ static __always_inline int leave(struct config *config, struct thread *thread, l
     slots = thread->slots;
     latency_ns = end_ns - thread->start_ns;
     bytes = bytes_moved(thread, returned);
-    close_call(thread);
+    tally = tally_of_cpu();
+    close_call(thread, tally);
     if (thread->call_type == WRITE)
-        count_writer(config, thread);
+        count_writer(config, thread, tally);
+    index = bucket_of(latency_ns); /* here, so that the verifier follows it once */
     first = ((config->bank & 1) * CPU_COUNT + cpu) * SLOT_COUNT;
     for (u32 slot = 0; slot < SLOT_COUNT; slot++) {
         struct call_stats *stats;
@@ -167,12 +183,12 @@ static __always_inline int leave(struct config *config, struct thread *thread, l
         if (failed)
             stats->failed++;
         else if (range->min_bytes <= bytes && bytes <= range->max_bytes)
-            count(stats, thread, bytes, latency_ns);
+            count(stats, thread, bytes, latency_ns, index);
     }
     return 0;
 }
 
 int leave_call(struct sys_exit *call) {
     u64 end_ns = bpf_ktime_get_ns();
-    return leave(config_of_session(), current_thread(), call->returned, end_ns);
+    return leave(config_of_session(), current_thread(), RETURNED(call), end_ns);
 }

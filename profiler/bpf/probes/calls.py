@@ -104,6 +104,7 @@ def probe_of(call_types: Collection[CallType]) -> Probe:
             }
         ),
         members=MEMBERS,
+        by_functions=True,
     )
 
 

@@ -37,39 +37,39 @@ static __always_inline int enter_on(u32 descriptor, u32 call_type, u64 value) {
 
 #ifdef USE_enter_read
 int enter_read(struct sys_enter *call) {
-    return enter_on(call->arguments[0], READ, 0);
+    return enter_on(ARGUMENT(call, 0), READ, 0);
 }
 #endif
 
 #ifdef USE_enter_write
 int enter_write(struct sys_enter *call) {
-    return enter_on(call->arguments[0], WRITE, 0);
+    return enter_on(ARGUMENT(call, 0), WRITE, 0);
 }
 #endif
 
 #ifdef USE_enter_copy
 /* splice and copy_file_range: the third argument is the target. */
 int enter_copy(struct sys_enter *call) {
-    return enter_on(call->arguments[2], WRITE, 0);
+    return enter_on(ARGUMENT(call, 2), WRITE, 0);
 }
 #endif
 
 #ifdef USE_enter_seek
 int enter_seek(struct sys_enter *call) {
-    u64 file = file_of(call->arguments[0]);
-    return enter_on(call->arguments[0], SEEK, word_at(file + OFFSET_FILE_POSITION));
+    u64 file = file_of(ARGUMENT(call, 0));
+    return enter_on(ARGUMENT(call, 0), SEEK, word_at(file + OFFSET_FILE_POSITION));
 }
 #endif
 
 #ifdef USE_enter_mmap
 int enter_mmap(struct sys_enter *call) {
-    return enter_on(call->arguments[4], MMAP, call->arguments[1]);
+    return enter_on(ARGUMENT(call, 4), MMAP, ARGUMENT(call, 1));
 }
 #endif
 
 #ifdef USE_enter_glob
 int enter_glob(struct sys_enter *call) {
-    return enter_on(call->arguments[0], GLOB, 0);
+    return enter_on(ARGUMENT(call, 0), GLOB, 0);
 }
 #endif
 
@@ -79,13 +79,13 @@ int enter_aio(struct sys_enter *call) {
     struct config *config = config_of_session();
 
     if (config && in_scope(config, current_thread()))
-        lose_many(config, AIO_REQUESTS, call->arguments[1]);
+        lose_many(config, AIO_REQUESTS, ARGUMENT(call, 1));
     return 0;
 }
 #endif
 
 #ifdef USE_enter_fsync
 int enter_fsync(struct sys_enter *call) {
-    return enter_on(call->arguments[0], FSYNC, 0);
+    return enter_on(ARGUMENT(call, 0), FSYNC, 0);
 }
 #endif

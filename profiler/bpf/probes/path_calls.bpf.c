@@ -177,7 +177,7 @@ static __always_inline u64 slots_of_named(struct named *named, u64 wanted, long 
 
 int leave_path_call(struct sys_exit *call) {
     u64 end_ns = bpf_ktime_get_ns();
-    long returned = call->returned;
+    long returned = RETURNED(call);
     struct config *config = config_of_session();
     struct thread *thread = current_thread();
     u32 tid = bpf_get_current_pid_tgid();
@@ -196,7 +196,7 @@ int leave_path_call(struct sys_exit *call) {
         if (slots)
             thread->slots = slots;
         else
-            close_call(thread);
+            close_call(thread, tally_of_cpu());
     }
     return leave(config, thread, returned, end_ns);
 }
@@ -225,91 +225,91 @@ static __always_inline int enter_opening(int start, u64 path, u64 flags) {
 }
 
 int enter_open(struct sys_enter *call) {
-    return enter_opening(AT_FDCWD, call->arguments[0], call->arguments[1]);
+    return enter_opening(AT_FDCWD, ARGUMENT(call, 0), ARGUMENT(call, 1));
 }
 
 int enter_creat(struct sys_enter *call) {
-    return enter_opening(AT_FDCWD, call->arguments[0], O_CREATES);
+    return enter_opening(AT_FDCWD, ARGUMENT(call, 0), O_CREATES);
 }
 
 int enter_openat(struct sys_enter *call) {
-    return enter_opening(call->arguments[0], call->arguments[1], call->arguments[2]);
+    return enter_opening(ARGUMENT(call, 0), ARGUMENT(call, 1), ARGUMENT(call, 2));
 }
 
 /* The flags are the first word of struct open_how. */
 int enter_openat2(struct sys_enter *call) {
     u64 flags = 0;
-    bpf_probe_read_user(&flags, sizeof(flags), (void *)call->arguments[2]);
-    return enter_opening(call->arguments[0], call->arguments[1], flags);
+    bpf_probe_read_user(&flags, sizeof(flags), (void *)ARGUMENT(call, 2));
+    return enter_opening(ARGUMENT(call, 0), ARGUMENT(call, 1), flags);
 }
 
 /* A handle has no path; if it cannot be opened, the mount counts as the file. */
 int enter_open_by_handle(struct sys_enter *call) {
-    return enter_opening(call->arguments[0], 0, 0);
+    return enter_opening(ARGUMENT(call, 0), 0, 0);
 }
 
 int enter_create_path(struct sys_enter *call) {
-    return enter_at_cwd(CREATE, call->arguments[0]);
+    return enter_at_cwd(CREATE, ARGUMENT(call, 0));
 }
 
 int enter_create_at(struct sys_enter *call) {
-    return enter_at(CREATE, call->arguments[0], call->arguments[1]);
+    return enter_at(CREATE, ARGUMENT(call, 0), ARGUMENT(call, 1));
 }
 
 int enter_symlink(struct sys_enter *call) {
-    return enter_at_cwd(CREATE, call->arguments[1]);
+    return enter_at_cwd(CREATE, ARGUMENT(call, 1));
 }
 
 int enter_symlinkat(struct sys_enter *call) {
-    return enter_at(CREATE, call->arguments[1], call->arguments[2]);
+    return enter_at(CREATE, ARGUMENT(call, 1), ARGUMENT(call, 2));
 }
 
 int enter_link(struct sys_enter *call) {
-    return enter_two(CREATE, AT_FDCWD, call->arguments[0], AT_FDCWD, call->arguments[1]);
+    return enter_two(CREATE, AT_FDCWD, ARGUMENT(call, 0), AT_FDCWD, ARGUMENT(call, 1));
 }
 
 int enter_linkat(struct sys_enter *call) {
-    return enter_two(CREATE, call->arguments[0], call->arguments[1], call->arguments[2],
-                     call->arguments[3]);
+    return enter_two(CREATE, ARGUMENT(call, 0), ARGUMENT(call, 1), ARGUMENT(call, 2),
+                     ARGUMENT(call, 3));
 }
 
 int enter_delete_path(struct sys_enter *call) {
-    return enter_at_cwd(DELETE, call->arguments[0]);
+    return enter_at_cwd(DELETE, ARGUMENT(call, 0));
 }
 
 int enter_delete_at(struct sys_enter *call) {
-    return enter_at(DELETE, call->arguments[0], call->arguments[1]);
+    return enter_at(DELETE, ARGUMENT(call, 0), ARGUMENT(call, 1));
 }
 
 int enter_fschange_path(struct sys_enter *call) {
-    return enter_at_cwd(FSCHANGE, call->arguments[0]);
+    return enter_at_cwd(FSCHANGE, ARGUMENT(call, 0));
 }
 
 int enter_fschange_at(struct sys_enter *call) {
-    return enter_at(FSCHANGE, call->arguments[0], call->arguments[1]);
+    return enter_at(FSCHANGE, ARGUMENT(call, 0), ARGUMENT(call, 1));
 }
 
 int enter_fschange_file(struct sys_enter *call) {
-    return enter_at(FSCHANGE, call->arguments[0], 0);
+    return enter_at(FSCHANGE, ARGUMENT(call, 0), 0);
 }
 
 int enter_rename(struct sys_enter *call) {
-    return enter_two(FSCHANGE, AT_FDCWD, call->arguments[0], AT_FDCWD, call->arguments[1]);
+    return enter_two(FSCHANGE, AT_FDCWD, ARGUMENT(call, 0), AT_FDCWD, ARGUMENT(call, 1));
 }
 
 int enter_renameat(struct sys_enter *call) {
-    return enter_two(FSCHANGE, call->arguments[0], call->arguments[1], call->arguments[2],
-                     call->arguments[3]);
+    return enter_two(FSCHANGE, ARGUMENT(call, 0), ARGUMENT(call, 1), ARGUMENT(call, 2),
+                     ARGUMENT(call, 3));
 }
 
 int enter_access_path(struct sys_enter *call) {
-    return enter_at_cwd(ACCESS, call->arguments[0]);
+    return enter_at_cwd(ACCESS, ARGUMENT(call, 0));
 }
 
 int enter_access_at(struct sys_enter *call) {
-    return enter_at(ACCESS, call->arguments[0], call->arguments[1]);
+    return enter_at(ACCESS, ARGUMENT(call, 0), ARGUMENT(call, 1));
 }
 
 int enter_access_file(struct sys_enter *call) {
-    return enter_at(ACCESS, call->arguments[0], 0);
+    return enter_at(ACCESS, ARGUMENT(call, 0), 0);
 }

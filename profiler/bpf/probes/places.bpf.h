@@ -22,6 +22,27 @@ struct place {
 
 BPF_F_TABLE("hash", struct place, u32, places, SLOT_COUNT, 0);
 
+/*
+ * Words of kernel memory, 0 behind an invalid address. profiler/bpf/casts.py finds out whether the
+ * kernel gives an address a type, so that a program may read there without a helper.
+ */
+#ifdef TYPE_OF_WORD
+static u64 (*read_only_cast)(u64 address, u32 type) = (void *)READ_ONLY_CAST;
+
+static __always_inline u64 word_at(u64 address) {
+    return *(u64 *)read_only_cast(address, TYPE_OF_WORD);
+}
+
+static __always_inline u32 half_at(u64 address) {
+    return *(u32 *)read_only_cast(address, TYPE_OF_WORD);
+}
+
+/* Reads the first and the last of consecutive words. */
+static __always_inline void ends_at(u64 address, u64 *words, u32 count) {
+    words[0] = word_at(address);
+    words[count - 1] = word_at(address + (count - 1) * sizeof(u64));
+}
+#else
 static __always_inline u64 word_at(u64 address) {
     u64 word = 0;
     bpf_probe_read_kernel(&word, sizeof(word), (void *)address);
@@ -33,6 +54,12 @@ static __always_inline u32 half_at(u64 address) {
     bpf_probe_read_kernel(&half, sizeof(half), (void *)address);
     return half;
 }
+
+/* Reads consecutive words with one call of the helper, which is most of the cost. */
+static __always_inline void ends_at(u64 address, u64 *words, u32 count) {
+    bpf_probe_read_kernel(words, count * sizeof(u64), (void *)address);
+}
+#endif
 
 /*
  * The struct file behind a descriptor of this process, or 0. Since Linux 5.11 a program may follow
@@ -50,7 +77,7 @@ static __always_inline u64 file_of(u32 descriptor) {
     return word_at(*(u64 *)(table + OFFSET_TABLE_FILES) + sizeof(u64) * descriptor);
 }
 
-/* From s_flags to s_magic, to read both with one copy. */
+/* From s_flags to s_magic. */
 #define SUPER_WORDS ((OFFSET_SUPER_MAGIC - OFFSET_SUPER_FLAGS) / sizeof(u64) + 1)
 
 /* All bits for a file on a mounted file system (UNBACKED only if it is not on a disk), else 0. */
@@ -59,7 +86,7 @@ static __always_inline u64 kind_of(u64 file) {
     u64 super_block = word_at(inode + OFFSET_INODE_SUPER);
     u64 words[SUPER_WORDS] = {}, magic;
 
-    bpf_probe_read_kernel(words, sizeof(words), (void *)(super_block + OFFSET_SUPER_FLAGS));
+    ends_at(super_block + OFFSET_SUPER_FLAGS, words, SUPER_WORDS);
     if (words[0] & (SB_KERNMOUNT | SB_NOUSER))
         return 0;
     magic = words[SUPER_WORDS - 1];
@@ -68,7 +95,7 @@ static __always_inline u64 kind_of(u64 file) {
     return (half_at(inode + OFFSET_INODE_MODE) & S_IFMT) == S_IFBLK ? ~UNBACKED : ~0ull;
 }
 
-/* From d_parent to d_inode, to read both with one copy, which is most of a step's cost. */
+/* From d_parent to d_inode. */
 #define DENTRY_WORDS ((OFFSET_DENTRY_INODE - OFFSET_DENTRY_PARENT) / sizeof(u64) + 1)
 
 /*
@@ -86,7 +113,7 @@ static __always_inline u64 slots_by_place(u64 path, u64 other, u64 wanted, struc
         u64 words[DENTRY_WORDS] = {}, parent;
         struct place place = {};
 
-        bpf_probe_read_kernel(words, sizeof(words), (void *)(dentry + OFFSET_DENTRY_PARENT));
+        ends_at(dentry + OFFSET_DENTRY_PARENT, words, DENTRY_WORDS);
         parent = words[0];
         place.inode_number = word_at(words[DENTRY_WORDS - 1] + OFFSET_INODE_NUMBER);
         if (config->filter_of_places >> (place.inode_number & 31) & 1) {

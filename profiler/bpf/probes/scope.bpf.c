@@ -37,7 +37,7 @@ TRACEPOINT_PROBE(sched, sched_process_exit) {
         return 0;
     if (thread->slots) {
         lose(config, CALLS_WITHOUT_EXIT);
-        close_call(thread);
+        close_call(thread, tally_of_cpu());
     }
     threads.delete(&tid);
     return 0;

@@ -128,8 +128,7 @@ static __always_inline int in_scope(struct config *config, struct thread *thread
     return (thread || config->host_wide) && passes_filter();
 }
 
-static __always_inline void close_call(struct thread *thread) {
-    struct tally *tally = tally_of_cpu();
+static __always_inline void close_call(struct thread *thread, struct tally *tally) {
     thread->slots = 0;
     if (tally)
         tally->closed++;

@@ -36,16 +36,16 @@ static __always_inline int enter_socket(u32 call_type, u32 descriptor) {
 }
 
 int enter_connect(struct sys_enter *call) {
-    return enter_socket(CONNECT, call->arguments[0]);
+    return enter_socket(CONNECT, ARGUMENT(call, 0));
 }
 
 int enter_accept(struct sys_enter *call) {
-    return enter_socket(ACCEPT, call->arguments[0]);
+    return enter_socket(ACCEPT, ARGUMENT(call, 0));
 }
 
 /* A non-blocking socket continues to connect after the call, which succeeded. */
 int leave_connect(struct sys_exit *call) {
     u64 end_ns = bpf_ktime_get_ns();
-    long returned = call->returned == -EINPROGRESS ? 0 : call->returned;
+    long returned = RETURNED(call) == -EINPROGRESS ? 0 : RETURNED(call);
     return leave(config_of_session(), current_thread(), returned, end_ns);
 }

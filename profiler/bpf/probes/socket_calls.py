@@ -40,6 +40,7 @@ def probe_of(call_types: Collection[CallType]) -> Probe:
             "OFFSET_SOCKET_SOCK": ("socket", "sk"),
             "OFFSET_SOCK_FAMILY": ("sock", "__sk_common", "skc_family"),
         },
+        by_functions=True,
     )
 
 

@@ -15,6 +15,7 @@ from profiler.bpf.probe import Probe
 from profiler.bpf.probes.scope import SHARED_SOURCES
 
 STALL_WORDS = 6
+_SLEPT = 3  # its place in these words
 STALLED_MAP = "stalled_writers"
 _STALLED_KEY, _STALLED_VALUE = struct.Struct("=16s32s"), struct.Struct("=Q")
 #: Programs whose skipped runs lose no call: without a wake-up, the sleep only seems longer.
@@ -75,6 +76,12 @@ def decode_stalled(entries: Mapping[bytes, bytes]) -> dict[tuple[str, str], int]
 
 def _text(name: bytes) -> str:
     return name.partition(b"\0")[0].decode(errors="replace")
+
+
+def slept_ns(stalls: memoryview[int], bank: int, cpus: int) -> int:
+    """Return the time slept on all CPUs in one bank, which `decode_stalls` has as `total_ns`."""
+    first = bank * cpus * STALL_WORDS
+    return sum(stalls[first + _SLEPT : first + cpus * STALL_WORDS : STALL_WORDS])
 
 
 def decode_stalls(stalls: memoryview[int], bank: int, cpus: int, page_bytes: int) -> StallStats:

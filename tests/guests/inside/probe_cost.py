@@ -19,7 +19,7 @@ from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from profiler.bpf import loader
 from profiler.bpf.probe import Probe
 from tests.bench import bench_probe_cost
-from tests.bench.bench_probe_cost import BATCHES, SHM, Writer, bpftrace, ours
+from tests.bench.bench_probe_cost import BATCHES, SHM, Writer, bpftrace, bystander, ours
 from tests.root import load
 
 CALLS = 2_000
@@ -40,6 +40,12 @@ def rules(count: int) -> Contract:
     )
 
 
+def of_fsync() -> Contract:
+    """Return a contract that does not count the measured call."""
+    fsync = Rule("fsync", "/", (CallType.FSYNC,), SizeRange(), Measurement.COUNT, 1)
+    return Contract(10**9, (fsync,))
+
+
 @contextlib.contextmanager
 def empty_pair() -> Iterator[None]:
     """Attach an empty program to the beginning and the end of the call."""
@@ -56,6 +62,11 @@ def main() -> None:
             "none": contextlib.nullcontext,
             "empty pair": empty_pair,
             "default contract": lambda: ours(load_contract(None), writer.pid, calls),
+            "default contract, on tracepoints": lambda: ours(
+                load_contract(None), writer.pid, calls, functions=False
+            ),
+            "default contract, another process": lambda: bystander(load_contract(None)),
+            "a contract of fsync": lambda: bystander(of_fsync()),
             **{
                 f"{count} rules": partial(ours, rules(count), writer.pid, calls)
                 for count in (1, 2, 8)

@@ -48,7 +48,12 @@ def test_each_wheel_is_pinned_by_its_hash(target) -> None:
 
 
 def test_the_distributions_packages_are_those_of_the_table() -> None:
-    assert bundle.from_distribution(DEB) == {"psutil": "python3-psutil", "pyyaml": "python3-yaml"}
+    assert bundle.from_distribution(DEB) == {
+        "jinja2": "python3-jinja2",
+        "markupsafe": "python3-markupsafe",
+        "psutil": "python3-psutil",
+        "pyyaml": "python3-yaml",
+    }
     assert bundle.from_distribution(RPM) == {}
     assert bundle.modules_and_programs(DEB) == (
         ["python3-bpfcc"],

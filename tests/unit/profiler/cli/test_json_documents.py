@@ -14,12 +14,12 @@ from contracts import yaml_file
 from contracts.loading import LIBRARY
 from contracts.model import Contract
 from profiler import requirements
-from profiler.cli import bench_clients, govern, pull, transfer
+from profiler.cli import bench_clients, pull, transfer
 from profiler.cli.json_documents import DOCUMENTS, emit
 from profiler.cli.main import build_parser, main
 from profiler.cli.parser import Parser
 from profiler.client_bench.client_comparison import ClientComparison
-from profiler.govern import loop
+from profiler.govern import loop, volumes
 from profiler.lab import lab
 from profiler.pull.resume import Resumed
 from profiler.pull.source import Location, PullPlan
@@ -55,7 +55,8 @@ def made_up(tmp_path, monkeypatch):
     found = ClientComparison((row(cell("direct", 1.0)),), CONTEXT)
     monkeypatch.setattr(bench_clients, "compare_clients", lambda *_: found)
     monkeypatch.setattr(lab, "status", lambda: None)
-    monkeypatch.setattr(govern, "open_volumes", lambda *_: contextlib.nullcontext(((), 0)))
+    monkeypatch.setattr(volumes, "named_volumes", lambda *_: ())
+    monkeypatch.setattr(volumes, "opened_volumes", lambda *_: contextlib.nullcontext(((), 0)))
     monkeypatch.setattr(loop.Loop, "run", lambda *_: None)
     monkeypatch.setattr(privileges, "keep_only", lambda _: None)
     return tmp_path
@@ -77,6 +78,8 @@ WORDS = {
     "plan": "plan --burst 1GiB --volume-type gp3 --instance-type m5.large",
     "plan --cheapest": "plan --burst 1GiB --cheapest --capacity 9GiB --instance-type m5.large",
     "clients": "clients",
+    "compare": "compare results.json results.json",
+    "history": "history",
     "govern": "govern --dry-run .",
     "bench-clients": "bench-clients .",
     "contract check": f"contract check {LIBRARY / 'case-study.yaml'}",

@@ -4,25 +4,36 @@
 from __future__ import annotations
 
 import gc
+import inspect
+import itertools
 import json
 import os
 import signal
 import socket
+import time
+from dataclasses import replace
 
 import pytest
 
-from profiler.govern.loop import Loop, Stop, stopped_by_signals
+from profiler.govern.accounts import MAX_BURSTS, Accounts, Governed
+from profiler.govern.loop import Loop
 from profiler.govern.notify import Notifier
-from profiler.govern.totals import MAX_BURSTS, Totals
+from profiler.govern.reader import HostReader
+from profiler.govern.volumes import VolumeReader
+from profiler.recording.stopping import Stop, stopped_by_signals
 from profiler.report import govern as words
 from sysctl.govern.bounds import RaiseLimits
 from sysctl.govern.bursts import BurstAccount
+from sysctl.govern.groups import GroupMemory, LimitedMemory
+from sysctl.govern.policy import Unhelped
 from sysctl.govern.samples import NS_PER_S
+from sysctl.host.governor_state import BurstSums
 from sysctl.host.raising_host import governing
 from sysctl.host.system import HostError
 from tests.unit.applied_hosts import FilesHost
 from tests.unit.dirty_pages import GIB, MIB, POLL_STEPS, STEP_S, Burst, Host, Volume
 
+LIMITS = RaiseLimits(2 * GIB)
 BURST = Burst(1.0, 1920 * MIB, 400 * MIB)
 
 
@@ -52,6 +63,7 @@ class Heard:
 
     def __init__(self, stop=None, after=1000, then=None):
         self.bursts, self.changes, self.states = [], [], []
+        self.unhelped_bursts = []
         self._stop, self._after, self._then = stop, after, then
         self.samples = 0
 
@@ -60,6 +72,9 @@ class Heard:
 
     def changed(self, changed):
         self.changes.append(changed)
+
+    def unhelped(self, burst):
+        self.unhelped_bursts.append(burst)
 
     def raised(self, is_raised):
         self.states.append(is_raised)
@@ -79,7 +94,7 @@ def system(tmp_path, monkeypatch):
 
 
 def loop_of(system, heard, host=None):
-    return Loop(system.sample, RaiseLimits(2 * GIB), heard, host, sleep=lambda _: None)
+    return Loop(system.sample, LIMITS, heard, host, sleep=lambda _: None)
 
 
 def test_a_burst_is_raised_and_the_host_is_as_before(system) -> None:
@@ -199,8 +214,8 @@ def test_many_bursts_leak_nothing(tmp_path, monkeypatch):
             sizes.append(len(gc.get_objects()))
 
     heard = Heard(stop, 24_000, look)
-    totals = Totals(0)
-    heard.burst = totals.add
+    accounts = Accounts(Governed("govern", ["/data"], LIMITS, {}), is_kept=True, system=system)
+    heard.burst = accounts.burst
     real = system.kernel.run
 
     def quick(seconds):
@@ -210,10 +225,27 @@ def test_many_bursts_leak_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(system.kernel, "run", quick)
     with governing("govern", system) as host:
         loop_of(system, heard, host).run(stop)
-    assert totals.bursts == 30
+    assert accounts.state.sums.bursts == len(accounts.recent) == 30
     assert system.values() == before
     assert len(os.listdir("/proc/self/fd")) == descriptors
     assert sizes[1] < sizes[0] + 5_000
+
+
+def test_a_clock_that_jumps_changes_no_decision(system, monkeypatch) -> None:
+    """The loop and the readers use CLOCK_MONOTONIC, which nobody can set."""
+    jumps = itertools.cycle((-(10**9), 86_400 * 400, 0))
+    monkeypatch.setattr("time.time", lambda: float(next(jumps)))
+    monkeypatch.setattr("time.time_ns", lambda: next(jumps) * NS_PER_S)
+    assert inspect.signature(Loop).parameters["clock_ns"].default is time.monotonic_ns
+    assert inspect.signature(HostReader).parameters["clock_ns"].default is time.monotonic_ns
+    assert inspect.signature(VolumeReader).parameters["clock_ns"].default is time.monotonic_ns
+    before, stop = system.values(), Stop()
+    heard = Heard(stop, 700)
+    with governing("govern", system) as host:
+        loop_of(system, heard, host).run(stop)
+    assert heard.states == [True, False]
+    assert system.kernel.returned_s[BURST] < 6
+    assert system.values() == before
 
 
 def test_signals_end_the_loop_in_order() -> None:
@@ -280,16 +312,54 @@ def test_a_burst_is_one_line_of_plain_words() -> None:
     assert "would have saved about 14.2 s" in dry
 
 
-def test_the_summary_and_the_document_have_all_bursts():
-    totals = Totals(NS_PER_S)
+def test_the_summary_and_the_document_have_all_bursts(system):
+    clock_ns = [NS_PER_S]
+    governed = Governed("govern", ["/", "/data"], LIMITS, {})
+    accounts = Accounts(governed, is_kept=False, system=system, clock_ns=lambda: clock_ns[0])
     for _ in range(MAX_BURSTS + 5):
-        totals.add(ACCOUNT)
-    totals.ended_ns = 86_401 * NS_PER_S
-    line = words.summary_line(totals, is_dry=False)
+        accounts.burst(ACCOUNT)
+    clock_ns[0] = 86_401 * NS_PER_S
+    accounts.ended()
+    line = words.summary_line(accounts.state.sums, is_dry=False)
     assert line.startswith("1,005 bursts in 24 h: 1.84 TiB arrived")
-    document = words.govern_document(totals, ["/", "/data"], {}, None, is_dry=False)
+    document = words.govern_document(accounts, ["comm=s5cmd"], None, is_dry=False)
+    assert document["admitted"] == ["comm=s5cmd"]
     assert document["bursts"] == MAX_BURSTS + 5
     assert len(document["last_bursts"]) == MAX_BURSTS
     assert document["last_bursts"][0]["volumes"] == ["/data"]
+    assert document["last_bursts"][0]["began_s"] == 1
     json.dumps(document)
-    assert "no burst" in words.summary_line(Totals(0, NS_PER_S), is_dry=False)
+    assert "no burst" in words.summary_line(BurstSums(governed_s=1.0), is_dry=False)
+
+
+def test_the_lines_name_who_writes_and_for_whom_it_governs():
+    named = replace(ACCOUNT, writer="s5\x1bcmd")
+    line = words.burst_line(named, ["/", "/data"], lambda _: "14:03:27", is_dry=False)
+    assert line.startswith(r"14:03:27 burst of 1.88 GiB by s5\x1bcmd onto /data in 6.00 s; ")
+    own = {"vm.dirty_ratio": 20}
+    begin = words.begin_line(["/data"], own, None, ["cgroup=/a", "comm=b"], is_dry=False)
+    assert begin.startswith("governing /data for cgroup=/a, comm=b only; at rest vm.dirty_ratio")
+    unhelped = words.unhelped_line(Unhelped("/a", 5), lambda _: "14:03:27")
+    assert unhelped.startswith("14:03:27 burst by /a: nothing is raised, because the memory limit")
+
+
+def test_the_notes_are_of_what_limits_it():
+    assert words.notes(["/data"], counts_every_group=True) == []
+    assert "every program" in words.notes(["/"], counts_every_group=True)[0]
+    assert words.notes(["/"], ["comm=a"], counts_every_group=True) == []
+    (note,) = words.notes(["/data"], ["comm=a"], counts_every_group=False)
+    assert "onto any volume count" in note
+    (note,) = words.notes(["/data"], ["cgroup=/a"], ["/a"], counts_every_group=True)
+    assert note == "the control group /a does not exist; it is governed once it is made"
+
+
+def test_a_burst_that_no_raise_helps_is_reported(system):
+    """A group whose memory is full, and that wrote all of the burst."""
+    full = LimitedMemory(100 * MIB, 100 * MIB, 90 * MIB, 90 * MIB)
+    system.kernel.groups = (GroupMemory("/a", 1, (full,), 90 * MIB),)
+    system.kernel.bursts = [replace(BURST, writer="/a")]
+    stop = Stop()
+    heard = Heard(stop, 200)
+    loop_of(system, heard).run(stop)
+    assert [each.path for each in heard.unhelped_bursts] == ["/a"]
+    assert heard.bursts == []

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import os
+from typing import ClassVar
 
 import pytest
 
 from contracts.shared.errors import UsageError
-from profiler.govern.reader import HostReader
+from profiler.govern.reader import HostReader, WritersSeen
 from profiler.govern.volumes import (
     NamedVolume,
     VolumeReader,
     counts_every_group,
+    every_volume,
     missing,
     named_volumes,
 )
@@ -49,7 +51,7 @@ class Host(FilesHost):
             **pages,
         }
         lines = ["nr_zone_active_file 7", *(f"{name} {count}" for name, count in known.items())]
-        self.put("/proc/vmstat", "\n".join([*lines, "nr_dirtied 5"]))
+        self.put("/proc/vmstat", "\n".join([*lines, "nr_dirtied 5", "nr_written 4"]))
         return self
 
 
@@ -126,6 +128,32 @@ def test_the_reader_closes_its_files(host) -> None:
     for _ in range(5):
         reader_of(host).close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_host_stands_for_volumes_that_the_kernel_does_not_count(host) -> None:
+    states = (None, VolumeState(1, 2, 3, 4), VolumeState(5, 6, 7, 8))
+    reader = HostReader(lambda: states, host.root, counts_host=True)
+    counted = VolumeState(10 * PAGE, 3 * PAGE, 5 * PAGE, 4 * PAGE)
+    assert reader.read().volumes == (None, counted, VolumeState(0, 0, 0, 0))
+
+
+def test_writers_are_looked_at_with_each_sample(host) -> None:
+    seen = WritersSeen(7, {"s5cmd": 7})
+
+    class Looked:
+        busy: ClassVar[list[bool]] = []
+
+        def look(self, volumes, *, is_busy):
+            assert volumes == (VolumeState(1, 2, 3, 4),)
+            self.busy.append(is_busy)
+            return seen
+
+    reader = reader_of(host, writers=Looked())
+    sample = reader.read()
+    assert (sample.admitted_bytes, sample.writes) == (7, {"s5cmd": 7})
+    host.vmstat(nr_dirty=300)
+    reader.read()
+    assert Looked.busy == [False, True]
 
 
 # --- volumes --------------------------------------------------------------------------------
@@ -259,3 +287,18 @@ def test_a_calm_host_is_looked_at_less_closely_and_a_busy_one_at_once(host) -> N
     assert changed
     assert changed.values["vm.dirty_ratio"] == 30  # calm, but the thresholds are others
     assert reader.read_news() is None
+
+
+def test_every_volume_is_one_that_is_mounted_to_write(tmp_path):
+    table = (
+        TABLE
+        + """44 22 7:1 / /snap ro - squashfs /dev/loop1 ro
+45 22 7:2 / /frozen rw - ext4 /dev/loop2 ro
+46 22 7:0 /sub /again rw - xfs /dev/loop0 rw
+47 22 7:3 / /scratch rw - ext4 /dev/loop3 rw
+"""
+    )
+    for device in ("254:1", "7:0", "7:1", "7:2", "7:3"):
+        (tmp_path / "dev/block" / device).mkdir(parents=True)
+    found = every_volume(parse_mountinfo(table), tmp_path)
+    assert [volume.target for volume in found] == ["/", "/data", "/scratch"]

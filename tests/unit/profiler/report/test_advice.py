@@ -18,7 +18,8 @@ from contracts.shared.errors import UsageError
 from profiler.cli import advise as advise_command
 from profiler.cli import sweep as sweep_command
 from profiler.cli.main import main
-from profiler.report.advice import advice_document, print_details
+from profiler.report.advice import print_details
+from profiler.report.advice_document import advice_document
 from profiler.report.tradeoff import letter, plot, print_trade_off
 from sysctl.advice.advise import advise
 from sysctl.advice.tradeoff import Point

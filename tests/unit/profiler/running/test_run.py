@@ -11,16 +11,34 @@ import subprocess
 import sys
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from contracts.shared.errors import WritewiseError
+from profiler.govern.beside import GovernStart
 from profiler.recording.command import ENDING
 from profiler.report.console import plain_console
-from profiler.report.run import RunReport, print_run, print_start, run_document, shown_drain
+from profiler.report.run import (
+    GovernedRun,
+    RunReport,
+    governed_notes,
+    print_run,
+    print_start,
+    run_document,
+    shown_drain,
+)
+from profiler.running.draining import HoldKeeper
 from profiler.running.run import Drained, HeldCommand, Run, run_held
+from sysctl.host.governor_state import (
+    BurstSums,
+    GovernorState,
+    StoodDown,
+    write_governor_state,
+)
 from sysctl.host.holders import Holder
 from sysctl.host.holding import Hold
 from sysctl.host.system import System
@@ -83,7 +101,9 @@ def at_once():
 def run(system, script, sync=at_once, **options):
     options = {"on_progress": lambda _: None, **options}
     hold = FakeHold()
-    done = run_held(hold, HeldCommand(["sh", "-c", script]), system=system, sync=sync, **options)
+    done = run_held(
+        HoldKeeper(hold), HeldCommand(["sh", "-c", script]), system=system, sync=sync, **options
+    )
     assert hold.is_draining
     return done
 
@@ -98,7 +118,9 @@ def test_the_exit_code_is_the_command_s(system, script, code):
 @pytest.mark.parametrize(("name", "code"), [("/none", 127), ("/etc/passwd", 126)])
 def test_a_command_that_cannot_be_started(system, name, code):
     with pytest.raises(WritewiseError) as error:
-        run_held(FakeHold(), HeldCommand([name]), lambda _: None, system=system, sync=at_once)
+        run_held(
+            HoldKeeper(FakeHold()), HeldCommand([name]), lambda _: None, system=system, sync=at_once
+        )
     assert error.value.exit_code == code
 
 
@@ -191,7 +213,7 @@ def test_the_report():
         "returned    after 6.30 s\n"
         "durable     after 31.2 s\n"
         "at risk     at most 1.50 GiB was only in memory\n"
-        "I/O waits   for 410 ms of that some program of the host waited for I/O\n"
+        "I/O waits   some program of the host waited for I/O for 410 ms of that\n"
         "restored    vm.dirty_ratio = 20\n"
     )
 
@@ -219,6 +241,85 @@ def test_the_document_is_of_plain_values():
         {"pid": 7, "command": "`job`", "since": "2026-11-23T10:00:00+00:00"}
     ]
     assert (document["drained"], document["peak_at_risk_bytes"]) == ("done", 1536 * MIB)
+
+
+STATE = GovernorState(
+    pid=9,
+    start_ticks=1,
+    boot_id="boot",
+    purpose="run --auto of `job`",
+    since="2026-11-23T10:00:00+00:00",
+    written_at="2026-11-23T10:00:30+00:00",
+    volumes=("/data",),
+    max_at_risk_bytes=2048 * MIB,
+    max_raise_s=None,
+    at_rest={"vm.dirty_ratio": 20},
+    changed_at="2026-11-23T10:00:10+00:00",
+    sums=BurstSums(30.0, 1, 1920 * MIB, 6.3, 24.0, 13.4, 0, 1600 * MIB),
+)
+
+
+def governed(state=STATE, followed=None, problem=None, **fields):
+    start = GovernStart(["/data"], followed)
+    return changed(REPORT, governed=GovernedRun(start, state, problem), **fields)
+
+
+@pytest.mark.parametrize(
+    ("report", "line"),
+    [
+        (governed(), "raised for 1 burst of 1.88 GiB, for 24.0 s; saved about 13.4 s (predicted)"),
+        (governed(replace(STATE, sums=BurstSums())), "nothing was raised: no writer would have"),
+        (
+            governed(None, "govern of /data, process 5"),
+            "govern of /data, process 5, governs this host; it accounts for the bursts",
+        ),
+        (governed(followed="govern of /data, process 5"), "raised for 1 burst of 1.88 GiB"),
+        (governed(None), "nothing is known of what it did"),
+        (governed(problem="the governor was killed"), "governor    the governor was killed"),
+        (
+            governed(replace(STATE, stood_down=StoodDown("now", {"a": 1}, {"a": 2}))),
+            "stood down at now, because another program changed a = 1 to a = 2",
+        ),
+        (
+            governed(
+                replace(STATE, sums=BurstSums(), is_raised=True),
+                run=Run(**{**vars(RUN), "drained": Drained.BEHIND}),
+            ),
+            "raised since 2026-11-23T10:00:10+00:00, until the burst is drained",
+        ),
+    ],
+)
+def test_the_report_of_a_governor(report, line):
+    said = " ".join(printed(report).split())
+    assert " ".join(line.split()) in said and "settings" not in said
+    json.dumps(run_document(report))
+
+
+def test_the_document_of_a_governor():
+    document: Any = run_document(governed())["governed"]
+    assert (document["volumes"], document["followed"]) == (["/data"], None)
+    assert (document["bursts"], document["raised_s"], document["saved_s"]) == (1, 24.0, 13.4)
+    assert document["max_at_risk_bytes"] == 2048 * MIB
+    assert run_document(REPORT)["governed"] is None
+
+
+def test_what_is_said_of_the_governor_before_the_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path))
+    (tmp_path / "run").mkdir()
+    write_governor_state(STATE)
+    assert governed_notes(GovernStart(["/data"]), []) == []
+    start = GovernStart(["/data"], counts_every_group=False, left=["x was changed"])
+    left, root_only = governed_notes(start, [])
+    assert left == "left: x was changed" and "root control group" in root_only
+    followed = "run --auto of `job`, process 9"
+    lines = governed_notes(GovernStart(["/data", "/scratch"], followed), ["/data", "/scratch"])
+    assert lines == [
+        f"{followed}, governs this host; this run does when that one has ended",
+        "it governs /data, at most 2.00 GiB at risk",
+        "until then writers onto /scratch wait as they would at rest",
+    ]
+    other = GovernStart(["/data"], "govern of /data, process 19")
+    assert len(governed_notes(other, [])) == 1
 
 
 def test_what_is_said_before_the_command():

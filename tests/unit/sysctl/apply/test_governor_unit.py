@@ -25,6 +25,7 @@ def test_the_unit_runs_the_governor_and_the_recovery_after_any_end() -> None:
     assert "ExecStopPost=/usr/bin/writewise rollback --interrupted" in lines
     assert "Type=notify" in lines
     assert "RequiresMountsFor=/data" in lines
+    assert "After=systemd-sysctl.service tuned.service saptune.service" in lines
 
 
 def test_the_unit_has_no_mount_namespace() -> None:
@@ -46,6 +47,41 @@ def test_the_command_prints_it_with_the_same_options(capsys) -> None:
     text = capsys.readouterr().out
     assert "govern --max-raise 300s --max-at-risk 2GiB -- /data" in text
     assert f"/etc/systemd/system/{UNIT}" in text
+
+
+def test_the_unit_admits_the_same_writers(capsys) -> None:
+    words = ["govern", "--admit", "cgroup=/system.slice/a b", "/data", "--admit", "comm=s5cmd"]
+    assert main([*words, "--print-unit"]) == 0
+    text = capsys.readouterr().out
+    admitted = '--admit "cgroup=/system.slice/a b" --admit comm=s5cmd -- /data'
+    assert f"govern --max-raise 600s {admitted}\n" in text
+    assert "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_DAC_READ_SEARCH CAP_SYS_PTRACE\n" in text
+
+
+@pytest.mark.parametrize("duration", ["1500ms", "90s"])
+def test_the_unit_keeps_the_duration(capsys, duration) -> None:
+    assert main(["govern", "/data", "--max-raise", duration, "--print-unit"]) == 0
+    assert f"--max-raise {duration} -- /data\n" in capsys.readouterr().out
+
+
+def test_the_unit_requires_the_mount_of_the_volume_itself(capsys, tmp_path) -> None:
+    volume, link = tmp_path / "volume", tmp_path / "link"
+    volume.mkdir()
+    link.symlink_to(volume)
+    assert main(["govern", str(volume / ".." / "link"), "--print-unit"]) == 0
+    assert f"RequiresMountsFor={volume}\n" in capsys.readouterr().out
+
+
+def test_a_word_that_a_unit_cannot_contain_is_named(capsys) -> None:
+    assert main(["govern", "/data", "--admit", 'comm=a"b', "--print-unit"]) == 1
+    error = capsys.readouterr().err
+    assert 'comm=a"b' in error
+    assert "--install-recovery" not in error
+
+
+def test_what_admits_nobody_is_refused_with_a_remedy(capsys) -> None:
+    assert main(["govern", "/data", "--admit", "s5cmd", "--print-unit"]) == 2
+    assert "use cgroup=/PATH or comm=NAME" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")

@@ -23,7 +23,8 @@ from rich.console import Console
 
 from contracts.shared.errors import WritewiseError
 from profiler.cli.main import main
-from profiler.report.advice import advice_document, print_advice
+from profiler.report.advice import print_advice
+from profiler.report.advice_document import advice_document
 from sysctl.advice.advise import advise
 from sysctl.evidence.circumstances import circumstances_of
 from sysctl.evidence.prediction import fit

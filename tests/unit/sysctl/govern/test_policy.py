@@ -6,14 +6,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sysctl.govern.bounds import RaiseLimits
 from sysctl.govern.policy import Governor, Why
 from sysctl.govern.samples import NS_PER_S
 from sysctl.knobs.writeback import effective_thresholds
-from tests.unit.dirty_pages import GIB, MIB, POLL_STEPS, REST, STEP_S, Burst, Host, Volume
+from tests.unit.dirty_pages import (
+    FLUSHER_WAKES_S,
+    GIB,
+    MIB,
+    POLL_STEPS,
+    REST,
+    STEP_S,
+    Burst,
+    Host,
+    Volume,
+)
 
 #: From the last moment in which a burst is not drained until the host must be at rest.
 LATEST_REST_S = 3.0
@@ -123,8 +133,69 @@ def test_a_burst_returns_nearly_as_fast_as_under_the_best_static_setting(
         for share in (5, 10, 25, 50, 75, 90)
     )
     governed_s = returned_s(rest, Governor(RaiseLimits(bound), rest))
-    assert governed_s <= best_s * 1.05 + 2 * RESOLUTION_S
+    assert governed_s <= best_s * 1.05 + 2 * RESOLUTION_S + STEP_S
     assert governed_s <= returned_s(rest) + RESOLUTION_S
+
+
+@pytest.mark.parametrize("request_mib", [1, 25, 100])
+def test_nobody_waits_for_a_device_that_completes_little_or_nothing_at_first(request_mib) -> None:
+    """blk-throttle takes all that the flusher has, and the first completion can be seconds away."""
+    source = 900 * MIB
+    burst = Burst(1.0, 1900 * MIB, source)
+    volume = Volume(62.5 * MIB, queue_bytes=1e18, request_bytes=request_mib * MIB)
+    host = Host(4 * GIB, [volume], [burst])
+    host.run(10, Governor(RaiseLimits(2 * GIB), REST))
+    assert host.returned_s[burst] <= burst.size_bytes / source + RESOLUTION_S
+
+
+@pytest.mark.parametrize("pause_s", [0.3, 1.0, 3.0])
+def test_a_burst_that_goes_on_after_a_pause_does_not_wait(pause_s: float) -> None:
+    first = burst_of(1300, rate_mib=900)
+    second = burst_of(450, rate_mib=900, begins_s=1 + 1300 / 900 + pause_s)
+    volume = Volume(62.5 * MIB, queue_bytes=1e18, request_bytes=25 * MIB)
+    host = Host(4 * GIB, [volume], [first, second])
+    host.run(10, Governor(RaiseLimits(2 * GIB), REST))
+    assert host.returned_s[second] <= 0.5 + RESOLUTION_S
+    burst = [moment for moment in host.moments if moment.is_raised]
+    assert all(moment.held_bytes <= moment.at.freerun_bytes for moment in burst)
+
+
+@settings(max_examples=40, deadline=None)
+@given(memories, sources, devices, queues, st.integers(5, 90), st.integers(25, 75), rests)
+def test_the_device_writes_while_the_thresholds_are_raised(
+    memory, source, device, queue, size_percent, bound_percent, rest
+) -> None:
+    """While data arrives there is no pause, and after that about as long as the flusher's timer.
+
+    A device that is as fast as the source has pauses in which there is nothing to write.
+    """
+    assume(source > 1.5 * device)
+    burst = Burst(1.0, memory * size_percent / 100, source)
+    host = Host(memory, [Volume(device, queue_bytes=queue)], [burst], dict(rest))
+    background = host.at.background_bytes
+    seconds = burst.size_bytes / device + burst.size_bytes / source + 5
+    host.run(seconds, Governor(RaiseLimits(memory * bound_percent // 100), rest))
+    returned_s = 1.0 + host.returned_s[burst]
+    idle_s = [
+        moment.time_s
+        for moment in host.moments
+        if moment.is_raised and moment.held_bytes > background and not moment.writeback_bytes
+    ]
+    began_s = next((m.time_s for m in host.moments if m.held_bytes > background), 0.0)
+    arriving = [each for each in idle_s if began_s + RESOLUTION_S < each < returned_s]
+    assert len(arriving) * STEP_S <= RESOLUTION_S
+    assert longest_s(idle_s) <= FLUSHER_WAKES_S + STEP_S
+
+
+def longest_s(moments_s: list[float]) -> float:
+    """Return how long the longest stretch of consecutive steps is (s)."""
+    longest = length = 0
+    before_s = None
+    for time_s in moments_s:
+        is_next = before_s is not None and time_s - before_s < 1.5 * STEP_S
+        length = length + 1 if is_next else 1
+        longest, before_s = max(longest, length), time_s
+    return longest * STEP_S
 
 
 @settings(max_examples=30, deadline=None)

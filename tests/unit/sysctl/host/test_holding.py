@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import random
@@ -329,6 +330,17 @@ def test_a_child_whose_parent_was_taken_for_dead_holds_nothing(system):
         assert not hold.take_over()
     leave(hold, 12)
     assert system.ratios() == (20, 10) and left_files() == []
+
+
+def test_a_parent_restores_what_a_child_that_was_killed_has_taken_over(system):
+    hold = joined(system, 11)
+    system.start(12)
+    taken = copy.copy(hold)
+    with process(12):
+        assert taken.take_over()
+    system.kill(12)  # before it could report to its parent
+    leave(hold, 11)
+    assert system.ratios() == (20, 10)
 
 
 def test_draining_is_shown_and_a_full_disk_does_not_matter(system):

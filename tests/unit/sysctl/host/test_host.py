@@ -134,6 +134,18 @@ def test_a_state_directory_is_not_found_through_a_symlink_of_others(tmp_path, mo
         state_directory()
 
 
+def test_the_holder_is_found_also_behind_a_long_purpose(tmp_path):
+    purpose = "govern of " + ", ".join(f"/srv/vöüme{number}" for number in range(100))
+    system = System()
+    system.sleep = lambda seconds: None
+    with (
+        exclusive_lock(tmp_path / "lock", purpose),
+        pytest.raises(LockedError, match=f"govern of /srv/.*, process {os.getpid()}$"),
+        exclusive_lock(tmp_path / "lock", "another", system),
+    ):
+        pytest.fail("it was taken twice")
+
+
 def test_a_second_holder_of_the_lock_learns_who_has_it(tmp_path):
     with (
         exclusive_lock(tmp_path / "lock", "sweep of /data"),

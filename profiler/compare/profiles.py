@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles: what `writewise profile --json` prints, once or repeatedly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from profiler.compare.checked import CheckedObject
+from profiler.compare.measured import (
+    figure,
+    findings,
+    measured_at,
+    same,
+    same_circumstances,
+    same_settings,
+    seconds,
+)
+from profiler.compare.subject import Figure, Kind, Subject, Unit
+
+#: What was profiled. The time of a command is an outcome; that of a look at the host was chosen.
+COMMAND, HOST = "a command", "the host or a process"
+
+
+def profile_subject(documents: Sequence[CheckedObject]) -> Subject:
+    """Return what the profiles say. Raises UsageError."""
+    scope = same(documents, "scopes", _scope)
+    return Subject(
+        file=documents[0].file,
+        kind=Kind.PROFILE,
+        runs=len(documents),
+        scope=scope,
+        settings=same_settings(documents),
+        circumstances={
+            **same_circumstances(documents),
+            "contract": same(documents, "contracts", lambda each: each.text("contract")),
+        },
+        figures=(
+            *_time(documents, is_outcome=scope == COMMAND),
+            *_waits(documents, is_verdict=scope == HOST),
+            *findings(documents, with_latencies=True),
+        ),
+        answers=_answers(documents[-1]),
+        failures=tuple(f for each in documents for f in _losses(each)),
+        measured_at=measured_at(documents),
+    )
+
+
+def _scope(document: CheckedObject) -> str:
+    return COMMAND if document.text_or_none("command_user") else HOST
+
+
+def _time(documents: Sequence[CheckedObject], *, is_outcome: bool) -> list[Figure]:
+    name = "time of the command" if is_outcome else "time profiled"
+    values = (seconds(each.number("elapsed_ns")) for each in documents)
+    return figure(name, Unit.SECONDS, values, is_verdict=is_outcome)
+
+
+def _waits(documents: Sequence[CheckedObject], *, is_verdict: bool) -> list[Figure]:
+    """Return the waits for write-back in relation to the time, which may differ."""
+    per_s = [
+        _ratio(each.child("stall").number("total_ns"), each.number("elapsed_ns"))
+        for each in documents
+    ]
+    verdicts = [each.child("verdict") for each in documents]
+    shares = [
+        _ratio(each.number_or_none("waited_ns"), each.number_or_none("in_calls_ns"))
+        for each in verdicts
+    ]
+    return [
+        *figure("throttled, s per s (all threads)", Unit.RATIO, per_s, is_verdict=is_verdict),
+        *figure("share of the calls' time waited", Unit.SHARE, shares),
+    ]
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _answers(document: CheckedObject) -> dict[str, str]:
+    found = {
+        "is it write-back": document.child("verdict").text_or_none("answer"),
+        "main cause of slow writes": document.child("why").text_or_none("cause"),
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def _losses(document: CheckedObject) -> list[str]:
+    lost = document.child("losses").whole("total")
+    return [f"{lost} events of a profile were lost"] if lost else []

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts as SVG text: each module draws one kind from plain figures."""

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop of `writewise watch`: a sample a second, timeframes, escalation, calls of exporters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from contracts.shared.errors import WritewiseError
+from profiler.govern.notify import Notifier
+from profiler.recording.stopping import Stop
+from profiler.service.desk import Desk
+from profiler.service.escalation import Escalation
+from profiler.service.exporting import Exporters
+from profiler.service.host_watch import HostWatch
+from profiler.watch.ticker import Beat
+
+SAMPLE_NS = 10**9
+
+
+class WatchService:
+    """Runs until `stop` is set. `say` gets a sentence for whatever changes."""
+
+    def __init__(
+        self,
+        watch: HostWatch,
+        desk: Desk,
+        exporters: Exporters,
+        say: Callable[[str], None],
+        notifier: Notifier,
+        escalation: Escalation | None = None,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._watch, self._desk, self._exporters = watch, desk, exporters
+        self._say, self._notifier, self._escalation = say, notifier, escalation
+        self._clock_ns = clock_ns
+        self._said: frozenset[str] = frozenset()
+        self._sample = Beat(SAMPLE_NS, self.step)
+
+    def run(self, stop: Stop) -> None:
+        """Measure until `stop` is set."""
+        self._sample.start(self._clock_ns())
+        while not stop.is_set:
+            beats = [self._sample, *([self._watch.calls.beat] if self._watch.calls.beat else [])]
+            beat = min(beats, key=lambda each: each.due_ns)
+            self._desk.work(beat.due_ns)
+            began_ns = self._clock_ns()
+            if began_ns >= beat.due_ns:  # else a signal ended the wait
+                beat.run()
+                beat.ran(began_ns, self._clock_ns())
+
+    def step(self) -> None:
+        """Take a sample, and see to everything that is not measuring."""
+        now_ns, planned_ns = self._watch.sample()
+        if self._escalation is not None:
+            self._count_calls(self._escalation.step(now_ns, planned_ns))
+        self._exporters.step()
+        for sentence in sorted({*self._watch.problems} - self._said):
+            self._say(sentence)
+        self._said = frozenset(self._watch.problems)
+        self._notifier.alive()
+
+    def _count_calls(self, is_wanted: bool) -> None:
+        """Attach or detach the probes of calls; a failure is said once, and tried again."""
+        calls = self._watch.calls
+        if is_wanted == calls.is_attached:
+            return
+        if not is_wanted:
+            calls.detach()
+            self._say("calls are no longer counted")
+            self._notifier.status("level stalls")
+            return
+        try:
+            calls.attach(self._clock_ns())
+        except WritewiseError as error:
+            self._watch.failure = f"calls cannot be counted: {error.message}"
+            return
+        self._watch.failure = None
+        self._say("writers are throttled: calls are counted for a while")
+        self._notifier.status("level calls: writers are throttled")

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop: samples, escalation and its failures, a port in use, sentences said once."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+
+import pytest
+
+from contracts.shared.errors import RequirementError
+from profiler.bpf.probes.throttling import Throttled
+from profiler.govern.notify import Notifier
+from profiler.recording.stopping import Stop
+from profiler.service.desk import Desk
+from profiler.service.escalation import Escalation
+from profiler.service.exporting import Exporters, ListenAddress
+from profiler.service.service import WatchService
+from tests.unit.profiler.service.watching import SECOND_NS, Watched, contract
+
+
+class Running:
+    """A service whose steps are called by the test."""
+
+    def __init__(self, tmp_path, listen=None, escalation=None, of=None):
+        self.watched, self.desk = Watched(tmp_path, of), Desk()
+        self.said: list[str] = []
+        self.exporters = Exporters(
+            self.desk, self.watched.watch.values, "1.0", self.said.append, listen,
+            clock_ns=lambda: self.watched.now_ns,
+        )  # fmt: skip
+        self.service = WatchService(
+            self.watched.watch, self.desk, self.exporters, self.said.append, Notifier({}),
+            escalation,
+        )  # fmt: skip
+
+    def step(self, planned_ns=0):
+        """Let a second pass, with so much throttling."""
+        self.watched.now_ns += SECOND_NS
+        now = self.watched.stalls.counted.planned_ns
+        self.watched.stalls.counted = Throttled(planned_ns=now + planned_ns)
+        self.service.step()
+
+
+@pytest.fixture
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def test_stalls_attach_the_probes_for_a_while(tmp_path) -> None:
+    running = Running(tmp_path, escalation=Escalation(10 * SECOND_NS), of=contract())
+    running.step()
+    assert running.watched.sessions == []
+    running.step(planned_ns=800_000_000)
+    assert running.watched.calls.is_attached
+    for _ in range(12):
+        running.step()
+    assert not running.watched.calls.is_attached
+    assert running.said == [
+        "writers are throttled: calls are counted for a while",
+        "calls are no longer counted",
+    ]
+
+
+def test_probes_that_cannot_be_attached_cost_a_sentence(tmp_path) -> None:
+    running = Running(tmp_path, escalation=Escalation(5 * SECOND_NS), of=contract())
+    calls = running.watched.calls
+    attach = calls.attach
+
+    def fail(now_ns):
+        raise RequirementError("not enough memory", "")
+
+    calls.attach = fail
+    running.step()
+    for _ in range(3):
+        running.step(planned_ns=800_000_000)
+    assert running.said == ["calls cannot be counted: not enough memory"]
+    assert running.watched.values()["writewise_up",] == 0
+    calls.attach = attach
+    running.step(planned_ns=800_000_000)
+    assert running.watched.values()["writewise_up",] == 1
+
+
+def test_a_port_in_use_is_a_sentence_and_opened_later(tmp_path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = ListenAddress("127.0.0.1", listener.getsockname()[1])
+        running = Running(tmp_path, address)
+        running.exporters.start()
+        for _ in range(30):
+            running.step()
+        assert len(running.said) == 1
+        assert f"cannot listen on {address}: Address already in use" in running.said[0]
+        assert "measuring continues" in running.said[0]
+    for _ in range(11):
+        running.step()
+    assert running.said[1:] == [f"listening on {address} now"]
+    assert running.exporters.port == address.port
+    running.exporters.close()
+
+
+def test_a_scrape_is_answered_by_the_loop_until_it_is_stopped(tmp_path, free_port) -> None:
+    running = Running(tmp_path, ListenAddress("127.0.0.1", free_port))
+    running.exporters.start()
+    stop, answers = Stop(), []
+
+    def scrape():
+        connection = http.client.HTTPConnection("127.0.0.1", free_port, timeout=10)
+        connection.request("GET", "/metrics")
+        answers.append(connection.getresponse().read().decode())
+        stop.set()
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    running.service.run(stop)
+    thread.join()
+    running.exporters.close()
+    assert "\nwritewise_up 1.0\n" in answers[0]
