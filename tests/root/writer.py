@@ -56,8 +56,15 @@ def work(directory: str, rounds: int, size_bytes: int) -> None:
     os.close(fd)
 
 
-def in_threads(count: int, *arguments: object) -> None:
-    workers = [threading.Thread(target=work, args=arguments) for _ in range(count)]
+def in_threads(count: int, directory: str, rounds: int, size_bytes: int) -> None:
+    """Run `work` in threads that all exist before the first one makes a call."""
+    all_exist = threading.Barrier(count)
+
+    def wait_and_work() -> None:
+        all_exist.wait()
+        work(directory, rounds, size_bytes)
+
+    workers = [threading.Thread(target=wait_and_work) for _ in range(count)]
     for worker in workers:
         worker.start()
     for worker in workers:

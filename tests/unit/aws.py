@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from datetime import datetime, timedelta, timezone
 
 import boto3
@@ -61,6 +62,13 @@ class Silent:
             with contextlib.suppress(OSError):
                 while self._trickles and not self._ended.wait(0.05):
                     connection.sendall(b"H")
+
+    def accepts_one(self, limit_s=10):
+        """Wait for a connection; the thread may see it later than the client gives it up."""
+        end_s = time.monotonic() + limit_s
+        while not self.connections and time.monotonic() < end_s:
+            time.sleep(0.01)
+        return self.connections > 0
 
     def end(self):
         """Stop listening."""
