@@ -51,6 +51,14 @@ def memory_group(system: System) -> MemoryGroup | None:
     return min(tight, key=lambda group: group.limit_bytes, default=None)
 
 
+def cgroup_version(system: System) -> int | None:
+    """Return the version that limits memory, 1 or 2; None for a kernel without control groups."""
+    try:
+        return 1 if "memory" in _v1_controllers(system) else 2
+    except HostError:
+        return None
+
+
 def has_dirty_limits(system: System) -> bool:
     """Return whether groups have dirty limits of their own: memory and io are on version 2.
 
