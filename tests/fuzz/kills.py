@@ -21,25 +21,24 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from profiler.cli.common import terminable
 from profiler.lab import lab
-from sysctl.host.host import Host
-from tests.root.governing import remove_files, start_burst, thresholds
-from tests.root.labs import ALL_MEMORY_BYTES, MIB, SYSTEM, command, wait_until, writewise
+from tests.root.governing import (
+    BOUND,
+    BOUNDED,
+    RATE_MIB_PER_S,
+    REST,
+    in_force,
+    remove_files,
+    start_burst,
+    throttled_lab,
+)
+from tests.root.labs import MIB, command, wait_until, writewise
 
 KILLS = 100
-REST = {"vm.dirty_bytes": 96 * MIB, "vm.dirty_background_bytes": 48 * MIB}
-SPEC = lab.LabSpec(
-    memory_bytes=ALL_MEMORY_BYTES,
-    volume_bytes=1 << 30,
-    rate_bytes_per_s=60 * MIB,
-    object_count=1,
-    object_bytes=MIB,
-)
-SIZE_MIB, RATE_MIB_PER_S = 120, 300
+SIZE_MIB = 120
 #: The latest kill after the start of `govern`, and of `run`: both take about 0.4 s to start.
 LATEST_S = {"govern": 2.0, "run": 2.2}
 
@@ -56,30 +55,16 @@ def host_bytes() -> dict[str, bytes]:
     return found
 
 
-@contextlib.contextmanager
-def capped_volume() -> Iterator[lab.Lab]:
-    """Make a capped volume on a host with small thresholds, in a state directory of its own."""
-    with tempfile.TemporaryDirectory(prefix="writewise-kills-") as folder:
-        os.environ["WRITEWISE_STATE_DIRECTORY"] = str(Path(folder, "state"))
-        with (
-            terminable(),
-            lab.running(SPEC) as present,
-            Host.exclusive("present", "kills") as host,
-        ):
-            host.set_writeback(REST)
-            yield present
-
-
 def kill_one(which: str, present: lab.Lab, chance: random.Random) -> bool:
     """Start, kill at a random moment; return whether thresholds were not the host's own then."""
     burst = Path(present.destination, "burst")
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if which == "govern":
-        words = command("govern", present.destination, "--max-at-risk", "512MiB")
+        words = command("govern", present.destination, *BOUNDED)
     else:
         drain = ["--no-drain"] if chance.random() < 0.5 else []
         written = f"head -c {SIZE_MIB * MIB} /dev/zero > {burst}; sleep 1"
-        limits = ("--dirty-bytes", 512 * MIB, "--dirty-background-bytes", 40 * MIB)
+        limits = ("--dirty-bytes", BOUND, "--dirty-background-bytes", 40 * MIB)
         words = command("run", *limits, *drain, "--", "sh", "-c", written)
     process = subprocess.Popen(words, start_new_session=True, **pipes)  # type: ignore[call-overload]
     delay_s = chance.uniform(0.0, LATEST_S[which])
@@ -91,7 +76,7 @@ def kill_one(which: str, present: lab.Lab, chance: random.Random) -> bool:
     time.sleep(max(0.0, delay_s - (time.monotonic() - begun_s)))
     process.send_signal(signal.SIGKILL)
     process.wait()
-    was_raised = thresholds(SYSTEM) != REST
+    was_raised = in_force() != REST
     if writer:
         writer.kill()
         writer.communicate()
@@ -123,8 +108,12 @@ def main() -> None:
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     chance, hit = random.Random(seed), Counter[str]()
     begun_s = time.monotonic()
-    with capped_volume() as present:
-        wait_until(lambda: thresholds(SYSTEM) == REST, 5)
+    with (
+        tempfile.TemporaryDirectory(prefix="writewise-kills-") as folder,
+        terminable(),
+        throttled_lab(Path(folder)) as present,
+    ):
+        wait_until(lambda: in_force() == REST, 5)
         before = host_bytes()
         for number in range(kills):
             hit["raised"] += kill_one(which, present, chance)

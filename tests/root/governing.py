@@ -23,7 +23,14 @@ from sysctl.host.system import System
 from sysctl.knobs.vm import THRESHOLDS
 from tests.root import groups
 from tests.root.hosts import cannot_run_here, is_emulated
-from tests.root.labs import ALL_MEMORY_BYTES, MIB, SYSTEM, command, guarded
+from tests.root.labs import (
+    ALL_MEMORY_BYTES,
+    MIB,
+    SYSTEM,
+    command,
+    guarded,
+    wait_until_nobody_writes,
+)
 
 #: The host's own thresholds are small here, so that bursts of 300 MiB are throttled at rest.
 REST = {"vm.dirty_bytes": 96 * MIB, "vm.dirty_background_bytes": 48 * MIB}
@@ -42,19 +49,26 @@ _LOOK_S = 0.02
 
 
 @contextlib.contextmanager
-def small_thresholds(folder: Path) -> Iterator[lab.Lab]:
-    """Yield a capped volume, on a host whose own thresholds are small."""
+def throttled_lab(folder: Path) -> Iterator[lab.Lab]:
+    """Yield a lab with a capped volume, on a host whose own thresholds are small."""
     with (
         guarded(folder),
         lab.running(SPEC) as present,
         Host.exclusive("present", "test") as host,
     ):
+        host.set_writeback(REST)
+        yield present
+
+
+@contextlib.contextmanager
+def small_thresholds(folder: Path) -> Iterator[lab.Lab]:
+    """Yield a throttled lab whose writers the governor sees; skip the test on other kernels."""
+    with throttled_lab(folder) as present:
         if present.cap.group and not _sees_every_group(present):
             cannot_run_here(
                 "its kernel (before 6.10) shows only the pages of the root control group, and the "
-                "lab's cap holds in another one; tests/guests/inside/test_governor.py runs there"
+                "lab caps another group; tests/guests/inside/test_governor.py runs there"
             )
-        host.set_writeback(REST)
         yield present
 
 
@@ -177,6 +191,14 @@ def wait_until_drained(limit_bytes: int, seconds: float = 60) -> None:
     while read_dirty_bytes(System()) > limit_bytes:
         assert time.monotonic() < deadline_s, "the volume does not drain"
         time.sleep(_LOOK_S)
+
+
+@contextlib.contextmanager
+def without_dirty_pages(present: lab.Lab) -> Iterator[lab.Lab]:
+    """Yield the lab when nobody writes, and remove what the bursts of the block wrote."""
+    wait_until_nobody_writes(20)
+    yield present
+    remove_files(present)
 
 
 def remove_files(present: lab.Lab, journal: str = WRITER) -> None:

@@ -149,6 +149,22 @@ def start(*arguments: object) -> subprocess.Popen[str]:
     )
 
 
+@contextlib.contextmanager
+def sweep_elsewhere() -> Iterator[int]:
+    """Hold the lock of a sweep of /data in another process; yield its process id."""
+    code = (
+        "from sysctl.host.host import Host\n"
+        "with Host.exclusive('sweep', 'sweep of /data'):\n"
+        "    print('ready', flush=True)\n"
+        "    input()\n"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:  # type: ignore[call-overload]
+        assert process.stdout.readline() == "ready\n"
+        yield process.pid
+        process.communicate("\n")
+
+
 def kill_after(seconds: float, *arguments: object) -> bool:
     """Start the command and kill it after some time; return whether it was still running.
 

@@ -36,6 +36,7 @@ from tests.root.governing import (
     small_thresholds,
     start_burst,
     wait_until_drained,
+    without_dirty_pages,
 )
 from tests.root.hosts import SLOWNESS
 from tests.root.labs import (
@@ -43,7 +44,6 @@ from tests.root.labs import (
     SYSTEM,
     volume,
     wait_until,
-    wait_until_nobody_writes,
     writewise,
 )
 
@@ -61,9 +61,8 @@ def host_at_rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Lab]:
 @pytest.fixture
 def present(host_at_rest: lab.Lab) -> Iterator[lab.Lab]:
     """The same, without dirty pages before and after the test."""
-    wait_until_nobody_writes(20)
-    yield host_at_rest
-    remove_files(host_at_rest)
+    with without_dirty_pages(host_at_rest) as present:
+        yield present
 
 
 def test_a_burst_returns_fast_and_the_host_is_soon_at_rest(present: lab.Lab) -> None:

@@ -18,38 +18,25 @@ from pathlib import Path
 import pytest
 
 from profiler.lab import lab
-from sysctl.host.host import Host
 from tests.root import groups
 from tests.root.governing import (
+    BOUNDED,
+    RATE_MIB_PER_S,
+    REST,
+    SIZE_MIB,
     Outside,
     burst,
     governor,
-    remove_files,
+    in_force,
     start_burst,
-    thresholds,
+    throttled_lab,
     wait_until_drained,
+    without_dirty_pages,
 )
-from tests.root.labs import (
-    ALL_MEMORY_BYTES,
-    MIB,
-    SYSTEM,
-    guarded,
-    wait_until,
-    wait_until_nobody_writes,
-)
+from tests.root.labs import MIB, wait_until
 
-REST = {"vm.dirty_bytes": 96 * MIB, "vm.dirty_background_bytes": 48 * MIB}
-SIZE_MIB, RATE_MIB_PER_S = 300, 300
 LIMIT_BYTES = 64 * MIB
 ADMITTED, OTHER = "ww-admitted", "ww-other"
-SPEC = lab.LabSpec(
-    memory_bytes=ALL_MEMORY_BYTES,
-    volume_bytes=2 << 30,
-    rate_bytes_per_s=60 * MIB,
-    object_count=1,
-    object_bytes=MIB,
-)
-OPTIONS = ("--max-at-risk", "512MiB")
 #: Capabilities that a program of the kernel needs (include/uapi/linux/capability.h).
 SYS_ADMIN, PERFMON, BPF = 21, 38, 39
 
@@ -57,13 +44,8 @@ SYS_ADMIN, PERFMON, BPF = 21, 38, 39
 @pytest.fixture(scope="module")
 def host_at_rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Lab]:
     """A capped volume, on a host whose own thresholds are small."""
-    with (
-        guarded(tmp_path_factory.mktemp("govern")),
-        lab.running(SPEC) as present,
-        Host.exclusive("present", "test") as host,
-        controllers_below(present.cap.group),
-    ):
-        host.set_writeback(REST)
+    folder = tmp_path_factory.mktemp("admit")
+    with throttled_lab(folder) as present, controllers_below(present.cap.group):
         yield present
 
 
@@ -84,9 +66,8 @@ def controllers_below(group: str | None) -> Iterator[None]:
 @pytest.fixture
 def present(host_at_rest: lab.Lab) -> Iterator[lab.Lab]:
     """The same, without dirty pages before and after the test."""
-    wait_until_nobody_writes(20)
-    yield host_at_rest
-    remove_files(host_at_rest)
+    with without_dirty_pages(host_at_rest) as present:
+        yield present
 
 
 @pytest.fixture
@@ -126,7 +107,7 @@ def write(present: lab.Lab, python: Sequence[str], made: Path) -> None:
 def drained() -> None:
     """Wait until the host is at rest, with half a second for the governor to see it."""
     wait_until_drained(REST["vm.dirty_background_bytes"])
-    assert wait_until(lambda: thresholds(SYSTEM) == REST, 4)
+    assert wait_until(lambda: in_force() == REST, 4)
     time.sleep(0.5)
 
 
@@ -148,7 +129,7 @@ def is_raised(outside: Outside) -> bool:
 def test_only_programs_of_the_admitted_name_raise(present: lab.Lab, python) -> None:
     with (
         group(present) as made,
-        governor(present.destination, *OPTIONS, "--admit", f"comm={ADMITTED}") as process,
+        governor(present.destination, *BOUNDED, "--admit", f"comm={ADMITTED}") as process,
         Outside().looking() as outside,
     ):
         write(present, python[OTHER], made)
@@ -167,7 +148,7 @@ def test_the_children_of_an_admitted_program_count(present: lab.Lab, python, tmp
     shell.symlink_to(os.path.realpath("/bin/sh"))
     with (
         group(present) as made,
-        governor(present.destination, *OPTIONS, "--admit", "comm=ww-shell") as process,
+        governor(present.destination, *BOUNDED, "--admit", "comm=ww-shell") as process,
         Outside().looking() as outside,
     ):
         write(present, [str(shell), "-c", '"$0" "$@"; true', *python[OTHER]], made)
@@ -181,7 +162,7 @@ def test_only_the_admitted_group_raises_also_when_it_is_made_anew(present: lab.L
     with group(present) as other, group(present) as made:
         path = path_of(made)
         with (
-            governor(present.destination, *OPTIONS, "--admit", f"cgroup={path}") as process,
+            governor(present.destination, *BOUNDED, "--admit", f"cgroup={path}") as process,
             Outside().looking() as outside,
         ):
             write(present, python[ADMITTED], other)
@@ -204,7 +185,7 @@ def test_only_the_admitted_group_raises_also_when_it_is_made_anew(present: lab.L
 def test_a_group_that_is_made_later_counts(present: lab.Lab, python) -> None:
     path = path_of(top(present) / f"{groups.prefix(os.getpid())}later")
     with (
-        governor(present.destination, *OPTIONS, "--admit", f"cgroup={path}") as process,
+        governor(present.destination, *BOUNDED, "--admit", f"cgroup={path}") as process,
         Outside().looking() as outside,
     ):
         made = top(present) / Path(path).name
@@ -228,7 +209,7 @@ def test_nothing_is_raised_for_a_group_that_its_own_limit_throttles(
             (made / "memory.oom_control").write_text("1")
         path = path_of(made)
         with (
-            governor(present.destination, *OPTIONS, "--admit", f"cgroup={path}") as process,
+            governor(present.destination, *BOUNDED, "--admit", f"cgroup={path}") as process,
             Outside().looking() as outside,
         ):
             write(present, python[ADMITTED], made)
@@ -240,7 +221,7 @@ def test_nothing_is_raised_for_a_group_that_its_own_limit_throttles(
 
 
 def test_without_admission_the_program_is_named(present: lab.Lab, python) -> None:
-    with group(present) as made, governor(present.destination, *OPTIONS) as process:
+    with group(present) as made, governor(present.destination, *BOUNDED) as process:
         write(present, python[OTHER], made)
         drained()
         lines = end(process)
@@ -249,12 +230,12 @@ def test_without_admission_the_program_is_named(present: lab.Lab, python) -> Non
 
 def test_the_governor_has_no_program_in_the_kernel(present: lab.Lab, python) -> None:
     """At rest and during a raise it holds no program, no event, and no capability for them."""
-    with group(present) as made, governor(present.destination, *OPTIONS) as process:
+    with group(present) as made, governor(present.destination, *BOUNDED) as process:
         found = links(process.pid)
         words = [*groups.inside(made), *python[OTHER]]
         path = Path(present.destination, "burst")
         writer = start_burst(path, SIZE_MIB, RATE_MIB_PER_S, words)
-        assert wait_until(lambda: thresholds(SYSTEM) != REST, 10)
+        assert wait_until(lambda: in_force() != REST, 10)
         found |= links(process.pid)
         writer.communicate(timeout=60)
         status = Path(f"/proc/{process.pid}/status").read_text()

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,66 +20,48 @@ import pytest
 
 from contracts.shared import exit_codes
 from profiler.lab import lab
-from sysctl.host.host import Host
 from sysctl.host.sysctls import read_available_bytes, read_sysctl, sysctl_path
 from tests.root.governing import (
+    BOUNDED,
+    RATE_MIB_PER_S,
+    REST,
+    SIZE_MIB,
     Outside,
     burst,
     governor,
-    remove_files,
+    in_force,
     start_burst,
-    thresholds,
+    throttled_lab,
+    without_dirty_pages,
 )
 from tests.root.labs import (
-    ALL_MEMORY_BYTES,
     MIB,
     SYSTEM,
     command,
     endpoint_arguments,
-    guarded,
+    sweep_elsewhere,
     volume,
     wait_until,
-    wait_until_nobody_writes,
     writewise,
 )
 from tests.root.mount_namespaces import FULL_STATE_DIRECTORY, apart
 from tests.root.volumes import failing_volume, run, unmount
 
-REST = {"vm.dirty_bytes": 96 * MIB, "vm.dirty_background_bytes": 48 * MIB}
-OPTIONS = ("--max-at-risk", "512MiB")
-SIZE_MIB, RATE_MIB_PER_S = 300, 300
-SPEC = lab.LabSpec(
-    memory_bytes=ALL_MEMORY_BYTES,
-    volume_bytes=2 << 30,
-    rate_bytes_per_s=60 * MIB,
-    object_count=1,
-    object_bytes=MIB,
-)
 HUGE_PAGE_BYTES = 2 * MIB
 
 
 @pytest.fixture(scope="module")
 def host_at_rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Lab]:
     """A capped volume, on a host whose own thresholds are small."""
-    with (
-        guarded(tmp_path_factory.mktemp("hostile")),
-        lab.running(SPEC) as present,
-        Host.exclusive("present", "test") as host,
-    ):
-        host.set_writeback(REST)
+    with throttled_lab(tmp_path_factory.mktemp("hostile")) as present:
         yield present
 
 
 @pytest.fixture
 def present(host_at_rest: lab.Lab) -> Iterator[lab.Lab]:
     """The same, without dirty pages before and after the test."""
-    wait_until_nobody_writes(20)
-    yield host_at_rest
-    remove_files(host_at_rest)
-
-
-def in_force() -> dict[str, int]:
-    return thresholds(SYSTEM)
+    with without_dirty_pages(host_at_rest) as present:
+        yield present
 
 
 def is_raised() -> bool:
@@ -102,7 +83,7 @@ def test_a_volume_that_goes_away_while_raised(present, tmp_path, how) -> None:
     """The thresholds are lowered, the governor goes on, and a burst elsewhere is still raised."""
     with (
         failing_volume(tmp_path / "goes") as goes,
-        governor(goes.target, present.destination, *OPTIONS) as process,
+        governor(goes.target, present.destination, *BOUNDED) as process,
     ):
         writer = start_burst(goes.target / "burst", 250, 2000)
         assert wait_until(is_raised, 10)
@@ -128,7 +109,7 @@ def test_a_volume_that_goes_away_while_raised(present, tmp_path, how) -> None:
 
 
 def test_the_only_volume_goes_away_while_raised(present, tmp_path) -> None:
-    with failing_volume(tmp_path / "goes") as goes, governor(goes.target, *OPTIONS) as process:
+    with failing_volume(tmp_path / "goes") as goes, governor(goes.target, *BOUNDED) as process:
         writer = start_burst(goes.target / "burst", 250, 2000)
         assert wait_until(is_raised, 10)
         run("umount", "--lazy", goes.target)
@@ -200,7 +181,7 @@ def test_a_program_that_writes_the_same_sysctl_every_100_ms(present, name) -> No
 
     other = threading.Thread(target=write)
     try:
-        with governor(present.destination, *OPTIONS) as process:
+        with governor(present.destination, *BOUNDED) as process:
             writer = start_burst(Path(present.destination, "burst"), SIZE_MIB, RATE_MIB_PER_S)
             assert wait_until(is_raised, 10)
             other.start()
@@ -222,7 +203,7 @@ def test_a_program_that_writes_the_same_sysctl_every_100_ms(present, name) -> No
 
 
 def test_two_governors_and_a_governor_beside_a_sweep(present) -> None:
-    with governor(present.destination, *OPTIONS) as process:
+    with governor(present.destination, *BOUNDED) as process:
         for words in (
             ("govern", "/"),
             ("run", "--dirty-ratio", 30, "--", "true"),
@@ -232,19 +213,10 @@ def test_two_governors_and_a_governor_beside_a_sweep(present) -> None:
             assert refused.returncode in (1, 125), words
             named = f"govern of {present.destination}, process {process.pid}"
             assert named in refused.stderr, (words, refused.stderr)
-    code = (
-        "from sysctl.host.host import Host\n"
-        "with Host.exclusive('sweep', 'sweep of /data'):\n"
-        "    print('ready', flush=True)\n"
-        "    input()\n"
-    )
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", code], **pipes) as sweep:  # type: ignore[call-overload]
-        assert sweep.stdout.readline() == "ready\n"
+    with sweep_elsewhere() as pid:
         refused = writewise("govern", present.destination)
         assert refused.returncode == 1
-        assert f"sweep of /data, process {sweep.pid}" in refused.stderr
-        sweep.communicate("\n")
+        assert f"sweep of /data, process {pid}" in refused.stderr
     assert in_force() == REST
 
 
@@ -253,7 +225,7 @@ def test_two_governors_and_a_governor_beside_a_sweep(present) -> None:
 
 def test_a_journal_that_cannot_be_written_raises_nothing(present, tmp_path) -> None:
     with volume(tmp_path / "volume") as named:
-        words = [*apart(FULL_STATE_DIRECTORY), *command("govern", named, *OPTIONS)]
+        words = [*apart(FULL_STATE_DIRECTORY), *command("govern", named, *BOUNDED)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         with subprocess.Popen(words, **pipes) as process, Outside().looking() as outside:  # type: ignore[call-overload]
             writer = start_burst(named / "burst", 250, RATE_MIB_PER_S)
@@ -284,7 +256,7 @@ head -c 8192 /dev/zero > /var/lib/full || true
     named.mkdir()
     words = [
         *apart(script, tmp_path, named, propagation="private"),
-        *command("govern", named, *OPTIONS, "--json"),
+        *command("govern", named, *BOUNDED, "--json"),
     ]
     try:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -307,7 +279,7 @@ head -c 8192 /dev/zero > /var/lib/full || true
 def test_the_destination_may_be_the_root_file_system(present) -> None:
     """A burst onto / is raised; one onto another volume is not."""
     place = Path("/var/tmp", f"writewise-test-{os.getpid()}")
-    with governor("/", *OPTIONS) as process:
+    with governor("/", *BOUNDED) as process:
         try:
             with Outside().looking() as elsewhere:
                 burst(Path(present.destination, "burst"), 150, RATE_MIB_PER_S)

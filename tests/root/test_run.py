@@ -13,7 +13,6 @@ import pwd
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -40,6 +39,7 @@ from tests.root.labs import (
     guarded,
     host_state,
     processes,
+    sweep_elsewhere,
     volume,
     wait_until,
     writewise,
@@ -198,19 +198,10 @@ def test_runs_that_start_at_once_share_the_settings(state):
 
 
 def test_it_is_refused_while_a_sweep_runs(state):
-    code = (
-        "from sysctl.host.host import Host\n"
-        "with Host.exclusive('sweep', 'sweep of /data'):\n"
-        "    print('ready', flush=True)\n"
-        "    input()\n"
-    )
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", code], **pipes) as sweep:  # type: ignore[call-overload]
-        assert sweep.stdout.readline() == "ready\n"
+    with sweep_elsewhere() as pid:
         refused = run(*RATIOS, "--", "true")
         assert refused.returncode == 125
-        assert f"sweep of /data, process {sweep.pid}" in refused.stderr
-        sweep.communicate("\n")
+        assert f"sweep of /data, process {pid}" in refused.stderr
 
 
 def test_what_another_program_sets_meanwhile_is_left(state):

@@ -44,6 +44,7 @@ from tests.root.governing import (
     in_force,
     remove_files,
     small_thresholds,
+    without_dirty_pages,
 )
 from tests.root.hosts import SLOWNESS
 from tests.root.labs import (
@@ -53,7 +54,6 @@ from tests.root.labs import (
     processes,
     volume,
     wait_until,
-    wait_until_nobody_writes,
     writewise,
 )
 
@@ -72,11 +72,10 @@ def host_at_rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Lab]:
 @pytest.fixture
 def present(host_at_rest: lab.Lab) -> Iterator[lab.Lab]:
     """The same, without dirty pages before and after the test, and nobody at work."""
-    wait_until_nobody_writes(20)
-    yield host_at_rest
-    assert wait_until(lambda: lock_holder() is None, 20)
-    assert in_force() == REST
-    remove_files(host_at_rest)
+    with without_dirty_pages(host_at_rest) as present:
+        yield present
+        assert wait_until(lambda: lock_holder() is None, 20)
+        assert in_force() == REST
 
 
 def lock_holder() -> str | None:

@@ -20,48 +20,29 @@ from profiler.bpf.session import ProfileSession
 from profiler.bpf.stall_session import StallSession
 from profiler.lab import lab
 from profiler.metrics.definitions import most_series
-from sysctl.host.host import Host
-from tests.root.governing import burst, remove_files
-from tests.root.labs import (
-    ALL_MEMORY_BYTES,
-    MIB,
-    command,
-    endpoint_arguments,
-    guarded,
-    wait_until_nobody_writes,
-    writewise,
+from tests.root.governing import (
+    RATE_MIB_PER_S,
+    SIZE_MIB,
+    burst,
+    throttled_lab,
+    without_dirty_pages,
 )
+from tests.root.labs import MIB, command, endpoint_arguments, writewise
 from tests.root.prometheus import prometheus, query, scrape, value, wait_for, watching
-
-REST = {"vm.dirty_bytes": 96 * MIB, "vm.dirty_background_bytes": 48 * MIB}
-SIZE_MIB, RATE_MIB_PER_S = 240, 300
-SPEC = lab.LabSpec(
-    memory_bytes=ALL_MEMORY_BYTES,
-    volume_bytes=2 << 30,
-    rate_bytes_per_s=60 * MIB,
-    object_count=1,
-    object_bytes=MIB,
-)
 
 
 @pytest.fixture(scope="module")
 def throttling_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Lab]:
     """A capped volume, on a host whose own thresholds are small."""
-    with (
-        guarded(tmp_path_factory.mktemp("watch")),
-        lab.running(SPEC) as present,
-        Host.exclusive("present", "test") as host,
-    ):
-        host.set_writeback(REST)
+    with throttled_lab(tmp_path_factory.mktemp("watch")) as present:
         yield present
 
 
 @pytest.fixture
 def present(throttling_host: lab.Lab) -> Iterator[lab.Lab]:
     """The same, without dirty pages before and after the test."""
-    wait_until_nobody_writes(20)
-    yield throttling_host
-    remove_files(throttling_host)
+    with without_dirty_pages(throttling_host) as present:
+        yield present
 
 
 def stall(present: lab.Lab) -> dict[str, float]:

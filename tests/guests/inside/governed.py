@@ -14,7 +14,7 @@ from profiler.govern.volumes import counts_every_group, named_volumes, opened_vo
 from sysctl.apply.governor_unit import UNIT
 from sysctl.host.sysctls import sysctl_path
 from tests.guests.inside.volumes import run
-from tests.root.governing import PACED, thresholds
+from tests.root.governing import PACED, in_force
 from tests.root.labs import SYSTEM, wait_until, writewise
 
 #: The disk that QEMU throttles to 20 MiB/s (`tests.guests.machine`).
@@ -28,11 +28,6 @@ _PATH = Path("/etc/systemd/system") / UNIT
 _FAST = 10_000  # MiB/s: as fast as this CPU writes
 
 
-def in_force() -> dict[str, int]:
-    """Return the thresholds in force."""
-    return thresholds(SYSTEM)
-
-
 def is_raised() -> bool:
     """Return whether other thresholds than the host's own are in force."""
     return in_force() != REST
@@ -40,7 +35,7 @@ def is_raised() -> bool:
 
 @contextlib.contextmanager
 def own_thresholds() -> Iterator[None]:
-    """Let the host's own thresholds be low within the block."""
+    """Set low thresholds as the host's own within the block."""
     before = in_force()
     for name, value in REST.items():
         SYSTEM.write(sysctl_path(name), str(value))
@@ -71,7 +66,7 @@ def remove() -> None:
 
 @contextlib.contextmanager
 def service(target: Path, bound_mib: int = BOUND_MIB) -> Iterator[None]:
-    """Run the service from when it is ready; nothing of it is left at the end."""
+    """Start the service and wait until it is ready; remove it at the end."""
     try:
         install(target, bound_mib)
         run("systemctl", "start", UNIT)
@@ -91,13 +86,13 @@ def is_active() -> bool:
 
 
 def said() -> str:
-    """Return what the service, and systemd of it, has said last."""
+    """Return the last lines in the journal of the service."""
     run("journalctl", "--sync")
     return run("journalctl", "--no-pager", "--output=cat", "--lines=25", "--unit", UNIT)
 
 
 def writer_words(path: Path, mib: int = SIZE_MIB) -> Sequence[str]:
-    """Return the command of a burst, in a control group of its own, as a container is.
+    """Return the command of a burst that runs in a control group of its own, as a container does.
 
     Linux before 6.10 shows the governor only the pages of the root control group.
     """
@@ -141,7 +136,7 @@ def at_rest_after_s(begun_s: float, limit_s: float = 10) -> float:
 
 
 def duration_s(act: Callable[[], object]) -> float:
-    """Return how long it takes."""
+    """Return how long a call takes."""
     begun_s = time.monotonic()
     act()
     return time.monotonic() - begun_s

@@ -29,7 +29,6 @@ from tests.guests.inside.governed import (
     at_rest_after_s,
     burst,
     duration_s,
-    in_force,
     is_active,
     is_raised,
     own_thresholds,
@@ -39,6 +38,7 @@ from tests.guests.inside.governed import (
     shown,
 )
 from tests.guests.inside.volumes import MIB, formatted, run
+from tests.root.governing import in_force
 from tests.root.labs import SYSTEM, wait_until, writewise
 
 JOURNAL = Path("/run/writewise/govern.journal")
