@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How this Writewise was installed, so that hints name commands that work in every directory."""
+"""How this Writewise was installed and its version; hints name commands that work everywhere."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ _SUDO_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def is_clone() -> bool:
     """Return whether the program runs from a clone, which has `tools/setup`."""
     return (CLONE / "tools/setup").is_file()
+
+
+def own_version() -> str:
+    """Return the version of Writewise."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("writewise")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "(not installed)"
 
 
 def program() -> str:

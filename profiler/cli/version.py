@@ -6,7 +6,7 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from contracts.shared.installation import CLONE, is_clone
+from contracts.shared.installation import CLONE, is_clone, own_version
 
 #: Written into the package by setup.py when it is built from a clone.
 RECORDED = Path(__file__).parents[1] / "commit.txt"
@@ -21,16 +21,6 @@ def version_text() -> str:
         f"{platform.system()} {platform.release()} {platform.machine()}, "
         f"Python {platform.python_version()}, BCC {bcc_version()}"
     )
-
-
-def own_version() -> str:
-    """Return the version of Writewise."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("writewise")
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "(not installed)"
 
 
 def commit() -> str:

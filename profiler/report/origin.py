@@ -11,20 +11,15 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from profiler.ec2.node import instance_type_of_firmware
-from sysctl.evidence.circumstances import Circumstances, Node, NodeClass
+from profiler.study.node_here import node_here
+from sysctl.evidence.circumstances import Circumstances, NodeClass
 from sysctl.host.devices import disk_of, steady_values
 from sysctl.host.mount_table import mount_of
-from sysctl.host.sysctls import (
-    dirtyable_bytes,
-    read_available_bytes,
-    read_total_bytes,
-    read_writeback,
-)
+from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
 
 
@@ -44,8 +39,6 @@ def origin_of_pull(destination: Path, pull: Mapping[str, Any]) -> Mapping[str, A
 
 
 def _host(system: System) -> Circumstances:
-    from importlib.metadata import version
-
     shared = NodeClass(
         fstype="",
         instance=instance_type_of_firmware(system.path("/sys")),
@@ -53,15 +46,7 @@ def _host(system: System) -> Circumstances:
         cpus=os.cpu_count(),
         present=read_writeback(system),
     )
-    node = Node(
-        available_bytes=read_available_bytes(system),
-        dirtyable_bytes=dirtyable_bytes(system),
-        memory_bytes=read_total_bytes(system),
-        host=platform.node(),
-        started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        version=version("writewise"),
-    )
-    return Circumstances(shared, node)
+    return Circumstances(shared, node_here(system))
 
 
 def _with_destination(host: Circumstances, destination: Path, system: System) -> Circumstances:

@@ -7,7 +7,6 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from contracts.shared.errors import UsageError
 from profiler.ec2.node import instance_type_of_firmware
 from profiler.lab import lab
 from profiler.pull.source import PullPlan
+from profiler.study.node_here import node_here
 from profiler.study.request import StudyRequest
 from profiler.study.volume_here import (
     VolumeHere,
@@ -32,7 +32,6 @@ from sysctl.host.fstab import fstab_line
 from sysctl.host.limited_groups import limited_groups
 from sysctl.host.mount_table import Mount
 from sysctl.host.mounts import present_words
-from sysctl.host.sysctls import dirtyable_bytes, read_available_bytes, read_total_bytes
 from sysctl.host.system import System
 from sysctl.knobs.mount import is_tunable
 from sysctl.knobs.setting import Setting
@@ -169,15 +168,8 @@ def _node_class(
 def _node(
     request: StudyRequest, system: System, mount: Mount, disk: Disk | None, volume: VolumeHere
 ) -> Node:
-    from importlib.metadata import version
-
-    return Node(
-        available_bytes=read_available_bytes(system),
-        dirtyable_bytes=dirtyable_bytes(system),
-        memory_bytes=read_total_bytes(system),
-        host=platform.node(),
-        started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        version=version("writewise"),
+    return replace(
+        node_here(system),
         source=str(request.location),
         endpoint_url=request.access.endpoint_url,
         destination=str(request.destination.resolve()),

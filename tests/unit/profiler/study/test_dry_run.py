@@ -19,7 +19,7 @@ from profiler.pull.access import S3Access
 from profiler.pull.settings import TransferSettings
 from profiler.pull.source import Location, PullPlan, RemoteObject
 from profiler.report.dry_run import dry_run_document, print_dry_run
-from profiler.study import circumstances_here, study
+from profiler.study import circumstances_here, node_here, study
 from profiler.study import space as space_module
 from profiler.study.dry_run import dry_run
 from profiler.study.request import StudyRequest
@@ -50,7 +50,7 @@ PLAN = PullPlan(
 @pytest.fixture
 def request_of(tmp_path, monkeypatch) -> StudyRequest:
     monkeypatch.setattr(study, "list_plan", lambda access, location: PLAN)
-    monkeypatch.setattr(circumstances_here, "read_available_bytes", lambda _: 8 * 2**30)
+    monkeypatch.setattr(node_here, "read_available_bytes", lambda _: 8 * 2**30)
     # a sweep may run on this host at the same time
     in_force = {**read_writeback(System()), **DEFAULTS}
     for module in (study, space_module):
