@@ -80,6 +80,16 @@ def figure(
     return [Figure(name, unit, known, is_verdict)] if known else []
 
 
+def figure_of(documents: Sequence[CheckedObject], key: str, name: str, unit: Unit) -> list[Figure]:
+    """Return the figure that documents have under a key; nothing if none has it."""
+    return figure(name, unit, (each.number_or_none(key) for each in documents))
+
+
+def verdict_of(documents: Sequence[CheckedObject], key: str, name: str, unit: Unit) -> list[Figure]:
+    """Return the figure that the verdict is about. Raises UsageError if a document has none."""
+    return figure(name, unit, (each.number(key) for each in documents), is_verdict=True)
+
+
 def seconds(time_ns: float | None) -> float | None:
     """Return a time in seconds."""
     return None if time_ns is None else time_ns / _NS_PER_S

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from profiler.compare.checked import CheckedObject
 from profiler.compare.measured import (
-    figure,
+    figure_of,
     findings,
     measured_at,
     same,
     same_circumstances,
     same_settings,
+    verdict_of,
 )
 from profiler.compare.subject import Kind, Size, Subject, Unit
 
@@ -33,32 +34,11 @@ def pull_subject(documents: Sequence[CheckedObject]) -> Subject:
             "workers": same(documents, "workers", lambda each: each.whole("workers")),
         },
         figures=(
-            *figure(
-                "time to return",
-                Unit.SECONDS,
-                (each.number("return_s") for each in documents),
-                is_verdict=True,
-            ),
-            *figure(
-                "time to durable",
-                Unit.SECONDS,
-                (each.number_or_none("durable_s") for each in documents),
-            ),
-            *figure(
-                "writers waited",
-                Unit.SHARE,
-                (each.number_or_none("stalled_share") for each in documents),
-            ),
-            *figure(
-                "mean time to first byte",
-                Unit.SECONDS,
-                (each.number_or_none("mean_first_byte_s") for each in evidence),
-            ),
-            *figure(
-                "CPU use of the workers",
-                Unit.SHARE,
-                (each.number_or_none("cpu_share") for each in evidence),
-            ),
+            *verdict_of(documents, "return_s", "time to return", Unit.SECONDS),
+            *figure_of(documents, "durable_s", "time to durable", Unit.SECONDS),
+            *figure_of(documents, "stalled_share", "writers waited", Unit.SHARE),
+            *figure_of(evidence, "mean_first_byte_s", "mean time to first byte", Unit.SECONDS),
+            *figure_of(evidence, "cpu_share", "CPU use of the workers", Unit.SHARE),
             *findings(documents, with_latencies=False),
         ),
         answers=_answers(documents[-1]),

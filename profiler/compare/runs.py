@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from profiler.compare.checked import CheckedObject
 from profiler.compare.measured import (
-    figure,
+    figure_of,
     measured_at,
     same,
     same_circumstances,
     same_settings,
+    verdict_of,
 )
 from profiler.compare.subject import Kind, Subject, Unit, Value
 
@@ -29,27 +30,10 @@ def run_subject(documents: Sequence[CheckedObject]) -> Subject:
             "command_user": same(documents, "users", lambda each: each.text("command_user")),
         },
         figures=(
-            *figure(
-                "time of the command",
-                Unit.SECONDS,
-                (each.number("return_s") for each in documents),
-                is_verdict=True,
-            ),
-            *figure(
-                "time to durable",
-                Unit.SECONDS,
-                (each.number_or_none("durable_s") for each in documents),
-            ),
-            *figure(
-                "most data at risk",
-                Unit.BYTES,
-                (each.number_or_none("peak_at_risk_bytes") for each in documents),
-            ),
-            *figure(
-                "some program waited for I/O",
-                Unit.SECONDS,
-                (each.number_or_none("io_wait_s") for each in documents),
-            ),
+            *verdict_of(documents, "return_s", "time of the command", Unit.SECONDS),
+            *figure_of(documents, "durable_s", "time to durable", Unit.SECONDS),
+            *figure_of(documents, "peak_at_risk_bytes", "most data at risk", Unit.BYTES),
+            *figure_of(documents, "io_wait_s", "some program waited for I/O", Unit.SECONDS),
         ),
         failures=tuple(
             f"the command returned {code}"

@@ -11,7 +11,13 @@ from typing import Any
 
 from contracts.shared.errors import UsageError
 from profiler.compare.checked import CheckedObject
-from profiler.compare.measured import TRANSFER, circumstances_of, measured_at, settings_in_force
+from profiler.compare.measured import (
+    TRANSFER,
+    circumstances_of,
+    figure,
+    measured_at,
+    settings_in_force,
+)
 from profiler.compare.subject import Figure, Kind, Size, Subject, Unit, Value
 from sysctl.advice.advise import Recommendation, advise
 from sysctl.advice.conclusions import Case
@@ -42,7 +48,11 @@ def results_subject(document: Mapping[str, Any], file: str) -> Subject:
         settings=_settings(recommendation, circumstances),
         circumstances=_scalars(circumstances.flat()),
         figures=(
-            *(f for name, side in sides for f in _measured_figures(recommendation, name, side)),
+            *(
+                each
+                for name, side in sides
+                for each in _measured_figures(recommendation, name, side)
+            ),
             *([_paired(interval.estimate)] if interval else []),
         ),
         answers={"recommendation": recommendation.case.value},
@@ -90,7 +100,7 @@ def _measured_figures(recommendation: Recommendation, name: str, side: Side) -> 
     runs = recommendation.analysis.runs
     price = recommendation.present_price if name == CURRENT else recommendation.price
     valid = runs.valid_by_setting.get(side.setting, ())
-    durable = tuple(run.durable_s for run in valid if run.durable_s is not None)
+    durable = [run.durable_s for run in valid]
     return [
         *_figure(name, _RETURN, Unit.SECONDS, runs.times_s(side.setting), is_verdict=True),
         *_figure(name, _DURABLE, Unit.SECONDS, durable),
@@ -99,10 +109,9 @@ def _measured_figures(recommendation: Recommendation, name: str, side: Side) -> 
 
 
 def _figure(
-    side: str, name: str, unit: Unit, values: Iterable[float], *, is_verdict: bool = False
+    side: str, name: str, unit: Unit, values: Iterable[float | None], *, is_verdict: bool = False
 ) -> list[Figure]:
-    known = tuple(values)
-    return [Figure(f"{name} ({side})", unit, known, is_verdict)] if known else []
+    return figure(f"{name} ({side})", unit, values, is_verdict=is_verdict)
 
 
 def _paired(ratio: float) -> Figure:
@@ -133,7 +142,7 @@ def advice_subject(documents: Sequence[CheckedObject]) -> Subject:
         },
         circumstances=circumstances_of(document),
         figures=(
-            *(figure for name, side in sides for figure in _side_figures(name, side)),
+            *(each for name, side in sides for each in _side_figures(name, side)),
             *([_paired(ratio)] if ratio else []),
         ),
         answers={"recommendation": document.text("case")},
@@ -156,13 +165,12 @@ def _side_figures(name: str, side: CheckedObject) -> list[Figure]:
     durable_s = side.number_or_none("durable_s")
     if side.data.get("durable_is_predicted") is True:
         durable_s = None
-    at_risk = side.number_or_none("peak_dirty_bytes")
     runs = times.whole("count")
     median = Figure(f"{_RETURN} ({name})", Unit.SECONDS, (times.number("median"),), True, runs or 1)
     return [
         median,
-        *_figure(name, _DURABLE, Unit.SECONDS, [] if durable_s is None else [durable_s]),
-        *_figure(name, _AT_RISK, Unit.BYTES, [] if at_risk is None else [at_risk]),
+        *_figure(name, _DURABLE, Unit.SECONDS, [durable_s]),
+        *_figure(name, _AT_RISK, Unit.BYTES, [side.number_or_none("peak_dirty_bytes")]),
     ]
 
 
@@ -179,7 +187,7 @@ def change_subject(document: Mapping[str, Any], file: str) -> Subject:
         settings={**change.originals, RECOMMENDED: _words(_values_of_change(change))},
         circumstances=_circumstances_of(evidence),
         figures=(
-            *(figure for name, side in sides for figure in _evidence_figures(name, side)),
+            *(each for name, side in sides for each in _evidence_figures(name, side)),
             Figure(f"{_AT_RISK} ({RECOMMENDED})", Unit.BYTES, (float(evidence.at_risk_bytes),)),
             _paired(evidence.ratio),
         ),
@@ -204,8 +212,7 @@ def _circumstances_of(evidence: Evidence) -> dict[str, Value]:
 
 
 def _evidence_figures(name: str, side: Measured) -> list[Figure]:
-    durable = [] if side.durable_s is None else [side.durable_s]
     return [
         Figure(f"{_RETURN} ({name})", Unit.SECONDS, (side.return_s,), True, max(1, side.runs)),
-        *_figure(name, _DURABLE, Unit.SECONDS, durable),
+        *_figure(name, _DURABLE, Unit.SECONDS, [side.durable_s]),
     ]
