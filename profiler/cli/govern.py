@@ -21,6 +21,7 @@ from profiler.cli import argument_types as types
 from profiler.cli import options
 from profiler.cli.common import terminable
 from profiler.cli.json_documents import emit
+from profiler.cli.printed_unit import add_print_unit, duration_word, unit_paths
 from profiler.cli.remembering import remember
 
 if TYPE_CHECKING:
@@ -79,9 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="change nothing; print what it would do and the time that this would save",
     )
-    parser.add_argument(
-        "--print-unit", action="store_true", help="print a unit of systemd that runs it, and stop"
-    )
+    add_print_unit(parser)
     options.add_json(parser)
 
 
@@ -251,26 +250,18 @@ def _time_of_day(monotonic_ns: int) -> str:
 
 
 def _print_unit(arguments: argparse.Namespace) -> int:
-    """Print the unit with the same options, and with destinations free of symlinks."""
+    """Print the unit with the same options."""
     from contracts.shared.units import exact_size
     from profiler.govern.admission import admission
     from sysctl.apply.governor_unit import governor_unit
     from sysctl.apply.units import program
 
-    chosen = ["--max-raise", _duration(arguments.max_raise)]
+    chosen = ["--max-raise", duration_word(arguments.max_raise)]
     if arguments.max_at_risk is not None:
         chosen += ["--max-at-risk", exact_size(arguments.max_at_risk)]
     if arguments.dry_run:
         chosen.append("--dry-run")
     if arguments.admit:
         chosen += [each for word in admission(arguments.admit).words for each in ("--admit", word)]
-    # systemd ignores RequiresMountsFor= of a path with `..`, and does not follow symlinks there.
-    destinations = [destination.resolve() for destination in arguments.destinations]
-    print(governor_unit(program(), chosen, destinations), end="")
+    print(governor_unit(program(), chosen, unit_paths(arguments.destinations)), end="")
     return 0
-
-
-def _duration(duration_ns: int) -> str:
-    """Return what `--max-raise` reads as the same duration, or as the next longer millisecond."""
-    ms = -(-duration_ns // 10**6)
-    return f"{ms}ms" if ms % 1000 else f"{ms // 1000}s"

@@ -25,6 +25,7 @@ from contracts.shared.errors import UsageError
 from profiler.cli import argument_types as types
 from profiler.cli import options
 from profiler.cli.needs import PROFILE
+from profiler.cli.printed_unit import add_print_unit, duration_word, unit_paths
 
 if TYPE_CHECKING:
     from contracts.model import Contract
@@ -76,9 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help=f"push to this OTLP endpoint: http://127.0.0.1:4318; {BY_VARIABLES}: that of OTEL_…",
     )
-    parser.add_argument(
-        "--print-unit", action="store_true", help="print a unit of systemd that runs it, and stop"
-    )
+    add_print_unit(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -137,7 +136,7 @@ def address_of(text: str) -> ListenAddress | None:
 def _otlp(arguments: argparse.Namespace) -> OtlpSettings | None:
     if arguments.otlp is None:
         return None
-    from profiler.cli.version import own_version
+    from contracts.shared.installation import own_version
     from profiler.metrics.otlp_settings import settings_from
     from profiler.service.exporting import resource_of
 
@@ -176,8 +175,9 @@ def _watch(
     """Attach the probes, drop privileges, and measure until a signal."""
     import time
 
+    from contracts.shared.installation import own_version
     from profiler.bpf.stall_session import StallSession
-    from profiler.cli.version import bcc_version, own_version
+    from profiler.cli.version import bcc_version
     from profiler.govern.notify import Notifier
     from profiler.recording import privileges
     from profiler.recording.stopping import stopped_by_signals
@@ -242,12 +242,12 @@ def _print_unit(arguments: argparse.Namespace, *, is_local: bool) -> int:
 
     chosen = ["--level", arguments.level]
     if arguments.escalate is not None:
-        chosen += ["--escalate", f"{-(-arguments.escalate // 10**9)}s"]
+        chosen += ["--escalate", duration_word(arguments.escalate)]
     if arguments.contract is not None:
         chosen += ["--contract", str(Path(arguments.contract).absolute())]
     chosen += ["--listen", arguments.listen]
     if arguments.otlp is not None:
         chosen += ["--otlp", arguments.otlp]
-    destinations = [destination.absolute() for destination in arguments.destinations]
+    destinations = unit_paths(arguments.destinations)
     print(watch_unit(program(), chosen, destinations, is_local=is_local), end="")
     return 0

@@ -8,29 +8,28 @@ volume busy after it is unmounted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
-from sysctl.apply.units import quoted_word
+from sysctl.apply.units import quoted_words
 
 UNIT = "writewise-govern.service"
 
 
 def governor_unit(
-    program: Sequence[str], options: Sequence[str], destinations: Sequence[PurePosixPath]
+    program: Sequence[str], options: Sequence[str], destinations: Sequence[PurePath]
 ) -> str:
     """Return the unit for absolute destinations.
 
     Raises HostError for a path that a unit cannot contain.
     """
-    command = _line((*program, "govern", *options, "--", *map(str, destinations)))
-    recovery = _line((*program, "rollback", "--interrupted"))
-    needed = _line(tuple(map(str, destinations)))
+    command = quoted_words(*program, "govern", *options, "--", *destinations)
+    recovery = quoted_words(*program, "rollback", "--interrupted")
     return f"""# Printed by writewise govern --print-unit.
 # To install: save it as /etc/systemd/system/{UNIT}, then
 # systemctl daemon-reload && systemctl enable --now {UNIT}
 [Unit]
 Description=Raise the dirty thresholds while a burst is written
-RequiresMountsFor={needed}
+RequiresMountsFor={quoted_words(*destinations)}
 # What these set at boot is the host's own, not a change by another program.
 After=systemd-sysctl.service tuned.service saptune.service
 StartLimitIntervalSec=0
@@ -68,7 +67,3 @@ UMask=0077
 [Install]
 WantedBy=multi-user.target
 """
-
-
-def _line(words: Sequence[str]) -> str:
-    return " ".join(map(quoted_word, words))

@@ -76,7 +76,7 @@ def revert_argv(seconds: int, words: Sequence[str]) -> list[str]:
 
 def recovery_unit(words: Sequence[str]) -> str:
     """Return the unit that reverts at boot what a killed run left; applied changes stay."""
-    command = " ".join(quoted_word(word) for word in (*words, "rollback", "--interrupted"))
+    command = quoted_words(*words, "rollback", "--interrupted")
     return f"""# Written by writewise.
 # To undo: systemctl disable {RECOVERY_UNIT} && rm {RECOVERY_PATH}
 [Unit]
@@ -94,8 +94,15 @@ WantedBy=multi-user.target
 """
 
 
-def quoted_word(word: str) -> str:
-    """Return a word for ExecStart=. Raises HostError for one that a unit cannot contain."""
+def quoted_words(*words: object) -> str:
+    """Return words for ExecStart= and lists of paths.
+
+    Raises HostError for a word that a unit cannot contain.
+    """
+    return " ".join(_quoted_word(str(word)) for word in words)
+
+
+def _quoted_word(word: str) -> str:
     if not word.isprintable() or _REFUSED & set(word):
         raise HostError(
             f"{quoted(word)} has characters that a systemd unit cannot contain",

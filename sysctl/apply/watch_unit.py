@@ -7,9 +7,9 @@ It has no option that needs a mount namespace of its own, for the reason in `gov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
-from sysctl.apply.units import quoted_word
+from sysctl.apply.units import quoted_words
 
 UNIT = "writewise-watch.service"
 
@@ -17,7 +17,7 @@ UNIT = "writewise-watch.service"
 def watch_unit(
     program: Sequence[str],
     options: Sequence[str],
-    destinations: Sequence[PurePosixPath],
+    destinations: Sequence[PurePath],
     *,
     is_local: bool,
 ) -> str:
@@ -25,10 +25,8 @@ def watch_unit(
 
     Raises HostError for a path that a unit cannot contain.
     """
-    command = " ".join(
-        map(quoted_word, (*program, "watch", *options, "--", *map(str, destinations)))
-    )
-    needed = "".join(f" {quoted_word(str(each))}" for each in destinations)
+    command = quoted_words(*program, "watch", *options, "--", *destinations)
+    needed = quoted_words("/sys/kernel/tracing", *destinations)
     # A program that is not of a package may be in a home directory that only its user can read.
     reads = "" if program[0].startswith("/usr/") else " CAP_DAC_READ_SEARCH"
     local = "IPAddressDeny=any\nIPAddressAllow=localhost\n" if is_local else ""
@@ -38,7 +36,7 @@ def watch_unit(
 [Unit]
 Description=Export metrics on write-back and its stalls
 # The probes need tracefs, which the service may not mount.
-RequiresMountsFor=/sys/kernel/tracing{needed}
+RequiresMountsFor={needed}
 StartLimitIntervalSec=0
 
 [Service]

@@ -66,6 +66,17 @@ def test_the_command_prints_absolute_paths(capsys, monkeypatch, tmp_path) -> Non
     assert f"/etc/systemd/system/{UNIT}" in text
 
 
+def test_the_unit_requires_the_mount_of_the_volume_itself(capsys, tmp_path) -> None:
+    volume, link = tmp_path / "volume", tmp_path / "link"
+    volume.mkdir()
+    link.symlink_to(volume)
+    words = ["watch", str(volume / ".." / "link"), "--escalate", "1500ms", "--print-unit"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert f"RequiresMountsFor=/sys/kernel/tracing {volume}\n" in text
+    assert "--escalate 1500ms " in text
+
+
 @needs_systemd
 @pytest.mark.parametrize("is_local", [True, False])
 def test_systemd_accepts_it_and_finds_it_hardened(tmp_path, is_local) -> None:
