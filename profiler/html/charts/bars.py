@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from contracts.shared.units import counted, format_count, format_duration
 from profiler.html.charts import scale
+from profiler.html.charts.axis import height_axis
 from profiler.html.charts.chart import LINE, WIDTH, Chart, DataTable, drawing, room_for, shortened
 from profiler.html.charts.svg import box, element, line, text
 
@@ -68,10 +69,7 @@ def latency_chart(octaves: Sequence[tuple[int, int, int]]) -> Chart | None:
     ticks = scale.power_ticks(max(calls for _, _, calls in octaves))
     y = scale.Scale(0.5, ticks.top, _TOP + _PLOT_HEIGHT, _TOP, is_log=True)
     parts: list[Markup] = [text("Calls, on a logarithmic scale", 0, LINE - 4, "panel-title")]
-    for value, shown in zip(ticks.values, ticks.texts):
-        at = y.at(value)
-        parts.append(line(_AXIS_LEFT, at, WIDTH, at, "grid"))
-        parts.append(text(shown, _AXIS_LEFT - 8, at + 4, "tick", anchor="end"))
+    parts += height_axis(ticks, y.at, _AXIS_LEFT, WIDTH)
     bottom = _TOP + _PLOT_HEIGHT
     width = min(60.0, (WIDTH - _AXIS_LEFT - 40) / len(octaves))
     every = max(1, int(62 / width) + (62 % width > 0)) if width < 62 else 1

@@ -46,14 +46,14 @@ def course_chart(phases: Sequence[CoursePhase], deadline_s: float | None) -> Cha
         path(places, "held-area", base=panel.height),
         path(places, "held"),
     ]
-    beside = [text("limited by", LEFT + PLOT + 12, panel.height_of(phases[-1].bytes_per_s) - 10)]
+    labels = [text("limited by", LEFT + PLOT + 12, panel.height_of(phases[-1].bytes_per_s) - 10)]
     limited = phases[-1].limited_by
-    beside.append(text(limited, LEFT + PLOT + 12, panel.height_of(phases[-1].bytes_per_s) + 6))
+    labels.append(text(limited, LEFT + PLOT + 12, panel.height_of(phases[-1].bytes_per_s) + 6))
     if deadline_s is not None and deadline_s <= whole_s:
         at = panel.x.at(deadline_s)
         curves.append(line(at, 0, at, panel.height, "same"))
-        beside.append(text("deadline", LEFT + at, LINE - 4, "label", anchor="middle"))
-    panels = [panel.draw(curves, beside)]
+        labels.append(text("deadline", LEFT + at, LINE - 4, "label", anchor="middle"))
+    panels = [panel.draw(curves, labels)]
     credits, bottom = _credits(phases, whole_s, panel.bottom + _GAP)
     panels += credits
     bottom = bottom if credits else panel.bottom

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of points, told apart by form and not by colour alone, and the samples of a key."""
+"""Marks of points, which differ in form and not only in colour, and the samples of a key."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from profiler.html.charts.axis import height_axis
 from profiler.html.charts.chart import LINE, WIDTH
 from profiler.html.charts.scale import Scale, Ticks
 from profiler.html.charts.svg import Node, element, group, line, text
@@ -50,12 +51,12 @@ class Panel:
         x, y = self.x, self.y
         return [(x.at(time), y.at(value)) for time, value in values]
 
-    def draw(self, curves: Sequence[Node], beside: Sequence[Node] = ()) -> Markup:
-        """Return the panel with these curves, and what stands `beside` the plot."""
-        return group([*self._frame(), self._plot(curves), *beside])
+    def draw(self, curves: Sequence[Node], labels: Sequence[Node] = ()) -> Markup:
+        """Return the panel with these curves, and with labels next to the plot."""
+        return group([*self._frame(), self._plot(curves), *labels])
 
     def height_of(self, value: float) -> float:
-        """Return the height of a value in the whole drawing, for a text beside the plot."""
+        """Return the height of a value in the whole drawing, for a text next to the plot."""
         return self.top + _TITLE + self.y.at(value)
 
     def _plot(self, curves: Sequence[Node]) -> Markup:
@@ -72,12 +73,8 @@ class Panel:
         )
 
     def _frame(self) -> list[Markup]:
-        parts = [text(self.title, 0, self.top + LINE - 4, "panel-title")]
-        for value, shown in zip(self.ticks.values, self.ticks.texts):
-            at = self.height_of(value)
-            parts.append(line(LEFT, at, LEFT + PLOT, at, "axis" if value == 0 else "grid"))
-            parts.append(text(shown, LEFT - 8, at + 4, "tick", anchor="end"))
-        return parts
+        title = text(self.title, 0, self.top + LINE - 4, "panel-title")
+        return [title, *height_axis(self.ticks, self.height_of, LEFT, LEFT + PLOT)]
 
 
 def time_axis(ticks: Ticks, whole: float, top: float, label: str) -> Markup:

@@ -182,11 +182,11 @@ def _disks(run: _Run, top: float) -> tuple[Panel, Markup] | None:
     wanted = [panel.height_of(bins[-1][2]) for bins in rates.values()]
     placed = scale.spread_out(wanted, LINE, panel.bottom - panel.height, panel.bottom - 2)
     x = LEFT + PLOT
-    beside: list[Node] = []
+    labels: list[Node] = []
     for name, height, own, class_ in zip(rates, placed, wanted, _DISK_CLASSES):
-        beside.append(line(x + 2, own, x + 9, height, class_))
-        beside.append(text(shortened(name, RIGHT - 20), x + 12, height + 4))
-    return panel, panel.draw(curves, beside)
+        labels.append(line(x + 2, own, x + 9, height, class_))
+        labels.append(text(shortened(name, RIGHT - 20), x + 12, height + 4))
+    return panel, panel.draw(curves, labels)
 
 
 def _stairs(bins: Sequence[tuple[float, float, float]]) -> list[tuple[float, float]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from profiler.html.charts import scale
+from profiler.html.charts.axis import height_axis
 from profiler.html.charts.chart import LINE, WIDTH, Chart, DataTable, KeyEntry, drawing, width_of
 from profiler.html.charts.marks import mark
 from profiler.html.charts.svg import element, line, path, text
@@ -46,10 +47,7 @@ def trade_off_chart(points: Sequence[RiskPoint], table: DataTable) -> Chart | No
     x = scale.Scale(0.0, x_ticks.top, _LEFT, WIDTH - _RIGHT)
     y = scale.Scale(0.0, y_ticks.top, bottom, _TOP)
     parts: list[Markup] = [text("Time to return", 0, LINE - 3, "panel-title")]
-    for value, shown in zip(y_ticks.values, y_ticks.texts):
-        at = y.at(value)
-        parts.append(line(_LEFT, at, WIDTH - _RIGHT, at, "grid" if value else "axis"))
-        parts.append(text(shown, _LEFT - 8, at + 4, "tick", anchor="end"))
+    parts += height_axis(y_ticks, y.at, _LEFT, WIDTH - _RIGHT)
     for value, shown in zip(x_ticks.values, x_ticks.texts):
         at = x.at(value)
         parts.append(line(at, bottom, at, bottom + 5, "axis"))

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from contracts.shared.units import counted, format_seconds
 from profiler.html.charts import scale
+from profiler.html.charts.axis import height_axis
 from profiler.html.charts.chart import LINE, WIDTH, Chart, DataTable, KeyEntry, drawing
 from profiler.html.charts.columns import reduced
 from profiler.html.charts.marks import mark
@@ -50,10 +51,7 @@ def trials_chart(trials: Sequence[TrialMark], table: DataTable) -> Chart | None:
     y = scale.Scale(0.0, ticks.top, bottom, _TOP)
     parts: list[Markup] = [text("Time to return", 0, LINE - 3, "panel-title")]
     parts += _blocks(trials, x, bottom)
-    for value, shown in zip(ticks.values, ticks.texts):
-        at = y.at(value)
-        parts.append(line(_LEFT, at, WIDTH - _RIGHT, at, "grid" if value else "axis"))
-        parts.append(text(shown, _LEFT - 8, at + 4, "tick", anchor="end"))
+    parts += height_axis(ticks, y.at, _LEFT, WIDTH - _RIGHT)
     parts += _numbers(len(trials), x, bottom)
     height = bottom + 2 * LINE + 8
     middle = (_LEFT + WIDTH - _RIGHT) / 2
