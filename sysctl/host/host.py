@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from contracts.shared.errors import WritewiseError
 from contracts.shared.trust import resolved
-from sysctl.host import devices, holders, mounts, sysctls
+from sysctl.host import devices, holders, mounts, slices, sysctls
 from sysctl.host.applied import AppliedSysctls, WrittenFile
 from sysctl.host.changes import (
     TRIAL_PREFIX,
@@ -64,10 +64,6 @@ JOURNALS = (RUN, APPLIED, WRITER)
 #: The journal of what `writewise govern` raised (`sysctl.host.raising_host`), in memory.
 GOVERN = "govern"
 RUNTIME_DIRECTORY = Path("/run/writewise")
-#: The names of controllers in systemd.resource-control(5).
-_ACCOUNTING = {"io": "IO", "memory": "Memory"}
-#: systemd starts a slice shortly after the request.
-_SLICE_LOOKS, _SLICE_LOOK_S = 100, 0.05
 
 
 def state_directory() -> Path:
@@ -318,29 +314,10 @@ class Host:
             self.system.path(str(path)).mkdir(exist_ok=True)
 
     def start_slice(self, unit: str, path: str, controllers: Sequence[str]) -> str:
-        """Make systemd start a slice with accounting by `controllers`; return `path`, its group.
-
-        systemd keeps these controllers enabled for it, also after daemon-reload and daemon-reexec.
-        """
+        """Make systemd start a slice with these controllers; return `path`, its control group."""
         self._record(NewSlice(unit, path))
-        asked = [f"{_ACCOUNTING[controller]}Accounting" for controller in controllers]
-        properties = [word for name in asked for word in (name, "b", "true")]
-        self.system.run(
-            [
-                "busctl",
-                *("call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1"),
-                *("org.freedesktop.systemd1.Manager", "StartTransientUnit", "ssa(sv)a(sa(sv))"),
-                *(unit, "fail", str(len(asked)), *properties, "0"),
-            ]
-        )
-        enabled: list[str] = []
-        for _ in range(_SLICE_LOOKS):
-            if self.system.exists(f"{path}/cgroup.controllers"):
-                enabled = self.system.read(f"{path}/cgroup.controllers").split()
-            if set(controllers) <= set(enabled):
-                return path
-            self.system.sleep(_SLICE_LOOK_S)
-        raise HostError(f"systemd enables only {' '.join(enabled) or 'nothing'} for {path}")
+        slices.start(self.system, unit, path, controllers)
+        return path
 
     def adopt_process(self, pid: int) -> int:
         """Journal a process of ours that keeps running, so that `restore` ends it.
