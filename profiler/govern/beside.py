@@ -5,8 +5,8 @@
         run_held(governor, …)
                                                  # restored here, whatever happens
 
-Whichever of the two processes is killed, the other one restores the host. If both are, the next
-command that changes the host does, as after a killed `writewise govern`.
+If one of the two processes is killed, the other restores the host. If both are killed, the next
+command that changes the host restores it, as after a killed `writewise govern`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from sysctl.host.lock import LockedError
 from sysctl.host.signals import signals_held_back
 from sysctl.host.system import HostError
 
-#: The governor restores within a sample or two; then it is taken for hung.
+#: The governor restores within a sample or two; after this time it counts as hung, and is killed.
 END_S = 10.0
 _READ_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class GovernStart:
-    """How it began. `followed` is the other governor that governs meanwhile, None if this one does.
+    """How the governing began.
 
-    `recovered` and `left` are what killed programs had left: restored, and not, and why.
+    `followed` names a governor that already governs this host. `recovered` is what killed programs
+    had left and was restored, `left` what was not restored, and why.
     """
 
     volumes: Sequence[str]
@@ -53,7 +54,7 @@ class GovernStart:
 class CommandGovernor:
     """The process that governs for a command, seen from the one that runs the command."""
 
-    #: What it did, once it has ended or stays behind; None if another one governed all the time.
+    #: What it did, once it has ended or stays behind; None if a followed governor did all the work.
     state: GovernorState | None = None
     #: Why it ended before the command's data was on the devices, in a sentence.
     problem: str | None = None

@@ -61,10 +61,9 @@ def run_held(
 ) -> Run:
     """Run the command, then wait until its data is on the devices (`waits`), or leave that behind.
 
-    `keeper` keeps the settings in force meanwhile. `on_progress` is called with the bytes that are
-    still only in memory. Signals are passed to the
-    command; one that comes later ends the wait. Raises WritewiseError with exit code 126 or 127 if
-    the command cannot be started.
+    `keeper` keeps the settings in force until then. `on_progress` is called with the bytes that are
+    still only in memory. Signals are passed to the command; a signal after its end ends the wait.
+    Raises WritewiseError with exit code 126 or 127 if the command cannot be started.
     """
     host = system or System()
     with signals_taken() as signals:

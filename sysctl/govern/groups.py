@@ -38,9 +38,9 @@ class LimitedMemory:
 class GroupMemory:
     """The memory of an admitted control group at one moment.
 
-    `identity` is another one if the group was made anew. `levels` are the group and those above it
-    that have a limit. `use` is for the group's dirty limits, None if it has none. The totals of
-    memory pressure are None if the kernel keeps none for groups.
+    `identity` changes if the group is deleted and made again. `levels` are the group and those
+    above it that have a limit. `use` is for the group's dirty limits, None if it has none. The
+    totals of memory pressure are None if the kernel keeps none for groups.
     """
 
     path: str

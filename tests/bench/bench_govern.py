@@ -50,7 +50,7 @@ BOUND = "2GiB"
 
 @dataclass(frozen=True)
 class Run:
-    """One pull, and the host meanwhile. `at_rest_s` counts from the drain."""
+    """One pull, and the host during it. `at_rest_s` counts from the drain."""
 
     way: str
     return_s: float

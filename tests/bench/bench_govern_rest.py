@@ -139,7 +139,7 @@ def _neighbour_during(present: lab.Lab) -> Found:
 
 
 def _two_volumes(present: lab.Lab) -> Found:
-    """A burst onto the lab's volume, while another one is named; then one onto the named volume."""
+    """Write a burst onto the lab's volume while only another volume is governed."""
     own = thresholds(SYSTEM)
     with tempfile.TemporaryDirectory() as folder, volume(Path(folder, "other")) as other:
         with governor(other, *_BOUND), Outside().looking() as outside:

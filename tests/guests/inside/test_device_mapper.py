@@ -96,7 +96,7 @@ def failing() -> str:
 
 
 def become(table: str) -> None:
-    """Give the device another table while its file system is mounted, without a flush."""
+    """Replace the table of a device whose file system is mounted, without a flush."""
     run("dmsetup", "suspend", "--noflush", "--nolockfs", NAME)
     run("dmsetup", "load", NAME, "--table", table)
     run("dmsetup", "resume", NAME)

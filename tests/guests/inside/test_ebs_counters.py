@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log page of EBS volumes, asked of a real NVMe controller that is not Amazon's.
+"""Requests for the log page of EBS volumes to a real NVMe controller that is not Amazon's.
 
 It has the EBS model and Amazon's vendor number only where files are mounted over those of sysfs.
 """
@@ -116,7 +116,7 @@ def _read_in_a_child(disk: int, kept: set[int]) -> NoReturn:
     ids=["with SYS_ADMIN", "without"],
 )
 def test_each_reading_needs_sys_admin(disk: int, kept: set[int], is_allowed: bool) -> None:
-    """Also of a disk that was opened before."""
+    """The capability is also needed if the disk was opened with it."""
     child = os.fork()
     if not child:
         _read_in_a_child(disk, kept)

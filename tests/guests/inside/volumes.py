@@ -65,7 +65,7 @@ def recommended_knobs(
 ) -> Path:
     """Write a recommendation of only these knobs for the NVMe disk below `target`.
 
-    `identity` names another disk: its device, name, serial and wwid.
+    `identity` replaces the identity of that disk: its device, name, serial and wwid.
     """
     document = change_in(advise(Study().tried(ratio(60), 3.6).results)).to_json()
     document["sysctls"] = []
