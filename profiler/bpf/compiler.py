@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import re
@@ -50,6 +51,8 @@ _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8  # include/linux/fs.h
 #: `functions.py`, which asks for them on x86_64 only (arch/x86/entry/syscalls/syscall_64.tbl).
 _PROG_LOAD, _RAW_TRACEPOINT_OPEN, _TRACING, _BPF_X86_64 = 5, 17, 26, 321
 _CALL = 0x85
+#: Errors that a program on a tracepoint would meet as well.
+_OF_ANY_PROGRAM = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 #: Mounts at and below these stay in a new namespace; volumes are not mounted there.
 _SYSTEM_TREES = ("/dev", "/etc", "/proc", "/sys")
 
@@ -145,6 +148,8 @@ def compile_and_attach(bcc: Any, request: Mapping[str, Any]) -> Any:
         for function, names in functions.items():
             for name in names:
                 attach(bpf, function.encode(), name, request["traced"].get(name))
+    except FailureError:
+        raise
     except Exception as error:  # BCC has no more precise class
         raise FailureError("load", str(error)) from None
     wanted = {*request["tracepoints"], *request["raw_tracepoints"]}
@@ -156,13 +161,22 @@ def compile_and_attach(bcc: Any, request: Mapping[str, Any]) -> Any:
 
 
 def attach(bpf: Any, function: bytes, name: str, traced: Any) -> None:
-    """Attach a program to a tracepoint, or to the entry or exit of the function behind it."""
+    """Attach a program to a tracepoint, or to the entry or exit of the function behind it.
+
+    Raises FailureError `function` if the kernel takes no such program there.
+    """
     if traced is None:
         bpf.attach_tracepoint(tp=name.encode(), fn_name=function)
         return
-    program = load_traced(bpf.dump_func(function), *traced)
-    bpf.funcs[name.encode()] = types.SimpleNamespace(fd=program)  # one for each tracepoint
-    bpf.tracepoint_fds[name.encode()] = attach_traced(program)
+    code = bpf.dump_func(function)
+    try:
+        program = load_traced(code, *traced)
+        bpf.funcs[name.encode()] = types.SimpleNamespace(fd=program)  # one for each tracepoint
+        bpf.tracepoint_fds[name.encode()] = attach_traced(program)
+    except OSError as error:
+        if error.errno in _OF_ANY_PROGRAM:
+            raise
+        raise FailureError("function", f"{name}: {error.strerror}") from None
 
 
 def keep_mounts_to_itself(needed: Iterable[str]) -> None:

@@ -51,12 +51,15 @@ _PRIVILEGES = "run as root with CAP_SYS_ADMIN, outside a container that drops it
 _TRACEPOINTS = "use a kernel with CONFIG_FTRACE_SYSCALLS and event tracing"
 _MEMORY = "raise the memory limit (cgroup, ulimit -v): the compiler needs about 200 MiB"
 
+#: The failure after which the probes attach to tracepoints.
+_FUNCTION = "function"
 #: Kinds of failures of `compiler.py` → message and hint.
 _FAILURES = {
     "tracefs": ("tracefs cannot be accessed: {}", _PRIVILEGES),
     "tracepoint": ("this kernel has no tracepoint {}", _TRACEPOINTS),
     "bcc": ("BCC's Python binding cannot be used: {}", _DOCTOR),
     "attach": ("some probes could not be attached: {}", _DOCTOR),
+    _FUNCTION: ("the kernel refuses a program on the function of {}", _DOCTOR),
 }
 #: How the kernel, C++, LLVM, Python and the dynamic linker report a lack of memory.
 _NO_MEMORY = (
@@ -77,9 +80,30 @@ def load(
 
     `numbers` define macros, in addition to the offsets that the probes need. A `compiler` serves
     once. `simple` probes, with few branches in their loops, compile faster. With `functions`,
-    programs of system calls attach to kernel functions if all of them can. Raises RequirementError
-    if the host lacks BTF, bcc, a tracepoint, memory or the privilege to load programs.
+    programs of system calls attach to kernel functions if all of them can; if the kernel then
+    refuses one, another compiler attaches all of them to tracepoints. Raises RequirementError if
+    the host lacks BTF, bcc, a tracepoint, memory or the privilege to load programs.
     """
+    try:
+        return _load(probes, numbers, compiler, simple=simple, functions=functions)
+    except FunctionRefusedError as error:
+        module = _load(probes, numbers, None, simple=simple, functions=False)
+        module.functions_refused = error.message
+        return module
+
+
+class FunctionRefusedError(RequirementError):
+    """The kernel refused a program on a function, though it took another one for a trial."""
+
+
+def _load(
+    probes: Sequence[Probe],
+    numbers: Mapping[str, int],
+    compiler: Compiler | None,
+    *,
+    simple: bool,
+    functions: bool,
+) -> Module:
     with contextlib.ExitStack() as on_failure, descriptors_left(), signals_held_back():
         with compiler or Compiler() as process:  # it starts while this process finds the offsets
             btf = parsed_btf(VMLINUX) if any(probe.members for probe in probes) else None
@@ -103,10 +127,12 @@ class Module:
     """Attached probes, until `close`, which may be called twice; a context manager.
 
     `by_functions` is whether programs of system calls attach to functions, not to tracepoints.
+    `functions_refused` is why they do not, if the kernel refused one of them.
     """
 
     def __init__(self, *, by_functions: bool = False) -> None:
         self.by_functions = by_functions
+        self.functions_refused: str | None = None
         self._descriptors: dict[str, dict[str, int]] = {"map": {}, "program": {}, "event": {}}
         self._views: list[tuple[mmap.mmap, memoryview[int]]] = []
 
@@ -251,7 +277,8 @@ class Compiler:
         failure, about = answer.get("failure", ""), answer.get("about", "")
         if failure in _FAILURES and not any(words in about for words in _NO_MEMORY):
             message, hint = _FAILURES[failure]
-            return RequirementError(message.format(about), hint)
+            error = FunctionRefusedError if failure == _FUNCTION else RequirementError
+            return error(message.format(about), hint)
         code = 0 if answer else self._process.wait()
         self._chatter.seek(0)
         return load_error(about, self._chatter.read().decode(errors="replace"), code)

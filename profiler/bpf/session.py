@@ -155,6 +155,11 @@ class ProfileSession:
         """Whether the probes attached to the functions behind the calls, not to tracepoints."""
         return self._module.by_functions
 
+    @property
+    def functions_refused(self) -> str | None:
+        """Why they attached to tracepoints, if the kernel refused one of the functions."""
+        return self._module.functions_refused
+
     def device_counters(self) -> DeviceCounters | None:
         """Return the counters of `devices` for all processes, valid until the session ends."""
         if not self.devices:

@@ -128,6 +128,7 @@ DOCUMENTS = (
             "contract": "the contract's file",
             "command_user": "the user that the command ran as; null without a command",
             "attached_to": "what the probes of calls attached to: `functions` or `tracepoints`",
+            "functions_refused": "why not to functions, if the kernel refused one; else null",
             "timeframe_ns": "the contract's timeframe",
             "elapsed_ns": "how long calls were counted",
             "stall": "sleeps in dirty throttling, summed over all threads",

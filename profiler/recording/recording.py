@@ -32,7 +32,7 @@ class Profile:
     of the whole run and the verdicts of the frames. `threads_left` is the number of followed
     threads that still run. `why` is the input for the explanation of the writes. `command_user` is
     the user that the command ran as. `by_functions` is whether the probes attached to functions,
-    not to tracepoints.
+    not to tracepoints; `functions_refused` why not, if the kernel refused one.
     """
 
     contract: Contract
@@ -44,6 +44,7 @@ class Profile:
     why: WhyInputs
     command_user: str | None = None
     by_functions: bool = False
+    functions_refused: str | None = None
 
 
 class Recording:
@@ -116,6 +117,7 @@ class Recording:
             threads_left=threads_left,
             why=self._watch.inputs(total),
             by_functions=self._session.by_functions,
+            functions_refused=self._session.functions_refused,
         )
 
 

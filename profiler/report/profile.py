@@ -96,6 +96,7 @@ def profile_document(
         "contract": printable(profile.contract.source),
         "command_user": profile.command_user,
         "attached_to": "functions" if profile.by_functions else "tracepoints",
+        "functions_refused": profile.functions_refused,
         "timeframe_ns": profile.contract.timeframe_ns,
         **snapshot_document(profile.snapshot),
         "threads_left": profile.threads_left,

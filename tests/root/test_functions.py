@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
-from profiler.bpf.btf import VMLINUX, parsed_btf
-from profiler.bpf.functions import reason_for_tracepoints
+from profiler.bpf import loader
+from profiler.bpf.btf import VMLINUX, Btf, parsed_btf
+from profiler.bpf.functions import FEXIT, Functions, functions_of, reason_for_tracepoints
+from profiler.bpf.probe import Probe
 from profiler.bpf.probes import calls, socket_calls
 from profiler.bpf.session import ProfileSession
 from tests.root.hosts import SLOWNESS, cannot_run_here
@@ -22,6 +24,8 @@ from tests.root.profiling import contract, run, writer
 pytestmark = pytest.mark.side_by_side
 
 COUNTED = {**calls.SYSTEM_CALLS, **socket_calls.SYSTEM_CALLS}
+#: The BTF id of an unnamed type, which is `void`.
+NO_FUNCTION = 0
 #: Calls of every counted type, some of which fail: a bad descriptor, address, offset or flag.
 EVERY_CALL = """
 import contextlib, ctypes, mmap, os, socket, sys
@@ -114,6 +118,31 @@ def test_a_contract_of_paths_attaches_to_tracepoints(tmp_path: Path) -> None:
         assert not session.by_functions
 
 
+def test_a_refused_function_costs_only_the_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel refuses the last of the programs: the trial here, or one without a function."""
+
+    def with_one_wrong(probes: Sequence[Probe], btf: Btf | None) -> Functions:
+        right = functions_of(probes, btf, lambda trial: None)
+        if not right.traced:
+            return right
+        name = list(right.traced)[-1]
+        return Functions({**right.traced, name: (NO_FUNCTION, FEXIT)}, right.macros)
+
+    monkeypatch.setattr(loader, "functions_of", with_one_wrong)
+    with ProfileSession(contract(tmp_path)) as session:
+        assert not session.by_functions
+        assert "the kernel refuses a program on the function of syscalls:" in str(
+            session.functions_refused
+        )
+        assert "__x64_sys" not in enabled_functions()
+        run(session, *writer("hammer", tmp_path, 200, 64))
+        snapshot = session.snapshot()
+    assert snapshot.stats[0].count > 0
+    assert snapshot.losses.total == 0
+
+
 def test_nothing_stays_attached(tmp_path: Path) -> None:
     with both_ways(contract(tmp_path)):
         assert "__x64_sys_pwrite64" in enabled_functions()
@@ -124,5 +153,6 @@ def test_nothing_stays_attached(tmp_path: Path) -> None:
 
 
 def enabled_functions() -> str:
-    """Return the functions that programs are attached to."""
-    return Path("/sys/kernel/tracing/enabled_functions").read_text()
+    """Return the functions that programs are attached to; none where no program can."""
+    file = Path("/sys/kernel/tracing/enabled_functions")
+    return file.read_text() if file.exists() else ""
