@@ -28,10 +28,9 @@ def embedded_json(document: Mapping[str, Any]) -> str:
         if length < _SHORTEST:
             break
         longest = longest or length
-        shown = {**_halved(shown, length), "thinned": {"entries": longest}}
-        if len(text) > 4 * MOST_BYTES:  # once is not enough, so that it need not be encoded
-            length = max(_lengths(shown))
-            shown = {**_halved(shown, length), "thinned": {"entries": longest}}
+        times = 2 if len(text) > 4 * MOST_BYTES else 1  # encoding takes longer than halving
+        for _ in range(times):
+            shown = {**_halved(shown, max(_lengths(shown))), "thinned": {"entries": longest}}
     return text
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from contracts.shared.units import counted, format_count, format_duration
 from profiler.html.charts import scale
 from profiler.html.charts.axis import height_axis
-from profiler.html.charts.chart import LINE, WIDTH, Chart, DataTable, drawing, room_for, shortened
+from profiler.html.charts.chart import LINE, WIDTH, Chart, DataTable, chart_of, room_for, shortened
 from profiler.html.charts.svg import box, element, line, text
 
 _RIGHT = 190.0
@@ -52,13 +52,7 @@ def bar_chart(
     height = _ROW * len(bars)
     parts.append(line(left, 0, left, height, "axis"))
     rows = tuple((bar.name, bar.shown) for bar in bars)
-    return Chart(
-        name=name,
-        title=title,
-        summary=summary,
-        svg=drawing(name, title, summary, height, parts),
-        table=DataTable(titles, rows, frozenset({1})),
-    )
+    return chart_of(name, title, summary, height, parts, DataTable(titles, rows, frozenset({1})))
 
 
 def latency_chart(octaves: Sequence[tuple[int, int, int]]) -> Chart | None:
@@ -89,12 +83,13 @@ def latency_chart(octaves: Sequence[tuple[int, int, int]]) -> Chart | None:
         (_range(low, high), format_count(calls), f"{calls / total:.2%}")
         for low, high, calls in octaves
     )
-    return Chart(
-        name="latency",
-        title=title,
-        summary=summary,
-        svg=drawing("latency", title, summary, bottom + LINE + 8, parts),
-        table=DataTable(("latency", "calls", "share"), rows, frozenset({1, 2})),
+    return chart_of(
+        "latency",
+        title,
+        summary,
+        bottom + LINE + 8,
+        parts,
+        DataTable(("latency", "calls", "share"), rows, frozenset({1, 2})),
     )
 
 

@@ -55,6 +55,20 @@ class Chart:
     is_zoomable: bool = False
 
 
+def chart_of(
+    name: str,
+    title: str,
+    summary: str,
+    height: float,
+    parts: Iterable[Node],
+    table: DataTable,
+    key: Iterable[KeyEntry] = (),
+) -> Chart:
+    """Return the chart that these parts make; `height` is that of the drawing."""
+    svg = drawing(name, title, summary, height, parts)
+    return Chart(name, title, summary, svg, table, tuple(key))
+
+
 def drawing(
     name: str, title: str, summary: str, height: float, children: Iterable[Node], **data: str
 ) -> Markup:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from contracts.shared.units import format_minutes, format_rate
 from profiler.html.charts import scale
-from profiler.html.charts.chart import LINE, Chart, DataTable, drawing
+from profiler.html.charts.chart import LINE, Chart, DataTable, chart_of
 from profiler.html.charts.panel import LEFT, PLOT, Panel, time_axis
 from profiler.html.charts.svg import line, path, text
 
@@ -60,13 +60,7 @@ def course_chart(phases: Sequence[CoursePhase], deadline_s: float | None) -> Cha
     moments = scale.moment_ticks(whole_s, 8)
     panels.append(time_axis(moments, whole_s, bottom, "since write-back"))
     title, summary = "The course of one pull", _summary(phases)
-    return Chart(
-        name="course",
-        title=title,
-        summary=summary,
-        svg=drawing("course", title, summary, bottom + LINE + 8, panels),
-        table=_table(phases),
-    )
+    return chart_of("course", title, summary, bottom + LINE + 8, panels, _table(phases))
 
 
 def _credits(

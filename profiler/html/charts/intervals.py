@@ -15,7 +15,7 @@ from profiler.html.charts.chart import (
     Chart,
     DataTable,
     KeyEntry,
-    drawing,
+    chart_of,
     room_for,
     shortened,
 )
@@ -70,14 +70,7 @@ def interval_chart(
     for number, row in enumerate(rows):
         parts += _row(row, x, _TOP + _ROW * (number + 0.5))
     height = bottom + LINE * (2 if same else 1) + 8
-    return Chart(
-        name=name,
-        title=title,
-        summary=summary,
-        svg=drawing(name, title, summary, height, parts),
-        table=table,
-        key=tuple(_key(rows, single, interval)),
-    )
+    return chart_of(name, title, summary, height, parts, table, _key(rows, single, interval))
 
 
 def _row(row: IntervalRow, x: scale.Scale, y: float) -> Iterator[Markup]:

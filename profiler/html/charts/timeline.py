@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import bisect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,14 +37,12 @@ def timeline_chart(document: Mapping[str, Any]) -> Chart | None:
     memory = Panel("Data only in memory", 0.0, _MEMORY_HEIGHT, run.whole_s, run.memory_ticks)
     panels: list[Markup] = [memory.draw(list(_memory(run, memory)), list(_labels(run, memory)))]
     top = memory.bottom + _GAP
-    for each in (_waiting(run, top), None):
-        if each is not None:
-            panels.append(each[1])
-            top = each[0].bottom + _GAP
-    disks = _disks(run, top)
-    if disks is not None:
-        panels.append(disks[1])
-        top = disks[0].bottom + _GAP
+    for make in (_waiting, _disks):
+        made = make(run, top)
+        if made is not None:
+            panel, drawn = made
+            panels.append(drawn)
+            top = panel.bottom + _GAP
     bottom = top - _GAP
     ticks = scale.moment_ticks(run.whole_s, 8)
     panels.append(time_axis(ticks, run.whole_s, bottom, "since the start"))
@@ -137,15 +136,23 @@ def _memory(run: _Run, panel: Panel) -> Iterator[Node]:
 
 
 def _labels(run: _Run, panel: Panel) -> Iterator[Node]:
-    """Yield the name of each threshold at the right, at the height of its last value."""
+    """Yield the name of each threshold, at the height of its last value."""
     last = [run.columns[name][-1] for name, _, _ in _THRESHOLDS]
-    heights = [panel.height_of(value) for value in last]
-    lowest, highest = panel.bottom - panel.height, panel.bottom - 2
-    placed = scale.spread_out(heights, LINE, lowest, highest)
-    for (_, class_, name), value, height, own in zip(_THRESHOLDS, last, placed, heights):
-        x = LEFT + PLOT
-        yield line(x + 2, own, x + 9, height, f"threshold {class_}")
-        yield text(f"{name} {format_size(value)}", x + 12, height + 4)
+    names = [f"{name} {format_size(value)}" for (_, _, name), value in zip(_THRESHOLDS, last)]
+    classes = [f"threshold {class_}" for _, class_, _ in _THRESHOLDS]
+    yield from _names_at(panel, last, names, classes)
+
+
+def _names_at(
+    panel: Panel, values: Sequence[float], names: Iterable[str], classes: Iterable[str]
+) -> Iterator[Node]:
+    """Yield names to the right of the plot at the heights of values, moved apart, with a line."""
+    own = [panel.height_of(value) for value in values]
+    placed = scale.spread_out(own, LINE, panel.bottom - panel.height, panel.bottom - 2)
+    x = LEFT + PLOT
+    for name, class_, height, place in zip(names, classes, own, placed):
+        yield line(x + 2, height, x + 9, place, class_)
+        yield text(name, x + 12, place + 4)
 
 
 def _waiting(run: _Run, top: float) -> tuple[Panel, Markup] | None:
@@ -179,14 +186,9 @@ def _disks(run: _Run, top: float) -> tuple[Panel, Markup] | None:
         path(panel.points(_stairs(bins)), class_)
         for bins, class_ in zip(rates.values(), _DISK_CLASSES)
     ]
-    wanted = [panel.height_of(bins[-1][2]) for bins in rates.values()]
-    placed = scale.spread_out(wanted, LINE, panel.bottom - panel.height, panel.bottom - 2)
-    x = LEFT + PLOT
-    labels: list[Node] = []
-    for name, height, own, class_ in zip(rates, placed, wanted, _DISK_CLASSES):
-        labels.append(line(x + 2, own, x + 9, height, class_))
-        labels.append(text(shortened(name, RIGHT - 20), x + 12, height + 4))
-    return panel, panel.draw(curves, labels)
+    last = [bins[-1][2] for bins in rates.values()]
+    names = (shortened(name, RIGHT - 20) for name in rates)
+    return panel, panel.draw(curves, list(_names_at(panel, last, names, _DISK_CLASSES)))
 
 
 def _stairs(bins: Sequence[tuple[float, float, float]]) -> list[tuple[float, float]]:
@@ -249,8 +251,6 @@ def _table(run: _Run) -> DataTable:
 
 
 def _inside(times: Sequence[float], begin: float, end: float, *, is_last: bool) -> range:
-    import bisect
-
     first = bisect.bisect_left(times, begin)
     last = len(times) if is_last else bisect.bisect_left(times, end)
     return range(first, last)

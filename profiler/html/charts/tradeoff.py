@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from profiler.html.charts import scale
 from profiler.html.charts.axis import height_axis
-from profiler.html.charts.chart import LINE, WIDTH, Chart, DataTable, KeyEntry, drawing, width_of
+from profiler.html.charts.chart import LINE, WIDTH, Chart, DataTable, KeyEntry, chart_of, width_of
 from profiler.html.charts.marks import mark
 from profiler.html.charts.svg import element, line, path, text
 
@@ -65,14 +65,7 @@ def trade_off_chart(points: Sequence[RiskPoint], table: DataTable) -> Chart | No
         "Each point is a setting: lower is faster, further left loses less if the instance ends. "
         "The dashed line joins the settings that no other beats in both."
     )
-    return Chart(
-        name="trade-off",
-        title=title,
-        summary=summary,
-        svg=drawing("trade-off", title, summary, height, parts),
-        table=table,
-        key=tuple(_key(drawn)),
-    )
+    return chart_of("trade-off", title, summary, height, parts, table, _key(drawn))
 
 
 def _point(point: RiskPoint, x: scale.Scale, y: scale.Scale) -> Iterator[Markup]:

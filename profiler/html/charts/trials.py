@@ -11,7 +11,7 @@ from markupsafe import Markup
 from contracts.shared.units import counted, format_seconds
 from profiler.html.charts import scale
 from profiler.html.charts.axis import height_axis
-from profiler.html.charts.chart import LINE, WIDTH, Chart, DataTable, KeyEntry, drawing
+from profiler.html.charts.chart import LINE, WIDTH, Chart, DataTable, KeyEntry, chart_of
 from profiler.html.charts.columns import reduced
 from profiler.html.charts.marks import mark
 from profiler.html.charts.svg import box, element, line, path, text
@@ -60,14 +60,7 @@ def trials_chart(trials: Sequence[TrialMark], table: DataTable) -> Chart | None:
     for trial in _drawn(trials):
         parts.append(_mark(trial, x, y))
     title, summary = "Trials over time", _summary(trials)
-    return Chart(
-        name="trials",
-        title=title,
-        summary=summary,
-        svg=drawing("trials", title, summary, height, parts),
-        table=table,
-        key=tuple(_key(trials)),
-    )
+    return chart_of("trials", title, summary, height, parts, table, _key(trials))
 
 
 def _drawn(trials: Sequence[TrialMark]) -> Sequence[TrialMark]:

@@ -262,7 +262,8 @@ def _checks(document: Mapping[str, Any]) -> Iterator[CheckStep]:
     changed = [each["name"] for each in document["reasons"] if each["action"] == "set"]
     sysctls = [name for name in changed if name.startswith("vm.")]
     if sysctls:
-        yield CheckStep("The values in force before and after the change:", _sysctl(sysctls))
+        command = f"sysctl {' '.join(sysctls)}"
+        yield CheckStep("The values in force before and after the change:", command)
     if document["change_recommended"]:
         yield CheckStep(
             "What applying it would change on a host, without a change:",
@@ -280,10 +281,6 @@ def _checks(document: Mapping[str, Any]) -> Iterator[CheckStep]:
         yield CheckStep(
             "What the writes of a pull wait for:", "sudo writewise pull s3://BUCKET/PREFIX DEST"
         )
-
-
-def _sysctl(names: Sequence[str]) -> str:
-    return f"sysctl {' '.join(names)}"
 
 
 def _tuning_checks() -> Iterator[CheckStep]:
