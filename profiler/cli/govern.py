@@ -91,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     admitted = admission(arguments.admit)
     if arguments.print_unit:
         return _print_unit(arguments)
+    from profiler.govern.child import SERVICE
     from profiler.govern.volumes import named_volumes, opened_volumes
     from profiler.requirements import require
     from sysctl.govern.bounds import RaiseLimits
@@ -101,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     named = named_volumes(arguments.destinations, System().mounts())
     limits = RaiseLimits(arguments.max_at_risk, arguments.max_raise)
     with terminable(), opened_volumes(named) as (volumes, debugfs):
-        purpose = f"govern of {', '.join(volume.target for volume in volumes)}"
+        purpose = f"{SERVICE}{', '.join(volume.target for volume in volumes)}"
         if arguments.dry_run:
             return _govern(arguments, volumes, debugfs, limits, None, purpose, admitted)
         with governing(purpose) as host:
@@ -127,11 +128,9 @@ def _govern(
     from profiler.recording.stopping import stopped_by_signals
     from profiler.report import govern as words
     from sysctl.host.host import is_raised_by_a_governor
-    from sysctl.host.memory_group import has_dirty_limits
-    from sysctl.host.system import System
 
     targets = [volume.target for volume in volumes]
-    every_group = counts_every_group(volumes, debugfs) or not has_dirty_limits(System())
+    every_group = counts_every_group(volumes, debugfs)
     groups = groups_for(admitted)
     writers = Writers(admitted, groups)
     counts_host = bool(admitted) and not every_group

@@ -2,10 +2,10 @@
 """The process that governs while a command of `run --auto` runs.
 
 It is a process of its own, so that a killed `run` leaves nothing raised: the pipe from its parent
-then ends, and it restores the host. It has a session of its own (Ctrl-C is for the command), no
-open file of its parent, and holds the lock that the command must not inherit.
+then ends, and it restores the host. It has a session of its own (Ctrl-C is for the command) and no
+open file of its parent. It holds the lock, which the command must not inherit.
 
-If another governor holds the lock, it waits: it governs from when that one has ended.
+If another governor holds the lock, it waits until that governor has ended, and then governs.
 """
 
 from __future__ import annotations
@@ -37,13 +37,12 @@ from sysctl.govern.policy import Unhelped
 from sysctl.host.host import RUN, WRITER, state_directory
 from sysctl.host.journal import private_directory
 from sysctl.host.lock import LockedError, holder_of, shared_lock
-from sysctl.host.memory_group import has_dirty_limits
 from sysctl.host.raising_host import RaisingHost, governing
 from sysctl.host.system import System
 
 #: The parent's message: the command has returned; drain, restore and end.
 DRAIN = b"d"
-#: What the purpose of a governor begins with in the lock: the service's, and that of `run --auto`.
+#: The beginning of a governor's purpose in the lock: that of the service, and of `run --auto`.
 SERVICE, AUTO = "govern of ", "run --auto of "
 _FOLLOW_S = 0.5
 
@@ -145,7 +144,7 @@ def _serve(request: GovernRequest, parent: _Parent, send: _Sender) -> None:
 
 
 def _presence(purpose: str) -> int | None:
-    """Take part in the lock for which an upgrade of the package waits."""
+    """Share the lock of runs: an upgrade of the package waits until nobody holds it."""
     directory = private_directory(state_directory())
     return shared_lock(directory / f"{RUN}.lock", purpose, System())
 
@@ -175,14 +174,13 @@ def _govern(
     with opened_reader(volumes, debugfs) as reader:
         targets = [volume.target for volume in volumes]
         governed = Governed(request.purpose, targets, request.limits, reader.values())
-        every_group = counts_every_group(volumes, debugfs) or not has_dirty_limits(System())
         listener = _Listener(Accounts(governed, is_kept=True))
         send(
             {
                 "volumes": targets,
                 "recovered": list(host.recovered),
                 "left": list(host.left),
-                "counts_every_group": every_group,
+                "counts_every_group": counts_every_group(volumes, debugfs),
             }
         )
         privileges.keep_only({privileges.DAC_READ_SEARCH})

@@ -4,7 +4,7 @@
 `bdi/MAJOR:MINOR/stats` of debugfs (mm/backing-dev.c, `bdi_debug_stats_show()`, Linux 6.18). To
 print it, the kernel counts the inodes with dirty pages, about 50 ns each, under a lock that writers
 need. So if a reading takes long, the next ones wait until they take at most `_SHARE` of the time.
-Kernels without `wb_stats` (before 6.10) count only the pages of the root control group.
+Kernels without `wb_stats` (before 6.10) print only the pages of the root control group.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from profiler.bpf.disks import disk_number
 from profiler.govern.reader import HostReader, WritersReader, number_after
 from sysctl.govern.samples import VolumeState
 from sysctl.host.debugfs import open_debugfs
+from sysctl.host.memory_group import has_dirty_limits
 from sysctl.host.mount_table import Mount, mount_of
-from sysctl.host.system import HostError
+from sysctl.host.system import HostError, System
 
 _FIELDS = (b"\nBdiReclaimable:", b"\nBdiWriteback:", b"\nBdiDirtied:", b"\nBdiWritten:")
 _STATS_BYTES = 4096
@@ -199,9 +200,17 @@ class _StatsFile:
             self._descriptor = None
 
 
-def counts_every_group(volumes: Sequence[NamedVolume], debugfs: int) -> bool:
-    """Return whether the kernel counts the pages of all control groups, not only the root's."""
-    return all(_exists(f"bdi/{volume.backing}/wb_stats", debugfs) for volume in volumes)
+def counts_every_group(
+    volumes: Sequence[NamedVolume], debugfs: int, system: System | None = None
+) -> bool:
+    """Return whether the kernel counts the pages of all control groups, not only the root's.
+
+    Without dirty limits of groups, all pages count for the root group.
+    """
+    has_stats_of_groups = all(
+        _exists(f"bdi/{volume.backing}/wb_stats", debugfs) for volume in volumes
+    )
+    return has_stats_of_groups or not has_dirty_limits(system or System())
 
 
 def missing(volumes: Sequence[NamedVolume], debugfs: int) -> tuple[NamedVolume, ...]:

@@ -225,9 +225,13 @@ def test_what_the_kernel_has_no_statistics_of_is_known(tmp_path, debugfs) -> Non
     put_stats(tmp_path)
     there, absent = NamedVolume("/data", "7:0"), NamedVolume("/btrfs", "0:45")
     assert missing([there, absent], debugfs) == (absent,)
-    assert not counts_every_group([there], debugfs)
+    version_2, version_1 = FilesHost(tmp_path / "two"), FilesHost(tmp_path / "one")
+    version_2.put("/proc/self/cgroup", "0::/")
+    version_1.put("/proc/self/cgroup", "2:memory:/")
+    assert not counts_every_group([there], debugfs, version_2)
+    assert counts_every_group([there], debugfs, version_1)
     (tmp_path / "bdi/7:0/wb_stats").write_text("")
-    assert counts_every_group([there], debugfs)
+    assert counts_every_group([there], debugfs, version_2)
 
 
 def mounted(tmp_path, text=TABLE):
