@@ -8,6 +8,7 @@ would let other programs make as many series as they like. `most_series` is the 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from contracts.causes import Cause
@@ -63,6 +64,14 @@ class MetricValue:
     metric: MetricDefinition
     value: float | Latencies
     labels: tuple[str, ...] = ()
+
+
+def by_metric(values: Iterable[MetricValue]) -> dict[MetricDefinition, list[MetricValue]]:
+    """Return the values of each metric, in the order of the first value of each."""
+    found: dict[MetricDefinition, list[MetricValue]] = {}
+    for value in values:
+        found.setdefault(value.metric, []).append(value)
+    return found
 
 
 def latencies(buckets: tuple[int, ...], total_ns: int) -> Latencies:

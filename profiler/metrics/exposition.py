@@ -23,6 +23,7 @@ from profiler.metrics.definitions import (
     MetricDefinition,
     MetricKind,
     MetricValue,
+    by_metric,
 )
 
 _LE = (*map(floatToGoString, BOUNDS_S), "+Inf")
@@ -31,10 +32,7 @@ _NS_PER_S = 10**9
 
 def families(values: Iterable[MetricValue]) -> Iterator[Metric]:
     """Yield a family for each metric, in the order of the first value of each."""
-    by_metric: dict[MetricDefinition, list[MetricValue]] = {}
-    for value in values:
-        by_metric.setdefault(value.metric, []).append(value)
-    for metric, own in by_metric.items():
+    for metric, own in by_metric(values).items():
         yield _FAMILIES[metric.kind](metric, own)
 
 
@@ -83,7 +81,7 @@ def _number(value: MetricValue) -> float:
 
 
 class ValueCollector(Collector):
-    """Collects what `read` returns, at each scrape anew."""
+    """Collects what `read` returns at each scrape."""
 
     def __init__(self, read: Callable[[], Iterable[MetricValue]]) -> None:
         self._read = read

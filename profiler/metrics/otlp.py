@@ -16,6 +16,7 @@ from profiler.metrics.definitions import (
     MetricDefinition,
     MetricKind,
     MetricValue,
+    by_metric,
 )
 
 _CUMULATIVE = 2  # AGGREGATION_TEMPORALITY_CUMULATIVE
@@ -34,12 +35,9 @@ def request_of(
 ) -> dict[str, Any]:
     """Return an ExportMetricsServiceRequest; counters began at 0 at `start_unix_ns`."""
     times = {"startTimeUnixNano": str(start_unix_ns), "timeUnixNano": str(now_unix_ns)}
-    by_metric: dict[MetricDefinition, list[MetricValue]] = {}
-    for value in values:
-        by_metric.setdefault(value.metric, []).append(value)
     scope = {
         "scope": {"name": "writewise", "version": version},
-        "metrics": [_metric(metric, own, times) for metric, own in by_metric.items()],
+        "metrics": [_metric(metric, own, times) for metric, own in by_metric(values).items()],
     }
     return {
         "resourceMetrics": [

@@ -24,7 +24,7 @@ def host_session(contract: Contract) -> ProfileSession:
     return ProfileSession(contract, host_wide=True, counts_disks=False)
 
 
-#: Of a watch that never counts calls.
+#: The contract of a watch that never counts calls.
 NO_CONTRACT = Contract(timeframe_ns=10**9, rules=())
 
 

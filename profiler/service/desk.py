@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls from other threads, run by the one thread that measures.
 
-So what measures needs no locks, and the threads that talk to others need no privileges.
+So the measuring code needs no locks, and the threads that talk to others need no privileges.
 """
 
 from __future__ import annotations

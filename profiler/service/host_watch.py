@@ -32,7 +32,7 @@ class HostWatch:
     """Reads all sources of a running watch.
 
     `sample` is to be called every second: the time above freerun is that of its samples. `problems`
-    are sentences on what fails at present. `version` and `bcc` are shown as they are.
+    are sentences on what fails at present. `versions` are those of Writewise and BCC.
     """
 
     def __init__(
@@ -53,18 +53,23 @@ class HostWatch:
         self._above_freerun_ns = 0
         self._last: tuple[int, bool] | None = None
         self._read_governor = read_governor
-        self._times: dict[tuple[str, ...], MetricValue] = {}
+        self._call_times: dict[tuple[str, ...], MetricValue] = {}
+        #: Why calls cannot be counted at present, in a sentence.
         self.failure: str | None = None
 
     def sample(self) -> tuple[int, int]:
         """Take a sample; return its time and the planned sleeps of writers so far, in ns."""
         now_ns = self._clock_ns()
-        dirty, writeback, threshold, background = read_vmstat(self._vmstat)
-        freerun_bytes = Thresholds(background, threshold).freerun_bytes
+        dirty, writeback, thresholds = self._memory()
         if self._last is not None and self._last[1]:
             self._above_freerun_ns += min(now_ns - self._last[0], _LONGEST_GAP_NS)
-        self._last = (now_ns, dirty + writeback > freerun_bytes)
+        self._last = (now_ns, dirty + writeback > thresholds.freerun_bytes)
         return now_ns, self._stalls.throttled().planned_ns
+
+    def _memory(self) -> tuple[int, int, Thresholds]:
+        """Return the bytes that are dirty and under write-back, and the thresholds."""
+        dirty, writeback, threshold, background = read_vmstat(self._vmstat)
+        return dirty, writeback, Thresholds(background, threshold)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -82,8 +87,8 @@ class HostWatch:
 
     def _of_the_host(self, lost: Mapping[str, int]) -> Iterator[MetricValue]:
         throttled = self._stalls.throttled()
-        dirty, writeback, threshold, background = read_vmstat(self._vmstat)
-        freerun_bytes = Thresholds(background, threshold).freerun_bytes
+        dirty, writeback, at = self._memory()
+        thresholds = (at.background_bytes, at.freerun_bytes, at.dirty_bytes)
         yield MetricValue(metrics.BUILD, 1, self._versions)
         yield MetricValue(metrics.UP, not self.problems)
         yield MetricValue(metrics.THROTTLE_SECONDS, throttled.planned_ns / _NS_PER_S)
@@ -91,7 +96,7 @@ class HostWatch:
         yield MetricValue(metrics.ABOVE_FREERUN, self._above_freerun_ns / _NS_PER_S)
         for state, size in zip(metrics.STATES, (dirty, writeback)):
             yield MetricValue(metrics.DIRTY_MEMORY, size, (state,))
-        for name, size in zip(metrics.THRESHOLDS, (background, freerun_bytes, threshold)):
+        for name, size in zip(metrics.THRESHOLDS, thresholds):
             yield MetricValue(metrics.DIRTY_THRESHOLD, size, (name,))
         yield MetricValue(metrics.CALL_PROBES, self.calls.is_attached)
         yield MetricValue(metrics.TIMEFRAMES, self.calls.frames)
@@ -117,11 +122,11 @@ class HostWatch:
         While calls run, total and waits may differ by a call, so the rest of the two can shrink. A
         counter that shrinks would be taken for one that began again at 0.
         """
-        last = self._times.get(value.labels, value)
+        last = self._call_times.get(value.labels, value)
         if isinstance(value.value, Latencies) or isinstance(last.value, Latencies):
             return value
-        self._times[value.labels] = value if value.value >= last.value else last
-        return self._times[value.labels]
+        self._call_times[value.labels] = value if value.value >= last.value else last
+        return self._call_times[value.labels]
 
     def _of_rules(self) -> Iterator[MetricValue]:
         for rule in self.calls.contract.rules:
