@@ -29,7 +29,6 @@ NAME = "history.jsonl"
 #: The bounds of the file. When one is exceeded, the newest three quarters of both remain.
 MAX_ENTRIES, MAX_BYTES = 1000, 2**20
 _KEPT_ENTRIES, _KEPT_BYTES = MAX_ENTRIES * 3 // 4, MAX_BYTES * 3 // 4
-_NEW = f"{NAME}.new"
 _MODE = 0o600
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 #: How long a command waits for another that writes an entry.
@@ -72,8 +71,9 @@ def add_entry(path: Path, entry: HistoryEntry) -> None:
         make_directories(directory.parent)
         with contextlib.suppress(FileExistsError), _errors(directory):
             directory.mkdir(0o700)
-    with _errors(path), _locked(directory / path.name) as descriptor:
-        _append(descriptor, directory, entry.to_line())
+    file = directory / path.name
+    with _errors(file), _locked(file) as descriptor:
+        _append(descriptor, file, entry.to_line())
 
 
 def read_entries(path: Path) -> Kept:
@@ -145,7 +145,7 @@ def _is_named(descriptor: int, path: Path) -> bool:
 
 
 def _content(descriptor: int) -> bytes:
-    """Return the file; of one that is larger than it should be, the end."""
+    """Return the content of the file, or its end if the file is larger than it should be."""
     size_bytes = os.fstat(descriptor).st_size
     return os.pread(descriptor, 2 * MAX_BYTES, max(0, size_bytes - 2 * MAX_BYTES))
 
@@ -154,17 +154,17 @@ def _lines(content: bytes) -> list[bytes]:
     return [line for line in content.split(b"\n") if line]
 
 
-def _append(descriptor: int, directory: Path, line: bytes) -> None:
+def _append(descriptor: int, file: Path, line: bytes) -> None:
     size_bytes = os.fstat(descriptor).st_size
     content = _content(descriptor)
     if size_bytes + len(line) > MAX_BYTES or content.count(b"\n") >= MAX_ENTRIES:
-        _replace(directory, [*_lines(content), line.rstrip(b"\n")])
+        _replace(file, [*_lines(content), line.rstrip(b"\n")])
         return
     is_cut = bool(content) and not content.endswith(b"\n")
     _write(descriptor, b"\n" * is_cut + line, size_bytes)
 
 
-def _replace(directory: Path, lines: list[bytes]) -> None:
+def _replace(file: Path, lines: list[bytes]) -> None:
     """Replace the file by the newest lines: a kill leaves the old one or the new one."""
     kept: list[bytes] = []
     size_bytes = 0
@@ -173,13 +173,13 @@ def _replace(directory: Path, lines: list[bytes]) -> None:
         if size_bytes > _KEPT_BYTES:
             break
         kept.append(line)
-    new = directory / _NEW
+    new = file.with_name(f"{file.name}.new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, _MODE)
     try:
         _write(descriptor, b"".join(line + b"\n" for line in reversed(kept)), 0)
     finally:
         os.close(descriptor)
-    new.replace(directory / NAME)
+    new.replace(file)
 
 
 def _write(descriptor: int, data: bytes, size_bytes: int) -> None:
