@@ -27,7 +27,7 @@ def browser() -> Iterator[Any]:
     except ImportError:
         program = None
     if program is None:
-        remedy = "no browser: run `sudo tools/setup test browser`"
+        remedy = f"no {PROGRAM}: run `sudo tools/setup test browser` (Ubuntu has no such package)"
         pytest.fail(remedy) if os.environ.get(REQUIRED) else pytest.skip(remedy)
     with sync_playwright() as playwright:
         # its sandbox needs an ordinary user; the pages are our own

@@ -130,6 +130,27 @@ def test_a_package_with_a_service_does_not_leave_it_running_or_enabled(clone: Cl
 
 
 @needs_root
+@pytest.mark.parametrize("is_offered", [True, False])
+def test_a_browser_is_installed_where_the_distribution_has_one(
+    is_offered: bool, clone: Clone
+) -> None:
+    clone.add_program("apt-get")
+    (clone.bin / "apt-get").write_text(f"{STAND_IN}[[ $1 != indextargets ]] || echo a list\n")
+    clone.add_program("apt-cache")
+    (clone.bin / "apt-cache").write_text(f"#!/bin/bash\nexit {0 if is_offered else 100}\n")
+    browser = "chromium-headless-shell"
+    table = clone.folder / "profiler/packages.tsv"
+    table.write_text(f"{TABLE}{browser}\tbrowser\t{browser}\t-\n")
+    result, asked = clone.setup("browser")
+    assert result.returncode == 0, result.stderr
+    installed = next(line for line in asked if " install apt-gone" in line)
+    assert installed.endswith(f" apt-gone {browser}" if is_offered else " apt-gone")
+    said = f"this distribution has no package {browser}; tests that need it are skipped"
+    assert (said in result.stderr) is not is_offered
+    assert asked[-1].endswith(" --editable .[browser]")
+
+
+@needs_root
 def test_a_fresh_image_without_package_lists_gets_them(clone: Clone) -> None:
     clone.add_program("apt-get")
     Path(f"{clone.log}.no-lists").touch()
