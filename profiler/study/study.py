@@ -30,6 +30,7 @@ from sysctl.evidence.circumstances import Circumstances
 from sysctl.evidence.results import PRESENT, LeftOut, Results, Trial
 from sysctl.evidence.runs import Runs
 from sysctl.host.devices import Disk, disk_of
+from sysctl.host.ext4 import is_being_initialized
 from sysctl.host.host import Host
 from sysctl.host.mount_table import Mount, mount_of
 from sysctl.host.sysctls import (
@@ -40,6 +41,10 @@ from sysctl.search.grid import Transfer
 from sysctl.sweep.steps import Bench, Step, SweepPlan, left_out, remaining, run_sweep
 
 LOCK_NAME = "sweep"
+_INITIALIZED = (
+    "the kernel still initializes a new ext4 (ext4lazyinit), which holds up writers: wait until it "
+    "is done, or make file systems with mkfs.ext4 -E lazy_itable_init=0"
+)
 
 
 class View(Protocol):
@@ -172,7 +177,8 @@ def _prepare(
     )
     results.left_out += [*heavy, *refused] * is_new
     sweep_plan = SweepPlan(present, strategy, extras, request.budget)
-    return Study(results, sweep_plan, mount, disk, volume.notes, plan)
+    notes = (*volume.notes, *[_INITIALIZED] * is_being_initialized(system, mount))
+    return Study(results, sweep_plan, mount, disk, notes, plan)
 
 
 def _transfers(

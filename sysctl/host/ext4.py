@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journalling mode of an ext4 mount."""
+"""An ext4 mount: its journalling mode, and whether a new one is still being initialized."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sysctl.host.mount_table import Mount
 from sysctl.host.system import System
+
+_INITIALIZER = "ext4lazyinit"
 
 
 def data_mode(system: System, mount: Mount) -> str:
@@ -20,3 +24,23 @@ def data_mode(system: System, mount: Mount) -> str:
     path = f"/proc/fs/ext4/{device}/options"
     words = system.read(path).split() if system.exists(path) else mount.all_options
     return next((word[len("data=") :] for word in words if word.startswith("data=")), "")
+
+
+def is_being_initialized(system: System, mount: Mount) -> bool:
+    """Whether the kernel may still write the inode tables of this ext4, some minutes after mkfs.
+
+    Its thread has a journal handle while it writes zeroes (`ext4_init_inode_table()` in
+    fs/ext4/ialloc.c, as of Linux 6.18). On a busy device that takes seconds; a commit of the
+    journal waits for the handle, and every writer for the commit. One thread serves all ext4 and
+    ends when none is left.
+    """
+    if mount.fstype != "ext4" or "noinit_itable" in mount.all_options:
+        return False
+    return any(_name(file) == _INITIALIZER for file in system.path("/proc").glob("[0-9]*/comm"))
+
+
+def _name(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except (OSError, UnicodeDecodeError):  # the process has ended, or chose a strange name
+        return ""

@@ -21,7 +21,12 @@ from sysctl.knobs.mount import Takes, find
 
 #: The sizes of the sparse images; mkfs.xfs needs at least 300 MiB since xfsprogs 5.19.
 _IMAGE_BYTES = {"xfs": 320 * 2**20, "ext4": 32 * 2**20}
-_MKFS = {"xfs": ["mkfs.xfs", "-q", "-f"], "ext4": ["mkfs.ext4", "-q", "-F"]}
+#: An ext4 that the kernel initializes later holds up writers: `sysctl.host.ext4`.
+_AT_ONCE = "lazy_itable_init=0,lazy_journal_init=0"
+_MKFS = {
+    "xfs": ["mkfs.xfs", "-q", "-f"],
+    "ext4": ["mkfs.ext4", "-q", "-F", "-E", _AT_ONCE],
+}
 
 
 @dataclass(frozen=True)
