@@ -3,7 +3,7 @@
 
 The originals are journaled, the settings applied and read back, and the command is run. When it has
 returned, Writewise waits until the data is on the devices and restores the originals. Ctrl-C,
-SIGTERM and SIGHUP are passed to the command; one that comes later ends the wait. After SIGKILL or a
+SIGTERM and SIGHUP are passed to the command; after its end they end the wait. After SIGKILL or a
 reboot the next command that changes the host, or `writewise rollback`, restores.
 
 A second run with the same settings joins the first, and the last one restores. With other settings
@@ -11,7 +11,7 @@ it is refused. So are sweep, apply and rollback until then.
 
 --auto needs no settings: the thresholds are raised only while a burst would otherwise be throttled,
 at most to --max-at-risk, as by `writewise govern`. It governs every volume, or those of --on DIR.
-If another governor runs, that one governs, and this one from when it has ended.
+If another governor runs, that one governs, and this one when it has ended.
 
 The report goes to standard error. With --json the document alone goes to standard output, and the
 command's own output to standard error. Under sudo the command runs as the user who called it, not

@@ -13,7 +13,7 @@ Value = Union[str, int, float]
 
 
 class Kind(str, enum.Enum):
-    """What a file is about. Only files of one kind are comparable."""
+    """What a file is about, as a noun. Only files of one kind are comparable."""
 
     PULL = "pull"
     PROFILE = "profile"

@@ -29,15 +29,7 @@ from profiler.compare.subject import Kind, Size, Subject, Unit, Value
 from profiler.report.console import plain_table, print_lines
 from sysctl.evidence.statistics import Repeats
 
-_NOUNS = {
-    Kind.PULL: "pull",
-    Kind.PROFILE: "profile",
-    Kind.SWEEP: "sweep",
-    Kind.RUN: "run",
-    Kind.CLIENTS: "comparison of pull clients",
-    Kind.PLAN: "plan",
-}
-#: How a lower and a higher figure is called, if not lower and higher.
+#: The words for lower and higher times.
 _OF_TIMES = ("faster", "slower")
 #: The outcomes in the table.
 _SHORT = {
@@ -50,7 +42,7 @@ _SHORT = {
     Significance.NO_RATIO: "",
     Significance.MISSING: "in one file only",
 }
-#: More verdicts are summed up: one for each row and client of bench-clients.
+#: More verdicts are summed up: `bench-clients` has one for each row and client.
 _MOST_VERDICTS = 4
 
 
@@ -69,7 +61,7 @@ def verdict_sentences(found: FileComparison) -> list[str]:
 def _obstacle_text(found: FileComparison, obstacle: Obstacle) -> str:
     before, after = found.before, found.after
     if obstacle is Obstacle.KIND:
-        return f"before is a {_NOUNS[before.kind]}, after a {_NOUNS[after.kind]}"
+        return f"before is a {before.kind.value}, after a {after.kind.value}"
     if obstacle is Obstacle.SCOPE:
         return f"before is of {before.scope}, after of {after.scope}"
     if obstacle is Obstacle.SIZE:
@@ -172,7 +164,7 @@ def print_comparison(found: FileComparison, console: Console) -> None:
 
 
 def _side_text(side: Subject) -> str:
-    noun = _NOUNS[side.kind]
+    noun = side.kind.value
     count = f"{side.runs} {noun}s" if side.runs > 1 else f"a {noun}"
     size = f" of {_size(side.size)}" if side.size.bytes else ""
     when = f", {side.measured_at}" if side.measured_at else ""

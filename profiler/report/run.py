@@ -30,7 +30,7 @@ _HANGING = 12
 
 @dataclass(frozen=True)
 class GovernedRun:
-    """What `--auto` did: `state` is None if another governor governed all the time.
+    """What `--auto` did: `state` is None if a followed governor did all the work.
 
     `problem` is why it ended before the data was on the devices, None if it did not.
     """
@@ -44,8 +44,9 @@ class GovernedRun:
 class RunReport:
     """A run and its settings: `before` and `during` it by name, in words; or `governed`.
 
-    `joined` had set them, `remaining` hold them further. `recovered` is what a killed run had left.
-    `restored` and `left` are what this run restored at its end, and what it did not, and why.
+    `joined` are the runs that had set them, `remaining` those that still hold them. `recovered` is
+    what a killed run had left, `restored` what this run restored at its end, and `left` what it did
+    not restore, and why.
     """
 
     run: Run
@@ -75,7 +76,7 @@ def governed_notes(start: GovernStart, named: Sequence[str]) -> list[str]:
     if start.followed is None:
         lines = [f"left: {sentence}" for sentence in start.left]
         return lines if start.counts_every_group else [*lines, ROOT_GROUP_ONLY]
-    lines = [f"{start.followed}, governs this host; this run does when that one has ended"]
+    lines = [f"{start.followed}, governs this host; this run governs when that governor has ended"]
     state = read_governor_state()
     if state and start.followed.endswith(f", process {state.pid}"):
         lines.append(

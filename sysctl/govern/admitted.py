@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of what arrives on the named volumes is of admitted writers.
+"""How much of what arrives on the named volumes comes from admitted writers.
 
 The kernel counts what a process dirties on all volumes together, and what is dirtied on a volume by
-all processes together. So at each look the lesser of both is what admitted writers dirtied there.
+all processes together. So at each look the smaller of both is what admitted writers dirtied there.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 class Attribution:
     """Adds up what admitted writers dirtied on the named volumes since the governor began.
 
-    Both counters are read one after the other, so what exceeds the other at one look is kept for
-    the next, but at most as much as arrived at this one.
+    The counters are read one after the other. So what one of them exceeds the other by is kept for
+    the next look, but at most as much as arrived at this one.
     """
 
     def __init__(self) -> None:

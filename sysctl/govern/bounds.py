@@ -68,7 +68,7 @@ class Raise:
 
 
 def rest_thresholds(sample: HostSample, rest: Mapping[str, int]) -> Thresholds:
-    """Return the thresholds of the host's own values with the memory of now."""
+    """Return the thresholds of the host's own values with the present memory."""
     return effective_thresholds(rest, sample.dirtyable_bytes)
 
 
@@ -80,7 +80,7 @@ def bound_bytes(limits: RaiseLimits, sample: HostSample) -> int:
 
 
 def kept_bytes(limits: RaiseLimits, sample: HostSample) -> float:
-    """Return the most that may stay raised with the memory of now.
+    """Return the most that may stay raised with the present memory.
 
     The default bound is of the memory at rest, so a burst that uses memory does not change it.
     """

@@ -218,7 +218,7 @@ def test_it_governs_from_when_the_other_governor_has_ended(
     script = f"{waiting}; sleep 2; {words[2]}"
     second = begin("--json", "--output", report, "--", "sh", "-c", script)
     assert second.stdout
-    assert "governs this host; this run does when" in second.stdout.readline()
+    assert "governs this host; this run governs when" in second.stdout.readline()
     with Outside().looking() as outside:
         flag.unlink()
         ended(first)

@@ -314,7 +314,7 @@ def test_what_is_said_of_the_governor_before_the_command(tmp_path, monkeypatch):
     followed = "run --auto of `job`, process 9"
     lines = governed_notes(GovernStart(["/data", "/scratch"], followed), ["/data", "/scratch"])
     assert lines == [
-        f"{followed}, governs this host; this run does when that one has ended",
+        f"{followed}, governs this host; this run governs when that governor has ended",
         "it governs /data, at most 2.00 GiB at risk",
         "until then writers onto /scratch wait as they would at rest",
     ]
