@@ -124,16 +124,22 @@ def test_a_command_that_cannot_be_started(system, name, code):
     assert error.value.exit_code == code
 
 
-def test_what_is_at_risk_is_above_what_was_there(system):
+def replacing(system, vmstat):
+    """Return a script that replaces /proc/vmstat whole: a reader never sees an empty file."""
     file = system.path("/proc/vmstat")
-    script = f"echo '{system.vmstat(25)}' > {file}; sleep 0.3; echo '{system.vmstat(9)}' > {file}"
+    return f"echo '{vmstat}' > {file}.new; mv {file}.new {file}"
+
+
+def test_what_is_at_risk_is_above_what_was_there(system):
+    script = f"{replacing(system, system.vmstat(25))}; sleep 0.3; "
+    script += replacing(system, system.vmstat(9))
     seen: list[int] = []
     done = run(system, script, lambda: spawned("sleep", "0.3"), on_progress=seen.append)
     assert done.peak_bytes == 20 * MIB and set(seen) == {4 * MIB}
 
 
 def test_less_than_at_the_start_is_nothing(system):
-    assert run(system, f"echo '{system.vmstat(1)}' > {system.path('/proc/vmstat')}").peak_bytes == 0
+    assert run(system, replacing(system, system.vmstat(1))).peak_bytes == 0
 
 
 def test_waits_for_io_are_those_until_the_return(system):
