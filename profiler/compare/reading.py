@@ -49,6 +49,19 @@ SCHEMAS: Mapping[str, DocumentKind] = {
 }
 
 
+#: Measurements that are not compared: what is in them, and what to compare instead.
+_NOT_COMPARED = {
+    "writewise-plan-cheapest": (
+        "is a list of volumes (plan --cheapest), and a comparison is of one volume on each side",
+        "plan each of the two volumes: `writewise plan … --volume-type TYPE --json`",
+    ),
+    "writewise-govern": (
+        "is the work of one governor, and no other one meets the same bursts",
+        "compare pulls with and without it: `writewise pull … --json >> FILE`",
+    ),
+}
+
+
 def read_subject(path: Path) -> Subject:
     """Return what a file says. Raises UsageError."""
     text, name = _FILE.read_text(str(path)), printable(str(path))
@@ -106,11 +119,14 @@ def _kind_of(document: Mapping[str, Any], name: str) -> DocumentKind:
     schema, version = document.get("schema"), document.get("version")
     if not isinstance(schema, str) or not schema.startswith("writewise-"):
         raise UsageError(f"{name} is not a measurement of Writewise", _FILE.hint)
+    if schema in _NOT_COMPARED:
+        what, hint = _NOT_COMPARED[schema]
+        raise UsageError(f"{name} {what}", hint)
     kind = SCHEMAS.get(schema)
     if kind is None:
         known = ", ".join(each.removeprefix("writewise-") for each in SCHEMAS)
         raise UsageError(
-            f"{name} is a document {quoted(schema)}, which has nothing to compare",
+            f"{name} is a document {quoted(schema)}, which is not compared",
             f"compare the documents of {known}, results of a sweep, or recommendations",
         )
     if version != kind.version:

@@ -70,6 +70,20 @@ HOSTILE = {
 }
 
 
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("plan-cheapest", "is a list of volumes (plan --cheapest), and a comparison is of one"),
+        ("govern", "is the work of one governor, and no other one meets the same bursts"),
+        ("doctor", "is a document 'writewise-doctor', which is not compared"),
+    ],
+)
+def test_what_is_not_compared_has_its_reason(schema, said, tmp_path, capsys):
+    (tmp_path / "a.json").write_text(json.dumps({"schema": f"writewise-{schema}", "version": 1}))
+    assert main(["compare", str(tmp_path / "a.json"), str(tmp_path / "a.json")]) == 2
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_bad_file_is_one_sentence_and_no_traceback(name, tmp_path, capsys):
     (tmp_path / "bad.json").write_text(HOSTILE[name])
