@@ -98,9 +98,18 @@ def test_the_commands_run(upgraded):
 def test_recorded_results_are_advised(upgraded, tmp_path):
     Study().tried(ratio(80), 4.0).results.save(tmp_path / "results.json")
     there = upgraded.add({"/results.json": tmp_path / "results.json"})
-    out, after = there.check("writewise advise /results.json --output-dir /out")
+    out, after = there.check("writewise advise /results.json --output-dir /out --html /page.html")
     assert "dirty_ratio=80" in out
+    page, _ = after.check("cat /page.html")
+    assert page.startswith("<!doctype html>") and "dirty_ratio" in page  # by Debian's Jinja2
     after.check("writewise verify /out/recommendation.json || test $? = 1")
+
+
+def test_watch_has_its_unit_alerts_and_dashboard(upgraded):
+    unit, _ = upgraded.check("writewise watch /srv --print-unit")
+    assert "\nExecStart=/usr/bin/writewise watch " in unit
+    shipped, _ = upgraded.check("ls /usr/lib/writewise/lib/profiler/metrics/shipped")
+    assert {"alerts.yml", "dashboard.json"} <= {*shipped.split()}
 
 
 def test_it_pulls_with_its_own_server_and_workers(upgraded):
