@@ -89,6 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
     listen = address_of(arguments.listen)
     contract = _contract(arguments)
     otlp = _otlp(arguments)
+    if listen is None and otlp is None:
+        raise UsageError(f"--listen {OFF} without --otlp exports nothing", "add --otlp URL")
     if arguments.print_unit:
         return _print_unit(arguments, is_local=_is_local(arguments, listen, otlp))
     require(*NEEDS)

@@ -62,8 +62,11 @@ def settings_from(
     `resource` has the attributes that the variables may replace. Raises UsageError.
     """
 
+    def variable(name: str) -> str:
+        return _OF_METRICS + name if environment.get(_OF_METRICS + name) else _PREFIX + name
+
     def value(name: str) -> str | None:
-        return environment.get(_OF_METRICS + name) or environment.get(_PREFIX + name) or None
+        return environment.get(variable(name)) or None
 
     protocol = value("PROTOCOL") or "http/json"
     if protocol != "http/json":
@@ -92,9 +95,8 @@ def settings_from(
         path=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
         is_https=parts.scheme == "https",
         headers=_headers(value("HEADERS") or ""),
-        timeout_s=_milliseconds(value("TIMEOUT"), _TIMEOUT_MS) / 1000,
-        interval_s=_milliseconds(environment.get("OTEL_METRIC_EXPORT_INTERVAL"), _INTERVAL_MS)
-        / 1000,
+        timeout_s=_seconds(environment, variable("TIMEOUT"), _TIMEOUT_MS),
+        interval_s=_seconds(environment, "OTEL_METRIC_EXPORT_INTERVAL", _INTERVAL_MS),
         is_compressed=compression == "gzip",
         resource=_resource(environment, resource),
         certificate=value("CERTIFICATE"),
@@ -125,12 +127,13 @@ def _headers(text: str) -> dict[str, str]:
     return found
 
 
-def _milliseconds(text: str | None, default: int) -> int:
+def _seconds(environment: Mapping[str, str], name: str, default_ms: int) -> float:
+    text = environment.get(name)
     if not text:
-        return default
+        return default_ms / 1000
     if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) <= _LONGEST_MS):
-        raise UsageError(f"invalid time {quoted(text)} in OTEL_…", "use milliseconds, such as 5000")
-    return int(text)
+        raise UsageError(f"invalid time {quoted(text)} in {name}", "use milliseconds, such as 5000")
+    return int(text) / 1000
 
 
 def _resource(environment: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

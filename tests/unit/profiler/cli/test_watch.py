@@ -59,6 +59,11 @@ def test_the_first_lines() -> None:
     ]
 
 
+def test_a_watch_that_exports_nothing_is_refused(capsys) -> None:
+    assert main(["watch", "--listen", "off"]) == 2
+    assert "--listen off without --otlp exports nothing" in capsys.readouterr().err
+
+
 def textfile(path):
     return usable_textfile(argparse.Namespace(metrics_textfile=path))
 

@@ -138,6 +138,19 @@ def test_a_wrong_variable_is_refused_and_shows_no_secret(name, value) -> None:
     assert name in VARIABLES
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OTEL_EXPORTER_OTLP_TIMEOUT",
+        "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
+        "OTEL_METRIC_EXPORT_INTERVAL",
+    ],
+)
+def test_a_wrong_time_names_its_variable(name) -> None:
+    with pytest.raises(UsageError, match=f"invalid time 'abc' in {name}$"):
+        settings_from({name: "abc"}, None, {})
+
+
 class Endpoint:
     """A server that answers with `status` and `body`, and keeps what it got."""
 
