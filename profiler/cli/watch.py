@@ -123,8 +123,9 @@ def address_of(text: str) -> ListenAddress | None:
     if text == OFF:
         return None
     host, _, port = text.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
     try:
-        address = ipaddress.ip_address(host[1:-1] if host.startswith("[") else host)
+        address = ipaddress.ip_address(host[1:-1] if is_bracketed else host)
         if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
             raise ValueError
     except ValueError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from contracts.shared.errors import UsageError
 from contracts.shared.text import printable, quoted
@@ -19,6 +19,7 @@ DEFAULT_ENDPOINT = "http://localhost:4318"
 _PATH = "/v1/metrics"
 _TIMEOUT_MS, _INTERVAL_MS = 10_000, 60_000
 _LONGEST_MS = 24 * 3600 * 1000
+_URL = re.compile("[!-~]+")  # RFC 3986: all other characters are percent-encoded
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, token
 _PREFIX, _OF_METRICS = "OTEL_EXPORTER_OTLP_", "OTEL_EXPORTER_OTLP_METRICS_"
 #: Every variable that is read.
@@ -77,20 +78,14 @@ def settings_from(
     compression = value("COMPRESSION") or "none"
     if compression not in ("none", "gzip"):
         raise UsageError(f"invalid compression {quoted(compression)} of OTLP", "use gzip or none")
-    parts = urlsplit(_endpoint(environment, url))
-    try:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError:
-        port = 0
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port:
-        raise UsageError("invalid URL of the OTLP endpoint", f"use one like {DEFAULT_ENDPOINT}")
+    parts, host, port = _split(_endpoint(environment, url))
     if parts.username is not None:
         raise UsageError(
             "the URL of the OTLP endpoint has a user name",
             f"pass credentials in {_PREFIX}HEADERS, which no message shows",
         )
     return OtlpSettings(
-        host=parts.hostname,
+        host=host,
         port=port,
         path=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
         is_https=parts.scheme == "https",
@@ -112,6 +107,24 @@ def _endpoint(environment: Mapping[str, str], url: str | None) -> str:
         return own
     base = url or environment.get(_PREFIX + "ENDPOINT") or DEFAULT_ENDPOINT
     return base.rstrip("/") + _PATH
+
+
+def _split(url: str) -> tuple[SplitResult, str, int]:
+    """Return the parts of a URL that a request can be sent to, its host and its port.
+
+    Raises UsageError.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")  # what the look-up of a name does with it
+    except ValueError:
+        host, port = "", 0
+    if port is None:
+        port = 443 if parts.scheme == "https" else 80
+    if not host or not port or parts.scheme not in ("http", "https") or not _URL.fullmatch(url):
+        raise UsageError("invalid URL of the OTLP endpoint", f"use one like {DEFAULT_ENDPOINT}")
+    return parts, host, port
 
 
 def _headers(text: str) -> dict[str, str]:

@@ -124,6 +124,8 @@ def test_attributes_with_a_mistake_are_discarded_as_a_whole() -> None:
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://:4318"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h:99999"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h:0"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h:4318/a b?key=hunter2"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:hunter2@h"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "hunter2"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%0d%0ahunter2: x"),
