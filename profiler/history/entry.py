@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -15,6 +14,8 @@ from contracts.shared.text import printable
 VERSION = 1
 #: Characters of a text, and of all words or sentences of an entry together.
 _MAX_TEXT, _MAX_TEXTS = 400, 2000
+#: More than any command takes: 30 years.
+_LONGEST_S = 1e9
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def entry_of_line(line: bytes) -> HistoryEntry | None:
             exit_code=int(data["exit_code"]),
             error=None if data["error"] is None else _text(data["error"]),
         )
-        is_right = entry.began.tzinfo is not None and math.isfinite(entry.elapsed_s)
+        entry.began.astimezone()  # a date that the local time can have
+        is_right = entry.began.tzinfo is not None and 0 <= entry.elapsed_s < _LONGEST_S
     except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
         return None
     return entry if is_right else None

@@ -166,6 +166,10 @@ def test_a_line_that_was_cut_is_skipped_and_counted_and_the_next_is_whole(path):
         ENTRY.to_line().replace(b'"apply",', b'["apply"],'),
         ENTRY.to_line().replace(b"+00:00", b""),
         ENTRY.to_line().replace(b"2026", b"yesterday"),
+        ENTRY.to_line().replace(b"2026-11-23T14:00:00+00:00", b"0001-01-01T00:00:00+14:00"),
+        ENTRY.to_line().replace(b"2026-11-23T14:00:00+00:00", b"9999-12-31T23:59:59-14:00"),
+        ENTRY.to_line().replace(b"1.5", b"1e308"),
+        ENTRY.to_line().replace(b"1.5", b"-1e308"),
         ENTRY.to_line().replace(b'"exit_code": 0', b'"exit_code": "none"'),
     ],
 )
