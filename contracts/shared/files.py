@@ -8,6 +8,7 @@ armed), and it is never read beyond a limit. A file that decides what is changed
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ class FileKind:
             raise UsageError(
                 f"{name} is larger than {limit}, the limit for a {self.noun} file", self.hint
             )
-        if not content.strip():
+        if not content.removeprefix(codecs.BOM_UTF8).strip():
             raise UsageError(f"{name} is empty", self.hint)
         if b"\0" in content:
             raise UsageError(f"{name} is a binary file, not a {self.noun} file", self.hint)

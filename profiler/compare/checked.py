@@ -17,6 +17,8 @@ from contracts.shared.text import printable
 _HINT = "use a file that a --json of Writewise printed, complete and unchanged"
 #: More than any time, size or count.
 _LARGEST = 1e18
+#: Less than any: it counts as 0, so that no ratio is infinite.
+_SMALLEST = 1e-18
 _MAX_TEXT = 4096
 _MAX_ITEMS = 2000
 
@@ -42,7 +44,7 @@ class CheckedObject:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not 0 <= value <= _LARGEST or not math.isfinite(value):
             raise self.damaged(name, "a number from 0")
-        return float(value)
+        return float(value) if value >= _SMALLEST else 0.0
 
     def number(self, name: str) -> float:
         """Return the same; the field is required."""

@@ -86,14 +86,12 @@ def read_subject(path: Path) -> Subject:
 def _documents(text: str, name: str) -> list[Any]:
     """Return the documents of a file, one after the other."""
     decoder = json.JSONDecoder(parse_constant=_refuse_constant)
-    found, place = [], 0
+    found, place = [], _after_space(text, 0)
     try:
         while place < len(text):
             document, end = decoder.raw_decode(text, place)
             found.append(document)
-            while end < len(text) and text[end].isspace():
-                end += 1
-            place = end
+            place = _after_space(text, end)
             if len(found) > _MAX_DOCUMENTS:
                 raise UsageError(f"{name} has more than {_MAX_DOCUMENTS} documents", _FILE.hint)
     except (ValueError, RecursionError) as error:
@@ -103,6 +101,12 @@ def _documents(text: str, name: str) -> list[Any]:
             f"{name} is not a measurement, or it is truncated: {error}", _FILE.hint
         ) from None
     return found
+
+
+def _after_space(text: str, place: int) -> int:
+    while place < len(text) and text[place].isspace():
+        place += 1
+    return place
 
 
 def _refuse_constant(text: str) -> float:

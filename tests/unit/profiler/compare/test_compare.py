@@ -13,7 +13,7 @@ from profiler.cli.main import main
 from profiler.compare.comparing import Differing, Obstacle, Significance, compare_subjects
 from profiler.compare.reading import SCHEMAS, read_subject
 from profiler.compare.subject import Kind
-from profiler.report.comparison import caveats, verdict_sentences
+from profiler.report.comparison import caveats, comparison_file_document, verdict_sentences
 from sysctl.advice.advise import advise
 from sysctl.evidence.results import load
 from tests.places import REPOSITORY
@@ -55,6 +55,20 @@ def test_repeated_pulls_that_differ(compared):
     assert "95% interval" in sentence and "5 and 6 runs" in sentence and "Mann-Whitney" in sentence
     assert caveats(found) == ["The settings need not be the cause: kernel differs too."]
     assert figure(found, "time to durable").outcome is Significance.SAME
+
+
+def test_space_before_a_document_and_between_two_is_left_out(tmp_path):
+    path = tmp_path / "pulls.json"
+    path.write_text("\n \t" + "\n\n".join(map(json.dumps, pulls(20.0, 2))) + " \n")
+    assert read_subject(path).runs == 2
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3, 5])
+def test_a_ratio_of_the_smallest_and_the_largest_time_is_finite(compared, repeats):
+    times_s = (5e-324, 1e18)
+    small, large = ([{**each, "return_s": s} for each in pulls(1.0, repeats)] for s in times_s)
+    for found in (compared(small, large), compared(large, small)):
+        json.dumps(comparison_file_document(found), allow_nan=False)
 
 
 def test_repeated_pulls_that_do_not_differ(compared):

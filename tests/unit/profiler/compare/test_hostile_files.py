@@ -27,6 +27,8 @@ TEXT = json.dumps(GOOD)
 HOSTILE = {
     "empty": "",
     "blank": " \n",
+    "a byte order mark": "\ufeff",
+    "a blank byte order mark": "\ufeff \n",
     "truncated": TEXT[: len(TEXT) // 2],
     "a second one truncated": TEXT + TEXT[:100],
     "text behind": TEXT + " and more",
