@@ -97,6 +97,7 @@ setup(
         "sysctl": ["py.typed"],
         "sysctl.volume": ["data/*"],
         "profiler": ["py.typed", "packages.tsv", "commit.txt"],
+        "profiler.fleet": ["queries/*.sql"],
         "profiler.html": ["files/*"],
         "profiler.metrics": ["shipped/*"],
         "profiler.workloads": ["*.yaml"],

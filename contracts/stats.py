@@ -17,6 +17,9 @@ SUB_BUCKETS = 1 << SUB_BUCKETS_LOG2
 #: Up to 2^42 ns (73 minutes); longer calls go into the last bucket.
 BUCKET_COUNT = (42 - SUB_BUCKETS_LOG2 + 1) * SUB_BUCKETS
 
+#: The index of a bucket and the number of calls in it, for each bucket that has calls.
+NonzeroBuckets = Sequence[tuple[int, int]]
+
 
 def bucket_bounds_ns(index: int) -> tuple[int, int]:
     """Return the lower (included) and the upper bound (excluded) in ns of bucket `index`."""
@@ -24,6 +27,47 @@ def bucket_bounds_ns(index: int) -> tuple[int, int]:
         return index, index + 1
     shift, sub_bucket = index // SUB_BUCKETS - 1, index % SUB_BUCKETS
     return (SUB_BUCKETS + sub_bucket) << shift, (SUB_BUCKETS + sub_bucket + 1) << shift
+
+
+def bucket_index(value_ns: int) -> int:
+    """Return the index of the bucket of a value in ns (≥ 0)."""
+    if value_ns < SUB_BUCKETS:
+        return value_ns
+    shift = value_ns.bit_length() - 1 - SUB_BUCKETS_LOG2
+    index = (shift + 1) * SUB_BUCKETS + (value_ns >> shift) - SUB_BUCKETS
+    return min(index, BUCKET_COUNT - 1)
+
+
+def nonzero_buckets(buckets: Sequence[int]) -> NonzeroBuckets:
+    """Return each bucket that has calls: its index and the number of calls.
+
+    These merge by adding the numbers of each index: exact, and independent of the order.
+    """
+    return tuple((index, calls) for index, calls in enumerate(buckets) if calls)
+
+
+def all_buckets(nonzero: NonzeroBuckets) -> tuple[int, ...]:
+    """Return all `BUCKET_COUNT` buckets, of which indexes that occur twice are added.
+
+    The result is empty without calls, as in `CallStats`. Raises IndexError.
+    """
+    buckets = [0] * BUCKET_COUNT
+    for index, calls in nonzero:
+        buckets[index] += calls
+    return tuple(buckets) if nonzero else ()
+
+
+def stats_of_buckets(nonzero: NonzeroBuckets) -> CallStats:
+    """Return statistics of which only the buckets are known: extremes are those of buckets."""
+    if not nonzero:
+        return CallStats()
+    used = [index for index, _ in nonzero]
+    return CallStats(
+        count=sum(calls for _, calls in nonzero),
+        latency_min_ns=bucket_bounds_ns(min(used))[0],
+        latency_max_ns=bucket_bounds_ns(max(used))[1] - 1,
+        buckets=all_buckets(nonzero),
+    )
 
 
 @dataclass(frozen=True)

@@ -44,24 +44,24 @@ def create(directory: int, name: str) -> int:
     return os.open(name, _NEW, _READABLE_BY_ALL, dir_fd=directory)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` with a synced file (mode 0644) that has `text`; a symlink itself is replaced.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replace `path` with a synced file (mode 0644); a symlink itself is replaced.
 
     Raises UsageError.
     """
     try:
         with directory_of(path) as (directory, name):
-            _replace(directory, name, text)
+            _replace(directory, name, content)
     except OSError as error:
         message = f"cannot write {printable(str(path))}: {error.strerror}"
         raise UsageError(message, "name another file with --output") from None
 
 
-def _replace(directory: int, name: str, text: str) -> None:
+def _replace(directory: int, name: str, content: str | bytes) -> None:
     temporary = f".writewise-{secrets.token_hex(8)}"
     try:
-        with os.fdopen(create(directory, temporary), "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(create(directory, temporary), "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)

@@ -14,6 +14,7 @@ from profiler.cli import (
     contract,
     demo,
     doctor,
+    fleet,
     govern,
     history,
     lab,
@@ -32,5 +33,6 @@ from profiler.cli import (
 
 ALL: tuple[ModuleType, ...] = (
     *(doctor, demo, profile, watch, pull, sweep, advise, predict, plan, compare, apply, run),
-    *(govern, verify, status, history, rollback, transfer, clients, bench_clients, contract, lab),
+    *(govern, verify, status, history, rollback, transfer, clients, bench_clients, fleet, contract),
+    lab,
 )

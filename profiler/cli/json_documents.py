@@ -342,6 +342,29 @@ DOCUMENTS = (
             "last_bursts": "the last bursts, at most 1,000; times since the begin",
         },
     ),
+    Document(
+        "fleet ingest",
+        1,
+        {
+            "folder": "where the tables are",
+            "files": "the files that were read",
+            "records": "the records that count",
+            "nodes": "their nodes",
+            "classes": "their classes",
+            "broken": "each file that does not count, with every reason",
+        },
+    ),
+    Document(
+        "fleet report",
+        1,
+        {
+            "classes": "each class: nodes, pulls, nodes whose writers wait by main cause, merged "
+            "distributions, and the predicted saving (null for none); the first to study first",
+            "to_study": "the classes with a predicted saving, the largest first",
+            "outliers": "nodes whose time per byte is far from that of the class's median node, "
+            "with the distance in units of 1.4826 MAD",
+        },
+    ),
     Document("clients", 1, {"clients": "each pull client: name, version, how to install it"}),
     Document(
         "bench-clients",

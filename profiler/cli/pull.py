@@ -16,6 +16,7 @@ from profiler.cli.html_option import WriteHtml, add_html, html_file
 from profiler.cli.json_documents import emit
 from profiler.cli.metrics_textfile import add_metrics_textfile, usable_textfile, write_pull
 from profiler.cli.needs import PULL
+from profiler.cli.record_option import add_record, pull_record
 from profiler.cli.remembering import remember
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
     add_html(parser)
     add_metrics_textfile(parser)
+    add_record(parser)
     options.add_access(parser)
     options.add_transfer(parser)
 
@@ -66,21 +68,25 @@ def run(arguments: argparse.Namespace) -> int:
     """Pull and print; return 0, or 1 if an object is missing or differs from S3's."""
     from contracts.loading import load_contract_of_calls
     from profiler.report.history import pull_outcome
-    from profiler.report.origin import origin_of_pull
+    from profiler.report.origin import circumstances_of_pull, origin_of_pull
     from profiler.requirements import require
 
     _check_source(arguments)
     contract = load_contract_of_calls(arguments.contract)
     require(*NEEDS)
     textfile = usable_textfile(arguments)
-    origin = origin_of_pull(arguments.destination, _asked(arguments, contract))
+    asked = _asked(arguments, contract)
+    here = circumstances_of_pull(arguments.destination, asked["client"])
+    origin = origin_of_pull(here, asked)
     with html_file(arguments) as write_html:
-        with terminable():
+        with pull_record(arguments, here) as to_record, terminable():
             resumed, measured = pull_and_measure(arguments, contract)
         remember(arguments, pull_outcome(measured))
         if resumed.missing.objects and not measured.failures:  # else it was no whole pull
             write_pull(textfile, measured.return_s, measured.durable_s)
         _report(resumed, measured, contract, origin, write_html, as_json=arguments.json)
+        if resumed.missing.objects:
+            to_record.write(measured)
     return 1 if measured.failures else 0
 
 

@@ -19,6 +19,7 @@ from profiler.study.node_here import node_here
 from sysctl.evidence.circumstances import Circumstances, NodeClass
 from sysctl.host.devices import disk_of, steady_values
 from sysctl.host.mount_table import mount_of
+from sysctl.host.mounts import present_words
 from sysctl.host.sysctls import read_writeback
 from sysctl.host.system import HostError, System
 
@@ -28,14 +29,19 @@ def origin_here(system: System | None = None) -> Mapping[str, Any]:
     return _host(system or System()).flat()
 
 
-def origin_of_pull(destination: Path, pull: Mapping[str, Any]) -> Mapping[str, Any]:
+def origin_of_pull(here: Circumstances, pull: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the same, the destination's volume, and `pull`: what is pulled, and how."""
+    known = {name: value for name, value in pull.items() if value is not None}
+    return {**here.flat(), **known}
+
+
+def circumstances_of_pull(destination: Path, client: str | None = None) -> Circumstances:
+    """Return what is known of this host, the destination's volume and the client."""
     system = System()
     host = _host(system)
     with contextlib.suppress(HostError):  # an unreadable lab, or a disk that is being removed
         host = _with_destination(host, destination, system)
-    known = {name: value for name, value in pull.items() if value is not None}
-    return {**host.flat(), **known}
+    return replace(host, node_class=replace(host.node_class, client=client))
 
 
 def _host(system: System) -> Circumstances:
@@ -64,6 +70,7 @@ def _with_destination(host: Circumstances, destination: Path, system: System) ->
         host.node_class,
         fstype=mount.fstype,
         mount_options=mount.all_options,
+        mount_words=present_words(mount),
         volume=volume.volume,
         instance=volume.instance or host.node_class.instance,
         present_device=steady_values(system, disk) if disk else {},

@@ -18,7 +18,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from contracts.shared.units import format_rate, format_seconds, format_size
+from contracts.shared.units import format_count, format_rate, format_seconds, format_size
 from profiler.pull.measured import OnPhase, Phase
 from profiler.pull.result import Progress as PullProgress
 
@@ -39,6 +39,17 @@ def shown_progress(
     )
     with Progress(*columns, console=console, transient=True) as bar:
         yield _bar(bar)
+
+
+@contextlib.contextmanager
+def shown_count(console: Console, noun: str) -> Iterator[Callable[[int], None]]:
+    """Yield a function that shows on a terminal how many there are so far."""
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with Progress(TextColumn("{task.description}"), console=console, transient=True) as bar:
+        line = MovingLine(bar)
+        yield lambda count: line.describe(f"{format_count(count)} {noun}")
 
 
 class MovingLine:

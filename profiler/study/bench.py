@@ -33,9 +33,10 @@ from profiler.study.settle import settle_dirty_limit
 from profiler.study.trial_pull import trial_pull
 from profiler.watch.causes import WhyInputs, split
 from profiler.watch.timeline import Timeline
+from profiler.watch.trace import trace_of
 from profiler.watch.volumes import EbsVolumes
 from sysctl.evidence.protocol import MAX_MEMORY_CHANGE
-from sysctl.evidence.results import Observation, TracePoint
+from sysctl.evidence.results import Observation
 from sysctl.host.devices import Disk
 from sysctl.host.host import Host
 from sysctl.host.mount_table import mount_at, mount_of
@@ -47,9 +48,6 @@ from sysctl.sweep.steps import StoppedEarly
 
 if TYPE_CHECKING:
     from profiler.price.observing import PriceObserver
-
-#: Number of points of a pull's course that are kept.
-TRACE_POINTS = 250
 
 
 @dataclass
@@ -230,26 +228,6 @@ class PullBench:
         if measured.snapshot is None:
             return ()
         return tuple(findings_document(evaluate(self.contract, measured.snapshot.stats)))
-
-
-def trace_of(timeline: Timeline | None, names: set[str]) -> tuple[TracePoint, ...]:
-    """Return a pull's course, thinned out, with the bytes written by the disks of these names.
-
-    It has no points without such disks. A mirror writes everything twice.
-    """
-    at = [i for i, name in enumerate(timeline.devices) if name in names] if timeline else []
-    if timeline is None or not at:
-        return ()
-    first = sum(timeline.first.devices[i].written_bytes for i in at)
-    step = -(-len(timeline.samples) // TRACE_POINTS)
-    return tuple(
-        TracePoint(
-            sample.time_ns / 1e9,
-            sample.held_bytes,
-            sum(sample.devices[i].written_bytes for i in at) - first,
-        )
-        for sample in timeline.samples[::step]
-    )
 
 
 def _require_cap(problem: str | None) -> None:

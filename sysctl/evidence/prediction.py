@@ -203,17 +203,28 @@ def fit(runs: Runs) -> Model:
             "the results have no valid run of the current settings, so nothing can be predicted",
             _HINT,
         )
-    _check_present(present.values)
-    unthrottled = _unthrottled_runs(runs, present)
+    return _fitted(present.values, seen, _unthrottled_runs(runs, present))
+
+
+def fit_pull(run: Observation, present: Mapping[str, int]) -> Model:
+    """Fit the model to a single run, which had the sysctls `present`. Raises UsageError."""
+    share = run.stall_share
+    return _fitted(present, [run], [run] if share is not None and share < NEGLIGIBLE_SHARE else [])
+
+
+def _fitted(
+    present: Mapping[str, int], seen: Sequence[Observation], unthrottled: Sequence[Observation]
+) -> Model:
+    _check_present(present)
     for run in (*seen, *unthrottled):
         _check_run(run)
     source_bytes_per_s = _source_bytes_per_s(seen, unthrottled)
     return Model(
-        present=present.values,
+        present=present,
         burst_bytes=seen[0].bytes,
         dirtyable_bytes=round(statistics.median(run.dirtyable_bytes for run in seen)),
         source_bytes_per_s=source_bytes_per_s,
-        device_bytes_per_s=_device_bytes_per_s(seen, present.values, source_bytes_per_s),
+        device_bytes_per_s=_device_bytes_per_s(seen, present, source_bytes_per_s),
         seen_bytes=max(
             min(run.peak_dirty_bytes, run.thresholds.freerun_bytes) for run in (*seen, *unthrottled)
         ),

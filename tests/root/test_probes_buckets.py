@@ -6,11 +6,10 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-from contracts.stats import BUCKET_COUNT
+from contracts.stats import BUCKET_COUNT, bucket_index
 from profiler.bpf import loader
 from profiler.bpf.probe import Probe
 from profiler.bpf.probes import calls
-from tests.buckets import bucket_index
 
 LATENCY, BUCKET = 0, 1
 NONE = 2**64 - 1

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from contracts.model import RESOURCES, CallType, Contract, Measurement, Quantity, Rule, SizeRange
 from contracts.shared.text import is_unprintable
 from contracts.shared.units import MAX_VALUE
-from contracts.stats import BUCKET_COUNT, CallStats
-from tests.buckets import bucket_index
+from contracts.stats import BUCKET_COUNT, CallStats, bucket_index
 
 FIGURES = st.one_of(
     st.integers(0, MAX_VALUE),

@@ -64,6 +64,10 @@ OF_OTHERS = (
         "set by systemd: `govern` and `watch` report to it that they are ready, and that they work",
     ),
     Variables(
+        ("TRIGGER_UNIT",),
+        "set by systemd: a `pull --record` that a timer started waits before it writes to S3",
+    ),
+    Variables(
         OTLP_VARIABLES,
         "`watch --otlp`: endpoint, headers, certificates, interval and attributes, as "
         "OpenTelemetry's specification has them; OTEL_EXPORTER_OTLP_METRICS_… wins",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from profiler.cli import demo, sweep, transfer
+from profiler.fleet import ingest, measured, node_id, record, tables, writing
 from profiler.history import file as history
 from sysctl.apply.persistence import PATHS
 from sysctl.apply.units import RECOVERY_PATH
@@ -73,6 +74,17 @@ _OUTPUTS = [
         "`pull`, `sweep` with `--metrics-textfile`",
         "[metrics](metrics.md) for the node_exporter",
     ],
+    [
+        f"`{writing.PREFIX}/dt=…/class=…/*{writing.SUFFIX}`",
+        "`pull --record`",
+        f"one pull for the report on a fleet; JSON in gzip, version {record.VERSION}; in S3 or a "
+        "directory",
+    ],
+    [
+        ", ".join(f"`{name}.parquet`" for name in tables.TABLES) + f", `{ingest.BROKEN_NAME}`",
+        "`fleet ingest`",
+        "the merged records of a fleet, and the files that do not count",
+    ],
     ["`*.yaml`, `*.mistral`", "you", "[contracts](contracts.md)"],
 ]
 _OF_THE_HOST = [
@@ -106,6 +118,16 @@ _OF_THE_HOST = [
         f"`{STATE_DIRECTORY}/{history.NAME}`",
         "commands that measure or change",
         "the history; another user's is in `~/.local/state/writewise`",
+    ],
+    [
+        f"`{STATE_DIRECTORY}/{node_id.NAME}`, `{STATE_DIRECTORY}/{node_id.MACHINE_NAME}`",
+        "`pull --record`",
+        "the random name of the node in its records, and a hash that ties it to the machine",
+    ],
+    [
+        f"`{STATE_DIRECTORY}/{measured.ROLLOUT_NAME}`",
+        "the engine of a roll-out",
+        "the roll-out, stage and arm of the node, which its records repeat",
     ],
     [f"`{STATE_DIRECTORY}/lab/`", "`lab up`, `demo`", "the lab's volume, objects and journal"],
     [

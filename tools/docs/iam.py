@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 from profiler.ec2 import permissions as ec2
+from profiler.fleet.writing import PUT
 from profiler.pull.permissions import GET, LIST, PERMISSIONS
 from tools.docs import commands
 from tools.docs.markdown import table
@@ -42,8 +43,8 @@ def page() -> str:
             "# IAM actions",
             "",
             f"These commands reach S3: {names}.",
-            "Each needs the same actions, and none writes to a bucket. With `--no-sign-request`",
-            "none is needed.",
+            "Each needs the same actions. Only `pull --record` writes to a bucket (below). With",
+            "`--no-sign-request` none is needed.",
             "",
             *table(["Action", "On", "For the operations", "To"], rows),
             "",
@@ -53,9 +54,21 @@ def page() -> str:
             json.dumps(_POLICY, indent=2),
             "```",
             "",
+            *_records(),
             *_volumes(),
         ]
     )
+
+
+def _records() -> list[str]:
+    """Return the part about records of a fleet."""
+    return [
+        "## Records of a fleet",
+        "",
+        f"`pull --record s3://BUCKET/PREFIX` needs `{PUT.action}` on",
+        f"`{PUT.resource}`, also with `--no-sign-request`: to {PUT.reason}.",
+        "",
+    ]
 
 
 def _volumes() -> list[str]:

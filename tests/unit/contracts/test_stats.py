@@ -13,10 +13,10 @@ from contracts.stats import (
     CallStats,
     ResourceUsage,
     bucket_bounds_ns,
+    bucket_index,
     merge,
     merge_usage,
 )
-from tests.buckets import bucket_index
 from tests.unit.contract_strategies import stats_of
 
 LARGEST_NS = 2**42

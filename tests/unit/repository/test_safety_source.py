@@ -34,6 +34,7 @@ BY_PATH = {
     "profiler/pull/clients/mountpoint.py: _copy_file": "a new directory, 0700; O_EXCL",
     "profiler/workloads/serving.py: _write": "a new temporary directory, 0700",
     "profiler/workloads/serving.py: _make_shards": "a new temporary directory, 0700",
+    "profiler/fleet/ingest.py: ingest": "a new temporary directory, 0700",
     "profiler/history/file.py: _locked": "the state directory, the user's own",
     "profiler/history/file.py: _replace": "the state directory, the user's own",
     "sysctl/host/root_file.py: _directory_of": "a directory, to read",

@@ -19,6 +19,8 @@ from profiler.cli.json_documents import DOCUMENTS, emit
 from profiler.cli.main import build_parser, main
 from profiler.cli.parser import Parser
 from profiler.client_bench.client_comparison import ClientComparison
+from profiler.fleet.ingest import ingest
+from profiler.fleet.sources import PackedFile
 from profiler.govern import loop, volumes
 from profiler.lab import lab
 from profiler.pull.resume import Resumed
@@ -28,6 +30,7 @@ from profiler.report.profile import profile_document
 from profiler.study import study
 from tests.unit import predictions
 from tests.unit.applied_hosts import FilesHost, in_place_of_this_host
+from tests.unit.fleet_records import RECORD
 from tests.unit.profiler.client_bench.test_client_bench import CONTEXT, cell, row
 from tests.unit.profiler.report.test_profile import COUNTS, SECOND_NS, profile_of
 from tests.unit.profiler.report.test_pulls import CONTRACT, MEASURED
@@ -48,6 +51,8 @@ def made_up(tmp_path, monkeypatch):
     predictions.results().save(tmp_path / "predictable.json")
     (tmp_path / "contract.yaml").write_text(yaml_file.render(CONTRACT))
     (tmp_path / "recommendation.json").write_text(json.dumps(SYSCTLS.to_json()))
+    (tmp_path / "records").mkdir()
+    ingest([PackedFile("1.json.gz", RECORD.packed())], tmp_path / "tables")
     monkeypatch.setattr(study, "run_study", lambda *_: results)
     monkeypatch.setattr(transfer, "measuring_alone", lambda _: contextlib.nullcontext())
     resumed = Resumed(PullPlan(Location("bucket", ""), ()), ())
@@ -81,6 +86,8 @@ WORDS = {
     "compare": "compare results.json results.json",
     "history": "history",
     "govern": "govern --dry-run .",
+    "fleet ingest": "fleet ingest records merged",
+    "fleet report": "fleet report tables",
     "bench-clients": "bench-clients .",
     "contract check": f"contract check {LIBRARY / 'case-study.yaml'}",
     "lab": "lab status",

@@ -6,9 +6,10 @@ from __future__ import annotations
 import pytest
 
 from profiler.bpf.probes.block import DeviceTotals
-from profiler.study.bench import PullBench, check_memory, trace_of
+from profiler.study.bench import PullBench, check_memory
 from profiler.study.in_force import read_in_force, unchanged
 from profiler.watch.timeline import Sample, Timeline
+from profiler.watch.trace import trace_of
 from sysctl.evidence.results import PRESENT, Results
 from sysctl.host.devices import Disk
 from sysctl.host.host import Host

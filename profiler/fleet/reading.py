@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading records of other nodes: nothing in them is trusted, and every error is named.
+
+What is unpacked, parsed and checked is bounded first. A value decides nothing: it chooses no path,
+and reaches SQL only as data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, NoReturn
+
+from contracts.causes import Cause
+from contracts.shared.text import printable
+from contracts.stats import BUCKET_COUNT
+from profiler.fleet.record import (
+    ARMS,
+    HISTOGRAMS,
+    KIND,
+    MAX_UNPACKED_BYTES,
+    SYSCTL_PREFIX,
+    VERIFIED,
+    VERSION,
+    FleetRecord,
+    PullCounts,
+    PullRates,
+    RolloutArm,
+)
+from sysctl.evidence.class_key import class_key_from_json, class_problems
+from sysctl.knobs.vm import BY_NAME
+
+#: Bounds of plausible values: sums over a million nodes stay below 2^63.
+_MOST_BYTES, _MOST_NS, _MOST_COUNT = 2**53, 10**17, 10**12
+_MOST_SECONDS = 31 * 86400.0
+_FASTEST_BYTES_PER_S = 1e12
+_MOST_STAGES = 1000
+_MAX_PROBLEMS, _SHOWN_CHARACTERS = 20, 60
+_LONGEST_NUMBER = 30
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_START = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z")
+_VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_GZIP = 31  # zlib's window bits, and 16 for a gzip header
+
+Check = Callable[[object], bool]
+
+
+class BrokenRecordError(ValueError):
+    """A record that cannot be used; `problems` names every error."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+def read_records(packed: bytes) -> Iterator[FleetRecord]:
+    """Yield the records in a packed file, one a line. Raises BrokenRecordError, also on the way."""
+    lines = unpack(packed).split(b"\n")
+    if lines[-1]:
+        raise BrokenRecordError("the last line is not complete")
+    if len(lines) == 1:
+        raise BrokenRecordError("it has no record")
+    for line in lines[:-1]:
+        yield parse_record(line)
+
+
+def unpack(packed: bytes) -> bytes:
+    """Return the content of one gzip stream, of which no more than the limit is ever unpacked."""
+    unpacking = zlib.decompressobj(_GZIP)
+    try:
+        content = unpacking.decompress(packed, MAX_UNPACKED_BYTES + 1)
+    except zlib.error:
+        raise BrokenRecordError("not a gzip file, or a damaged one") from None
+    if len(content) > MAX_UNPACKED_BYTES:
+        raise BrokenRecordError(f"more than {MAX_UNPACKED_BYTES >> 20} MiB unpacked")
+    if not unpacking.eof:
+        raise BrokenRecordError("the gzip file is not complete")
+    if unpacking.unused_data:
+        raise BrokenRecordError("there is more after the end of the gzip data")
+    return content
+
+
+def parse_record(line: bytes) -> FleetRecord:
+    """Return the record in a line of JSON. Raises BrokenRecordError that names every error."""
+    data = _parsed(line)
+    if data.get("kind") != KIND:
+        raise BrokenRecordError(f"kind: not {KIND}")
+    version = data.get("version")
+    if type(version) is not int or version != VERSION:
+        raise BrokenRecordError(f"version: {_shown(version)} is not {VERSION}")
+    problems = list(_problems(data))
+    if problems:
+        more = len(problems) - _MAX_PROBLEMS
+        rest = [f"and {more} more errors"] if more > 0 else []
+        raise BrokenRecordError(*problems[:_MAX_PROBLEMS], *rest)
+    return _record(data)
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(
+            line.decode("utf-8"),
+            parse_constant=_refuse,
+            parse_int=_short_int,
+            object_pairs_hook=_without_repetition,
+        )
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, BrokenRecordError) else "not valid JSON"
+        raise BrokenRecordError(reason) from None
+    if not isinstance(data, dict):
+        raise BrokenRecordError("not a JSON object")
+    return data
+
+
+def _refuse(name: str) -> NoReturn:
+    raise BrokenRecordError(f"{name} is not a number of JSON")
+
+
+def _short_int(text: str) -> int:
+    """Return a number; converting a very long one would take quadratic time."""
+    if len(text) > _LONGEST_NUMBER:
+        raise BrokenRecordError(f"a number with {len(text)} digits")
+    return int(text)
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise BrokenRecordError("a name occurs twice in an object")
+    return found
+
+
+def _problems(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield every error of a record of this version."""
+    yield from _fields(data, _FIELDS, "")
+    if "class" in data:
+        yield from _class_problems(data["class"], data.get("class_key"))
+    for name, checks in _PARTS.items():
+        part = data.get(name)
+        if part is None:
+            if name not in _MAY_BE_NULL and name in data:
+                yield f"{name}: null"
+        elif not isinstance(part, dict):
+            yield f"{name}: not an object"
+        else:
+            yield from _fields(part, checks, f"{name}.")
+    yield from _setting_problems(data.get("settings"))
+
+
+def _class_problems(shared: object, key: object) -> Iterator[str]:
+    problems = list(class_problems(shared))
+    yield from problems
+    if not problems and key != str(class_key_from_json(shared)):
+        yield "class_key: not the key of its class"
+
+
+def _fields(data: Mapping[str, Any], checks: Mapping[str, Check], prefix: str) -> Iterator[str]:
+    yield from (f"{prefix}{name}: missing" for name in checks if name not in data)
+    for name, value in data.items():
+        if name not in checks:
+            yield f"{prefix or 'unknown field '}{_shown(name)}" + (": unknown" if prefix else "")
+        elif not checks[name](value):
+            yield f"{prefix}{name}: invalid value {_shown(value)}"
+
+
+def _setting_problems(settings: object) -> Iterator[str]:
+    if not isinstance(settings, dict):
+        yield "settings: not an object"
+        return
+    for name, value in settings.items():
+        knob = BY_NAME.get(f"{SYSCTL_PREFIX}{name}")
+        if knob is None:
+            yield f"settings.{_shown(name)}: unknown"
+        elif not _whole(knob.maximum)(value):
+            yield f"settings.{name}: invalid value {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    """Return untrusted data for a message: short, and safe for a terminal."""
+    text = value if isinstance(value, str) else repr(value)
+    return printable(repr(text[:_SHOWN_CHARACTERS]))
+
+
+def _whole(most: int, least: int = 0) -> Check:
+    return lambda value: type(value) is int and least <= value <= most
+
+
+def _or_null(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _positive(most: float) -> Check:
+    return lambda value: type(value) in (int, float) and 0 < value <= most  # type: ignore[operator]
+
+
+def _text(pattern: re.Pattern[str]) -> Check:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _one_of(*values: str) -> Check:
+    return lambda value: isinstance(value, str) and value in values
+
+
+def _is_start(value: object) -> bool:
+    if not isinstance(value, str) or not _START.fullmatch(value):
+        return False
+    try:
+        datetime.fromisoformat(value[:19])
+    except ValueError:
+        return False
+    return True
+
+
+def _is_histogram(value: object) -> bool:
+    """Return whether it is a list of pairs, whose indexes rise."""
+    if not isinstance(value, list) or len(value) > BUCKET_COUNT:
+        return False
+    before = -1
+    for pair in value:
+        if not isinstance(pair, list) or len(pair) != 2:
+            return False
+        index, count = pair
+        if type(index) is not int or type(count) is not int:
+            return False
+        if not before < index < BUCKET_COUNT or not 0 < count <= _MOST_COUNT:
+            return False
+        before = index
+    return True
+
+
+def _anything(_: object) -> bool:
+    """Return true: what is inside is checked on its own."""
+    return True
+
+
+_FIELDS: Mapping[str, Check] = {
+    "kind": _anything,
+    "version": _anything,
+    "writewise": _text(_VERSION),
+    "node": _text(_UUID),
+    "host": lambda value: value is None,
+    "start": _is_start,
+    "seconds": lambda value: value == 0 or _positive(_MOST_SECONDS)(value),
+    "class": _anything,
+    "class_key": _anything,
+    "rollout": _anything,
+    "settings": _anything,
+    "pulls": _anything,
+    "histograms": _anything,
+    "stalls": _anything,
+    "writer_ns": _whole(_MOST_NS),
+    "peak_at_risk_bytes": _or_null(_whole(_MOST_BYTES)),
+    "oom_kills": _or_null(_whole(_MOST_COUNT)),
+    "memory_psi_full_us": _or_null(_whole(_MOST_NS)),
+    "verify": _or_null(_one_of(*VERIFIED)),
+    "rates": _anything,
+}
+_PARTS: Mapping[str, Mapping[str, Check]] = {
+    "rollout": {"id": _text(_ID), "stage": _whole(_MOST_STAGES, 1), "arm": _one_of(*ARMS)},
+    "pulls": {
+        "count": _whole(_MOST_COUNT),
+        "failed": _whole(_MOST_COUNT),
+        "bytes": _whole(_MOST_BYTES),
+        "return_ns": _whole(_MOST_NS),
+        "durable_ns": _whole(_MOST_NS),
+    },
+    "histograms": dict.fromkeys(HISTOGRAMS, _is_histogram),
+    "stalls": {cause.name.lower(): _whole(_MOST_NS) for cause in Cause},
+    "rates": {
+        "burst_bytes": _whole(_MOST_BYTES, 1),
+        "dirtyable_bytes": _whole(_MOST_BYTES, 1),
+        "source_bytes_per_s": _positive(_FASTEST_BYTES_PER_S),
+        "device_bytes_per_s": _positive(_FASTEST_BYTES_PER_S),
+        "seen_bytes": _whole(_MOST_BYTES),
+    },
+}
+_MAY_BE_NULL = ("rollout", "rates")
+
+
+def _record(data: Mapping[str, Any]) -> FleetRecord:
+    """Return the record of data without errors."""
+    rollout, rates = data["rollout"], data["rates"]
+    return FleetRecord(
+        writewise=data["writewise"],
+        node=data["node"],
+        start=data["start"],
+        seconds=float(data["seconds"]),
+        node_class=class_key_from_json(data["class"]),
+        settings={f"{SYSCTL_PREFIX}{name}": value for name, value in data["settings"].items()},
+        pulls=PullCounts(**data["pulls"]),
+        histograms=data["histograms"],
+        stalls={cause: data["stalls"][cause.name.lower()] for cause in Cause},
+        writer_ns=data["writer_ns"],
+        peak_at_risk_bytes=data["peak_at_risk_bytes"],
+        oom_kills=data["oom_kills"],
+        memory_psi_full_us=data["memory_psi_full_us"],
+        verify=data["verify"],
+        rollout=RolloutArm(**rollout) if rollout else None,
+        rates=PullRates(**rates) if rates else None,
+    )

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The random name of a node: kept, not copied with an image, and never the name of a host."""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+import pytest
+
+from contracts.shared.errors import WritewiseError
+from profiler.fleet.node_id import MACHINE_NAME, NAME, node_id
+from sysctl.host.system import System
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    folder = tmp_path / "state"
+    folder.mkdir(0o700)
+    monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(folder))
+    return folder
+
+
+def machine(tmp_path, number):
+    path = tmp_path / f"host-{number}/sys/class/dmi/id/product_uuid"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{number}\n")
+    return System(tmp_path / f"host-{number}")
+
+
+def test_a_node_keeps_its_name(tmp_path, state):
+    system = machine(tmp_path, "ec2-1")
+    first = node_id(system)
+    assert str(uuid.UUID(first)) == first == node_id(system)
+    assert "ec2-1" not in "".join(path.read_text() for path in state.iterdir())
+
+
+def test_a_node_from_an_image_of_another_gets_its_own(tmp_path, state):
+    first, clone = machine(tmp_path, "ec2-1"), machine(tmp_path, "ec2-2")
+    name = node_id(first)
+    other = node_id(clone)
+    assert other != name
+    assert node_id(clone) == other
+
+
+def test_the_name_that_a_roll_out_made_is_used(tmp_path, state):
+    made = str(uuid.uuid4())
+    (state / NAME).write_text(f"{made}\n")
+    system = machine(tmp_path, "ec2-1")
+    assert node_id(system) == made == node_id(system)
+    assert (state / MACHINE_NAME).exists()
+
+
+def test_a_host_without_a_number_keeps_its_name_too(tmp_path, state):
+    system = System(tmp_path / "nothing")
+    assert node_id(system) == node_id(system)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["web-17.example.com", "../../etc", "x" * 5000, "11111111-2222-4333-8444-AAAAAAAAAAAA"],
+    ids=("host", "path", "long", "upper case"),
+)
+def test_a_name_that_is_no_uuid_is_refused(tmp_path, state, text):
+    (state / NAME).write_text(text)
+    with pytest.raises(WritewiseError) as error:
+        node_id(System(tmp_path))
+    assert "delete it" in error.value.hint
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away: run it as root")
+def test_a_name_of_somebody_else_is_not_trusted(tmp_path, state):
+    (state / NAME).write_text(f"{uuid.uuid4()}\n")
+    os.chown(state / NAME, 12345, 12345)
+    with pytest.raises(WritewiseError):
+        node_id(System(tmp_path))
