@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files with which a node knows its roll-out; every engine writes the same ones.
+
+A record has what `MARKER` says. `NODE_FILE` has the name by which a node votes, so an engine that
+finds none makes one. What a revert needs is on the node: the values it had, and the file that was
+replaced.
+"""
+
+from __future__ import annotations
+
+import json
+
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
+from sysctl.rollout.arms import TREATED
+from sysctl.rollout.plan import RolloutPlan
+
+STATE = "/var/lib/writewise"
+NODE_FILE, MARKER = "node.json", "rollout.json"
+
+
+def marker_text(plan: RolloutPlan, stage: int, arm: str) -> str:
+    """Return the content of `MARKER`."""
+    settings = settings_of(plan, arm)
+    return json.dumps({"id": plan.id, "stage": stage, "arm": arm, "settings": settings}) + "\n"
+
+
+def settings_of(plan: RolloutPlan, arm: str) -> dict[str, int]:
+    """Return what should be in force on a node of the arm, so that it can be verified there."""
+    return plan.change.sysctl_values if arm == TREATED else {}
+
+
+def originals_name(plan: RolloutPlan) -> str:
+    """Return the file with the values that the node had, in the format of sysctl.conf(5)."""
+    return f"rollout-{plan.id}-originals.conf"
+
+
+def previous_name(plan: RolloutPlan) -> str:
+    """Return the copy of the file that the settings replaced, if there was one."""
+    return f"rollout-{plan.id}-previous.conf"
+
+
+def saved_sysctls(plan: RolloutPlan) -> list[tuple[str, ...]]:
+    """Return what the node's values are kept of: pairs of ratio and bytes, and single names.
+
+    Of a pair only the member that is in force can be written back: the kernel refuses a 0.
+    """
+    changed = set(plan.change.sysctl_values)
+    pairs = [pair for pair in (DIRTY_PAIR, BACKGROUND_PAIR) if changed & set(pair)]
+    paired = {name for pair in pairs for name in pair}
+    return [*pairs, *((name,) for name in BY_NAME if name in changed - paired)]
