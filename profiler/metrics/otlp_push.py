@@ -95,6 +95,9 @@ def send(settings: OtlpSettings, request: dict[str, Any]) -> str:
     timer.daemon = True
     timer.start()
     try:
+        connection.connect()
+        if over.is_set():  # there was nothing to cut, and nothing would cut the rest
+            raise TimeoutError
         connection.request("POST", settings.path, body, headers)
         response = connection.getresponse()
         answer = response.read(_ANSWER_BYTES)

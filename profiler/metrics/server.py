@@ -116,17 +116,21 @@ class _Server(WSGIServer):
                 request.send(_BUSY, socket.MSG_DONTWAIT)
             self.shutdown_request(request)
             return
-        threading.Thread(
-            target=self._serve, args=(request, client_address), name="scrape", daemon=True
-        ).start()
+        try:
+            threading.Thread(
+                target=self._serve, args=(request, client_address), name="scrape", daemon=True
+            ).start()
+        except RuntimeError:  # no more threads (TasksMax=)
+            self._slots.release()
+            raise  # socketserver closes the connection
 
     def _serve(self, request: socket.socket, client_address: Any) -> None:
         """Serve one connection; after its time it is cut, wherever it is."""
-        request.settimeout(self._connection_s)
         cut = threading.Timer(self._connection_s, _cut, (request,))
         cut.daemon = True
-        cut.start()
         try:
+            request.settimeout(self._connection_s)
+            cut.start()
             self._at_start()
             self.finish_request(request, client_address)
         except Exception:  # the client is gone, was cut, or speaks no HTTP

@@ -241,9 +241,19 @@ def test_an_endpoint_that_refuses_costs_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("drip", [False, True], ids=["silent", "byte by byte"])
-def test_an_endpoint_that_hangs_costs_its_time_and_a_sentence(drip) -> None:
+@pytest.mark.parametrize("resolves_s", [0, 0.6], ids=["", "after a slow name server"])
+def test_an_endpoint_that_hangs_costs_its_time_and_a_sentence(
+    drip, resolves_s, monkeypatch
+) -> None:
     said: list[str] = []
     over = threading.Event()
+    resolve = socket.getaddrinfo
+
+    def resolve_slowly(*arguments, **named):
+        time.sleep(resolves_s)
+        return resolve(*arguments, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_slowly)
 
     def answer(listener):
         connection, _ = listener.accept()
@@ -258,9 +268,12 @@ def test_an_endpoint_that_hangs_costs_its_time_and_a_sentence(drip) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=answer, args=(listener,), daemon=True)
         thread.start()
+        end = threading.Timer(6, over.set)
+        end.start()
         began_s = time.monotonic()
         assert not pusher(listener.getsockname()[1], said, TIMEOUT="300").push()
         assert time.monotonic() - began_s < 5
+        end.cancel()
         over.set()
         thread.join()
     assert "does not answer in time" in said[0]

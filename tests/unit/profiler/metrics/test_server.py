@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import http.client
 import socket
+import threading
 import time
 
 import pytest
@@ -119,6 +120,25 @@ def test_slow_clients_are_cut_and_take_no_more_than_their_places() -> None:
         while get(server)[0].status != 200:
             assert time.monotonic() < deadline_s
             time.sleep(0.1)
+
+
+@pytest.mark.parametrize("failing", ["scrape", "timer"])
+def test_threads_that_cannot_be_started_cost_no_place(failing, monkeypatch, capfd) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if isinstance(thread, threading.Timer) == (failing == "timer"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with serving() as server:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            for _ in range(MOST_CONNECTIONS + 1):
+                with pytest.raises((OSError, http.client.HTTPException)):
+                    get(server)
+        assert get(server)[0].status == 200
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_request_that_is_no_http_disturbs_nobody(capfd) -> None:
