@@ -16,6 +16,8 @@ from profiler.service.host_watch import HostWatch
 from profiler.watch.ticker import Beat
 
 SAMPLE_NS = 10**9
+#: How often probes that could not be attached are tried again: compiling them takes seconds.
+RETRY_NS = 60 * 10**9
 
 
 class WatchService:
@@ -35,6 +37,7 @@ class WatchService:
         self._say, self._notifier, self._escalation = say, notifier, escalation
         self._clock_ns = clock_ns
         self._said: frozenset[str] = frozenset()
+        self._attach_due_ns = 0
         self._sample = Beat(SAMPLE_NS, self.step)
 
     def run(self, stop: Stop) -> None:
@@ -63,17 +66,27 @@ class WatchService:
     def _count_calls(self, is_wanted: bool) -> None:
         """Attach or detach the probes of calls; a failure is said once, and tried again."""
         calls = self._watch.calls
+        if not is_wanted:
+            self._watch.failure = None
         if is_wanted == calls.is_attached:
             return
-        if not is_wanted:
-            calls.detach()
-            self._say("calls are no longer counted")
-            self._notifier.status("level stalls")
+        if is_wanted:
+            self._attach()
+            return
+        calls.detach()
+        self._say("calls are no longer counted")
+        self._notifier.status("level stalls")
+
+    def _attach(self) -> None:
+        """Attach the probes of calls, unless that failed a short time ago."""
+        now_ns = self._clock_ns()
+        if now_ns < self._attach_due_ns:
             return
         try:
-            calls.attach(self._clock_ns())
+            self._watch.calls.attach(now_ns)
         except WritewiseError as error:
             self._watch.failure = f"calls cannot be counted: {error.message}"
+            self._attach_due_ns = self._clock_ns() + RETRY_NS
             return
         self._watch.failure = None
         self._say("writers are throttled: calls are counted for a while")

@@ -32,7 +32,7 @@ class Running:
         )  # fmt: skip
         self.service = WatchService(
             self.watched.watch, self.desk, self.exporters, self.said.append, Notifier({}),
-            escalation,
+            escalation, clock_ns=lambda: self.watched.now_ns,
         )  # fmt: skip
 
     def step(self, planned_ns=0):
@@ -64,22 +64,40 @@ def test_stalls_attach_the_probes_for_a_while(tmp_path) -> None:
     ]
 
 
-def test_probes_that_cannot_be_attached_cost_a_sentence(tmp_path) -> None:
-    running = Running(tmp_path, escalation=Escalation(5 * SECOND_NS), of=contract())
-    calls = running.watched.calls
+def test_probes_that_cannot_be_attached_cost_a_sentence_and_a_try_a_minute(tmp_path) -> None:
+    running = Running(tmp_path, escalation=Escalation(90 * SECOND_NS), of=contract())
+    calls, tried = running.watched.calls, []
     attach = calls.attach
 
     def fail(now_ns):
+        tried.append(now_ns)
         raise RequirementError("not enough memory", "")
 
     calls.attach = fail
     running.step()
-    for _ in range(3):
+    for _ in range(60):
         running.step(planned_ns=800_000_000)
     assert running.said == ["calls cannot be counted: not enough memory"]
     assert running.watched.values()["writewise_up",] == 0
+    assert len(tried) == 1
     calls.attach = attach
     running.step(planned_ns=800_000_000)
+    assert calls.is_attached
+    assert running.watched.values()["writewise_up",] == 1
+
+
+def test_calls_that_are_no_longer_wanted_are_no_failure(tmp_path) -> None:
+    running = Running(tmp_path, escalation=Escalation(5 * SECOND_NS), of=contract())
+
+    def fail(now_ns):
+        raise RequirementError("not enough memory", "")
+
+    running.watched.calls.attach = fail
+    running.step()
+    running.step(planned_ns=800_000_000)
+    assert running.watched.values()["writewise_up",] == 0
+    for _ in range(6):
+        running.step()
     assert running.watched.values()["writewise_up",] == 1
 
 
