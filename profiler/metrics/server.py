@@ -70,7 +70,8 @@ def _only_metrics(application: _Application) -> _Application:
         status, text = "404 Not Found", f"the metrics are at {PATH}"
         if request.get("PATH_INFO") == PATH:
             try:
-                return application(request, start_response)
+                # name[]= would select by names that a collector tells in advance: none
+                return application({**request, "QUERY_STRING": ""}, start_response)
             except Exception as error:
                 status, text = "500 Internal Server Error", f"no metrics: {error or 'timed out'}"
         start_response(status, [("Content-Type", "text/plain; charset=utf-8")])

@@ -49,6 +49,11 @@ def test_a_scrape_has_every_value() -> None:
         assert body.endswith(b"# EOF\n")
 
 
+def test_a_selection_of_names_is_not_an_empty_answer() -> None:
+    with serving() as server:
+        assert get(server, "/metrics?name[]=writewise_up")[1] == get(server)[1]
+
+
 def test_each_scrape_reads_anew() -> None:
     reads = []
     with serving(lambda: reads.append(1) or []) as server:
