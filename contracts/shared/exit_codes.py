@@ -11,6 +11,7 @@ USAGE = 2
 REQUIREMENT = 3
 UNDETERMINED = 4
 STOOD_DOWN = 5
+GATE_WAIT, GATE_STOP, GATE_REVERT = 10, 11, 12
 OWN_FAILURE = 125
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
@@ -38,6 +39,9 @@ TABLE = (
     ExitCode("3", "the host lacks a requirement, which `writewise doctor` explains"),
     ExitCode("4", "`verify`: whether the settings are in force cannot be determined"),
     ExitCode("5", "`govern`: another program changed a threshold, so it stood down"),
+    ExitCode("10", "`rollout gate`: wait; 0 is go on"),
+    ExitCode("11", "`rollout gate`: stop, because a person has to decide"),
+    ExitCode("12", "`rollout gate`: revert"),
     ExitCode("125", "`profile`, `run -- COMMAND`: Writewise itself failed, whatever the reason"),
     ExitCode("126", "`-- COMMAND`: COMMAND is not executable"),
     ExitCode("127", "`-- COMMAND`: COMMAND was not found"),

@@ -147,6 +147,19 @@ def _seed(text: str) -> int:
     return int(text)
 
 
+def _share(text: str) -> float:
+    """Return a share above 0 and below 1; a number without % could be meant either way."""
+    number = text[:-1]
+    is_number = number.isascii() and number.replace(".", "", 1).isdigit() and len(number) < 20
+    if not text.endswith("%") or not is_number or not 0 < float(number) < 100:
+        raise ValueError(f"invalid share {quoted(text)}; use a percentage such as 5% or 0.1%")
+    return float(number) / 100
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    return tuple(map(_share, text.split(",")))
+
+
 #: Bytes: `500`, `48MiB`, `1.5G`.
 size = typed(units.parse_size_bytes)
 #: Bytes of memory, data or a volume; a small bare number has a forgotten unit.
@@ -183,5 +196,9 @@ words = typed(_words)
 mount_options = typed(_mount_options)
 #: The seed of a random order: `7`.
 seed = typed(_seed)
+#: A share of nodes: `5%`.
+share = typed(_share)
+#: Shares separated by commas: `0.1%,1%,10%`.
+shares = typed(_shares)
 #: The limit of a search: `12` trials, `20m`, or `12,20m`.
 budget = typed(_budget)

@@ -23,6 +23,7 @@ from profiler.cli import (
     profile,
     pull,
     rollback,
+    rollout,
     run,
     status,
     sweep,
@@ -33,6 +34,6 @@ from profiler.cli import (
 
 ALL: tuple[ModuleType, ...] = (
     *(doctor, demo, profile, watch, pull, sweep, advise, predict, plan, compare, apply, run),
-    *(govern, verify, status, history, rollback, transfer, clients, bench_clients, fleet, contract),
-    lab,
+    *(govern, verify, status, history, rollback, transfer, clients, bench_clients, fleet, rollout),
+    *(contract, lab),
 )

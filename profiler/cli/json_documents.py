@@ -365,6 +365,48 @@ DOCUMENTS = (
             "with the distance in units of 1.4826 MAD",
         },
     ),
+    Document(
+        "rollout plan",
+        1,
+        {
+            "file": "the plan's file",
+            "id": "a hash of the plan; records and files on nodes have it",
+            "created_at": "when it was made",
+            "nodes": "how many nodes there are",
+            "control": "the share of nodes that is never treated",
+            "stages": "each stage: treated share, votes needed, and the rise of the time to return "
+            "that they exclude",
+            "looks": "the shares of its votes at which a stage is looked at",
+            "limits": "the limit of each guardrail",
+            "silent_after_s": "after how long without a record a node counts as harmed",
+            "recommendation": "the document of recommendation.json",
+        },
+    ),
+    Document(
+        "rollout render",
+        1,
+        {
+            "rollout": "the id of the plan",
+            "written": "the files",
+            "left_out": "formats without a file, and why",
+        },
+    ),
+    Document(
+        "rollout gate",
+        1,
+        {
+            "rollout": "the id of the plan",
+            "stage": "the stage that was judged",
+            "decision": "go on, wait, stop or revert",
+            "because": "the names of the guardrails, or of what is missing",
+            "times": "each time: ratio treated : control, its any-time-valid interval, limit, "
+            "nodes, and whether it is harm",
+            "events": "each event: nodes with it in both arms, the evidence and what is needed",
+            "shares": "shares of nodes that must stay below a limit",
+            "promotion": "the look that was reached, its score and boundary",
+            "not_counted": "records and nodes that did not vote, by the reason",
+        },
+    ),
     Document("clients", 1, {"clients": "each pull client: name, version, how to install it"}),
     Document(
         "bench-clients",

@@ -28,6 +28,7 @@ from profiler.pull.source import Location, PullPlan
 from profiler.recording import privileges
 from profiler.report.profile import profile_document
 from profiler.study import study
+from sysctl.rollout.plan import make_plan
 from tests.unit import predictions
 from tests.unit.applied_hosts import FilesHost, in_place_of_this_host
 from tests.unit.fleet_records import RECORD
@@ -51,6 +52,8 @@ def made_up(tmp_path, monkeypatch):
     predictions.results().save(tmp_path / "predictable.json")
     (tmp_path / "contract.yaml").write_text(yaml_file.render(CONTRACT))
     (tmp_path / "recommendation.json").write_text(json.dumps(SYSCTLS.to_json()))
+    plan = make_plan(SYSCTLS, 1000)
+    (tmp_path / "rollout.json").write_text(json.dumps(plan.to_json()))
     (tmp_path / "records").mkdir()
     ingest([PackedFile("1.json.gz", RECORD.packed())], tmp_path / "tables")
     monkeypatch.setattr(study, "run_study", lambda *_: results)
@@ -88,6 +91,9 @@ WORDS = {
     "govern": "govern --dry-run .",
     "fleet ingest": "fleet ingest records merged",
     "fleet report": "fleet report tables",
+    "rollout plan": "rollout plan recommendation.json --nodes 1000 --output new.json",
+    "rollout render": "rollout render rollout.json --output-dir files",
+    "rollout gate": "rollout gate rollout.json tables --stage 1",
     "bench-clients": "bench-clients .",
     "contract check": f"contract check {LIBRARY / 'case-study.yaml'}",
     "lab": "lab status",

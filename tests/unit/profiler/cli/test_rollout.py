@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rollout plan`, `render` and `gate` as a fleet owner uses them, with real records."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from profiler.cli.main import main
+from profiler.fleet.record import PullCounts, RolloutArm
+from sysctl.rollout.arms import TREATED, WAITING, arm_of
+from sysctl.rollout.plan_file import parse_plan
+from tests.unit.changes import EVERYTHING
+from tests.unit.fleet_records import made_classes, made_record
+from tests.unit.rollouts import node_names
+
+NODES, STAGE = 3_000, 2
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("recommendation.json").write_text(json.dumps(EVERYTHING.to_json()))
+    return tmp_path
+
+
+def planned(capsys, *words):
+    code = main(["rollout", "plan", "recommendation.json", "--nodes", str(NODES), *words])
+    return code, capsys.readouterr()
+
+
+def write_records(slower=1.0, oom_kills=0, settings=None):
+    """Write records of the plan's nodes in stage 2, 50 a file."""
+    plan = parse_plan(Path("rollout.json").read_text(), "rollout.json")
+    [one, *_] = made_classes(1)
+    source = random.Random(2)
+    start = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    lines = []
+    for node in node_names(NODES):
+        arm = arm_of(node, plan.id, plan.stage(STAGE).share, plan.control)
+        is_treated = arm == TREATED
+        seconds = 60 * source.lognormvariate(0, 0.1) * (slower if is_treated else 1)
+        made = replace(
+            made_record(one, source, 0, 4),
+            node=node,
+            start=start,
+            pulls=PullCounts(1, 0, 10**9, round(seconds * 1e9), round(seconds * 1.5e9)),
+            peak_at_risk_bytes=10**6,
+            oom_kills=oom_kills if is_treated else 0,
+            memory_psi_full_us=0,
+            rollout=None if arm == WAITING else RolloutArm(plan.id, STAGE, arm),
+            verify="not applied" if is_treated else None,
+        )
+        if is_treated:
+            made = replace(made, settings=settings or plan.change.sysctl_values)
+        lines.append(json.dumps(made.to_json()) + "\n")
+    Path("records").mkdir()
+    for at in range(0, NODES, 50):
+        text = "".join(lines[at : at + 50])
+        Path(f"records/{at}.json.gz").write_bytes(gzip.compress(text.encode()))
+
+
+def asked(capsys, *words):
+    code = main(["rollout", "gate", "rollout.json", "records", "--stage", str(STAGE), *words])
+    return code, capsys.readouterr()
+
+
+def test_a_plan_is_saved_once_and_says_what_it_can_show(folder, capsys):
+    code, said = planned(capsys)
+    assert code == 0
+    assert "excludes a rise of" in said.out
+    before = Path("rollout.json").read_text()
+    code, said = planned(capsys)
+    assert code != 0
+    assert Path("rollout.json").read_text() == before
+
+
+@pytest.mark.parametrize("share", ["5", "0%", "100%", "x%", "-1%", "nan%", "1e1%"])
+def test_a_share_is_a_percentage(folder, capsys, share):
+    assert planned(capsys, f"--control={share}")[0] == 2
+
+
+def test_every_engine_is_rendered_and_nobody_elses_file_replaced(folder, capsys):
+    planned(capsys)
+    Path("own").mkdir()
+    Path("own/rollout.tuned.conf").write_text("[main]\n")
+    assert main(["rollout", "render", "rollout.json", "--output-dir", "own"]) != 0
+    assert [path.name for path in Path("own").iterdir()] == ["rollout.tuned.conf"]
+    for _ in range(2):
+        assert main(["rollout", "render", "rollout.json", "--output-dir", "new"]) == 0
+    assert Path("new/rollout.ansible.yaml").exists()
+    assert main(["rollout", "render", "rollout.json", "--format", "chef"]) == 2
+
+
+def test_an_edited_plan_is_refused(folder, capsys):
+    planned(capsys)
+    document = json.loads(Path("rollout.json").read_text())
+    document["recommendation"]["sysctls"][0]["value"] = 99
+    Path("rollout.json").write_text(json.dumps(document))
+    assert main(["rollout", "render", "rollout.json"]) == 2
+    assert "was changed after" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("records", "code", "word"),
+    [
+        ({"slower": 0.7}, 0, "Go on"),
+        ({"slower": 1.5}, 12, "Revert"),
+        ({"slower": 0.7, "oom_kills": 1}, 12, "OOM kills"),
+        ({"slower": 0.7, "settings": {"vm.dirty_ratio": 20}}, 11, "not in force"),
+    ],
+)
+def test_the_exit_code_is_the_decision(folder, capsys, records, code, word):
+    planned(capsys)
+    write_records(**records)
+    found, said = asked(capsys)
+    assert found == code, said
+    assert word in said.out
+
+
+def test_without_records_it_waits_and_broken_ones_are_named(folder, capsys):
+    planned(capsys)
+    Path("records").mkdir()
+    Path("records/a.json.gz").write_bytes(b"no gzip")
+    Path("records/b.json.gz").symlink_to("/etc/passwd")
+    code, said = asked(capsys, "--json")
+    found = json.loads(said.out)
+    assert (code, found["decision"], found["because"]) == (10, "wait", ["votes"])
+    assert found["not_counted"] == {"broken": {"count": 2, "some": ["a.json.gz", "b.json.gz"]}}
+    assert asked(capsys)[0] == 10
+
+
+@pytest.mark.parametrize("words", [("--stage", "9"), ("--stage", "0")])
+def test_a_stage_that_is_not_in_the_plan_is_refused(folder, capsys, words):
+    planned(capsys)
+    Path("records").mkdir()
+    assert main(["rollout", "gate", "rollout.json", "records", *words]) == 2
