@@ -119,8 +119,8 @@ class _Merge:
 
     def _write(self, record: FleetRecord) -> None:
         class_key = _text_of(record.node_class)
-        json.dump(row_of(record, class_key), self._output, separators=(",", ":"))
-        self._output.write("\n")
+        # not json.dump, which encodes in Python
+        self._output.write(json.dumps(row_of(record, class_key), separators=(",", ":")) + "\n")
         self._done.records += 1
         self._nodes.add(record.node)
         self._classes.add(class_key)

@@ -7,6 +7,7 @@ and reaches SQL only as data.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import zlib
@@ -39,7 +40,10 @@ _MOST_SECONDS = 31 * 86400.0
 _FASTEST_BYTES_PER_S = 1e12
 _MOST_STAGES = 1000
 _MAX_PROBLEMS, _SHOWN_CHARACTERS = 20, 60
-_LONGEST_NUMBER = 30
+#: Of a class with its key; larger ones are not remembered.
+_REMEMBERED_CHARACTERS = 2000
+_MOST_DIGITS = 30
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (_MOST_DIGITS + 1))
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _START = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z")
 _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}")
@@ -92,7 +96,10 @@ def parse_record(line: bytes) -> FleetRecord:
     version = data.get("version")
     if type(version) is not int or version != VERSION:
         raise BrokenRecordError(f"version: {_shown(version)} is not {VERSION}")
-    problems = list(_problems(data))
+    try:
+        problems = list(_problems(data))
+    except RecursionError:  # what could just be parsed can be too deep to be shown
+        raise BrokenRecordError("nested too deeply") from None
     if problems:
         more = len(problems) - _MAX_PROBLEMS
         rest = [f"and {more} more errors"] if more > 0 else []
@@ -101,11 +108,12 @@ def parse_record(line: bytes) -> FleetRecord:
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
+    if _LONG_NUMBER.search(line):  # converting one with many digits would take quadratic time
+        raise BrokenRecordError(f"a number with more than {_MOST_DIGITS} digits")
     try:
         data = json.loads(
             line.decode("utf-8"),
             parse_constant=_refuse,
-            parse_int=_short_int,
             object_pairs_hook=_without_repetition,
         )
     except (ValueError, RecursionError) as error:
@@ -118,13 +126,6 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 def _refuse(name: str) -> NoReturn:
     raise BrokenRecordError(f"{name} is not a number of JSON")
-
-
-def _short_int(text: str) -> int:
-    """Return a number; converting a very long one would take quadratic time."""
-    if len(text) > _LONGEST_NUMBER:
-        raise BrokenRecordError(f"a number with {len(text)} digits")
-    return int(text)
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -151,11 +152,24 @@ def _problems(data: Mapping[str, Any]) -> Iterator[str]:
     yield from _setting_problems(data.get("settings"))
 
 
-def _class_problems(shared: object, key: object) -> Iterator[str]:
-    problems = list(class_problems(shared))
-    yield from problems
+def _class_problems(shared: object, key: object) -> tuple[str, ...]:
+    """Return every error of a class and its key. Most records repeat what another one has."""
+    text = json.dumps(shared)
+    if isinstance(key, str) and len(text) + len(key) <= _REMEMBERED_CHARACTERS:
+        return _remembered_problems(text, key)
+    return _found_problems(shared, key)
+
+
+@functools.lru_cache(maxsize=4096)
+def _remembered_problems(text: str, key: str) -> tuple[str, ...]:
+    return _found_problems(json.loads(text), key)
+
+
+def _found_problems(shared: object, key: object) -> tuple[str, ...]:
+    problems = tuple(class_problems(shared))
     if not problems and key != str(class_key_from_json(shared)):
-        yield "class_key: not the key of its class"
+        return ("class_key: not the key of its class",)
+    return problems
 
 
 def _fields(data: Mapping[str, Any], checks: Mapping[str, Check], prefix: str) -> Iterator[str]:

@@ -12,12 +12,12 @@ import gzip
 import json
 import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +70,35 @@ def fill(folder: Path, count: int) -> set[str]:
     return broken
 
 
-def timed(*words: str) -> tuple[float, dict[str, Any]]:
-    """Run a command of Writewise; return its time in s and its document."""
+@dataclass(frozen=True)
+class Run:
+    """The time and the CPU time of a command in s, the peak of its memory, and its document."""
+
+    time_s: float
+    cpu_s: float
+    peak_bytes: int
+    document: dict[str, Any]
+
+
+def timed(*words: str) -> Run:
+    """Run a command of Writewise."""
     argv = [sys.executable, "-m", "profiler.cli.main", "fleet", *words, "--json"]
     began = time.monotonic()
-    done = subprocess.run(argv, check=True, stdout=subprocess.PIPE)
-    return time.monotonic() - began, json.loads(done.stdout)
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    output = child.stdout.read()
+    _, status, used = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(f"{words[0]} failed")
+    took_s, cpu_s = time.monotonic() - began, used.ru_utime + used.ru_stime
+    return Run(took_s, cpu_s, used.ru_maxrss * 1024, json.loads(output))
+
+
+def row(name: str, run: Run, most_s: float) -> list[str]:
+    """Return the figures of a command; the goal is of its time on a host without other work."""
+    is_reached = run.time_s <= most_s and run.peak_bytes <= MOST_BYTES
+    figures = (f"{run.time_s:.1f}", f"{run.cpu_s:.1f}", f"{most_s:.0f}")
+    return [name, *figures, f"{run.peak_bytes / 2**20:.0f}", str(is_reached)]
 
 
 def main() -> None:
@@ -86,24 +109,20 @@ def main() -> None:
         source, tables = Path(scratch, "records"), Path(scratch, "tables")
         source.mkdir()
         broken = fill(source, count)
-        ingest_s, merged = timed("ingest", str(source), str(tables))
-        peak_bytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        report_s, report = timed("report", str(tables))
-        both_bytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        ingested, reported = timed("ingest", str(source), str(tables)), timed("report", str(tables))
         size = sum(path.stat().st_size for path in tables.glob("*.parquet"))
+    merged, report = ingested.document, reported.document
+    print(host_line("Records on a disk"))
+    print_table(
+        ["Command", "Time, s", "CPU time, s", "Goal, s", "Peak memory, MiB", "Reached"],
+        [row("ingest", ingested, MOST_INGEST_S), row("report", reported, MOST_REPORT_S)],
+    )
     named = {each["file"] for each in merged["broken"]}
-    rows = [
-        ["ingest", f"{ingest_s:.1f} s", f"{MOST_INGEST_S:.0f} s", ingest_s <= MOST_INGEST_S],
-        ["report", f"{report_s:.1f} s", f"{MOST_REPORT_S:.0f} s", report_s <= MOST_REPORT_S],
-        ["memory of ingest", f"{peak_bytes / 2**20:.0f} MiB", "1024 MiB", peak_bytes <= MOST_BYTES],
-        ["memory of both", f"{both_bytes / 2**20:.0f} MiB", "1024 MiB", both_bytes <= MOST_BYTES],
-        ["broken, named", f"{len(broken)}, {len(named & broken)}", "all", named == broken],
-        ["records", f"{merged['records']}", f"{count - len(broken)}", True],
-        ["Parquet", f"{size / 2**20:.0f} MiB", "", True],
-        ["classes", f"{len(report['classes'])}", f"{CLASSES}", len(report["classes"]) == CLASSES],
-    ]
-    print(host_line("records on a disk"))
-    print_table(["What", "Measured", "Goal", "Reached"], [[*map(str, row)] for row in rows])
+    print(
+        f"broken: {len(broken)}, named: {len(named & broken)}, named wrongly: {len(named - broken)}"
+    )
+    print(f"records: {merged['records']} of {count}, classes: {len(report['classes'])}")
+    print(f"Parquet: {size / 2**20:.0f} MiB; load average: {os.getloadavg()[0]:.0f}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
--- One row for each class: its nodes, their pulls, and how many nodes' writers wait, by main cause.
--- A node's writers wait if waits in write calls take at least a share ? of the writers' time.
+-- One row for each class: its nodes, their pulls, and how many nodes have writers that wait, by main
+-- cause. The parameter is the least share of the time of the writers that waits in write calls take.
 WITH nodes AS (
   SELECT
     class_key,
