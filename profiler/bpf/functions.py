@@ -19,6 +19,7 @@ import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from contracts.shared.errors import RequirementError
 from profiler.bpf import compiler
@@ -36,6 +37,7 @@ _ARGUMENTS = ("di", "si", "dx", "r10", "r8", "r9")
 _TRIAL = _PREFIX + "getcpu"
 #: `return 0`: r0 = 0; exit.
 _NOTHING = bytes((0xB7, 0, 0, 0, 0, 0, 0, 0)) + bytes((0x95, 0, 0, 0, 0, 0, 0, 0))
+_MOUNTED_DEBUGFS, _PREEMPTION = Path("/sys/kernel/debug"), "sched/preempt"
 #: The modes of CONFIG_PREEMPT_DYNAMIC in which the kernel does not preempt its own code.
 _WITHOUT_PREEMPTION = ("none", "voluntary")
 
@@ -135,11 +137,16 @@ def preempts_itself(version: str = "", read: Callable[[], str] | None = None) ->
 
 
 def modes_of_preemption() -> str:
-    """Return the modes, that in force in brackets: `none (voluntary) full`; "" if unknown."""
+    """Return the modes, that in force in brackets: `none (voluntary) full`; "" if unknown.
+
+    debugfs is read where it is mounted, because a hardened service may not mount it.
+    """
+    with contextlib.suppress(OSError):
+        return (_MOUNTED_DEBUGFS / _PREEMPTION).read_text(encoding="ascii")
     with contextlib.suppress(OSError, RequirementError):
         root = open_debugfs()
         try:
-            file = os.open("sched/preempt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)
+            file = os.open(_PREEMPTION, os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)
             with os.fdopen(file, encoding="ascii") as text:
                 return text.read()
         finally:

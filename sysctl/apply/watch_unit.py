@@ -37,6 +37,9 @@ def watch_unit(
 Description=Export metrics on write-back and its stalls
 # The probes need tracefs, which the service may not mount.
 RequiresMountsFor={needed}
+# It shows whether probes of calls may attach to functions, which costs less than tracepoints.
+Wants=sys-kernel-debug.mount
+After=sys-kernel-debug.mount
 StartLimitIntervalSec=0
 
 [Service]

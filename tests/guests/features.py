@@ -79,6 +79,7 @@ FEATURES = (
     Feature("device mapper and LVM", (*_guest("device_mapper"), *_root("compiler_mounts"))),
     Feature("io.max, groups with a memory limit", _guest("groups")),
     Feature("govern as a service of systemd", _guest("governor"), needs_probes=False),
+    Feature("watch as a service of systemd", _guest("watch")),
     Feature("govern on control groups v2", _root("govern"), guests=("debian12-6.12",)),
     Feature("run", _root("run"), needs_probes=False),
     Feature("reboot and power cut", _host("reboot"), where=Where.ON_HOST, needs_probes=False),

@@ -17,6 +17,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 import profiler.metrics
+from tests.root.hosts import SLOWNESS
 from tests.root.labs import command
 
 ALERTS = Path(profiler.metrics.__file__).parent / "shipped/alerts.yml"
@@ -75,8 +76,11 @@ def value(scraped: Scraped, name: str, **labels: str) -> float:
 
 
 @contextlib.contextmanager
-def prometheus(folder: Path, targets: dict[str, int]) -> Iterator[str]:
-    """Run Prometheus with the shipped alerts; `targets` are jobs and ports. Yield its URL."""
+def prometheus(folder: Path, targets: dict[str, int], interval: str = "1s") -> Iterator[str]:
+    """Run Prometheus with the shipped alerts; `targets` are jobs and ports. Yield its URL.
+
+    `interval` is that of scrapes and of the rules.
+    """
     port = free_port()
     jobs = [
         {"job_name": name, "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
@@ -86,7 +90,7 @@ def prometheus(folder: Path, targets: dict[str, int]) -> Iterator[str]:
     config.write_text(
         json.dumps(
             {
-                "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+                "global": {"scrape_interval": interval, "evaluation_interval": interval},
                 "rule_files": [str(ALERTS)],
                 "scrape_configs": jobs,
             }
@@ -103,7 +107,7 @@ def prometheus(folder: Path, targets: dict[str, int]) -> Iterator[str]:
     with (folder / "prometheus.log").open("w") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder)
         try:
-            wait_for(lambda: "Ready" in get(f"{url}/-/ready"), 30)
+            wait_for(lambda: "Ready" in get(f"{url}/-/ready"), 30 * SLOWNESS)
             yield url
         finally:
             process.terminate()

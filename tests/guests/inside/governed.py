@@ -13,9 +13,9 @@ from pathlib import Path
 from profiler.govern.volumes import counts_every_group, named_volumes, opened_volumes
 from sysctl.apply.governor_unit import UNIT
 from sysctl.host.sysctls import sysctl_path
-from tests.guests.inside.volumes import run
+from tests.guests.inside import services
 from tests.root.governing import PACED, in_force
-from tests.root.labs import SYSTEM, wait_until, writewise
+from tests.root.labs import SYSTEM, wait_until
 
 #: The disk that QEMU throttles to 20 MiB/s (`tests.guests.machine`).
 SLOW = "/dev/vdb"
@@ -24,7 +24,6 @@ REST = {"vm.dirty_ratio": 4, "vm.dirty_background_ratio": 2}
 BOUND_MIB, SIZE_MIB = 768, 300
 #: What the unit's watchdog needs to see a governor that hangs.
 WATCHDOG_S = 3
-_PATH = Path("/etc/systemd/system") / UNIT
 _FAST = 10_000  # MiB/s: as fast as this CPU writes
 
 
@@ -46,38 +45,16 @@ def own_thresholds() -> Iterator[None]:
             SYSTEM.write(sysctl_path(name), str(value))
 
 
-def install(target: Path, bound_mib: int = BOUND_MIB) -> None:
-    """Install the unit that `--print-unit` prints, and enable it."""
-    bound = ("--max-at-risk", f"{bound_mib}MiB")
-    printed = writewise("govern", target, *bound, "--print-unit")
-    assert printed.returncode == 0, printed.stderr
-    _PATH.write_text(printed.stdout)
-    run("systemctl", "daemon-reload")
-    run("systemctl", "enable", UNIT)
-
-
-def remove() -> None:
-    """Stop, disable and delete the unit."""
-    run("systemctl", "disable", "--now", UNIT, check=False)
-    _PATH.unlink(missing_ok=True)
-    run("systemctl", "daemon-reload")
-    run("systemctl", "reset-failed", UNIT, check=False)
-
-
 @contextlib.contextmanager
 def service(target: Path, bound_mib: int = BOUND_MIB) -> Iterator[None]:
     """Start the service and wait until it is ready; remove it at the end."""
-    try:
-        install(target, bound_mib)
-        run("systemctl", "start", UNIT)
+    with services.started(UNIT, "govern", target, "--max-at-risk", f"{bound_mib}MiB"):
         yield
-    finally:
-        remove()
 
 
 def shown(name: str) -> str:
     """Return a property of the service, as `systemctl show` prints it."""
-    return run("systemctl", "show", "--value", "--property", name, UNIT).strip()
+    return services.shown(UNIT, name)
 
 
 def is_active() -> bool:
@@ -87,8 +64,7 @@ def is_active() -> bool:
 
 def said() -> str:
     """Return the last lines in the journal of the service."""
-    run("journalctl", "--sync")
-    return run("journalctl", "--no-pager", "--output=cat", "--lines=25", "--unit", UNIT)
+    return services.said(UNIT)
 
 
 def writer_words(path: Path, mib: int = SIZE_MIB) -> Sequence[str]:
