@@ -122,7 +122,10 @@ def _files(directory: Path) -> Iterator[Path]:
 
 
 def _read(path: Path) -> Holder | None:
-    """Return the holder of a file; None if the file is gone. Raises HostError."""
+    """Return the holder of a file; None if the file is gone or empty. Raises HostError.
+
+    A file has its name only once it is complete, so in the same boot nobody sees it empty.
+    """
     with host_errors(f"read {path}"):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -130,6 +133,8 @@ def _read(path: Path) -> Holder | None:
             return None
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(_MAX_BYTES)
+    if not data.strip(b"\0"):  # a power cut before the kernel wrote the data: of an earlier boot
+        return None
     try:
         return _holder(json.loads(data))
     except (ValueError, KeyError, TypeError, RecursionError):

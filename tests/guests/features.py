@@ -84,6 +84,12 @@ FEATURES = (
     Feature("run", _root("run"), needs_probes=False),
     Feature("reboot and power cut", _host("reboot"), where=Where.ON_HOST, needs_probes=False),
     Feature(
+        "reboot and power cut while raised",
+        _host("governor_reboot"),
+        where=Where.ON_HOST,
+        needs_probes=False,
+    ),
+    Feature(
         "the main job from the .deb",
         _host("package"),
         where=Where.ON_HOST,

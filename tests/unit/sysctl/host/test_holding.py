@@ -219,6 +219,19 @@ def test_after_a_boot_nothing_is_held(system):
     assert system.values()["dirty_ratio"] == 30 and left_files() == []
 
 
+@pytest.mark.parametrize("lost", [b"", b"\0" * 400])
+def test_after_a_power_cut_a_holder_without_data_holds_nothing(system, lost):
+    """A file system may keep a file's name and lose what was written to it just before."""
+    os.close(joined(system, 11).presence)
+    (state_directory() / "run-11.json").write_bytes(lost)
+    system.put("/proc/sys/vm/dirty_ratio", 20)
+    system.put("/proc/sys/vm/dirty_background_ratio", 10)
+    system.put("/proc/sys/kernel/random/boot_id", "boot-2")
+    assert read_state(system).runs == ()
+    leave(joined(system, 12, OTHERS), 12)
+    assert system.ratios() == (20, 10) and left_files() == []
+
+
 def test_what_another_program_has_set_is_left_and_said(system):
     hold = joined(system, 11)
     system.write("/proc/sys/vm/dirty_ratio", "33")
@@ -273,7 +286,7 @@ def test_without_space_nothing_is_changed(system, name):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nonsense", "[]", "{}", '{"format": "writewise-run", "version": 2}', "[" * 9000]
+    "text", ["nonsense", "[]", "{}", '{"format": "writewise-run", "version": 2}', "[" * 9000]
 )
 def test_a_damaged_holder_is_named_and_nobody_changes_anything(system, text):
     hold = joined(system, 11)
