@@ -51,12 +51,20 @@ class GuestError(Exception):
 class Machine:
     """A guest with its own disk over the image: its writes are lost when its folder is removed."""
 
-    def __init__(self, guest: Guest, folder: Path, *, counts_instructions: bool = False) -> None:
+    def __init__(
+        self,
+        guest: Guest,
+        folder: Path,
+        *,
+        counts_instructions: bool = False,
+        slow_bytes_per_s: int = SLOW_BYTES_PER_S,
+    ) -> None:
         self.guest = guest
         self.folder = folder
         self.boot_s = 0.0
         self._files: Bootable = bootable(guest)
         self._cpus = _COUNTING_CPU if counts_instructions else _CPUS
+        self._slow_bytes_per_s = slow_bytes_per_s
         self._qemu: subprocess.Popen[bytes] | None = None
         self._port = 0
         self._make_disks()
@@ -89,7 +97,7 @@ class Machine:
 
     def _command(self) -> list[str]:
         disk, nvme, slow = (self.folder / f for f in ("disk.qcow2", "nvme.img", "slow.img"))
-        throttle = f"throttling.bps-write={SLOW_BYTES_PER_S}"
+        throttle = f"throttling.bps-write={self._slow_bytes_per_s}"
         return [
             *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-sandbox", "on"),
             *(*self._cpus, "-cpu", "max", "-machine", "q35", "-nodefaults"),
@@ -208,10 +216,17 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def booted(guest: Guest, *, counts_instructions: bool = False) -> Iterator[Machine]:
+def booted(
+    guest: Guest, *, counts_instructions: bool = False, slow_bytes_per_s: int = SLOW_BYTES_PER_S
+) -> Iterator[Machine]:
     """Boot a guest with the current work tree; remove it and its disks at the end."""
     with tempfile.TemporaryDirectory(prefix=f"writewise-{guest.name}-") as folder:
-        machine = Machine(guest, Path(folder), counts_instructions=counts_instructions)
+        machine = Machine(
+            guest,
+            Path(folder),
+            counts_instructions=counts_instructions,
+            slow_bytes_per_s=slow_bytes_per_s,
+        )
         try:
             machine.boot()
             machine.copy_program()
