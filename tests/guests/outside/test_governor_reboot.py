@@ -59,7 +59,7 @@ from pathlib import Path
 from tests.guests.inside.governed import install, run
 limits = Path("/etc/systemd/system/{UNIT}.d/limits.conf")
 limits.parent.mkdir(exist_ok=True)
-limits.write_text("[Service]\nWatchdogSec=60\nTimeoutStartSec=600\nTimeoutStopSec=600\n")
+limits.write_text("[Service]\\nWatchdogSec=60\\nTimeoutStartSec=600\\nTimeoutStopSec=600\\n")
 install(Path("{TARGET}"))
 run("systemctl", "start", "{UNIT}")
 """
