@@ -44,9 +44,11 @@ class Notifier:
         """Report that the service is ending."""
         self._send("STOPPING=1")
 
-    def alive(self) -> None:
-        """Report that the service is working, if that is due."""
-        if self._interval_s is not None and self._clock_s() >= self._due_s:
+    def alive(self, *, before_long_work: bool = False) -> None:
+        """Report that the service is working, if that is due or long work comes next."""
+        if self._interval_s is None:
+            return
+        if before_long_work or self._clock_s() >= self._due_s:
             self._due_s = self._clock_s() + self._interval_s
             self._send("WATCHDOG=1")
 

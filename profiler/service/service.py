@@ -70,6 +70,7 @@ class WatchService:
             self._watch.failure = None
         if is_wanted == calls.is_attached:
             return
+        self._notifier.alive(before_long_work=True)  # many probes on a busy host: many seconds
         if is_wanted:
             self._attach()
             return

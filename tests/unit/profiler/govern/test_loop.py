@@ -276,6 +276,8 @@ def test_systemd_is_told(tmp_path, is_abstract) -> None:
         now_s[0] = 0.8
         notifier.alive()
         assert manager.recv(100) == b"WATCHDOG=1"
+        notifier.alive(before_long_work=True)
+        assert manager.recv(100) == b"WATCHDOG=1"
         notifier.status("raised")
         notifier.stopping()
         assert [manager.recv(100), manager.recv(100)] == [b"STATUS=raised", b"STOPPING=1"]

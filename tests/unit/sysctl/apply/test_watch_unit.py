@@ -26,7 +26,7 @@ def test_the_unit_runs_the_watch_and_has_no_mount_namespace() -> None:
     text = watch_unit(PROGRAM, ["--level", "calls"], [DATA], is_local=True)
     lines = text.splitlines()
     assert "ExecStart=/usr/bin/writewise watch --level calls -- /data" in lines
-    assert {"Type=notify", "WatchdogSec=60", "NoNewPrivileges=yes"} <= set(lines)
+    assert {"Type=notify", "WatchdogSec=180", "NoNewPrivileges=yes"} <= set(lines)
     assert "RequiresMountsFor=/sys/kernel/tracing /data" in lines
     assert not any(f"\n{setting}" in text for setting in MOUNTING)
 
