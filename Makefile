@@ -25,7 +25,7 @@ SIDE_BY_SIDE = files=$$(mktemp -d -p $(MEMORY) writewise-tests-XXXXXX) && trap '
 
 test: ## run every test, those that need root included
 	@tools/setup test browser
-	@$(SIDE_BY_SIDE) tests/unit tests/s3 tests/install tests/browser; first=$$?; \
+	@$(SIDE_BY_SIDE) tests/unit tests/s3 tests/postgresql tests/install tests/browser; first=$$?; \
 		$(PYTEST) $(PROCESSES) --dist loadfile -m "not alone" tests/root; second=$$?; \
 		$(PYTEST) -m alone tests/root && exit $$((first | second))
 

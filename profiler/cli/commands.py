@@ -26,6 +26,7 @@ from profiler.cli import (
     rollout,
     run,
     status,
+    study,
     sweep,
     transfer,
     verify,
@@ -34,6 +35,7 @@ from profiler.cli import (
 
 ALL: tuple[ModuleType, ...] = (
     *(doctor, demo, profile, watch, pull, sweep, advise, predict, plan, compare, apply, run),
-    *(govern, verify, status, history, rollback, transfer, clients, bench_clients, fleet, rollout),
+    *(govern, verify, status, history, rollback, transfer, clients, bench_clients),
+    *(fleet, study, rollout),
     *(contract, lab),
 )

@@ -407,6 +407,48 @@ DOCUMENTS = (
             "not_counted": "records and nodes that did not vote, by the reason",
         },
     ),
+    Document(
+        "study join",
+        1,
+        {
+            "study": "its name",
+            "measured": "the number of claims that this node measured",
+            "why": "why its part ended",
+        },
+    ),
+    Document(
+        "study join --dry-run",
+        1,
+        {
+            "study": "its name",
+            "class_key": "the class of this node",
+            "refusals": "each setting that this node would refuse, and why",
+            "problem": "why it cannot take part; null if it can",
+        },
+    ),
+    Document(
+        "study status",
+        1,
+        {
+            "studies": "each study: class, values, nodes, and how many claims of the search and "
+            "of the recheck run, are told, or were lost; `broken` entries cannot be read",
+        },
+    ),
+    Document(
+        "study advise",
+        1,
+        {
+            "study": "its name",
+            "class": "the class of its nodes",
+            "headline": "what to do, in one sentence",
+            "complete": "whether as many nodes as were asked for have measured all their blocks",
+            "nodes": "the nodes with a result of the recheck",
+            "present": "the settings that the others are compared with",
+            "recommended": "the recommended sysctls; null without a recommendation",
+            "settings": "each setting of the recheck: time ratio with its interval, the interval "
+            "predicted for another node, how much nodes differ, and why it is not recommended",
+        },
+    ),
     Document("clients", 1, {"clients": "each pull client: name, version, how to install it"}),
     Document(
         "bench-clients",

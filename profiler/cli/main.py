@@ -34,8 +34,7 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
     is_complete = words is None or help_command.NAME in words
     parser = Parser(
         prog="writewise",
-        description="Profile S3 pulls, find the write-back settings that make them fast, and "
-        "save the recommended change with its evidence.",
+        description="Profile S3 pulls, and find the write-back settings that make them fast.",
     )
     parser.add_general_argument(
         "--version", action=_Version, nargs=0, help="print the versions in use and exit"

@@ -107,6 +107,35 @@ def run_study(request: StudyRequest, view: View) -> Results:
         return study.results
 
 
+@dataclass
+class NodeBench:
+    """A bench on this host, locked for its owner; `results` are empty."""
+
+    host: Host
+    results: Results
+    bench: Bench
+
+
+@contextmanager
+def node_bench(request: StudyRequest, view: View) -> Iterator[NodeBench]:
+    """Check, lock and attach as a sweep does, for a caller that decides what runs.
+
+    The host is restored at the end, however it ends. Raises WritewiseError.
+    """
+    destination = request.destination.resolve()
+    _check(request)
+    plan = plan_of(request)
+    with _host_of(request) as host:
+        if host is None:
+            raise AssertionError("a bench of a node changes the host")
+        view.recovered(host.recovered, host.left)
+        study = _prepare(request, host, destination, plan)
+        view.noted(study.notes)
+        workers = TrialWorkers(request.access, request.transfer, request.workers, request.client)
+        with workers, _bench(request, host, destination, study, view, workers) as bench:
+            yield NodeBench(host, study.results, bench)
+
+
 def plan_of(request: StudyRequest) -> PullPlan:
     """List what a trial pulls: the prefix, or a sample of it."""
     check_sampling(request.client, request.max_bytes)

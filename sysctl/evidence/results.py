@@ -192,7 +192,7 @@ class Results:
             "circumstances": self.circumstances.to_json(),
             "space": self.space,
             "left_out": [asdict(item) for item in self.left_out],
-            "trials": [_trial_to_json(trial) for trial in self.trials],
+            "trials": [trial_to_json(trial) for trial in self.trials],
         }
         write_atomically(path, json.dumps(document, indent=1) + "\n")
 
@@ -205,7 +205,8 @@ def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
     return groups
 
 
-def _trial_to_json(trial: Trial) -> dict[str, Any]:
+def trial_to_json(trial: Trial) -> dict[str, Any]:
+    """Return a trial as plain data."""
     observation = None
     if trial.observation:
         points = [[p.time_s, p.held_bytes, p.written_bytes] for p in trial.observation.trace]
@@ -257,7 +258,7 @@ def results_of(document: object, name: str) -> Results:
             circumstances=_circumstances(document),
             space=dict(document["space"]),
             left_out=[LeftOut(str(i["what"]), str(i["why"])) for i in document["left_out"]],
-            trials=[_trial_from_json(trial) for trial in _bounded(document["trials"])],
+            trials=[trial_from_json(trial) for trial in _bounded(document["trials"])],
         )
     except KeyError as error:
         raise UsageError(f"{name} is damaged: {error} is missing", _FILE.hint) from None
@@ -281,7 +282,11 @@ def _circumstances(document: Mapping[str, Any]) -> Circumstances:
     return circumstances_of(document["context"])
 
 
-def _trial_from_json(data: Mapping[str, Any]) -> Trial:
+def trial_from_json(data: Mapping[str, Any]) -> Trial:
+    """Return the trial of a document of `trial_to_json`.
+
+    Raises KeyError, TypeError, ValueError, AttributeError or ArithmeticError.
+    """
     if data["role"] not in (PRESENT, CANDIDATE, RECHECK, PRICE):
         raise ValueError(f"unknown role of a trial: {data['role']!r}")
     setting = Setting.from_json(data["setting"])

@@ -174,7 +174,7 @@ def test_the_commands_that_measure_or_change_the_host_are_remembered():
     names = {each.NAME for each in commands.ALL if getattr(each, "IS_REMEMBERED", False)}
     assert names == {
         *("profile", "pull", "sweep", "bench-clients", "transfer", "advise"),
-        *("apply", "run", "govern", "rollback"),
+        *("apply", "run", "govern", "rollback", "study"),
     }
 
 

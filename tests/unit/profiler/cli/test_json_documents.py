@@ -174,9 +174,11 @@ def test_every_command_with_json_is_in_the_table_and_the_reverse():
     parsers = {name.removeprefix("writewise ") for name in with_json(build_parser())}
     assert {"lab up", "lab down", "lab status"} < parsers
     dry_run = "sweep --dry-run"
-    of_options = {dry_run, "plan --cheapest"}
+    of_options = {dry_run, "plan --cheapest", "study join --dry-run"}
     assert {"lab" if name.startswith("lab ") else name for name in parsers} == {*TABLE} - of_options
-    assert set(TABLE) == {*WORDS, *OF_HOST, "profile", dry_run}
+    # those of a study need a ledger: tests/postgresql/test_study_command.py
+    of_ledger = {name for name in TABLE if name.startswith("study ")}
+    assert set(TABLE) == {*WORDS, *OF_HOST, *of_ledger, "profile", dry_run}
 
 
 def test_every_key_has_a_line():

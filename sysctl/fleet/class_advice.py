@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The advice for a class: what holds on a node that was not measured.
+
+A setting is recommended for the class if
+
+1. at least `ENOUGH_NODES` nodes measured it in pairs with their current settings,
+2. the mean gain is at least `MIN_GAIN`, and its interval excludes 1,
+3. the prediction interval for another node is below 1, so a node that was not measured gains, too,
+4. writers waited in dirty throttling on most of the nodes, if it changes thresholds: else the gain
+   has another cause,
+5. no node had more data at risk than the limit.
+
+All intervals have a confidence that accounts for the number of settings compared. Of the settings
+that are left, those at most `AS_GOOD` slower than the fastest are as good; of these the one with
+the least data at risk is recommended.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sysctl.advice.analysis import AS_GOOD
+from sysctl.evidence.comparison import NEGLIGIBLE_SHARE, is_gain
+from sysctl.evidence.results import grouped
+from sysctl.evidence.statistics import confidence_of_each
+from sysctl.fleet.claims import ClaimKind, ClaimState, Record, finalists
+from sysctl.fleet.estimate import LEAST_NODES, ClassEstimate, effects_of, estimate
+from sysctl.fleet.spec import StudySpec
+from sysctl.fleet.summary import ratios_of
+from sysctl.knobs.setting import Setting
+from sysctl.knobs.vm import THRESHOLDS
+
+#: With fewer nodes the prediction is more than 1.55 times as wide as with all.
+ENOUGH_NODES = 5
+
+
+class Objections(str, enum.Enum):
+    """Why a setting is not recommended for the class; the value is its name in JSON."""
+
+    TOO_FEW_NODES = "too few nodes"
+    NO_GAIN = "no gain on the mean"
+    NODES_DIFFER = "another node may be slower"
+    NOT_THROTTLED = "writers did not wait"
+    AT_RISK = "too much data at risk"
+
+
+@dataclass(frozen=True)
+class ClassSetting:
+    """A setting of the recheck: its estimate (None with too few nodes), and why not, if not.
+
+    `nodes` is the number of nodes with a pair. `stall_share` is the median over nodes of the share
+    of their time that writers waited under the current settings; `at_risk_bytes` the most data at
+    risk on any node. `enough_nodes` is how many nodes would probably be enough if they are too few
+    or differ; None otherwise, and if no number would be.
+    """
+
+    setting: Setting
+    nodes: int
+    found: ClassEstimate | None
+    stall_share: float
+    at_risk_bytes: int
+    objection: Objections | None
+    enough_nodes: int | None = None
+
+
+@dataclass(frozen=True)
+class ClassAdvice:
+    """What a study shows: every setting of the recheck, and the recommended one, if any.
+
+    `is_complete`: as many nodes as were asked for have measured all their blocks.
+    """
+
+    spec: StudySpec
+    settings: tuple[ClassSetting, ...]
+    best: ClassSetting | None
+    nodes: tuple[str, ...]
+    is_complete: bool
+
+
+def advise_class(
+    spec: StudySpec, records: Sequence[Record], max_at_risk_bytes: int | None = None
+) -> ClassAdvice:
+    """Return the advice of the claims that are told."""
+    told = _first_of_each(
+        record
+        for record in records
+        if record.claim.kind is ClaimKind.BLOCK and record.state is ClaimState.TOLD
+    )
+    compared = finalists(spec, records) if told else ()
+    valid = [record for record in told if record.claim.settings == compared]
+    confidence = confidence_of_each(len(compared))
+    found = tuple(
+        _judged(setting, at, valid, confidence, max_at_risk_bytes)
+        for at, setting in enumerate(compared, 1)
+    )
+    blocks = grouped((record.claim.node, record.claim.replicate) for record in valid)
+    done = sum(len(set(numbers)) >= spec.blocks for numbers in blocks.values())
+    return ClassAdvice(spec, found, _best(found), tuple(sorted(blocks)), done >= spec.nodes)
+
+
+def _first_of_each(records: Iterable[Record]) -> list[Record]:
+    """Return one record of each block of a node: a lost one that was late may be there twice."""
+    kept: dict[tuple[str, int], Record] = {}
+    for record in records:
+        kept.setdefault((record.claim.node, record.claim.replicate), record)
+    return list(kept.values())
+
+
+def _judged(
+    setting: Setting,
+    at: int,
+    records: Sequence[Record],
+    confidence: float,
+    max_at_risk_bytes: int | None,
+) -> ClassSetting:
+    by_node: Mapping[str, list[float]] = grouped(
+        (record.claim.node, ratio) for record in records for ratio in ratios_of(record.runs, at)
+    )
+    effects = effects_of(by_node)
+    pairs = sum(len(effect.ratios) for effect in effects)
+    is_known = len(effects) >= LEAST_NODES and pairs > len(effects)
+    found = estimate(effects, confidence) if is_known else None
+    runs = [run for record in records for run in record.runs]
+    peaks = [run.peak_dirty_bytes for run in runs if run.at == at and run.return_s]
+    judged = ClassSetting(
+        setting=setting,
+        nodes=len(effects),
+        found=found,
+        stall_share=_stall_share(records),
+        at_risk_bytes=max(peaks, default=0),
+        objection=None,
+    )
+    why = _objection(judged, max_at_risk_bytes)
+    return replace(judged, objection=why, enough_nodes=_enough_nodes(found, why))
+
+
+def _enough_nodes(found: ClassEstimate | None, why: Objections | None) -> int | None:
+    if why is Objections.TOO_FEW_NODES:
+        return max(ENOUGH_NODES, (found.enough_nodes() or 0) if found else 0)
+    return found.enough_nodes() if found and why is Objections.NODES_DIFFER else None
+
+
+def _stall_share(records: Sequence[Record]) -> float:
+    """Return the median over nodes of their median under the current settings."""
+    by_node = grouped(
+        (record.claim.node, run.stall_share)
+        for record in records
+        for run in record.runs
+        if run.at == 0 and run.return_s
+    )
+    return statistics.median([statistics.median(each) for each in by_node.values()] or [0.0])
+
+
+def _objection(judged: ClassSetting, max_at_risk_bytes: int | None) -> Objections | None:
+    found = judged.found
+    if found is None or judged.nodes < ENOUGH_NODES:
+        return Objections.TOO_FEW_NODES
+    if not is_gain(found.mean.estimate) or found.mean.high >= 1:
+        return Objections.NO_GAIN
+    changes_thresholds = bool(set(judged.setting.values) & set(THRESHOLDS))
+    if changes_thresholds and judged.stall_share < NEGLIGIBLE_SHARE:
+        return Objections.NOT_THROTTLED
+    if judged.at_risk_bytes > (math.inf if max_at_risk_bytes is None else max_at_risk_bytes):
+        return Objections.AT_RISK
+    return Objections.NODES_DIFFER if found.predicted.high >= 1 else None
+
+
+def _best(found: Sequence[ClassSetting]) -> ClassSetting | None:
+    able = [(each, each.found.mean.estimate) for each in found if each.found and not each.objection]
+    if not able:
+        return None
+    fastest = min(ratio for _, ratio in able)
+    near = [each for each, ratio in able if ratio <= fastest * (1 + AS_GOOD)]
+    return min(near, key=lambda each: each.at_risk_bytes)

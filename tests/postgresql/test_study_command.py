@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`writewise study` as an owner of a fleet uses it, and its documents."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from profiler.cli.json_documents import BY_COMMAND
+from profiler.cli.main import main
+from profiler.shared_study.address import parse_address
+from profiler.shared_study.ledger import Ledger
+from tests.postgresql.test_ledger import CLASS
+from tests.unit.sysctl.fleet.studies import finished, scattered
+
+
+@pytest.fixture
+def study(server, request):
+    """The words of a study that five nodes have finished, with a server of the real kind."""
+    name = request.node.name.replace("_", "-").replace("[", "-").strip("]")[:50]
+    words = [server.url(), "--study", name]
+    asked = ["--class", CLASS, "--dirty-ratio", "20,40,60", "--dirty-background-ratio", "5,10"]
+    assert main(["study", "create", *words, *asked, "--nodes", "5"]) == 0
+    ledger = Ledger(parse_address(server.url()), name)
+    for record in finished(ledger.spec(), factor=scattered):
+        ledger.adopt(record.claim, record.runs)
+    ledger.close()
+    return words
+
+
+def test_the_class_gets_a_recommendation_with_its_prediction(study, capsys):
+    capsys.readouterr()
+    assert main(["study", "advise", *study]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Set dirty_ratio=60 dirty_background_ratio=")
+    assert "another node" in printed and "prediction interval" in printed
+    assert main(["study", "advise", *study, "--max-at-risk", "512MiB"]) == 0
+    assert "--max-at-risk" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("action", ["status", "advise"])
+def test_the_documents_have_the_keys_of_the_table(study, action, capsys):
+    capsys.readouterr()
+    assert main(["study", action, *study, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document.keys() == {"schema", "version", *BY_COMMAND[f"study {action}"].keys}
+
+
+def test_the_state_has_what_was_done(study, capsys):
+    capsys.readouterr()
+    assert main(["study", "status", *study, "--json"]) == 0
+    (state,) = json.loads(capsys.readouterr().out)["studies"]
+    assert state["blocks"] == {"running": 0, "told": 10, "lost": 0}
+    assert len(state["nodes"]) == 5
+    assert main(["study", "status", study[0]]) == 0
+    assert f"study {study[2]}: 5 candidates" in capsys.readouterr().out
+
+
+def test_a_password_in_the_address_is_refused(capsys):
+    assert main(["study", "status", "postgresql://me:hunter2@db/studies"]) == 2
+    printed = capsys.readouterr().err
+    assert "PGPASSFILE" in printed and "hunter2" not in printed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--class", "../x"],
+        ["--class", CLASS, "--nodes", "2"],
+        ["--class", CLASS, "--dirty-ratio", "101"],
+        ["--class", CLASS, "--dirty-ratio", "20", "--dirty-background-ratio", "10"],
+        ["--class", CLASS, "--dirty-ratio", "20", "--dirty-bytes", "1GiB"],
+        ["--class", CLASS, "--present", "vm.dirty_ratio=x"],
+        ["--class", CLASS, "--present", "kernel.x=1"],
+    ],
+)
+def test_an_impossible_study_is_a_usage_error(server, words, capsys):
+    assert main(["study", "create", server.url(), "--study", "impossible", *words]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+    assert main(["study", "status", server.url(), "--study", "impossible"]) == 2
+
+
+def test_a_server_that_is_down_is_one_sentence(tmp_path, capsys):
+    assert main(["study", "status", f"postgresql:///studies?host={tmp_path}"]) == 1
+    assert "cannot be used" in capsys.readouterr().err
