@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from contracts.shared.errors import UsageError
 from contracts.shared.text import printable
-from sysctl.rollout.arms import TREATED
 from sysctl.rollout.outcomes import NodeReport, VotingProblems
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _TABLE = "records.parquet"
 _QUERY = "node_reports"
-_IN_FORCE, _CHANGED, _NOT_APPLIED = "in force", "changed", "not applied"
 
 
 def read_reports(place: Path, plan: RolloutPlan, problems: VotingProblems) -> Iterator[NodeReport]:
@@ -33,7 +31,7 @@ def read_reports(place: Path, plan: RolloutPlan, problems: VotingProblems) -> It
     if (place / _TABLE).is_file():
         yield from _of_tables(place, since)
     else:
-        yield from _of_files(place, since, plan, problems)
+        yield from _of_files(place, since, problems)
 
 
 def _since(plan: RolloutPlan) -> str:
@@ -49,14 +47,10 @@ def _of_tables(folder: Path, since: str) -> Iterator[NodeReport]:
         rows: Iterable[Mapping[str, Any]] = tables.query(_QUERY, [since])
         for row in rows:
             fields = dict(row)
-            if fields["verify"] == _NOT_APPLIED:  # `apply` did not; an engine may have
-                fields["verify"] = None
             yield NodeReport(start_s=_seconds(fields.pop("start")), **fields)
 
 
-def _of_files(
-    folder: Path, since: str, plan: RolloutPlan, problems: VotingProblems
-) -> Iterator[NodeReport]:
+def _of_files(folder: Path, since: str, problems: VotingProblems) -> Iterator[NodeReport]:
     from profiler.fleet.reading import BrokenRecordError, read_records
     from profiler.fleet.sources import files_at
     from profiler.fleet.writing import RecordPlace
@@ -67,12 +61,12 @@ def _of_files(
             problems.add("broken", file.name)
             continue
         try:
-            yield from (_report(record, plan) for record in read_records(file.content))
+            yield from (_report(record) for record in read_records(file.content))
         except BrokenRecordError:
             problems.add("broken", file.name)
 
 
-def _report(record: FleetRecord, plan: RolloutPlan) -> NodeReport:
+def _report(record: FleetRecord) -> NodeReport:
     pulls, rollout = record.pulls, record.rollout
     good = pulls.count - pulls.failed
     pressure_us = record.memory_psi_full_us
@@ -89,21 +83,8 @@ def _report(record: FleetRecord, plan: RolloutPlan) -> NodeReport:
         peak_at_risk_bytes=record.peak_at_risk_bytes,
         oom_kills=record.oom_kills or 0,
         memory_psi_full_s=None if pressure_us is None else pressure_us / 1e6,
-        verify=_verified(record, plan),
+        verify=record.verify,
     )
-
-
-def _verified(record: FleetRecord, plan: RolloutPlan) -> str | None:
-    """Return whether the plan's settings were in force, from those that the record has.
-
-    What the node itself verifies is what `apply` applied, and an engine does not use it.
-    """
-    wanted = plan.change.sysctl_values
-    if all(record.settings.get(name) == value for name, value in wanted.items()):
-        return _IN_FORCE
-    if record.rollout is None or record.rollout.arm != TREATED:
-        return None
-    return _CHANGED if record.verify == _CHANGED else _NOT_APPLIED
 
 
 def _seconds(start: str) -> float:

@@ -19,8 +19,8 @@ from profiler.fleet.record import RecordError
 from sysctl.host.host import state_directory
 from sysctl.host.journal import private_directory
 from sysctl.host.system import HostError, System
+from sysctl.rollout.marker import NODE_FILE, NODE_MACHINE_FILE
 
-NAME, MACHINE_NAME = "node-id", "node-id.machine"
 _FILE = FileKind("node-id", 4096, "delete it; the node then gets a new name")
 #: The machine's own number, which only root can read; another machine has another.
 _MACHINE = "/sys/class/dmi/id/product_uuid"
@@ -31,7 +31,7 @@ def node_id(system: System) -> str:
     directory = state_directory()
     if os.geteuid() == 0:
         directory = private_directory(directory)
-    name, machine = directory / NAME, directory / MACHINE_NAME
+    name, machine = directory / NODE_FILE, directory / NODE_MACHINE_FILE
     node, made_for = _read(name), _read(machine)
     if node is None or (made_for is not None and made_for != _hash(system, node)):
         node, made_for = str(uuid.uuid4()), None
@@ -47,7 +47,7 @@ def _read(path: Path) -> str | None:
         return None
     try:
         text = _FILE.read_text(str(path), trusted=True).strip()
-        if path.name == NAME and str(uuid.UUID(text)) != text:
+        if path.name == NODE_FILE and str(uuid.UUID(text)) != text:
             raise ValueError
     except UsageError as error:
         raise RecordError(error.message, error.hint) from None

@@ -15,7 +15,9 @@ from sysctl.rollout.arms import TREATED
 from sysctl.rollout.plan import RolloutPlan
 
 STATE = "/var/lib/writewise"
-NODE_FILE, MARKER = "node.json", "rollout.json"
+MARKER = "rollout.json"
+#: The node's name in its records, and a hash that ties it to the machine.
+NODE_FILE, NODE_MACHINE_FILE = "node-id", "node-id.machine"
 
 
 def marker_text(plan: RolloutPlan, stage: int, arm: str) -> str:

@@ -7,7 +7,6 @@ keeps values in files. So nothing of this host changes, and what each host has i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from sysctl.rollout.arms import CONTROL, TREATED, WAITING, arm_of
 from sysctl.rollout.engines import ansible
-from tests.unit.rollouts import node_names, plan_for
+from tests.unit.rollouts import name_node, node_names, plan_for
 
 ORIGINALS = {
     "vm.dirty_ratio": "20",
@@ -79,16 +78,7 @@ class AnsibleHosts:
         if int(name[1:]) % 3 == 0:
             self.settings(name).write_text("# of the host\nvm.dirty_ratio = 20\n")
         if name in self.named_here:
-            named = {"node": self.nodes[name], "machine": self._machine(self.nodes[name])}
-            (host / "state/node.json").write_text(json.dumps(named) + "\n")
-
-    @staticmethod
-    def _machine(node: str) -> str | None:
-        try:
-            number = Path("/sys/class/dmi/id/product_uuid").read_text().strip()
-        except OSError:
-            return None
-        return hashlib.sha256(f"{node} {number}".encode()).hexdigest()
+            name_node(host / "state", self.nodes[name])
 
     def _line(self, name: str) -> str:
         host = self.folder / name

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import math
 import random
+import subprocess
 import uuid
 from collections.abc import Iterator
 from datetime import datetime, timezone
+from pathlib import Path
 
 from sysctl.rollout.arms import TREATED, WAITING, arm_of
+from sysctl.rollout.engines.node_name import node_name_lines
 from sysctl.rollout.gate import GateDecision, decide, tally, window_of
+from sysctl.rollout.marker import NODE_FILE
 from sysctl.rollout.outcomes import NodeReport, StageOutcomes, stage_outcomes
 from sysctl.rollout.plan import RolloutPlan, make_plan
 from tests.unit.changes import EVERYTHING
@@ -21,6 +25,13 @@ HOUR = 3600.0
 
 def plan_for(nodes: int = 10_000, **rest) -> RolloutPlan:
     return make_plan(EVERYTHING, nodes, now=NOW, **rest)
+
+
+def name_node(state: Path, node: str) -> None:
+    """Give a node a name and tie it to this machine, as the first record would."""
+    (state / NODE_FILE).write_text(f"{node}\n")
+    text = "\n".join(["set -eu", 'state="$1"', *node_name_lines()])
+    subprocess.run(["sh", "-c", text, "sh", str(state)], check=True)
 
 
 def node_names(count: int, seed: int = 1) -> Iterator[str]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from profiler.cli import demo, sweep, transfer
-from profiler.fleet import ingest, measured, node_id, record, tables, writing
+from profiler.fleet import ingest, record, tables, writing
 from profiler.history import file as history
 from sysctl.apply.persistence import PATHS
 from sysctl.apply.units import RECOVERY_PATH
@@ -21,6 +21,7 @@ from sysctl.host.host import (
     WRITER,
 )
 from sysctl.render.formats import FORMATS
+from sysctl.rollout import marker
 from tools.docs.markdown import code, table
 
 
@@ -120,12 +121,12 @@ _OF_THE_HOST = [
         "the history; another user's is in `~/.local/state/writewise`",
     ],
     [
-        f"`{STATE_DIRECTORY}/{node_id.NAME}`, `{STATE_DIRECTORY}/{node_id.MACHINE_NAME}`",
+        f"`{STATE_DIRECTORY}/{marker.NODE_FILE}`, `{STATE_DIRECTORY}/{marker.NODE_MACHINE_FILE}`",
         "`pull --record`",
         "the random name of the node in its records, and a hash that ties it to the machine",
     ],
     [
-        f"`{STATE_DIRECTORY}/{measured.ROLLOUT_NAME}`",
+        f"`{STATE_DIRECTORY}/{marker.MARKER}`",
         "the engine of a roll-out",
         "the roll-out, stage and arm of the node, which its records repeat",
     ],

@@ -21,6 +21,7 @@ from profiler.pull.result import Verification
 from profiler.report.origin import circumstances_of_pull
 from profiler.watch.causes import WhyInputs
 from profiler.watch.timeline import Sample, Timeline
+from sysctl.host.sysctls import read_sysctl
 from sysctl.host.system import System
 from sysctl.knobs.writeback import Thresholds
 from tests.unit.contract_strategies import stats_of
@@ -127,7 +128,25 @@ def test_the_roll_out_of_the_node_is_in_it(recorder, tmp_path):
     assert recorder.record(GOOD).verify is None
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "x", '{"id": 1, "stage": null, "arm": 2}'])
+@pytest.mark.parametrize(
+    ("wrong_by", "said"), [((0, 0), "in force"), ((0, 1), "changed"), ((1, 1), "not applied")]
+)
+def test_what_the_engine_of_a_roll_out_set_is_verified(recorder, tmp_path, wrong_by, said):
+    names = ("vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs")
+    settings = {name: read_sysctl(System(), name) + wrong for name, wrong in zip(names, wrong_by)}
+    data = {"id": "kernel-6", "stage": 2, "arm": "treated", "settings": settings}
+    (tmp_path / "state/rollout.json").write_text(json.dumps(data))
+    assert recorder.record(GOOD).verify == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{}", "[]", "x", '{"id": 1, "stage": null, "arm": 2}'),
+        '{"id": "a", "stage": 1, "arm": "treated", "settings": {"../../etc/passwd": 1}}',
+        '{"id": "a", "stage": 1, "arm": "treated", "settings": [1]}',
+    ],
+)
 def test_an_invalid_roll_out_is_an_error(recorder, tmp_path, text):
     (tmp_path / "state/rollout.json").write_text(text)
     with pytest.raises(WritewiseError, match="roll-out"):

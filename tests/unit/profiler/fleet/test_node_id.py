@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import uuid
 
 import pytest
 
 from contracts.shared.errors import WritewiseError
-from profiler.fleet.node_id import MACHINE_NAME, NAME, node_id
+from profiler.fleet.node_id import node_id
 from sysctl.host.system import System
+from sysctl.rollout.engines.node_name import node_name_lines
+from sysctl.rollout.marker import NODE_FILE, NODE_MACHINE_FILE
 
 
 @pytest.fixture
@@ -43,12 +46,34 @@ def test_a_node_from_an_image_of_another_gets_its_own(tmp_path, state):
     assert node_id(clone) == other
 
 
-def test_the_name_that_a_roll_out_made_is_used(tmp_path, state):
+def made_by_an_engine(state):
+    """Run the shell of a roll-out's engine on this host; return the node's name."""
+    text = "\n".join(["set -eu", 'state="$1"', *node_name_lines(), 'echo "$node"'])
+    words = ["sh", "-c", text, "sh", str(state)]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_name_that_a_roll_out_made_is_used(state):
+    made = made_by_an_engine(state)
+    kept = {path.name: path.read_text() for path in state.iterdir()}
+    assert set(kept) == {NODE_FILE, NODE_MACHINE_FILE}
+    assert node_id(System()) == made
+    assert {path.name: path.read_text() for path in state.iterdir()} == kept
+
+
+def test_a_roll_out_uses_the_name_of_the_records(state):
+    made = node_id(System())
+    kept = {path.name: path.read_text() for path in state.iterdir()}
+    assert made_by_an_engine(state) == made
+    assert {path.name: path.read_text() for path in state.iterdir()} == kept
+
+
+def test_a_name_without_a_machine_is_tied_to_this_one(tmp_path, state):
     made = str(uuid.uuid4())
-    (state / NAME).write_text(f"{made}\n")
+    (state / NODE_FILE).write_text(f"{made}\n")
     system = machine(tmp_path, "ec2-1")
     assert node_id(system) == made == node_id(system)
-    assert (state / MACHINE_NAME).exists()
+    assert (state / NODE_MACHINE_FILE).exists()
 
 
 def test_a_host_without_a_number_keeps_its_name_too(tmp_path, state):
@@ -62,7 +87,7 @@ def test_a_host_without_a_number_keeps_its_name_too(tmp_path, state):
     ids=("host", "path", "long", "upper case"),
 )
 def test_a_name_that_is_no_uuid_is_refused(tmp_path, state, text):
-    (state / NAME).write_text(text)
+    (state / NODE_FILE).write_text(text)
     with pytest.raises(WritewiseError) as error:
         node_id(System(tmp_path))
     assert "delete it" in error.value.hint
@@ -70,7 +95,7 @@ def test_a_name_that_is_no_uuid_is_refused(tmp_path, state, text):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away: run it as root")
 def test_a_name_of_somebody_else_is_not_trusted(tmp_path, state):
-    (state / NAME).write_text(f"{uuid.uuid4()}\n")
-    os.chown(state / NAME, 12345, 12345)
+    (state / NODE_FILE).write_text(f"{uuid.uuid4()}\n")
+    os.chown(state / NODE_FILE, 12345, 12345)
     with pytest.raises(WritewiseError):
         node_id(System(tmp_path))

@@ -23,7 +23,7 @@ from sysctl.rollout.engines.catalogue import ENGINES
 from sysctl.rollout.plan import make_plan
 from tests.unit import snippet_readers as readers
 from tests.unit.changes import EVERYTHING, with_descriptive_text
-from tests.unit.rollouts import NOW, node_in, plan_for
+from tests.unit.rollouts import NOW, name_node, node_in, plan_for
 
 PLAN = plan_for(10_000)
 #: Written from the documentation of schema version 0.3 of Systems Manager's Automation documents.
@@ -201,9 +201,7 @@ class Node:
         self.set_values("20", "0", "0", "67108864")
         if node:
             self.state.mkdir()
-            (self.state / "node.json").write_text(
-                json.dumps({"node": node, "machine": None}) + "\n"
-            )
+            name_node(self.state, node)
         self._program("sysctl", _SYSCTL.replace("VALUES", str(folder / "values")))
         self._program("tuned-adm", _TUNED.replace("FOLDER", str(folder)))
 
@@ -308,7 +306,7 @@ def test_a_new_node_gets_a_name_and_the_arm_of_it(tmp_path):
     for at in range(12):
         node = Node(tmp_path / str(at))
         assert node.run(stage_script_of(cloud_init, 4)).returncode == 0
-        name = json.loads((node.state / "node.json").read_text())["node"]
+        name = (node.state / "node-id").read_text().strip()
         arm = arm_of(name, PLAN.id, PLAN.stage(4).share, PLAN.control)
         assert (node.values[0] == "80") == (arm == TREATED)
         arms.add(arm)
@@ -317,10 +315,9 @@ def test_a_new_node_gets_a_name_and_the_arm_of_it(tmp_path):
 
 def test_a_node_from_an_image_of_another_gets_a_name_of_its_own(tmp_path):
     node = Node(tmp_path, node_in(TREATED, PLAN))
-    text = json.dumps({"node": node_in(TREATED, PLAN), "machine": "0" * 64})
-    (node.state / "node.json").write_text(text + "\n")
+    (node.state / "node-id.machine").write_text("0" * 64 + "\n")
     node.run(stage_script_of(ssm))
-    assert json.loads((node.state / "node.json").read_text())["node"] != node_in(TREATED, PLAN)
+    assert (node.state / "node-id").read_text().strip() != node_in(TREATED, PLAN)
 
 
 def test_a_failed_load_reports_it_and_the_revert_restores(tmp_path):
