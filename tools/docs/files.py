@@ -130,6 +130,11 @@ _OF_THE_HOST = [
         "the engine of a roll-out",
         "the roll-out, stage and arm of the node, which its records repeat",
     ],
+    [
+        f"`{STATE_DIRECTORY}/studies/`",
+        "`study join`",
+        "this node's results of shared studies: `pending` until the ledger has them, then `told`",
+    ],
     [f"`{STATE_DIRECTORY}/lab/`", "`lab up`, `demo`", "the lab's volume, objects and journal"],
     [
         ", ".join(f"`{path}`" for path in PATHS),
