@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sysctl.advice.advise import Recommendation
+    from sysctl.change.recommendation import RecommendedChange
     from sysctl.render.snippet import Format
 
 NAME = "advise"
@@ -128,10 +129,17 @@ def write_files(
 ) -> WrittenFiles:
     """Write the files in `formats` (default: those for every host); remove older ones."""
     from profiler.report.advised_change import change_of
+
+    return write_change(change_of(recommendation), folder, formats)
+
+
+def write_change(
+    change: RecommendedChange | None, folder: Path, formats: Sequence[Format] | None
+) -> WrittenFiles:
+    """Write the files of a change, or of none; remove older ones."""
     from profiler.study.snippet_files import remove_earlier, write_snippets
     from sysctl.render.formats import DEFAULT, render_all
 
-    change = change_of(recommendation)
     rendered = render_all(change, formats or DEFAULT) if change else None
     written = write_snippets(rendered.snippets, folder) if rendered else []
     removed = remove_earlier(folder, change)

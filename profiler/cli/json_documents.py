@@ -447,6 +447,7 @@ DOCUMENTS = (
             "recommended": "the recommended sysctls; null without a recommendation",
             "settings": "each setting of the recheck: time ratio with its interval, the interval "
             "predicted for another node, how much nodes differ, and why it is not recommended",
+            "written": "the files that were written",
         },
     ),
     Document("clients", 1, {"clients": "each pull client: name, version, how to install it"}),

@@ -24,6 +24,7 @@ from profiler.cli.remembering import remember
 if TYPE_CHECKING:
     from profiler.shared_study.ledger import Ledger
     from profiler.study.request import StudyRequest
+    from sysctl.fleet.class_advice import ClassAdvice
     from sysctl.fleet.spec import StudySpec
 
 NAME = "study"
@@ -66,6 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_join(join)
     options.add_json(status)
     options.add_json(advise)
+    advise.add_argument(
+        "--output-dir",
+        metavar="DIR",
+        type=types.directory,
+        help="write recommendation.json and the usual files into DIR (default: none)",
+    )
     advise.add_argument(
         "--max-at-risk",
         metavar="SIZE",
@@ -324,8 +331,22 @@ def _advise(arguments: argparse.Namespace) -> int:
     ledger = _ledger(arguments)
     advice = advise_class(ledger.spec(), ledger.records(), arguments.max_at_risk)
     remember(arguments, headline(advice))
+    written = _write(arguments, advice)
     if arguments.json:
-        emit("study advise", advice_of_class_document(advice))
-    else:
-        print_class_advice(advice, plain_console())
+        emit("study advise", {**advice_of_class_document(advice), "written": written})
+        return 0
+    print_class_advice(advice, plain_console())
+    for path in written:
+        print(f"wrote {path}")
     return 0
+
+
+def _write(arguments: argparse.Namespace, advice: ClassAdvice) -> list[str]:
+    """Write the files of the recommended change, if a folder is named; return their paths."""
+    from profiler.cli.advise import write_change
+    from profiler.report.class_change import class_change
+
+    if arguments.output_dir is None:
+        return []
+    files = write_change(class_change(advice), arguments.output_dir, None)
+    return [str(path) for path in files.written]

@@ -30,7 +30,7 @@ from sysctl.evidence.statistics import confidence_of_each
 from sysctl.fleet.claims import ClaimKind, ClaimState, Record, finalists
 from sysctl.fleet.estimate import LEAST_NODES, ClassEstimate, effects_of, estimate
 from sysctl.fleet.spec import StudySpec
-from sysctl.fleet.summary import ratios_of
+from sysctl.fleet.summary import RunSummary, ratios_of
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.vm import THRESHOLDS
 
@@ -49,13 +49,27 @@ class Objections(str, enum.Enum):
 
 
 @dataclass(frozen=True)
+class TypicalPull:
+    """Medians over the runs in pairs: times to return (s), sizes in bytes, and the number of runs.
+
+    `present_s` is under the current settings, `return_s` under the setting.
+    """
+
+    present_s: float
+    return_s: float
+    runs: int
+    bytes: int
+    dirtyable_bytes: int
+
+
+@dataclass(frozen=True)
 class ClassSetting:
     """A setting of the recheck: its estimate (None with too few nodes), and why not, if not.
 
     `nodes` is the number of nodes with a pair. `stall_share` is the median over nodes of the share
     of their time that writers waited under the current settings; `at_risk_bytes` the most data at
     risk on any node. `enough_nodes` is how many nodes would probably be enough if they are too few
-    or differ; None otherwise, and if no number would be.
+    or differ; None otherwise, and if no number would be. `typical` is None without a pair.
     """
 
     setting: Setting
@@ -65,6 +79,7 @@ class ClassSetting:
     at_risk_bytes: int
     objection: Objections | None
     enough_nodes: int | None = None
+    typical: TypicalPull | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +148,7 @@ def _judged(
         stall_share=_stall_share(records),
         at_risk_bytes=max(peaks, default=0),
         objection=None,
+        typical=_typical(runs, at),
     )
     why = _objection(judged, max_at_risk_bytes)
     return replace(judged, objection=why, enough_nodes=_enough_nodes(found, why))
@@ -142,6 +158,21 @@ def _enough_nodes(found: ClassEstimate | None, why: Objections | None) -> int | 
     if why is Objections.TOO_FEW_NODES:
         return max(ENOUGH_NODES, (found.enough_nodes() or 0) if found else 0)
     return found.enough_nodes() if found and why is Objections.NODES_DIFFER else None
+
+
+def _typical(runs: Sequence[RunSummary], at: int) -> TypicalPull | None:
+    paired = [run for run in runs if run.pair is not None and run.return_s]
+    before_s = [run.return_s or 0.0 for run in paired if run.at == 0]
+    under = [run for run in paired if run.at == at]
+    if not before_s or not under:
+        return None
+    return TypicalPull(
+        present_s=statistics.median(before_s),
+        return_s=statistics.median([run.return_s or 0.0 for run in under]),
+        runs=len(under),
+        bytes=round(statistics.median([run.bytes for run in under])),
+        dirtyable_bytes=round(statistics.median([run.dirtyable_bytes for run in under])),
+    )
 
 
 def _stall_share(records: Sequence[Record]) -> float:

@@ -159,8 +159,9 @@ def efficiency(server: Server) -> None:
 def failures(server: Server) -> None:
     """Random SIGKILLs, crashes of the server and partitions, then what holds."""
     draw = random.Random(22)
-    spec = study("failures", 400, nodes=WORKERS, blocks=4, most_lost=10**6)
-    with forked(server, spec, 0.3, "") as fleet, contextlib.ExitStack() as stack:
+    # more than can be done during the failures: idle nodes would prove nothing
+    spec = study("failures", 1400, nodes=WORKERS, most_lost=10**6)
+    with forked(server, spec, 1.0, "") as fleet, contextlib.ExitStack() as stack:
         cable = Cable(server, fleet.folder / "cable")
         stack.callback(cable.close)
         hosts = {f"n{at}": cable.folder if at == 0 else None for at in range(WORKERS)}
@@ -184,12 +185,14 @@ def failures(server: Server) -> None:
                 cable.cut()
                 time.sleep(2 * GRACE_S)
                 cable.mend()
+        during = len(fleet.told())
         restarted(fleet, hosts)
         records = fleet.ledger.records()
         told = [record for record in records if record.state is ClaimState.TOLD]
         print(f"  {KILLS} kills ({with_claim} with changed settings), {CRASHES} crashes, ", end="")
         print(f"{PARTITIONS} partitions of {2 * GRACE_S} s")
-        print(f"  {len(records)} claims: {len(told)} told, {sum(r.is_late for r in told)} late")
+        late = sum(record.is_late for record in told)
+        print(f"  {len(records)} claims: {len(told)} told, {late} of them late, {during} during it")
         print(f"  does not hold: {fleet.problems() or 'nothing'}")
         print(f"  claims free after {[round(each, 1) for each in freed_s]} s (grace {GRACE_S} s)")
 

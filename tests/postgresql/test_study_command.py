@@ -11,6 +11,7 @@ from profiler.cli.json_documents import BY_COMMAND
 from profiler.cli.main import main
 from profiler.shared_study.address import parse_address
 from profiler.shared_study.ledger import Ledger
+from sysctl.change.recommendation_file import parse_recommendation
 from tests.postgresql.test_ledger import CLASS
 from tests.unit.sysctl.fleet.studies import finished, scattered
 
@@ -37,6 +38,21 @@ def test_the_class_gets_a_recommendation_with_its_prediction(study, capsys):
     assert "another node" in printed and "prediction interval" in printed
     assert main(["study", "advise", *study, "--max-at-risk", "512MiB"]) == 0
     assert "--max-at-risk" in capsys.readouterr().out
+
+
+def test_the_recommendation_is_a_file_that_apply_and_a_roll_out_take(study, tmp_path, capsys):
+    assert main(["study", "advise", *study, "--output-dir", str(tmp_path)]) == 0
+    assert f"wrote {tmp_path}/recommendation.json" in capsys.readouterr().out
+    text = (tmp_path / "recommendation.json").read_text()
+    change = parse_recommendation(text, "recommendation.json")
+    assert change.sysctl_values["vm.dirty_ratio"] == 60
+    assert change.evidence.pairs == 20
+    assert change.evidence.ratio_low < change.evidence.ratio < 1
+    plan = ["rollout", "plan", str(tmp_path / "recommendation.json"), "--nodes", "1000"]
+    assert main([*plan, "--output", str(tmp_path / "plan.json")]) == 0
+    limited = [*study, "--output-dir", str(tmp_path), "--max-at-risk", "512MiB"]
+    assert main(["study", "advise", *limited]) == 0
+    assert not (tmp_path / "90-writewise.conf").exists(), "nothing is recommended any more"
 
 
 @pytest.mark.parametrize("action", ["status", "advise"])
