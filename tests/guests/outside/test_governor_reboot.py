@@ -56,14 +56,15 @@ print(shlex.join(writer_words(Path("{TARGET}/burst"), {BURST_MIB})))
 #: have tests of their own.
 INSTALL = f"""
 from pathlib import Path
-from tests.guests.inside.governed import install, run
+from tests.guests.inside.services import install
+from tests.guests.inside.volumes import run
 limits = Path("/etc/systemd/system/{UNIT}.d/limits.conf")
 limits.parent.mkdir(exist_ok=True)
 limits.write_text("[Service]\\nWatchdogSec=60\\nTimeoutStartSec=600\\nTimeoutStopSec=600\\n")
-install(Path("{TARGET}"))
+install("{UNIT}", "govern", "{TARGET}", "--max-at-risk", "{BOUND_MIB}MiB")
 run("systemctl", "start", "{UNIT}")
 """
-REMOVE = "from tests.guests.inside.governed import remove; remove()"
+REMOVE = f"from tests.guests.inside.services import remove; remove('{UNIT}')"
 
 Ending = Callable[[Machine], None]
 both_endings = pytest.mark.parametrize(
