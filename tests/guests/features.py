@@ -78,9 +78,13 @@ FEATURES = (
     Feature("NVMe disks, udev rules", _guest("nvme", "ebs_counters"), needs_probes=False),
     Feature("device mapper and LVM", (*_guest("device_mapper"), *_root("compiler_mounts"))),
     Feature("io.max, groups with a memory limit", _guest("groups")),
+    Feature("where writers of limited containers wait", _guest("container_limits")),
     Feature("govern as a service of systemd", _guest("governor"), needs_probes=False),
     Feature("watch as a service of systemd", _guest("watch")),
     Feature("govern on control groups v2", _root("govern"), guests=("debian12-6.12",)),
+    Feature(
+        "govern --admit on control groups v2", _root("govern_admit"), guests=("debian12-6.12",)
+    ),
     Feature("run", _root("run"), needs_probes=False),
     Feature("reboot and power cut", _host("reboot"), where=Where.ON_HOST, needs_probes=False),
     Feature(
