@@ -34,6 +34,7 @@ from profiler.lab.s3_protocol import S3Handler, Service, Shape
 
 HOST = "127.0.0.1"
 _BACKLOG = 1024
+_ENDS = frozenset({signal.SIGTERM, signal.SIGCHLD})
 _START_TIMEOUT_S = 60.0  # before it listens, all objects are read for their checksums
 
 
@@ -155,16 +156,17 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or until a worker dies, then end all workers.
 
-    Call it in a process with a single thread, because it forks.
+    Call it in a process with a single thread, because it forks. The signals stay blocked: one that
+    came just before os.wait() would be seen only after it.
     """
     handler = type("Handler", (S3Handler,), {"service": service})
     if faults:
         attributes = {"service": service, "plan": FaultPlan(faults)}
         handler = type("Handler", (FaultyHandler,), attributes)
     parent_pid = os.getpid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     workers = [_fork_worker(listener, handler, parent_pid) for _ in range(worker_processes)]
-    with contextlib.suppress(SystemExit):
-        os.wait()
+    signal.sigwait(_ENDS)
     _end(workers)
 
 
@@ -173,6 +175,7 @@ def _fork_worker(listener: socket.socket, handler: type[S3Handler], parent_pid: 
     if pid:
         return pid
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
     die_with_parent(parent_pid)
     try:
         _Worker(listener, handler).serve()

@@ -94,7 +94,7 @@ def test_a_crash_of_the_server_leaves_no_host_changed_and_loses_no_result(server
 
 
 def test_a_node_that_is_cut_off_keeps_its_result_and_tells_it_late(server, tmp_path):
-    cable = Cable(server, tmp_path / "cable")
+    cable = Cable(server, server.folder / "cable")  # a short path: sun_path has 108 bytes
     spec = replace(SPEC, name="cut")
     try:
         with fleet_of(server, spec, tmp_path / "fleet", seconds=1.0) as fleet:

@@ -154,7 +154,7 @@ def test_a_kernel_that_lacks_a_member_is_refused_by_the_member_and_the_oldest_ke
     assert finding.problem == "this kernel lacks request_queue.disk, which the probes read"
     assert "Linux 6.1" in finding.remedy
     for command, needs in NEEDS.items():
-        loads_probes = command in ("profile", "watch", "pull", "sweep", "demo")
+        loads_probes = command in ("profile", "watch", "pull", "sweep", "study", "demo")
         assert ("btf" in needs) == loads_probes
         if loads_probes:
             with pytest.raises(RequirementError, match=r"request_queue\.disk"):
