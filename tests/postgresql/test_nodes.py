@@ -97,9 +97,9 @@ def test_a_node_that_is_cut_off_keeps_its_result_and_tells_it_late(server, tmp_p
     cable = Cable(server, server.folder / "cable")  # a short path: sun_path has 108 bytes
     spec = replace(SPEC, name="cut")
     try:
-        with fleet_of(server, spec, tmp_path / "fleet", seconds=1.0) as fleet:
+        with fleet_of(server, spec, tmp_path / "fleet", seconds=1.5) as fleet:
             fleet.start("n0", cable.folder)
-            until(lambda: bool(running_of(fleet, "n0")))
+            until(lambda: fleet.is_changed("n0"))  # before it, the claim may still be given back
             (cut_off,) = running_of(fleet, "n0")
             cable.cut()
             fleet.start("n1")

@@ -174,7 +174,9 @@ def test_the_time_of_a_real_child_that_has_ended(burned_s: float) -> None:
     before = own_children()
     subprocess.run([sys.executable, "-c", burn], check=True)
     used, usage = own_children() - before, sampler.take()
-    assert usage.user_ns + usage.system_ns == used.user_ns + used.system_ns >= burned_s * S
+    used_ns = used.user_ns + used.system_ns
+    # children of other tests that still run use some time too
+    assert burned_s * S <= used_ns <= usage.user_ns + usage.system_ns < used_ns + S
     assert 0 < usage.host_user_ns < 100 * S
 
 
