@@ -23,7 +23,7 @@ SEED = 1
 _ENDINGS = (".json", ".json.xz", ".json.gz")
 MIB, GIB = 2**20, 2**30
 #: (dirty_ratio, dirty_background_ratio) of a small grid, in addition to the current settings: from
-#: #: far below the burst to above it, early and late write-back.
+#: far below the burst to above it, early and late write-back.
 PAIRS = ((10, 5), (30, 10), (40, 5), (40, 20), (50, 10), (60, 20), (80, 40))
 #: Every second candidate, and the current settings, wait for the device in their first run.
 DURABLE_EVERY = 2

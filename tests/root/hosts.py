@@ -30,7 +30,7 @@ def is_emulated() -> bool:
 
 
 #: How many times longer programs may take here. Upper time limits and amounts of work scale by it;
-#: #: lower time limits do not, since nothing is faster on an emulated CPU.
+#: lower time limits do not, since nothing is faster on an emulated CPU.
 SLOWNESS = 20 if is_emulated() else 1
 
 

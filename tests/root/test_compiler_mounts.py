@@ -14,7 +14,7 @@ from tests.root.hosts import SLOWNESS
 from tests.root.mount_namespaces import apart
 
 #: Mount a volume, start a process with its own namespace, then unmount the volume and detach its
-#: #: device while the process is alive.
+#: device while the process is alive.
 SCRIPT = """
 import os, subprocess, sys
 from pathlib import Path

@@ -16,7 +16,7 @@ from tests.unit.repository.test_safety_source import PROGRAMS
 
 RECORDED = DATA / "results-version-2.json"
 #: Runs a command under a hook that records what the interpreter is about to start. The hook's file
-#: #: is already open, and os.posix_spawn starts the profiled command.
+#: is already open, and os.posix_spawn starts the profiled command.
 HOOKED = """
 import json, os, sys
 log = open(sys.argv.pop(1), "a", buffering=1)
