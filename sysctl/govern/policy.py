@@ -44,6 +44,8 @@ _CALM_NS = 500 * _MS
 _IN_FLIGHT_S, _FLUSHER_PERIOD_S = 0.5, 5.0
 #: A burst that has not begun to be raised is forgotten after this long without arrivals.
 _FORGOTTEN_NS = 2 * NS_PER_S
+#: Writers that their group's limit makes wait may write nothing for some seconds within a burst.
+_LONGEST_WAIT_NS = 10 * NS_PER_S
 #: A raise ends when so many times what may arrive would not reach the mark that begins one.
 _BEGIN_MARGINS, _END_MARGINS = 1.0, 1.5
 #: The named volumes must hold this share of freerun at rest, but not more than the size.
@@ -198,10 +200,16 @@ class Governor:
             self._burst = Burst(pair[0])
         if self._burst:
             self._burst.add(*pair)
-        if not self._raise and sample.time_ns - self._last_arrival_ns > _FORGOTTEN_NS:
+        if self._is_over(sample):
             self._burst = None
             if sample.held_bytes <= _mark_bytes(at_rest):  # else its writers may all be asleep
                 self._is_exhausted = False
+
+    def _is_over(self, sample: HostSample) -> bool:
+        """Return whether a burst that is not raised has ended."""
+        is_unhelped = self._burst is not None and self._burst.is_unhelped
+        longest_ns = _LONGEST_WAIT_NS if is_unhelped else _FORGOTTEN_NS
+        return not self._raise and sample.time_ns - self._last_arrival_ns > longest_ns
 
     def _foreign(self, sample: HostSample) -> Foreign | None:
         expected = dict(self._rest)

@@ -165,6 +165,17 @@ def test_nothing_is_raised_for_a_burst_that_its_groups_limit_throttles() -> None
     assert [each.path for each in told] == [PATH]
 
 
+def test_a_throttled_burst_that_pauses_for_seconds_is_reported_once() -> None:
+    """Its writers wait for their own limit."""
+    use = GroupUse(file_bytes=190 * MIB, dirty_bytes=100 * MIB, headroom_bytes=10 * MIB)
+    group = limited(200, 190, file=190, unwritten=100, use=use)
+    pauses = pull(1000, 120), pull(400, 120, begins_s=12.5)
+    host = host_of(*pauses, pull(400, 120, begins_s=40), groups=(group,))
+    decisions = host.run(60, governor_of())
+    first, second = [each.unhelped.began_ns for each in decisions if each.unhelped]
+    assert (second - first) / NS_PER_S == pytest.approx(39, abs=0.2)
+
+
 def test_a_burst_of_another_writer_is_raised_although_that_group_is_throttled() -> None:
     use = GroupUse(file_bytes=190 * MIB, dirty_bytes=100 * MIB, headroom_bytes=10 * MIB)
     group = limited(200, 190, file=190, unwritten=100, use=use)
