@@ -17,10 +17,13 @@ from pathlib import Path
 from contracts.loading import load_contract
 from contracts.model import CallType, Contract, Measurement, Rule, SizeRange
 from profiler.bpf import loader
+from profiler.bpf.disks import devices_of
 from profiler.bpf.probe import Probe
+from profiler.bpf.stall_session import StallSession
 from tests.bench import bench_probe_cost
 from tests.bench.bench_probe_cost import BATCHES, SHM, Writer, bpftrace, bystander, ours
 from tests.root import load
+from tests.root.governing import governor
 
 CALLS = 2_000
 EMPTY = str(Path(bench_probe_cost.__file__).with_name("empty.bpf.c"))
@@ -54,11 +57,14 @@ def empty_pair() -> Iterator[None]:
 
 
 def main() -> None:
-    """Measure each tool once: instructions have no noise."""
+    """Measure each tool once: instructions have no noise.
+
+    A look of the governor falls into some batches of calls; their median is without it.
+    """
     with tempfile.TemporaryDirectory(dir=SHM) as name:
         writer = Writer(load.build(Path(name)), Path(name, "file"))
         calls = BATCHES * CALLS
-        tools: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+        tools: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {
             "none": contextlib.nullcontext,
             "empty pair": empty_pair,
             "default contract": lambda: ours(load_contract(None), writer.pid, calls),
@@ -71,6 +77,8 @@ def main() -> None:
                 f"{count} rules": partial(ours, rules(count), writer.pid, calls)
                 for count in (1, 2, 8)
             },
+            "watch at level stalls": lambda: StallSession(devices_of(["/"])),
+            "govern at rest": lambda: governor("/"),
             "bpftrace": lambda: bpftrace(writer.pid, calls),
         }
         measured: dict[str, float] = {}
