@@ -25,7 +25,7 @@ from contracts.shared.errors import RequirementError
 from profiler.bpf import compiler
 from profiler.bpf.btf import Btf
 from profiler.bpf.probe import Probe
-from sysctl.host.debugfs import open_debugfs
+from sysctl.host.kernel_filesystems import open_debugfs
 
 #: enum bpf_attach_type, include/uapi/linux/bpf.h.
 FENTRY, FEXIT = 24, 25

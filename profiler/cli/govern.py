@@ -120,6 +120,7 @@ def _govern(
 ) -> int:
     """Run the loop, and print its lines and the summary."""
     from profiler.govern.accounts import Accounts, Governed
+    from profiler.govern.dirty_events import opened_dirty_events
     from profiler.govern.loop import Loop
     from profiler.govern.notify import Notifier
     from profiler.govern.volumes import counts_every_group, opened_reader
@@ -134,7 +135,10 @@ def _govern(
     groups = groups_for(admitted)
     writers = Writers(admitted, groups)
     counts_host = bool(admitted) and not every_group
-    with opened_reader(volumes, debugfs, writers, counts_host=counts_host) as reader:
+    with (
+        opened_reader(volumes, debugfs, writers, counts_host=counts_host) as reader,
+        opened_dirty_events(reader.read().thresholds) as events,
+    ):
         own = reader.values()
         governed = Governed(purpose, targets, limits, own)
         accounts, is_dry = Accounts(governed, is_kept=host is not None), host is None
@@ -153,7 +157,7 @@ def _govern(
         bound_bytes = limits.max_at_risk_bytes
         out.begin(words.begin_line(targets, own, bound_bytes, admitted.words, is_dry=is_dry))
         privileges.keep_only({privileges.DAC_READ_SEARCH, privileges.SYS_PTRACE})
-        loop = Loop(reader.read_news, limits, out, host)
+        loop = Loop(reader.read_news, limits, out, host, events=events)
         with stopped_by_signals() as stop:
             changed = _run(loop, stop, out)
     summary = words.summary_line(accounts.state.sums, is_dry=is_dry)

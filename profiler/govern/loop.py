@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The governor's loop: a sample every 50 ms, a decision, and the host changed accordingly.
+"""The governor's loop: a sample, a decision, and the host changed accordingly.
 
-The loop knows nothing of where samples come from: `read` may also wait for an event. It returns
-None if there is nothing new to decide.
+While data is dirty there is a sample every 50 ms. A calm host is looked at when a writer dirties
+pages, or where the kernel has no such event, every 50 ms, too. `read` returns None if there is
+nothing new to decide.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from profiler.recording.stopping import Stop
 from sysctl.govern.bounds import RaiseLimits
 from sysctl.govern.bursts import BurstAccount
 from sysctl.govern.policy import Decision, Governor, Unhelped
-from sysctl.govern.samples import NS_PER_S, HostSample
+from sysctl.govern.samples import NS_PER_S, HostSample, busy_bytes
 from sysctl.host.raising_host import ChangedError, RaisingHost
 
 INTERVAL_NS = 50_000_000
+#: A calm host is looked at after this time if no event comes.
+_CALM_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,18 @@ class Listener(Protocol):
         """The loop is working."""
 
 
+class EventSource(Protocol):
+    """Wakes the loop when more than `least_bytes` are dirty, or under write-back."""
+
+    least_bytes: int
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for an event; return whether there was one."""
+
+    def stop(self) -> None:
+        """Count nothing until the next wait."""
+
+
 class Loop:
     """Governs with samples of `read`; without `host` it only reports what it would do."""
 
@@ -63,11 +78,13 @@ class Loop:
         listener: Listener,
         host: RaisingHost | None = None,
         *,
+        events: EventSource | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._read, self._limits, self._listener, self._host = read, limits, listener, host
-        self._clock_ns, self._sleep = clock_ns, sleep
+        self._events, self._clock_ns, self._sleep = events, clock_ns, sleep
+        self._may_wait = self._was_woken = False
         self._raised: Decision | None = None
         self._governor: Governor | None = None
         self._own: Mapping[str, int] = {}
@@ -85,14 +102,42 @@ class Loop:
             if changed and self._host is not None:
                 return changed
             self._listener.alive()
-            now_ns = self._clock_ns()
-            due_ns = max(due_ns + INTERVAL_NS, now_ns)
-            self._sleep((due_ns - now_ns) / NS_PER_S)
+            due_ns = self._pause(sample, due_ns)
         self._lower()
         last = self._governor.end() if self._governor else None
         if last:
             self._listener.burst(last)
         return None
+
+    def _pause(self, sample: HostSample | None, due_ns: int) -> int:
+        """Wait until the next sample is due, and return when that was.
+
+        After an event that found the host calm the next wait is by time: else a host with a little
+        dirty would be looked at for each event.
+        """
+        if sample is not None:
+            self._may_wait = self._can_wait(sample)
+        if self._events and self._may_wait and not self._was_woken:
+            self._was_woken = self._events.wait(_CALM_S)
+            return self._clock_ns()
+        if self._events:
+            self._events.stop()
+        self._was_woken = False
+        now_ns = self._clock_ns()
+        due_ns = max(due_ns + INTERVAL_NS, now_ns)
+        self._sleep((due_ns - now_ns) / NS_PER_S)
+        return due_ns
+
+    def _can_wait(self, sample: HostSample) -> bool:
+        """Return whether nothing is to be decided before an event comes.
+
+        The host is busy with more than `busy_bytes`, so one of the two, dirty or under write-back,
+        is then more than half of it. With less memory than at the start, that may be less than what
+        an event needs.
+        """
+        if self._events is None or self._raised is not None or sample.is_busy:
+            return False
+        return 2 * self._events.least_bytes <= busy_bytes(sample.thresholds)
 
     def _step(self, sample: HostSample) -> Changed | None:
         """Decide, obey and report; return what another program changed, if it has."""

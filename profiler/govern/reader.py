@@ -6,7 +6,7 @@ one that is a ratio. While none is, it is free memory and file pages less the ke
 which are known from before (`global_dirtyable_memory()` in mm/page-writeback.c, Linux 6.18).
 
 While little is dirty, nothing is to be decided. Then only /proc/vmstat is read each time, and a
-complete sample is taken every half second.
+complete sample is taken every half second, or once more is dirty: when a burst begins.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Protocol
 
 from profiler.watch.pressure import parse_pressure
 from sysctl.govern.groups import GroupMemory
-from sysctl.govern.samples import HostSample, VolumeState
+from sysctl.govern.samples import HostSample, VolumeState, busy_bytes
 from sysctl.host.sysctls import sysctl_path
 from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR, THRESHOLDS
 from sysctl.knobs.writeback import PAGE_BYTES, Thresholds
@@ -32,9 +32,10 @@ _VMSTAT = (
 )
 _VMSTAT_KEYS = tuple((name, f"\n{name} ".encode()) for name in _VMSTAT)
 _READ_BYTES = 1 << 16
-#: The host is calm while at most this share of the background threshold is dirty.
-_BUSY_SHARE = 0.1
+#: While the host is calm, a sample is taken this often.
 _CALM_INTERVAL_NS = 500_000_000
+#: So much more is dirty when a burst begins.
+_NEWS_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,12 @@ class HostReader:
         self._last: HostSample | None = None
 
     def read_news(self) -> HostSample | None:
-        """Return a sample; None if the host is calm and the last sample is not old."""
+        """Return a sample; None if the host is calm, as it was at the last sample, not long ago."""
         last, now_ns = self._last, self._clock_ns()
         vmstat, thresholds = self._read_vmstat()
         if last is not None and now_ns - last.time_ns < _CALM_INTERVAL_NS:
-            is_same = thresholds == last.thresholds
+            has_more = _held_bytes(vmstat) - last.held_bytes > _NEWS_BYTES
+            is_same = thresholds == last.thresholds and not has_more
             if is_same and not _is_busy(vmstat, thresholds):
                 return None
         return self._complete(now_ns, vmstat, thresholds)
@@ -191,8 +193,11 @@ def _with_host(
 
 
 def _is_busy(vmstat: Mapping[str, int], thresholds: Thresholds) -> bool:
-    held_bytes = vmstat["nr_dirty"] + vmstat["nr_writeback"]
-    return held_bytes > _BUSY_SHARE * thresholds.background_bytes
+    return _held_bytes(vmstat) > busy_bytes(thresholds)
+
+
+def _held_bytes(vmstat: Mapping[str, int]) -> int:
+    return vmstat["nr_dirty"] + vmstat["nr_writeback"]
 
 
 def number_after(text: bytes, key: bytes) -> int:

@@ -21,7 +21,7 @@ from contracts.shared.text import printable
 from profiler.bpf.disks import disk_number
 from profiler.govern.reader import HostReader, WritersReader, number_after
 from sysctl.govern.samples import VolumeState
-from sysctl.host.debugfs import open_debugfs
+from sysctl.host.kernel_filesystems import open_debugfs
 from sysctl.host.memory_group import has_dirty_limits
 from sysctl.host.mount_table import Mount, mount_of
 from sysctl.host.system import HostError, System

@@ -12,6 +12,13 @@ from sysctl.govern.groups import GroupMemory
 from sysctl.knobs.writeback import Thresholds
 
 NS_PER_S = 10**9
+#: The host is calm while at most this share of the background threshold is dirty.
+_BUSY_SHARE = 0.1
+
+
+def busy_bytes(thresholds: Thresholds) -> float:
+    """Return the dirty bytes, with those under write-back, above which a host is not calm."""
+    return _BUSY_SHARE * thresholds.background_bytes
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,11 @@ class HostSample:
     def held_bytes(self) -> int:
         """The host's bytes that are dirty or under write-back: what a crash would lose."""
         return self.dirty_bytes + self.writeback_bytes
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether so much is dirty that something may have to be decided."""
+        return self.held_bytes > busy_bytes(self.thresholds)
 
     @property
     def named_held_bytes(self) -> int:

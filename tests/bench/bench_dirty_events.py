@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What events of dirty pages would add to a 4 KiB pwrite: why the governor polls.
+"""What events of dirty pages add to a 4 KiB pwrite: which of them the governor can wait for.
 
-The events are raw tracepoints with an empty program: the least that a governor driven by events
-would cost every writer. `writeback_dirty_folio` happens for each page, `global_dirty_state` when a
-task compares the dirty pages with the thresholds, every few hundred pages. In every round a time
-with an event is compared with the times just before and after. The file is appended to on a volume,
-so each call dirties a page. Run as root:
-`python -m tests.bench.bench_dirty_events [ROUNDS [DIRECTORY]]`.
+Two are raw tracepoints with an empty program, the least that a program would cost every writer:
+`writeback_dirty_folio` happens for each page, `global_dirty_state` when a task compares the dirty
+pages with the thresholds, every few hundred pages. The third is what a resting governor waits for:
+a perf event of the latter, whose filter is not met. In every round a time with an event is compared
+with the times just before and after. The file is appended to on a volume, so each call dirties a
+page. Run as root: `python -m tests.bench.bench_dirty_events [ROUNDS [DIRECTORY]]`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from statistics import median
 
 from profiler.bpf import loader
 from profiler.bpf.probe import Probe
+from profiler.govern.dirty_events import opened_dirty_events
+from sysctl.knobs.writeback import Thresholds
 from tests.bench.attachments import wait_until_detached
 from tests.bench.figures import estimate, host_line, print_goal, print_table, rounds_wanted
 from tests.root import load
@@ -32,11 +34,15 @@ BATCHES = 7
 CALLS = 8_000
 GOAL_SHARE = 0.02
 HERE = Path(__file__)
-#: Each event, with the file of its program.
-EVENTS = {
+#: Each raw tracepoint, with the file of its program.
+PROGRAMS = {
     "writeback_dirty_folio": "empty_raw.bpf.c",
     "global_dirty_state": "empty_state.bpf.c",
 }
+GOVERNOR = "global_dirty_state, the governor's"
+EVENTS = (*PROGRAMS, GOVERNOR)
+#: With these the filter of the governor's event is never met.
+OUT_OF_REACH = Thresholds(2**50, 2**51)
 
 
 class Writer:
@@ -64,8 +70,14 @@ class Writer:
 
 @contextlib.contextmanager
 def attached(event: str) -> Iterator[None]:
-    """Attach the empty program to an event."""
-    source = str(HERE.with_name(EVENTS[event]))
+    """Attach the empty program to an event, or wait for the governor's."""
+    if event == GOVERNOR:
+        with opened_dirty_events(OUT_OF_REACH) as events:
+            assert events is not None
+            assert not events.wait(0)
+            yield
+        return
+    source = str(HERE.with_name(PROGRAMS[event]))
     probe = Probe("event", (source,), raw_tracepoints=(event,))
     with loader.load((probe,), {}):
         yield
@@ -90,7 +102,7 @@ def measure(writer: Writer, rounds: int) -> dict[str, list[tuple[float, float]]]
 
 def report(found: dict[str, list[tuple[float, float]]]) -> None:
     """Print the table and the goals."""
-    print(host_line("An empty program on a raw tracepoint, and a pwrite of 4 KiB that dirties it"))
+    print(host_line("An event of dirty pages, and a pwrite of 4 KiB that dirties one"))
     print()
     shares = {
         event: estimate([100 * added / bare for bare, added in rows])

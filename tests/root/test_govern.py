@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -17,8 +18,10 @@ from pathlib import Path
 import pytest
 
 from contracts.shared import exit_codes
+from profiler.govern.dirty_events import opened_dirty_events
 from profiler.lab import lab
 from sysctl.host.sysctls import sysctl_path
+from sysctl.knobs.writeback import Thresholds
 from tests.root.governing import (
     BOUND,
     BOUNDED,
@@ -49,6 +52,10 @@ from tests.root.labs import (
 
 KILLS = int(os.environ.get("WRITEWISE_GOVERN_KILLS", "5"))
 SEED = int(os.environ.get("WRITEWISE_KILL_SEED", "5"))
+
+
+#: Looks in a second at rest, each with some waits for a CPU; 20 looks if it polled.
+LOOKS_PER_S, WAITS_OF_A_LOOK = 2, 3
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +90,9 @@ def test_a_burst_returns_fast_and_the_host_is_soon_at_rest(present: lab.Lab) -> 
     assert all(each.background_bytes < each.dirty_bytes for each in outside.seen)
     assert at_rest_after_s(outside.seen, REST, REST["vm.dirty_background_bytes"]) <= 3
     lines = text.splitlines()
-    assert " burst of 3" in lines[0]
+    size = re.search(r" burst of (\d+) MiB ", lines[0])
+    assert size, lines
+    assert SIZE_MIB - 10 <= int(size[1]) <= SIZE_MIB + 10  # less what came before the first look
     assert "saved about" in lines[0]
     assert lines[1].startswith("1 burst in ")
 
@@ -158,3 +167,39 @@ def test_killed_at_any_moment_the_rollback_restores_the_host(present: lab.Lab) -
         writer.communicate()
         remove_files(present)
     assert raised
+
+
+def test_it_sleeps_until_pages_become_dirty(present: lab.Lab) -> None:
+    """At rest it does not poll; other programs of the host may dirty pages meanwhile."""
+    with governor(present.destination, *BOUNDED) as process:
+        time.sleep(1)
+        assert wait_until(
+            lambda: waits_in_a_second(process.pid) <= LOOKS_PER_S * WAITS_OF_A_LOOK, 30
+        )
+        writer = start_burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S, capped(present))
+        assert wait_until(lambda: in_force() != REST, 5)
+        writer.communicate(timeout=60)
+
+
+def test_events_come_from_writers_and_end_with_them(present: lab.Lab) -> None:
+    at_rest = Thresholds(1024 * MIB, 2048 * MIB)  # more than 25.6 MiB wakes
+    with opened_dirty_events(at_rest) as events:
+        assert events is not None
+        assert wait_until(lambda: not events.wait(0.5), 20)
+        writer = start_burst(file_on(present), SIZE_MIB, RATE_MIB_PER_S, capped(present))
+        assert events.wait(10 * SLOWNESS)
+        writer.communicate(timeout=60 * SLOWNESS)
+        wait_until_drained(MIB)
+        assert wait_until(lambda: not events.wait(0.5), 20)
+
+
+def waits_in_a_second(pid: int) -> int:
+    """Return how often a process gave its CPU up by itself within a second."""
+    before = voluntary_waits(pid)
+    time.sleep(1)
+    return voluntary_waits(pid) - before
+
+
+def voluntary_waits(pid: int) -> int:
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0])

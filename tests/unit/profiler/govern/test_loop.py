@@ -93,8 +93,31 @@ def system(tmp_path, monkeypatch):
     return Simulated(tmp_path / "root", [BURST])
 
 
-def loop_of(system, heard, host=None):
-    return Loop(system.sample, LIMITS, heard, host, sleep=lambda _: None)
+def loop_of(system, heard, host=None, **more):
+    return Loop(system.sample, LIMITS, heard, host, **{"sleep": lambda _: None, **more})
+
+
+class Events:
+    """Events of a simulated kernel: while the caller waits, time goes on until pages are dirty."""
+
+    def __init__(self, kernel, least_bytes=4 * MIB):
+        self.kernel, self.least_bytes = kernel, least_bytes
+        self.waits, self.is_counting = [], False
+
+    def wait(self, seconds):
+        self.is_counting = True
+        begun_s = self.kernel.time_s
+        while self.kernel.time_s - begun_s < seconds:
+            self.kernel.run(STEP_S)
+            if self.kernel.moments[-1].held_bytes > self.least_bytes:
+                self.waits.append(True)
+                self.stop()
+                return True
+        self.waits.append(False)
+        return False
+
+    def stop(self):
+        self.is_counting = False
 
 
 def test_a_burst_is_raised_and_the_host_is_as_before(system) -> None:
@@ -108,6 +131,45 @@ def test_a_burst_is_raised_and_the_host_is_as_before(system) -> None:
     assert system.kernel.returned_s[BURST] < 6
     assert account.saved_s > 10
     assert system.invalid == []
+
+
+def test_a_calm_host_is_looked_at_when_pages_become_dirty(system) -> None:
+    """The burst begins after a minute, in which only two looks a second are taken."""
+    late = replace(BURST, begins_s=60.0)
+    system.kernel.bursts = [late]
+    events, stop, began = Events(system.kernel), Stop(), list[int]()
+
+    def count(samples):
+        assert not (events.is_counting and system.kernel.moments[-1].is_raised)
+        if system.kernel.time_s >= 60 and not began:
+            began.append(samples)
+        if late in system.kernel.returned_s and system.kernel.time_s > 110:
+            stop.set()
+
+    heard = Heard(then=count)
+    with governing("govern", system) as host:
+        loop_of(system, heard, host, events=events).run(stop)
+    assert began[0] <= 60 * 2 + 2
+    assert heard.states == [True, False]
+    assert system.kernel.returned_s[late] < 6
+    assert True in events.waits
+
+
+def test_events_of_a_calm_host_do_not_wake_it_more_often_than_polling(system) -> None:
+    """A little is dirty all the time: each event is followed by a wait of 50 ms."""
+    system.kernel.bursts, stop, slept = [Burst(0, 1 << 40, MIB)], Stop(), list[float]()
+    events = Events(system.kernel, least_bytes=0)
+    clock = {"clock_ns": lambda: 0, "sleep": slept.append}
+    loop_of(system, Heard(stop, 100), events=events, **clock).run(stop)
+    assert len(events.waits) <= len(slept)
+    assert set(slept) == {0.05}
+
+
+def test_with_too_little_memory_for_the_events_it_polls(system) -> None:
+    stop = Stop()
+    events = Events(system.kernel, least_bytes=system.kernel.at.background_bytes)
+    loop_of(system, Heard(stop, 50), events=events).run(stop)
+    assert events.waits == []
 
 
 def test_a_dry_run_writes_nothing_and_takes_no_lock(system, tmp_path) -> None:

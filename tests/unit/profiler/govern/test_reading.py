@@ -293,6 +293,19 @@ def test_a_calm_host_is_looked_at_less_closely_and_a_busy_one_at_once(host) -> N
     assert reader.read_news() is None
 
 
+def test_a_calm_host_on_which_more_becomes_dirty_is_looked_at(host) -> None:
+    """A burst that has just begun: its first pages belong to it."""
+    many = {"nr_dirty_threshold": 2 << 20, "nr_dirty_background_threshold": 1 << 20}
+    host.vmstat(nr_dirty=100, **many)
+    reader = reader_of(host, clock_ns=lambda: 0)
+    assert reader.read_news()
+    host.vmstat(nr_dirty=100 + 256, **many)
+    assert reader.read_news() is None
+    host.vmstat(nr_dirty=100 + 257, **many)
+    assert reader.read_news()
+    assert reader.read_news() is None
+
+
 def test_every_volume_is_one_that_is_mounted_to_write(tmp_path):
     table = (
         TABLE
