@@ -27,6 +27,7 @@ from sysctl.apply.watch_unit import UNIT
 from sysctl.host.host import Host
 from tests.guests.inside.services import said, shown, started
 from tests.root.governing import remove_files
+from tests.root.hosts import SLOWNESS, is_emulated
 from tests.root.labs import (
     ALL_MEMORY_BYTES,
     MIB,
@@ -48,11 +49,12 @@ CHROMIUM = "chromium-headless-shell"
 DASHBOARD = ALERTS.with_name("dashboard.json")
 #: What Grafana puts in place of its variables.
 VARIABLES = {"$instance": ".*", "$__rate_interval": "1m"}
+#: Emulated CPUs pull slower, so there the volume is slower too, and a pull smaller.
 SPEC = lab.LabSpec(
     memory_bytes=ALL_MEMORY_BYTES,
     volume_bytes=4 << 30,
-    rate_bytes_per_s=48 * MIB,
-    object_bytes=48 * MIB,
+    rate_bytes_per_s=(8 if is_emulated() else 48) * MIB,
+    object_bytes=(12 if is_emulated() else 48) * MIB,
 )
 THRESHOLDS = {"vm.dirty_bytes": 256 * MIB, "vm.dirty_background_bytes": 128 * MIB}
 
@@ -156,7 +158,7 @@ def walk(folder: Path, pulls_s: float) -> dict[str, Any]:
                 changes = watched_alerts(url, pulls_s - profile_s)
                 page = ("--html", folder / "profile.html")
                 words = ("profile", "--duration", f"{profile_s}s", *page)
-                profiled = writewise(*words, timeout=2 * PROFILE_S)
+                profiled = writewise(*words, timeout=(1 + SLOWNESS) * PROFILE_S)
                 changes.append((int(pulls_s), alerts_now(url)))
                 queries = dashboard_now(url)
             remove_files(present)
