@@ -20,7 +20,7 @@ from sysctl.host.sysctls import dirtyable_bytes, read_writeback, write_writeback
 from sysctl.host.system import System
 from sysctl.knobs.catalogue import DEVICE_BY_NAME
 from sysctl.knobs.setting import invalid_reason, replace_values
-from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR, KNOBS
+from sysctl.knobs.vm import BACKGROUND_PAIR, DIRTY_PAIR, KNOBS, THRESHOLDS
 
 #: The groups of sysctls that are one setting: only one member of each pair is in force.
 _SETTINGS: tuple[tuple[str, ...], ...] = (
@@ -88,11 +88,15 @@ class AppliedSysctls:
         }
 
     def _contradiction(self, system: System, wanted: Mapping[str, int]) -> str | None:
-        """Return why the kernel would not use `wanted` with the other values; None if it would."""
+        """Return why the kernel would not use `wanted` with the other values; None if it would.
+
+        Thresholds that are all the originals are restored, whatever the kernel makes of them.
+        """
         present = read_writeback(system)
         after = replace_values(present, wanted)
-        dirtyable = dirtyable_bytes(system)
-        return invalid_reason(after, dirtyable) if after != present else None
+        if after == present or _thresholds(after) == _thresholds(self.originals):
+            return None
+        return invalid_reason(after, dirtyable_bytes(system))
 
     def _settings(
         self, system: System
@@ -113,6 +117,10 @@ class AppliedSysctls:
 
 def _of(values: Mapping[str, int], names: tuple[str, ...]) -> dict[str, int]:
     return {name: values[name] for name in names if name in values}
+
+
+def _thresholds(values: Mapping[str, int]) -> dict[str, int]:
+    return _of(values, THRESHOLDS)
 
 
 @dataclass(frozen=True)

@@ -256,6 +256,21 @@ def test_what_apply_has_set_is_back_after_a_run(system):
     assert system.ratios() == (40, 10)
 
 
+@pytest.mark.parametrize("settings", [{"vm.dirty_ratio": 80}, WANTED])
+def test_originals_that_the_kernel_halves_are_back_after_a_run(system, settings):
+    """At rest the background threshold is not below the dirty one: the host is as it was."""
+    system.write("/proc/sys/vm/dirty_background_ratio", "40")
+    before = system.state()
+    system.start(11)
+    hold = Hold({name: str(value) for name, value in settings.items()}, "`job`", system)
+    with process(11):
+        hold.join(lambda host: host.apply_sysctls(settings))
+        assert system.ratios()[0] == 80
+        hold.leave()
+    assert system.state() == before and left_files() == []
+    assert list(hold.not_restored) == []
+
+
 def test_settings_that_cannot_be_set_leave_nothing(system):
     before = system.state()
 
