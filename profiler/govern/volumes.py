@@ -4,6 +4,7 @@
 `bdi/MAJOR:MINOR/stats` of debugfs (mm/backing-dev.c, `bdi_debug_stats_show()`, Linux 6.18). To
 print it, the kernel counts the inodes with dirty pages, about 50 ns each, under a lock that writers
 need. So if a reading takes long, the next ones wait until they take at most `_SHARE` of the time.
+What it takes is CPU time: on a busy host, or one that was suspended, it may also wait for a CPU.
 Kernels without `wb_stats` (before 6.10) print only the pages of the root control group.
 """
 
@@ -122,8 +123,9 @@ class VolumeReader:
         volumes: Sequence[NamedVolume],
         debugfs: int,
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
     ) -> None:
-        self._clock_ns = clock_ns
+        self._clock_ns, self._cpu_ns = clock_ns, cpu_ns
         self._files = [_StatsFile(volume.backing, debugfs, clock_ns) for volume in volumes]
         self._states: tuple[VolumeState | None, ...] = ()
         self._due_ns = 0
@@ -132,14 +134,14 @@ class VolumeReader:
         """Return the volumes' states; None for one that is gone."""
         began_ns = self._clock_ns()
         if began_ns >= self._due_ns or not self._states:
+            began_cpu_ns = self._cpu_ns()
             self._states = tuple(file.read() for file in self._files)
-            took_ns = self._clock_ns() - began_ns
-            self._due_ns = began_ns + self._rest_ns(took_ns)
+            self._due_ns = began_ns + self._rest_ns(self._cpu_ns() - began_cpu_ns)
         return self._states
 
     @staticmethod
     def _rest_ns(took_ns: int) -> int:
-        """Return how long to wait; a reading that was only interrupted does not count."""
+        """Return how long to wait; a reading during which an interrupt came does not count."""
         return round(took_ns / _SHARE) if took_ns > _LONG_NS else 0
 
     def close(self) -> None:

@@ -211,13 +211,26 @@ def test_a_volume_that_goes_away_and_returns(tmp_path, debugfs, monkeypatch) -> 
 def test_readings_that_take_long_become_rare(tmp_path, debugfs) -> None:
     put_stats(tmp_path, dirty=8)
     times = iter(range(0, 10**12, 1_000_000))  # each look at the clock takes 1 ms
-    reader = VolumeReader([NamedVolume("/data", "7:0")], debugfs, lambda: next(times))
+    clock_ns = lambda: next(times)  # noqa: E731
+    reader = VolumeReader([NamedVolume("/data", "7:0")], debugfs, clock_ns, clock_ns)
     first = reader.read()
     put_stats(tmp_path, dirty=80)
     assert reader.read() == first
     for _ in range(200):
         latest = reader.read()
     assert latest == (VolumeState(80 * KIB, 0, 0, 0),)
+    reader.close()
+
+
+def test_a_reading_that_waited_for_a_cpu_does_not_become_rare(tmp_path, debugfs) -> None:
+    """On a busy host the governor must not be blind for a hundred times what it waited."""
+    put_stats(tmp_path, dirty=8)
+    times, used = iter(range(0, 10**12, 50_000_000)), iter(range(0, 10**12, 20_000))
+    volumes = [NamedVolume("/data", "7:0")]
+    reader = VolumeReader(volumes, debugfs, lambda: next(times), lambda: next(used))
+    assert reader.read() == (VolumeState(8 * KIB, 0, 0, 0),)
+    put_stats(tmp_path, dirty=80)
+    assert reader.read() == (VolumeState(80 * KIB, 0, 0, 0),)
     reader.close()
 
 
