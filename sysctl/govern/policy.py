@@ -42,7 +42,7 @@ _CALM_NS = 500 * _MS
 #: The device is busy while this time's writes are in flight: then the flusher is woken in time, by
 #: a writer, or if none writes, by its timer (vm.dirty_writeback_centisecs, by default 5 s).
 _IN_FLIGHT_S, _FLUSHER_PERIOD_S = 0.5, 5.0
-#: A burst that has not begun to be raised is forgotten after this long without arrivals.
+#: An unraised burst is over after this long in which little (a log) or nothing arrives.
 _FORGOTTEN_NS = 2 * NS_PER_S
 #: Writers that their group's limit makes wait may write nothing for some seconds within a burst.
 _LONGEST_WAIT_NS = 10 * NS_PER_S
@@ -133,7 +133,7 @@ class Governor:
         self._recent = Recent(NS_PER_S)
         self._burst: Burst | None = None
         self._raise: _InForce | None = None
-        self._last_arrival_ns = 0
+        self._last_arrival_ns = self._last_burst_ns = 0
         self._undrained_bytes = 0
         self._below_since_ns: int | None = None
         self._not_before_ns = 0
@@ -200,16 +200,18 @@ class Governor:
             self._burst = Burst(pair[0])
         if self._burst:
             self._burst.add(*pair)
+        is_held = sample.held_bytes > _mark_bytes(at_rest)  # then its writers may all be asleep
+        if rate >= BEGIN_BYTES_PER_S or is_held:
+            self._last_burst_ns = sample.time_ns
         if self._is_over(sample):
-            self._burst = None
-            if sample.held_bytes <= _mark_bytes(at_rest):  # else its writers may all be asleep
-                self._is_exhausted = False
+            self._burst, self._is_exhausted = None, self._is_exhausted and is_held
 
     def _is_over(self, sample: HostSample) -> bool:
         """Return whether a burst that is not raised has ended."""
         is_unhelped = self._burst is not None and self._burst.is_unhelped
         longest_ns = _LONGEST_WAIT_NS if is_unhelped else _FORGOTTEN_NS
-        return not self._raise and sample.time_ns - self._last_arrival_ns > longest_ns
+        last_ns = min(self._last_arrival_ns, self._last_burst_ns)
+        return not self._raise and sample.time_ns - last_ns > longest_ns
 
     def _foreign(self, sample: HostSample) -> Foreign | None:
         expected = dict(self._rest)

@@ -14,6 +14,7 @@ from sysctl.govern.policy import Governor, Why
 from sysctl.govern.samples import NS_PER_S
 from sysctl.knobs.writeback import effective_thresholds
 from tests.unit.dirty_pages import (
+    BOOTED_NS,
     FLUSHER_WAKES_S,
     GIB,
     MIB,
@@ -310,6 +311,31 @@ def test_a_burst_longer_than_allowed_is_throttled_as_at_rest() -> None:
     raised = [moment.time_s for moment in host.moments if moment.is_raised]
     assert raised[-1] - raised[0] <= 10 + RESOLUTION_S
     assert [d.finished.ended_by for d in decisions if d.finished] == ["longer than --max-raise"]
+
+
+def log_for(seconds: float) -> Burst:
+    """Return what a program writes all the time, on the volume of the bursts."""
+    return Burst(0.0, 3 * MIB * seconds, 3 * MIB, writer="log")
+
+
+def test_a_log_that_never_pauses_does_not_make_several_bursts_one() -> None:
+    """What was written in the hour before a burst is no part of its account."""
+    spike, burst = Burst(20.0, 8 * MIB, 40 * MIB), burst_of(1920, begins_s=60.0)
+    host = Host(4 * GIB, [Volume(62.5 * MIB)], [log_for(120), spike, burst])
+    decisions = host.run(110, Governor(RaiseLimits(2 * GIB), REST))
+    (account,) = [decision.finished for decision in decisions if decision.finished]
+    assert (account.began_ns - BOOTED_NS) / NS_PER_S == pytest.approx(60, abs=0.5)
+    assert account.arrived_bytes == pytest.approx(1920 * MIB, rel=0.1)
+    assert account.saved_s and account.saved_s > 10
+
+
+def test_after_a_burst_that_was_too_long_the_next_one_is_raised_next_to_a_log() -> None:
+    first, second = burst_of(2400, 120), burst_of(1200, begins_s=80.0)
+    host = Host(4 * GIB, [Volume(60 * MIB)], [log_for(120), first, second])
+    decisions = host.run(110, Governor(RaiseLimits(2 * GIB, 3 * NS_PER_S), REST))
+    ended = [decision.finished.ended_by for decision in decisions if decision.finished]
+    assert ended == ["longer than --max-raise"] * 2
+    assert any(moment.is_raised and moment.time_s > 80 for moment in host.moments)
 
 
 def test_it_lowers_when_the_volume_is_gone() -> None:
