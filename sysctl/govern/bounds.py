@@ -95,11 +95,12 @@ def highest_raise(
     """Return the raise that the bound allows; None if it allows none above the host's own.
 
     If the host's background threshold is not below its dirty one, the kernel uses half of that,
-    and would use half of the raised one. So then what it uses at rest is written.
+    and would use half of the raised one. So then what it uses at rest is written. A background
+    threshold of 0 is possible as a ratio only: the kernel refuses 0 bytes.
     """
     dirty = bound_bytes(limits, sample) // PAGE_BYTES * PAGE_BYTES
     highest = round(dirty * _HIGHEST_BACKGROUND)
-    lowest = at_rest.background_bytes
+    lowest = max(at_rest.background_bytes, PAGE_BYTES)
     if dirty < at_rest.dirty_bytes * _WORTH_IT or highest <= lowest:
         return None
     steps = (lowest + (highest - lowest) * step // _STEPS for step in range(_STEPS + 1))
