@@ -89,25 +89,29 @@ def _order(present: Mapping[str, int], wanted: Mapping[str, int], dirtyable: int
 
 def read_thresholds(system: System) -> Thresholds:
     """Return the kernel's current thresholds, from /proc/vmstat."""
-    return Thresholds(
-        background_bytes=_vmstat_bytes(system, "nr_dirty_background_threshold"),
-        dirty_bytes=_vmstat_bytes(system, "nr_dirty_threshold"),
-    )
+    names = ("nr_dirty_background_threshold", "nr_dirty_threshold")
+    return Thresholds(*_vmstat_bytes(system, *names))
 
 
 def read_dirtied_bytes(system: System) -> int:
     """Return the bytes dirtied on the host since it booted; a page counts each time."""
-    return _vmstat_bytes(system, "nr_dirtied")
+    return _vmstat_bytes(system, "nr_dirtied")[0]
 
 
 def read_dirty_bytes(system: System) -> int:
-    """Return the bytes that are now dirty or under write-back on the host."""
-    return _vmstat_bytes(system, "nr_dirty") + _vmstat_bytes(system, "nr_writeback")
+    """Return the bytes that are now dirty or under write-back on the host.
+
+    Both are of one reading: a page that moves from one to the other counts once.
+    """
+    return sum(_vmstat_bytes(system, "nr_dirty", "nr_writeback"))
 
 
-def _vmstat_bytes(system: System, name: str) -> int:
-    value = read_vmstat(system).get(name, "")
-    return whole_number(value, f"{name} of /proc/vmstat") * PAGE_BYTES
+def _vmstat_bytes(system: System, *names: str) -> list[int]:
+    """Return fields of /proc/vmstat at one moment."""
+    found = read_vmstat(system)
+    return [
+        whole_number(found.get(name, ""), f"{name} of /proc/vmstat") * PAGE_BYTES for name in names
+    ]
 
 
 def read_vmstat(system: System) -> dict[str, str]:
