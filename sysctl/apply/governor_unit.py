@@ -13,6 +13,10 @@ from pathlib import PurePath
 from sysctl.apply.units import quoted_words
 
 UNIT = "writewise-govern.service"
+_RECOVERY = """
+# After any end, SIGKILL included: restores what a killed governor had raised.
+ExecStopPost="""
+_ROLLBACK = ("rollback", "--interrupted")
 
 
 def governor_unit(
@@ -20,10 +24,11 @@ def governor_unit(
 ) -> str:
     """Return the unit for absolute destinations.
 
-    Raises HostError for a path that a unit cannot contain.
+    That of a dry run changes nothing at its end either. Raises HostError for a path that a unit
+    cannot contain.
     """
     command = quoted_words(*program, "govern", *options, "--", *destinations)
-    recovery = quoted_words(*program, "rollback", "--interrupted")
+    recovery = "" if "--dry-run" in options else _RECOVERY + quoted_words(*program, *_ROLLBACK)
     return f"""# Printed by writewise govern --print-unit.
 # To install: save it as /etc/systemd/system/{UNIT}, then
 # systemctl daemon-reload && systemctl enable --now {UNIT}
@@ -37,9 +42,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 NotifyAccess=main
-ExecStart={command}
-# After any end, SIGKILL included: restores what a killed governor had raised.
-ExecStopPost={recovery}
+ExecStart={command}{recovery}
 # Again if another command holds the host. Not after wrong options (2), without a requirement (3),
 # or when another program set the same sysctls (5).
 Restart=on-failure

@@ -28,6 +28,12 @@ def test_the_unit_runs_the_governor_and_the_recovery_after_any_end() -> None:
     assert "After=systemd-sysctl.service tuned.service saptune.service" in lines
 
 
+def test_the_unit_of_a_dry_run_changes_nothing_at_its_end() -> None:
+    text = governor_unit(PROGRAM, ["--dry-run"], [DATA])
+    assert "ExecStart=/usr/bin/writewise govern --dry-run -- /data\n" in text
+    assert "rollback" not in text
+
+
 def test_the_unit_has_no_mount_namespace() -> None:
     text = governor_unit(PROGRAM, [], [DATA])
     assert not any(f"\n{setting}" in text for setting in MOUNTING)
