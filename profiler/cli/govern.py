@@ -142,7 +142,7 @@ def _govern(
         own = reader.values()
         governed = Governed(purpose, targets, limits, own)
         accounts, is_dry = Accounts(governed, is_kept=host is not None), host is None
-        out = _Output(accounts, Notifier(os.environ), is_dry=is_dry, as_json=arguments.json)
+        out = Output(accounts, Notifier(os.environ), is_dry=is_dry, as_json=arguments.json)
         for text in host.recovered if host else ():
             out.say(f"restored after a killed run: {text}")
         for text in host.left if host else ():
@@ -170,14 +170,14 @@ def _govern(
     return exit_codes.STOOD_DOWN if changed else exit_codes.SUCCESS
 
 
-def _run(loop: Loop, stop: Stop, out: _Output) -> Changed | None:
+def _run(loop: Loop, stop: Stop, out: Output) -> Changed | None:
     try:
         return loop.run(stop)
     finally:
         out.end()
 
 
-class _Output:
+class Output:
     """Prints the reports of the loop, sums them up, and notifies systemd."""
 
     def __init__(
@@ -234,7 +234,9 @@ class _Output:
             self._end_days()
 
     def _end_days(self) -> None:
-        """Print the summary of each day that is over."""
+        """Print the summary of each day that is over, unless a document is printed at the end."""
+        if self._as_json:  # then no day counts as printed either
+            return
         from profiler.report.govern import day_line
 
         for day in self._accounts.finished_days():

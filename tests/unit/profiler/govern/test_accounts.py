@@ -11,7 +11,9 @@ from datetime import date, datetime, timedelta, timezone
 
 import pytest
 
+from profiler.cli.govern import Output
 from profiler.govern.accounts import Accounts, Governed
+from profiler.govern.notify import Notifier
 from profiler.report.console import plain_console
 from profiler.report.govern import day_line
 from profiler.report.governor_state import print_days, print_governor
@@ -172,6 +174,16 @@ def test_each_day_has_one_summary_also_after_a_restart(system, clocks):
     days = accounts_of(system, clocks).finished_days()  # it was stopped over midnight
     assert [each.date for each in days] == ["2026-11-24"]
     assert "no burst" in day_line(days[0])
+
+
+def test_a_day_that_json_leaves_out_is_printed_by_the_next_governor(system, clocks, capsys):
+    accounts = accounts_of(system, clocks)
+    accounts.burst(BURST)
+    clocks.advance(days=1)
+    Output(accounts, Notifier({}), is_dry=False, as_json=True).begin("governing /data")
+    assert capsys.readouterr().out == ""
+    Output(accounts, Notifier({}), is_dry=False, as_json=False).begin("governing /data")
+    assert "\n2026-11-23 1 burst in " in capsys.readouterr().out
 
 
 def test_a_clock_that_jumps_neither_repeats_nor_loses_a_day(system, clocks):
