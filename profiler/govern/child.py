@@ -34,6 +34,7 @@ from profiler.running.draining import close_all_but, start_sync
 from sysctl.govern.bounds import RaiseLimits
 from sysctl.govern.bursts import BurstAccount
 from sysctl.govern.policy import Unhelped
+from sysctl.host.holding import running
 from sysctl.host.host import RUN, WRITER, state_directory
 from sysctl.host.journal import private_directory
 from sysctl.host.lock import LockedError, holder_of, shared_lock
@@ -132,6 +133,8 @@ def _serve(request: GovernRequest, parent: _Parent, send: _Sender) -> None:
                 except LockedError:
                     other = other_governor()
                     if other is None and is_first:
+                        if _is_free():
+                            continue
                         raise
                 if is_first:
                     send({"followed": other, "volumes": [each.target for each in counted]})
@@ -153,6 +156,11 @@ def other_governor() -> str | None:
     """Return who holds the lock, if that is a governor; None if it is somebody else, or nobody."""
     holder = holder_of(state_directory() / f"{WRITER}.lock")
     return holder if holder and holder.startswith((SERVICE, AUTO)) else None
+
+
+def _is_free() -> bool:
+    """Return whether nobody holds the lock or settings: whoever did has ended at this moment."""
+    return holder_of(state_directory() / f"{WRITER}.lock") is None and not running()
 
 
 def _follow(parent: _Parent) -> None:

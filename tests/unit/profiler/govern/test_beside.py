@@ -22,7 +22,7 @@ from profiler.recording import privileges
 from sysctl.govern.bounds import UNLIMITED_NS, RaiseLimits
 from sysctl.host.governor_state import read_governor_state
 from sysctl.host.host import WRITER, Host, state_directory
-from sysctl.host.lock import holder_of
+from sysctl.host.lock import LockedError, holder_of
 from sysctl.host.raising_host import governing
 from sysctl.host.system import HostError
 
@@ -170,6 +170,21 @@ def test_it_is_refused_by_those_who_do_not_govern():
 def test_an_error_of_the_process_is_raised_here(monkeypatch):
     def refused(*_, **__):
         raise HostError("no such volume", "name another")
+def test_a_governor_that_ends_at_this_moment_refuses_nothing(monkeypatch):
+    real, asked = child.governing, []
+
+    def late(purpose):
+        asked.append(purpose)
+        if len(asked) == 1:
+            raise LockedError("another writewise is running on this host: govern of /data")
+        return real(purpose)
+
+    monkeypatch.setattr(child, "governing", late)
+    with governed_beside(REQUEST) as (governor, start):
+        assert start.followed is None
+        assert holder() == f"run --auto of `job`, process {governor.pid}"
+
+
 
     monkeypatch.setattr(child, "opened_volumes", refused)
     with pytest.raises(WritewiseError, match="no such volume") as error, governed_beside(REQUEST):
