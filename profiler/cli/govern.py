@@ -128,6 +128,7 @@ def _govern(
     from profiler.recording import privileges
     from profiler.recording.stopping import stopped_by_signals
     from profiler.report import govern as words
+    from sysctl.govern.bounds import low_bound
     from sysctl.host.host import is_raised_by_a_governor
 
     targets = [volume.target for volume in volumes]
@@ -151,7 +152,8 @@ def _govern(
         if is_dry and is_raised_by_a_governor():
             out.say(words.RAISED_NOW)
         for sentence in words.notes(
-            targets, admitted.words, absent, counts_every_group=every_group
+            *(targets, admitted.words, absent, low_bound(limits, reader.read())),
+            counts_every_group=every_group,
         ):
             out.say(sentence)
         bound_bytes = limits.max_at_risk_bytes

@@ -41,7 +41,8 @@ class GovernStart:
     """How the governing began.
 
     `followed` names a governor that already governs this host. `recovered` is what killed programs
-    had left and was restored, `left` what was not restored, and why.
+    had left and was restored, `left` what was not restored, and why. `low_bound` has the host's own
+    dirty threshold and the bound (bytes) if that allows no raise.
     """
 
     volumes: Sequence[str]
@@ -49,6 +50,7 @@ class GovernStart:
     recovered: Sequence[str] = ()
     left: Sequence[str] = ()
     counts_every_group: bool = True
+    low_bound: Sequence[int] | None = None
 
 
 class CommandGovernor:

@@ -31,7 +31,7 @@ from profiler.govern.volumes import (
 from profiler.recording import privileges
 from profiler.recording.stopping import Stop, stopped_by_signals
 from profiler.running.draining import close_all_but, start_sync
-from sysctl.govern.bounds import RaiseLimits
+from sysctl.govern.bounds import RaiseLimits, low_bound
 from sysctl.govern.bursts import BurstAccount
 from sysctl.govern.policy import Unhelped
 from sysctl.host.holding import running
@@ -189,6 +189,7 @@ def _govern(
                 "recovered": list(host.recovered),
                 "left": list(host.left),
                 "counts_every_group": counts_every_group(volumes, debugfs),
+                "low_bound": low_bound(request.limits, reader.read()),
             }
         )
         privileges.keep_only({privileges.DAC_READ_SEARCH})

@@ -57,6 +57,7 @@ def notes(
     targets: Sequence[str],
     admitted: Sequence[str] = (),
     absent: Sequence[str] = (),
+    low_bound: tuple[int, int] | None = None,
     *,
     counts_every_group: bool,
 ) -> list[str]:
@@ -65,6 +66,8 @@ def notes(
         f"the control group {path} does not exist; it is governed once it is made"
         for path in absent
     ]
+    if low_bound:
+        found.append(low_bound_note(*low_bound))
     if "/" in targets and not admitted:
         found.append("/ is governed, so the writes of every program on it can be a burst")
     if not counts_every_group and admitted:
@@ -75,6 +78,14 @@ def notes(
     elif not counts_every_group:
         found.append(f"{ROOT_GROUP_ONLY}; with --admit they are")
     return found
+
+
+def low_bound_note(own_bytes: int, bound_bytes: int) -> str:
+    """Return that the bound allows no raise."""
+    return (
+        f"nothing can be raised: the host's own dirty threshold is {format_size(own_bytes)}, and "
+        f"at most {format_size(bound_bytes)} may be at risk; pass a higher --max-at-risk"
+    )
 
 
 def burst_line(
@@ -112,7 +123,8 @@ def summary_line(sums: BurstSums, *, is_dry: bool) -> str:
     """Return the summary of all bursts."""
     observed = f"in {format_minutes(sums.governed_s)}"
     if not sums.bursts:
-        return f"no burst that writers would have waited for {observed}"
+        were = "would have been" if is_dry else "were"
+        return f"no burst for which thresholds {were} raised {observed}"
     share = sums.raised_s / sums.governed_s if sums.governed_s else 0.0
     return (
         f"{counted(sums.bursts, 'burst')} {observed}: {format_size(sums.arrived_bytes)} "

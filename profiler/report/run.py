@@ -20,7 +20,13 @@ from rich.progress import (
 from contracts.shared.units import counted, format_seconds, format_size
 from profiler.govern.beside import GovernStart
 from profiler.report.console import print_lines
-from profiler.report.govern import ROOT_GROUP_ONLY, bound_words, saved_words, values_words
+from profiler.report.govern import (
+    ROOT_GROUP_ONLY,
+    bound_words,
+    low_bound_note,
+    saved_words,
+    values_words,
+)
 from profiler.running.run import Drained, Run
 from sysctl.host.governor_state import GovernorState, read_governor_state
 from sysctl.host.holders import Holder
@@ -75,6 +81,7 @@ def governed_notes(start: GovernStart, named: Sequence[str]) -> list[str]:
     """Return remarks that are printed before a command with --auto; `named` are volumes of --on."""
     if start.followed is None:
         lines = [f"left: {sentence}" for sentence in start.left]
+        lines += [low_bound_note(*start.low_bound)] if start.low_bound else []
         return lines if start.counts_every_group else [*lines, ROOT_GROUP_ONLY]
     lines = [f"{start.followed}, governs this host; this run governs when that governor has ended"]
     state = read_governor_state()
@@ -134,6 +141,8 @@ def governor_words(governed: GovernedRun, drained: Drained) -> str:
     if not sums.bursts:
         if drained is Drained.BEHIND and state.is_raised:
             return f"raised since {state.changed_at}, until the burst is drained"
+        if governed.start.low_bound:
+            return low_bound_note(*governed.start.low_bound)
         return "nothing was raised: no writer would have waited at the host's own thresholds"
     return (
         f"raised for {counted(sums.bursts, 'burst')} of {format_size(sums.arrived_bytes)}, for "

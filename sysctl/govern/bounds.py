@@ -109,6 +109,17 @@ def highest_raise(
     return Raise(dirty, tuple(backgrounds), keeps_background=is_used)
 
 
+def low_bound(limits: RaiseLimits, sample: HostSample) -> tuple[int, int] | None:
+    """Return the host's own dirty threshold and the bound, in bytes, if no raise is possible.
+
+    The sample is of a host at rest. None: a raise is possible.
+    """
+    at_rest = rest_thresholds(sample, sample.values)
+    if highest_raise(limits, sample, at_rest, sample.values):
+        return None
+    return at_rest.dirty_bytes, bound_bytes(limits, sample)
+
+
 def background_for(
     raised: Raise,
     at_rest: Thresholds,

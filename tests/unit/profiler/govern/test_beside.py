@@ -20,14 +20,28 @@ from profiler.govern.child import GovernRequest, other_governor
 from profiler.govern.volumes import NamedVolume
 from profiler.recording import privileges
 from sysctl.govern.bounds import UNLIMITED_NS, RaiseLimits
+from sysctl.govern.samples import HostSample
 from sysctl.host.governor_state import read_governor_state
 from sysctl.host.host import WRITER, Host, state_directory
 from sysctl.host.lock import LockedError, holder_of
 from sysctl.host.raising_host import governing
 from sysctl.host.system import HostError
+from sysctl.knobs.writeback import Thresholds
 
 DATA = NamedVolume("/data", "7:0")
 REQUEST = GovernRequest("`job`", (DATA,), RaiseLimits(2**30, UNLIMITED_NS), are_named=True)
+
+
+SAMPLE = HostSample(
+    time_ns=0,
+    dirty_bytes=0,
+    writeback_bytes=0,
+    thresholds=Thresholds(2**29, 2**30),
+    dirtyable_bytes=5 * 2**30,
+    available_bytes=5 * 2**30,
+    values={"vm.dirty_ratio": 20, "vm.dirty_background_ratio": 10},
+    volumes=(),
+)
 
 
 class CalmReader:
@@ -38,6 +52,9 @@ class CalmReader:
 
     def read_news(self):
         return None
+
+    def read(self):
+        return SAMPLE
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +81,7 @@ def wait_until(condition, seconds=10.0):
 def test_it_governs_within_the_block():
     with governed_beside(REQUEST) as (governor, start):
         assert (start.volumes, start.followed) == (["/data"], None)
+        assert start.low_bound == [2**30, 2**30]
         assert holder() == f"run --auto of `job`, process {governor.pid}"
         assert os.getsid(governor.pid) == governor.pid
         assert os.readlink(f"/proc/{governor.pid}/cwd") == "/"
@@ -152,6 +170,21 @@ def test_another_governor_is_followed_until_its_end():
     assert governor.state.purpose == "run --auto of `job`" and governor.problem is None
 
 
+def test_a_governor_that_ends_at_this_moment_refuses_nothing(monkeypatch):
+    real, asked = child.governing, []
+
+    def late(purpose):
+        asked.append(purpose)
+        if len(asked) == 1:
+            raise LockedError("another writewise is running on this host: govern of /data")
+        return real(purpose)
+
+    monkeypatch.setattr(child, "governing", late)
+    with governed_beside(REQUEST) as (governor, start):
+        assert start.followed is None
+        assert holder() == f"run --auto of `job`, process {governor.pid}"
+
+
 def test_one_that_followed_to_the_end_has_nothing_to_report():
     with governing("run --auto of `other`"), governed_beside(REQUEST) as (governor, start):
         assert start.followed.startswith("run --auto of `other`")
@@ -170,21 +203,6 @@ def test_it_is_refused_by_those_who_do_not_govern():
 def test_an_error_of_the_process_is_raised_here(monkeypatch):
     def refused(*_, **__):
         raise HostError("no such volume", "name another")
-def test_a_governor_that_ends_at_this_moment_refuses_nothing(monkeypatch):
-    real, asked = child.governing, []
-
-    def late(purpose):
-        asked.append(purpose)
-        if len(asked) == 1:
-            raise LockedError("another writewise is running on this host: govern of /data")
-        return real(purpose)
-
-    monkeypatch.setattr(child, "governing", late)
-    with governed_beside(REQUEST) as (governor, start):
-        assert start.followed is None
-        assert holder() == f"run --auto of `job`, process {governor.pid}"
-
-
 
     monkeypatch.setattr(child, "opened_volumes", refused)
     with pytest.raises(WritewiseError, match="no such volume") as error, governed_beside(REQUEST):

@@ -415,6 +415,11 @@ def test_the_notes_are_of_what_limits_it():
     assert "onto any volume count" in note
     (note,) = words.notes(["/data"], ["cgroup=/a"], ["/a"], counts_every_group=True)
     assert note == "the control group /a does not exist; it is governed once it is made"
+    (note,) = words.notes(["/data"], low_bound=(13 * GIB, 2 * GIB), counts_every_group=True)
+    assert note == (
+        "nothing can be raised: the host's own dirty threshold is 13.0 GiB, and at most 2.00 GiB "
+        "may be at risk; pass a higher --max-at-risk"
+    )
 
 
 def test_a_burst_that_no_raise_helps_is_reported(system):

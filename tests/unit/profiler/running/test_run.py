@@ -26,6 +26,7 @@ from profiler.report.run import (
     GovernedRun,
     RunReport,
     governed_notes,
+    governor_words,
     print_run,
     print_start,
     run_document,
@@ -315,6 +316,10 @@ def test_what_is_said_of_the_governor_before_the_command(tmp_path, monkeypatch):
     write_governor_state(STATE)
     assert governed_notes(GovernStart(["/data"]), []) == []
     start = GovernStart(["/data"], counts_every_group=False, left=["x was changed"])
+    low = GovernStart(["/data"], low_bound=[13 * 2**30, 2 * 2**30])
+    assert governed_notes(low, [])[0].startswith("nothing can be raised: the host's own dirty")
+    nothing = GovernedRun(low, replace(STATE, sums=BurstSums()), None)
+    assert governor_words(nothing, Drained.DONE) == governed_notes(low, [])[0]
     left, root_only = governed_notes(start, [])
     assert left == "left: x was changed" and "root control group" in root_only
     followed = "run --auto of `job`, process 9"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sysctl.govern.bounds import RaiseLimits, highest_raise, rest_thresholds
+from sysctl.govern.bounds import RaiseLimits, highest_raise, low_bound, rest_thresholds
 from sysctl.govern.policy import Governor, Why
 from sysctl.govern.samples import NS_PER_S
 from sysctl.knobs.writeback import effective_thresholds
@@ -378,12 +378,12 @@ def test_a_gap_in_the_samples_is_no_burst() -> None:
 
 def test_nothing_is_raised_if_the_bound_is_below_the_hosts_own_threshold() -> None:
     host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(3000)])
+    assert low_bound(RaiseLimits(500 * MIB), host.sample()) == (host.at.dirty_bytes, 500 * MIB)
+    assert low_bound(RaiseLimits(GIB), host.sample()) is None
     host.run(60, Governor(RaiseLimits(500 * MIB), REST))
     assert not any(moment.is_raised for moment in host.moments)
 
 
-def test_the_default_bound_is_a_quarter_of_what_is_available() -> None:
-    host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(3000)])
 def test_a_background_ratio_of_zero_is_never_zero_bytes() -> None:
     """The kernel takes 0 as a ratio only; as bytes it is EINVAL, which would end the governor."""
     rest = {"vm.dirty_ratio": 20, "vm.dirty_background_ratio": 0}
@@ -394,6 +394,8 @@ def test_a_background_ratio_of_zero_is_never_zero_bytes() -> None:
     assert min(raised.backgrounds) > 0
 
 
+def test_the_default_bound_is_a_quarter_of_what_is_available() -> None:
+    host = Host(4 * GIB, [Volume(60 * MIB)], [burst_of(3000)])
     host.run(4, Governor(RaiseLimits(), REST))
     assert host.at.dirty_bytes == GIB
 
