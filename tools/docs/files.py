@@ -106,7 +106,7 @@ _OF_THE_HOST = [
     ],
     [
         f"`{RUNTIME_DIRECTORY}/{GOVERN}.journal`",
-        "`govern`",
+        "`govern`, `run --auto`",
         "the originals while thresholds are raised; a boot removes it",
     ],
     [
