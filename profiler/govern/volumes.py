@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from profiler.govern.reader import HostReader, WritersReader, number_after
 from sysctl.govern.samples import VolumeState
 from sysctl.host.kernel_filesystems import open_debugfs
 from sysctl.host.memory_group import has_dirty_limits
-from sysctl.host.mount_table import Mount, mount_of
+from sysctl.host.mount_table import Mount, mount_at, mount_of
 from sysctl.host.system import HostError, System
 
 _FIELDS = (b"\nBdiReclaimable:", b"\nBdiWriteback:", b"\nBdiDirtied:", b"\nBdiWritten:")
@@ -87,6 +87,17 @@ def every_volume(mounts: Sequence[Mount], sysfs: Path = Path("/sys")) -> tuple[N
     return tuple(found.values())
 
 
+def backing_at(
+    target: str, mounts: Sequence[Mount] | None = None, sysfs: Path = Path("/sys")
+) -> str | None:
+    """Return the backing device of what is mounted at a place; None if no volume is."""
+    table = System().mounts() if mounts is None else mounts
+    mount = mount_at(table, target)
+    with suppress(UsageError):
+        return _volume_of(mount, table, sysfs).backing if mount else None
+    return None
+
+
 @contextmanager
 def opened_volumes(
     volumes: Sequence[NamedVolume], *, are_named: bool = True
@@ -124,9 +135,11 @@ class VolumeReader:
         debugfs: int,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         cpu_ns: Callable[[], int] = time.thread_time_ns,
+        find: Callable[[str], str | None] = backing_at,
     ) -> None:
+        """`find` returns the backing device at the mount point of a volume that was gone."""
         self._clock_ns, self._cpu_ns = clock_ns, cpu_ns
-        self._files = [_StatsFile(volume.backing, debugfs, clock_ns) for volume in volumes]
+        self._files = [_StatsFile(volume, debugfs, clock_ns, find) for volume in volumes]
         self._states: tuple[VolumeState | None, ...] = ()
         self._due_ns = 0
 
@@ -166,10 +179,21 @@ def opened_reader(
 
 
 class _StatsFile:
-    """The statistics of one device, opened once, and again if the device was gone."""
+    """The statistics of one volume, opened once, and again if its device was gone.
 
-    def __init__(self, backing: str, debugfs: int, clock_ns: Callable[[], int]) -> None:
-        self._path = f"bdi/{backing}/stats"
+    A volume may come back as another device, and another disk may get the number of one that is
+    gone. So then the device is that of the mount point.
+    """
+
+    def __init__(
+        self,
+        volume: NamedVolume,
+        debugfs: int,
+        clock_ns: Callable[[], int],
+        find: Callable[[str], str | None],
+    ) -> None:
+        self._backing: str | None = volume.backing
+        self._target, self._find = volume.target, find
         self._debugfs, self._clock_ns = debugfs, clock_ns
         self._descriptor: int | None = None
         self._again_ns = 0
@@ -184,6 +208,7 @@ class _StatsFile:
             text = os.pread(self._descriptor, _STATS_BYTES, 0)
         except OSError:  # EIO: the device was removed; ENOENT: it has not returned
             self.close()
+            self._backing = None
             return None
         text = b"\n" + text
         return VolumeState(*(number_after(text, field) * 1024 for field in _FIELDS))
@@ -192,8 +217,10 @@ class _StatsFile:
         now_ns = self._clock_ns()
         if now_ns >= self._again_ns:
             self._again_ns = now_ns + _AGAIN_NS
-            flags = os.O_RDONLY | os.O_CLOEXEC
-            self._descriptor = os.open(self._path, flags, dir_fd=self._debugfs)
+            backing = self._backing or self._find(self._target)
+            if backing is not None:
+                path, flags = f"bdi/{backing}/stats", os.O_RDONLY | os.O_CLOEXEC
+                self._descriptor = os.open(path, flags, dir_fd=self._debugfs)
 
     def close(self) -> None:
         """Close the file."""

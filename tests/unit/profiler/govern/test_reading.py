@@ -13,6 +13,7 @@ from profiler.govern.reader import HostReader, WritersSeen
 from profiler.govern.volumes import (
     NamedVolume,
     VolumeReader,
+    backing_at,
     counts_every_group,
     every_volume,
     missing,
@@ -187,7 +188,8 @@ def test_a_volume_that_goes_away_and_returns(tmp_path, debugfs, monkeypatch) -> 
     now_ns = [0]
     volumes = [NamedVolume("/data", "7:0"), NamedVolume("/other", "7:1")]
     put_stats(tmp_path, dirty=8)
-    reader = VolumeReader(volumes, debugfs, lambda: now_ns[0])
+    backings = {"/data": "7:0", "/other": "7:1"}
+    reader = VolumeReader(volumes, debugfs, lambda: now_ns[0], find=backings.get)
     assert reader.read()[1] is None
     put_stats(tmp_path, "7:1", dirty=12)
     assert reader.read()[1] is None  # looked for once a second
@@ -206,6 +208,31 @@ def test_a_volume_that_goes_away_and_returns(tmp_path, debugfs, monkeypatch) -> 
     now_ns[0] += 10**9
     assert [state is None for state in reader.read()] == [False, False]
     reader.close()
+
+
+def test_a_volume_that_returns_as_another_device_is_found_at_its_mount_point(
+    tmp_path, debugfs
+) -> None:
+    now_ns, backings = [0], {}
+    reader = VolumeReader(
+        [NamedVolume("/data", "7:0")], debugfs, lambda: now_ns[0], find=backings.get
+    )
+    assert reader.read() == (None,)
+    put_stats(tmp_path, "7:0", dirty=8)  # another disk has the number, and is not mounted there
+    now_ns[0] += 10**9
+    assert reader.read() == (None,)
+    backings["/data"] = "7:1"
+    put_stats(tmp_path, "7:1", dirty=12)
+    now_ns[0] += 10**9
+    assert reader.read() == (VolumeState(12 * KIB, 0, 0, 0),)
+    reader.close()
+
+
+def test_the_device_at_a_mount_point(tmp_path) -> None:
+    mounts, sysfs = mounted(tmp_path)
+    assert backing_at(str(tmp_path / "data"), mounts, sysfs) == "7:0"
+    assert backing_at(str(tmp_path / "tmp"), mounts, sysfs) is None  # a file system in memory
+    assert backing_at(str(tmp_path / "data/upper"), mounts, sysfs) is None  # no mount point
 
 
 def test_readings_that_take_long_become_rare(tmp_path, debugfs) -> None:
