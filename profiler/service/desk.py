@@ -38,11 +38,16 @@ class Desk:
             answer.cancel()  # nobody waits for it any more
 
     def work(self, until_ns: int) -> None:
-        """Run calls until that time."""
-        while True:
-            left_s = max(0, until_ns - self._clock_ns()) / _NS_PER_S
+        """Run calls until that time, and at most one after it, however many wait.
+
+        Who asks without a pause must not keep the thread from its own work.
+        """
+        is_over = False
+        while not is_over:
+            left_ns = until_ns - self._clock_ns()
+            is_over = left_ns <= 0
             try:
-                answer, call = self._asked.get(timeout=left_s)
+                answer, call = self._asked.get(timeout=max(0, left_ns) / _NS_PER_S)
             except queue.Empty:
                 return
             if not answer.set_running_or_notify_cancel():

@@ -44,6 +44,31 @@ def test_without_an_answer_it_times_out_and_the_call_is_dropped() -> None:
     assert ran == []
 
 
+def test_calls_without_end_do_not_hold_up_the_working_thread() -> None:
+    """Eight clients that scrape without a pause, or a local user who means harm."""
+    desk, over, ran = Desk(), threading.Event(), []
+
+    def ask():
+        while not over.is_set():
+            desk.ask(lambda: ran.append(time.sleep(0.01)))
+
+    asking = [threading.Thread(target=ask) for _ in range(8)]
+    for each in asking:
+        each.start()
+    end = threading.Timer(5, over.set)
+    end.start()
+    began_ns = time.monotonic_ns()
+    desk.work(began_ns + 2 * 10**8)
+    took_ns = time.monotonic_ns() - began_ns
+    over.set()
+    end.cancel()
+    desk.work(time.monotonic_ns() + 5 * 10**8)  # what was asked before the end
+    for each in asking:
+        each.join()
+    assert took_ns < 2 * 10**9
+    assert ran
+
+
 def test_work_ends_on_time() -> None:
     began_ns = time.monotonic_ns()
     Desk().work(began_ns + 10**8)
