@@ -150,7 +150,7 @@ def _rejected(answer: bytes) -> str:
         partial = json.loads(answer)["partialSuccess"]
         count = int(partial.get("rejectedDataPoints", 0))
         reason = str(partial.get("errorMessage", ""))[:200]
-    except (ValueError, TypeError, LookupError, AttributeError):
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
         return ""  # an empty answer, or one in another form: all was taken
     if not count:
         return ""

@@ -232,6 +232,25 @@ def test_what_is_rejected_is_said() -> None:
     assert "\x1b" not in said[0]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 60_000,
+        b'{"partialSuccess": ' * 3_000,
+        b'{"partialSuccess": {"rejectedDataPoints": 1e999}}',
+        b'{"partialSuccess": {"rejectedDataPoints": []}}',
+        b'{"partialSuccess": 3}',
+        b"\xff",
+    ],
+    ids=["deep lists", "deep objects", "infinite", "a list", "a number", "binary"],
+)
+def test_an_answer_in_another_form_does_not_end_the_pushes(body) -> None:
+    said: list[str] = []
+    with Endpoint(body=body) as endpoint:
+        assert endpoint.pusher(said).push()
+    assert said == []
+
+
 def test_an_endpoint_that_refuses_costs_a_sentence() -> None:
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as free:
