@@ -20,8 +20,9 @@ from profiler.metrics.definitions import (
 )
 
 _CUMULATIVE = 2  # AGGREGATION_TEMPORALITY_CUMULATIVE
-#: Units in UCUM, as OpenTelemetry writes them.
-_UNITS = {"seconds": "s", "bytes": "By", "": "1"}
+#: Units in UCUM, as OpenTelemetry writes them. Other metrics have none: collectors append `_ratio`
+#: to the name of a gauge whose unit is "1" ("Prometheus and OpenMetrics Compatibility").
+_UNITS = {"seconds": "s", "bytes": "By", "": ""}
 _NS_PER_S = 10**9
 
 

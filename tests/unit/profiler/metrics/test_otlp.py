@@ -71,7 +71,19 @@ def test_units_are_in_ucum() -> None:
     units = {each["name"]: each["unit"] for each in sent}
     assert units["writewise_throttle_seconds"] == "s"
     assert units["writewise_call_bytes"] == units["writewise_dirty_memory_bytes"] == "By"
-    assert units["writewise_throttle_pauses"] == "1"
+    assert units["writewise_throttle_pauses"] == ""
+
+
+def test_a_collector_finds_prometheus_s_names_again() -> None:
+    """By the rules of "Prometheus and OpenMetrics Compatibility": units and types are suffixes."""
+    suffixes = {"s": "_seconds", "By": "_bytes", "1": "_ratio"}
+    found = []
+    for sent in request()["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]:
+        name, suffix = sent["name"], suffixes.get(sent["unit"], "")
+        if not (suffix == "_ratio" and "gauge" not in sent):
+            name = name.removesuffix(suffix) + suffix
+        found.append(f"{name}_total" if "sum" in sent else name)
+    assert found == [each.name for each in metrics.OF_A_SERVICE]
 
 
 @pytest.mark.parametrize(
