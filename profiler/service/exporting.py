@@ -129,8 +129,17 @@ class Exporters:
 
 
 def resource_of(version: str, node: str) -> Mapping[str, str]:
-    """Return the attributes by which OTLP names this service, unless variables replace them."""
-    return {"service.name": "writewise", "service.version": version, "host.name": node}
+    """Return the attributes by which OTLP names this service, unless variables replace them.
+
+    Prometheus makes its label `instance` of `service.instance.id` and of nothing else: without it
+    the series of all hosts would be one.
+    """
+    return {
+        "service.name": "writewise",
+        "service.version": version,
+        "service.instance.id": node,
+        "host.name": node,
+    }
 
 
 def drop_privileges() -> None:

@@ -15,7 +15,7 @@ from profiler.govern.notify import Notifier
 from profiler.recording.stopping import Stop
 from profiler.service.desk import Desk
 from profiler.service.escalation import Escalation
-from profiler.service.exporting import Exporters, ListenAddress
+from profiler.service.exporting import Exporters, ListenAddress, resource_of
 from profiler.service.service import WatchService
 from tests.unit.profiler.service.watching import SECOND_NS, Watched, contract
 
@@ -116,6 +116,13 @@ def test_a_port_in_use_is_a_sentence_and_opened_later(tmp_path) -> None:
     assert running.said[1:] == [f"listening on {address} now"]
     assert running.exporters.port == address.port
     running.exporters.close()
+
+
+def test_each_host_is_an_instance_of_its_own() -> None:
+    """Prometheus makes the labels job and instance of these two, and no others of a resource."""
+    one, other = (resource_of("1.0", node) for node in ("a", "b"))
+    assert (one["service.name"], one["service.instance.id"]) == ("writewise", "a")
+    assert one["service.instance.id"] != other["service.instance.id"]
 
 
 def test_a_scrape_is_answered_by_the_loop_until_it_is_stopped(tmp_path, free_port) -> None:
