@@ -85,10 +85,14 @@ class WatchService:
             return
         try:
             self._watch.calls.attach(now_ns)
-        except WritewiseError as error:
-            self._watch.failure = f"calls cannot be counted: {error.message}"
+        except (OSError, WritewiseError) as error:  # OSError: a full disk, no more processes
+            self._watch.failure = f"calls cannot be counted: {_reason(error)}"
             self._attach_due_ns = self._clock_ns() + RETRY_NS
             return
         self._watch.failure = None
         self._say("writers are throttled: calls are counted for a while")
         self._notifier.status("level calls: writers are throttled")
+
+
+def _reason(error: OSError | WritewiseError) -> str:
+    return error.message if isinstance(error, WritewiseError) else error.strerror or str(error)

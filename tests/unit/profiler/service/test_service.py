@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import socket
 import threading
@@ -84,6 +85,22 @@ def test_probes_that_cannot_be_attached_cost_a_sentence_and_a_try_a_minute(tmp_p
     running.step(planned_ns=800_000_000)
     assert calls.is_attached
     assert running.watched.values()["writewise_up",] == 1
+
+
+def test_a_host_without_room_for_the_compiler_costs_a_sentence(tmp_path, monkeypatch) -> None:
+    """A full disk is what a watch should see, not what ends it: `tempfile` raises an OSError."""
+    running = Running(tmp_path, escalation=Escalation(90 * SECOND_NS), of=contract())
+
+    def fail(now_ns):
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(running.watched.calls, "attach", fail)
+    running.step()
+    for _ in range(3):
+        running.step(planned_ns=800_000_000)
+    [said] = running.said
+    assert said == "calls cannot be counted: No usable temporary directory found in ['/tmp']"
+    assert running.watched.values()["writewise_up",] == 0
 
 
 def test_calls_that_are_no_longer_wanted_are_no_failure(tmp_path) -> None:
