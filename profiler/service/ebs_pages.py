@@ -23,11 +23,14 @@ _US_PER_S = 10**6
 
 @dataclass(frozen=True)
 class EbsTotals:
-    """Time over each limit (s) since the service began, and the queue's length now."""
+    """Time over each limit (s) since the service began, and the queue's length now.
+
+    `queue_length` is None if the last reading failed.
+    """
 
     disk: str
     exceeded_s: tuple[float, float, float, float]
-    queue_length: int
+    queue_length: int | None
 
 
 class EbsPages:
@@ -62,7 +65,8 @@ class EbsPages:
         for disk, sums_us in self._sums_us.items():
             first, second, third, fourth = (each / _US_PER_S for each in sums_us)
             exceeded_s = (first, second, third, fourth)
-            yield EbsTotals(disk, exceeded_s, self._last[disk].queue_length)
+            is_known = disk not in self.problems
+            yield EbsTotals(disk, exceeded_s, self._last[disk].queue_length if is_known else None)
 
     def _look(self, disk: str) -> None:
         try:

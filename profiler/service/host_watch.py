@@ -109,7 +109,8 @@ class HostWatch:
         for volume in self._ebs.totals():
             for limit, exceeded_s in zip(LIMITS, volume.exceeded_s):
                 yield MetricValue(metrics.EBS_EXCEEDED, exceeded_s, (volume.disk, limit))
-            yield MetricValue(metrics.EBS_QUEUE, volume.queue_length, (volume.disk,))
+            if volume.queue_length is not None:
+                yield MetricValue(metrics.EBS_QUEUE, volume.queue_length, (volume.disk,))
 
     def _of_calls(self, calls: Mapping[Slot, CallStats]) -> Iterator[MetricValue]:
         for slot, stats in calls.items():

@@ -59,16 +59,18 @@ def test_it_is_read_at_most_once_a_second(tmp_path) -> None:
 
 def test_a_failure_is_a_sentence_and_is_tried_again(tmp_path) -> None:
     volume = Volume(tmp_path)
-    volume.at(0, page())
+    volume.at(0, page(queue_length=7))
     [kept] = volume.at(1, OSError(errno.ENODEV, os.strerror(errno.ENODEV)))
     assert kept.exceeded_s == (0, 0, 0, 0)
+    assert kept.queue_length is None  # of a volume that is gone, nobody knows it
     assert volume.pages.problems == {
         "nvme1n1": "the EBS counters of nvme1n1 cannot be read: No such device"
     }
     volume.at(2, page(magic=1))
     assert "begins with" in volume.pages.problems["nvme1n1"]
     [again] = volume.at(3, page(volume_iops_exceeded_us=1_000_000))
-    assert (again.exceeded_s, volume.pages.problems) == ((1, 0, 0, 0), {})
+    assert (again.exceeded_s, again.queue_length) == ((1, 0, 0, 0), 0)
+    assert volume.pages.problems == {}
     volume.pages.close()
 
 
