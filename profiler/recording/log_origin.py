@@ -22,12 +22,14 @@ JOB_GROUP_VARIABLES = ("WRITEWISE_JOB_GROUP_ID", "SLURM_ARRAY_JOB_ID", "AWS_BATC
 COMMAND_LENGTH = 1405
 
 _MASK = "***"
-_SENSITIVE_NAME = r"[\w.-]{0,64}(?:secret|passw|token|key)[\w.-]{0,64}"
+_TELLING = "secret|passw|passphrase|pwd|token|key|credential"
+_SENSITIVE_NAME = rf"[\w.-]{{0,64}}(?:{_TELLING})[\w.-]{{0,64}}"
 _SECRET_OPTION = re.compile(rf"--{_SENSITIVE_NAME}", re.IGNORECASE)
 _SECRET_WORD = re.compile(rf"(?:--)?{_SENSITIVE_NAME}=", re.IGNORECASE)
 _SECRETS_WITHIN = (
     re.compile(r"(X-Amz-[A-Za-z-]*=|[?&]Signature=)[^&\s\"']+", re.IGNORECASE),
-    re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)"),
+    re.compile(r"(://[^/\s:@]*:)[^/\s]+(?=@)"),  # to the last @: a password may have one
+    re.compile(r"(authorization:\s*)\S.*", re.IGNORECASE | re.DOTALL),
     re.compile(rf"((?<!\S)--{_SENSITIVE_NAME}[=\s]\s*)\S+", re.IGNORECASE),
     re.compile(rf"((?<![\w-])(?=\w){_SENSITIVE_NAME}=)[^&\s]+", re.IGNORECASE),
 )
@@ -77,7 +79,8 @@ def without_secrets(argv: Sequence[str]) -> list[str]:
     """Return the words of a command with `***` in place of secrets.
 
     Secrets are the values of options and variables with such names (`--secret=…`, `--api-key …`,
-    `TOKEN=…`), of a presigned URL's parameters (`X-Amz-Signature=…`), and a URL's password.
+    `TOKEN=…`), of a presigned URL's parameters (`X-Amz-Signature=…`), a URL's password, and what
+    follows `Authorization:`.
     """
     words: list[str] = []
     is_next = False
