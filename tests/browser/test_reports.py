@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.screenshots import compare
+from tests.browser.screenshots import WRITES, compare
 from tests.html_documents import NAMES
 
 EVERY = pytest.mark.parametrize("name", NAMES)
@@ -78,6 +78,30 @@ def test_axe_finds_nothing(name, opened) -> None:
 def test_a_page_looks_as_it_did(name, look, opened) -> None:
     screenshot = opened(name, **LOOKS[look]).screenshot(full_page=True)
     assert compare(f"{name}-{look}", screenshot) is None
+
+
+#: What could be missing on a page, and must be noticed.
+MISSING = {
+    "marks": ".plot *, .bar, .bar-main, .mark, .span, .frontier { visibility: hidden }",
+    "texts of charts": ".drawing text { visibility: hidden }",
+    "tables": "table { visibility: hidden }",
+}
+_ADD_STYLE = """
+(text) => {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(text);
+  document.adoptedStyleSheets = [sheet];
+}
+"""
+
+
+@pytest.mark.skipif(WRITES, reason="the references are written again")
+@EVERY
+@pytest.mark.parametrize("missing", MISSING)
+def test_a_page_that_lacks_something_would_be_found(name, missing, opened) -> None:
+    page = opened(name, **LOOKS["light"])
+    page.evaluate(_ADD_STYLE, MISSING[missing])
+    assert "it differs by" in str(compare(f"{name}-light", page.screenshot(full_page=True)))
 
 
 @pytest.mark.parametrize("name", ["profile", "advise"])
