@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from profiler.compare.subject import Unit
 from profiler.html.charts import scale
-from profiler.html.charts.chart import Chart, DataTable
+from profiler.html.charts.chart import Chart, DataTable, thinned_rows
 from profiler.html.charts.intervals import IntervalRow, interval_chart
 from profiler.html.page import CheckStep, Page, Tone
 from profiler.report.comparison import label_text, ratio_text, repeats_text, shown_value
 from sysctl.evidence.statistics import Repeats
 
-#: A chart of more rows says less than the table.
+#: A chart of more rows says less than the table, and of more sentences nobody reads all.
 _MOST_ROWS = 30
+#: Rows of a table, characters of a name or value, and of a sentence: files of others must not make
+#: a huge page.
+_MOST_TABLE_ROWS, _LONGEST, _LONGEST_SENTENCE = 200, 200, 1000
 
 
 def comparison_page(document: Mapping[str, Any]) -> Page:
@@ -28,11 +31,11 @@ def comparison_page(document: Mapping[str, Any]) -> Page:
         badge=badge,
         tone=tone,
         verdict=verdict[0],
-        why=tuple(verdict[1:]),
+        why=_sentences(verdict[1:]),
         facts=tuple(_facts(document)),
         tables=tuple(_tables(document)),
         charts=(chart,) if chart else (),
-        caveats=tuple(document["caveats"]),
+        caveats=_sentences(document["caveats"]),
         checks=(
             CheckStep("Compare the files again:", "writewise compare BEFORE.json AFTER.json"),
             CheckStep("A file with repeats:", "writewise pull … --all --json >> BEFORE.json"),
@@ -65,15 +68,33 @@ def _tables(document: Mapping[str, Any]) -> Iterator[tuple[str, DataTable]]:
     if figures:
         titles = ("figure", "before", "after", "ratio (interval)", "runs", "outcome")
         note = "A ratio is after : before. ±: the largest deviation of a run from the median."
-        rows = tuple(map(_row, figures))
-        yield "Figures", DataTable(titles, rows, frozenset(range(1, 5)), note)
+        yield "Figures", _table(titles, map(_row, figures), frozenset(range(1, 5)), note)
     for title, name in (
         ("Settings that differ", "settings"),
         ("Circumstances that differ", "circumstances"),
         ("Answers that differ", "answers"),
     ):
         if document[name]:
-            yield title, DataTable(("name", "before", "after"), tuple(_changes(document[name])))
+            yield title, _table(("name", "before", "after"), _changes(document[name]))
+
+
+def _table(
+    titles: tuple[str, ...],
+    rows: Iterable[tuple[str, ...]],
+    numbers: frozenset[int] = frozenset(),
+    note: str | None = None,
+) -> DataTable:
+    cut = [tuple(map(_shortened, row)) for row in rows]
+    kept, left_out = thinned_rows(cut, _MOST_TABLE_ROWS)
+    return DataTable(titles, kept, numbers, " ".join(filter(None, (left_out, note))) or None)
+
+
+def _sentences(found: Sequence[str]) -> tuple[str, ...]:
+    return tuple(_shortened(each, _LONGEST_SENTENCE) for each in found[:_MOST_ROWS])
+
+
+def _shortened(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def _row(figure: Mapping[str, Any]) -> tuple[str, ...]:
@@ -113,7 +134,7 @@ def _ratios(figures: Sequence[Mapping[str, Any]]) -> Chart | None:
         return None
     rows = [
         IntervalRow(
-            name=each["name"],
+            name=_shortened(each["name"]),
             estimate=each["ratio"],
             shown=_ratio(each),
             low=each["interval"]["low"] if each["interval"] else None,

@@ -159,6 +159,17 @@ def test_many_trials_stay_small() -> None:
     assert len(page_text(found).encode()) <= 800 * KB
 
 
+def test_a_comparison_of_files_with_long_texts_stays_small() -> None:
+    """As long as `profiler.compare.checked` lets them be."""
+    found, text = document("compare"), "x" * 4096
+    changes = [{"name": f"{number}{text}", "before": text, "after": text} for number in range(2000)]
+    found.update(settings=changes, circumstances=changes, figures=found["figures"] * 500)
+    found.update(verdict=[text] * 500, caveats=[text] * 1000)
+    page = page_text(found)
+    assert len(page.encode()) <= 800 * KB
+    assert "1,800 more rows are in the data below." in page
+
+
 # -- hostile text ----------------------------------------------------------------------------------
 
 
