@@ -13,8 +13,10 @@ import pytest
 import yaml
 
 import profiler.metrics
+from contracts.loading import load_contract
 from profiler.metrics import definitions as metrics
 from profiler.metrics.definitions import MetricDefinition, MetricKind
+from tests.places import REPOSITORY
 
 FOLDER = Path(profiler.metrics.__file__).parent / "shipped"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
@@ -111,6 +113,16 @@ def run(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*map(str, words)], capture_output=True, text=True, check=False, timeout=60
     )
+
+
+def test_the_page_says_which_contracts_the_alert_on_violations_is_for() -> None:
+    """So many timeframes must fit into its window; the default contract has a longer one."""
+    [rule] = [each for each in RULES if each["alert"] == "WritewiseContractViolated"]
+    [(minutes, times)] = re.findall(r"\[(\d+)m\]\) >= (\d+)$", rule["expr"])
+    longest_min = int(minutes) // int(times)
+    assert load_contract(None).timeframe_ns == 1000 * 10**9 > longest_min * 60 * 10**9
+    text = (REPOSITORY / "docs/how-to/watch.md").read_text()
+    assert f"a contract with a timeframe of at most {longest_min} minutes" in text
 
 
 @promtool
