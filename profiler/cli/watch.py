@@ -2,9 +2,9 @@
 """Measure stalls of writers for as long as the host runs, and export metrics for Prometheus.
 
 Level stalls costs no system call anything: it counts dirty throttling, requests of the disks and
-EBS limits. Level calls counts the contract's calls as well, which slows down every system call of
-the host a little; with --escalate it begins when writers are throttled, and ends by itself. It
-changes nothing, and ends with Ctrl-C or SIGTERM.
+EBS limits. Level calls counts the contract's calls as well, which slows them down a little, and
+every system call of the host where probes cannot attach to functions; with --escalate it begins
+when writers are throttled, and ends by itself. It changes nothing, and ends with Ctrl-C or SIGTERM.
 
 Metrics are at http://127.0.0.1:9791/metrics, and nowhere else unless an option asks for it. --otlp
 reads OpenTelemetry's variables (OTEL_EXPORTER_OTLP_…, OTEL_RESOURCE_ATTRIBUTES).

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """When stalls begin, so that calls are counted for a while (`--escalate`): from samples alone.
 
-Counting calls slows down every system call of the host a little, so it ends after the wanted time,
-and then rests as long: at most half of the time has that cost, however long the stalls go on.
+Counting slows down the counted calls, and on tracepoints every system call of the host, so it ends
+after the wanted time, and then rests as long: at most half of the time has that cost, however long
+the stalls go on.
 """
 
 from __future__ import annotations
