@@ -101,10 +101,7 @@ class CheckedObject:
             yield CheckedObject(item, self.file, ".".join(filter(None, (self.path, place))))
 
     def values(self, name: str) -> dict[str, str | int | float]:
-        """Return the texts and numbers of an object by name; lists of texts are joined.
-
-        Other values are left out: they are only described here, not compared.
-        """
+        """Return the texts and numbers of an object by name; other values are left out."""
         found: dict[str, str | int | float] = {}
         for key, value in list(self.child(name).data.items())[:_MAX_ITEMS]:
             if isinstance(value, (str, int, float)) and len(str(key)) <= _MAX_TEXT:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-#: A larger document loses samples, never figures.
+#: A larger document loses entries of its longest lists.
 MOST_BYTES = 160_000
 #: Shorter lists stay whole.
 _SHORTEST = 16

@@ -35,8 +35,8 @@ def page() -> str:
         [
             "# Metrics",
             "",
-            "What [`writewise watch`](../how-to/watch.md) exports for Prometheus and by OTLP. OTLP",
-            "has the names without `_total`, and the unit apart.",
+            "What [`writewise watch`](../how-to/watch.md) exports for Prometheus and by OTLP. By",
+            "OTLP the names have no `_total`, and `s` and `By` are also given as units.",
             "",
             "## Of the host",
             "",

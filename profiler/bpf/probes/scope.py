@@ -34,13 +34,14 @@ class Losses:
     """What the probes could not count: the number of events by reason.
 
     - `threads_not_followed`: threads that started while the table of threads was full.
-    - `calls_not_recorded`: calls that found it full (host-wide only).
+    - `calls_not_recorded`: calls of threads for which the table of threads had no room
+      (host-wide only).
     - `calls_without_entry`: calls that moved bytes and began before their thread was followed, so
       that it is unknown whether a rule covers them. Not reported host-wide, where threads are not
       known beforehand.
     - `calls_without_exit`: calls that had not ended when their thread ended.
     - `calls_overwritten`: calls that had not ended when their thread began another.
-    - `paths_too_deep`: calls on files more than WALK_LIMIT directories deep.
+    - `paths_too_deep`: calls on files more than 64 directories deep (WALK_LIMIT).
     - `paths_not_read`: calls whose path could not be read or is longer than ARGUMENT_BYTES
       (`path_calls.bpf.c`), so that it is unknown whether a rule covers them.
     - `aio_requests`: requests to Linux AIO (io_submit), whose end the kernel does not report.
