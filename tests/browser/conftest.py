@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from profiler.html.pages import page_text
-from tests.html_documents import NAMES, document, long_profile
+from tests.html_documents import NAMES, document, hostile, long_profile
 
 PROGRAM = "chromium-headless-shell"
 #: CI sets it: then a missing browser is a failure.
@@ -38,9 +38,10 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return the file of each page, and of the longest profile."""
+    """Return the file of each page, with hostile text too, and of the longest profile."""
     folder = tmp_path_factory.mktemp("reports")
     documents = {name: document(name) for name in NAMES}
+    documents.update({f"{name}-hostile": hostile(document(name)) for name in NAMES})
     documents["long"] = long_profile()
     for name, found in documents.items():
         (folder / f"{name}.html").write_text(page_text(found), encoding="utf-8")
@@ -60,6 +61,7 @@ def opened(browser: Any, reports: dict[str, Path]) -> Iterator[Callable[..., Any
         page = context.new_page()
         page.on("console", lambda message: said.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (said.append("dialog"), dialog.dismiss()))
         page.on("request", lambda request: said.append(f"request: {request.url}"))
         page.goto(reports[name].as_uri())
         assert said.pop(0) == f"request: {reports[name].as_uri()}"

@@ -40,6 +40,14 @@ def test_a_page_makes_no_request_and_says_nothing(name, opened) -> None:
 
 
 @EVERY
+def test_hostile_text_does_nothing_in_a_browser(name, opened) -> None:
+    """The fixture looks at dialogs, requests and the console."""
+    page = opened(f"{name}-hostile")
+    assert "alert(1)" in page.locator("body").text_content()
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+
+
+@EVERY
 def test_a_page_is_complete_without_javascript(name, opened) -> None:
     def content(page: Any) -> list[str]:
         found: list[str] = page.locator(
