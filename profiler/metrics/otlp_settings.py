@@ -106,7 +106,8 @@ def _endpoint(environment: Mapping[str, str], url: str | None) -> str:
     if url is None and own:
         return own
     base = url or environment.get(_PREFIX + "ENDPOINT") or DEFAULT_ENDPOINT
-    return base.rstrip("/") + _PATH
+    place, mark, query = base.partition("?")
+    return f"{place.rstrip('/')}{_PATH}{mark}{query}"
 
 
 def _split(url: str) -> tuple[SplitResult, str, int]:

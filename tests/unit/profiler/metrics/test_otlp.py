@@ -101,6 +101,12 @@ def test_the_endpoint(variables, url, shown) -> None:
     assert settings_from(named, url, {}).shown == shown
 
 
+def test_a_query_of_a_base_stays_behind_the_path() -> None:
+    found = settings_from({}, "https://o.example/otlp/?api=s", {})
+    assert found.path == "/otlp/v1/metrics?api=s"
+    assert found.shown == "https://o.example:443/otlp/v1/metrics"
+
+
 def test_the_other_variables() -> None:
     found = settings_from(
         {
