@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from contracts.model import MAX_RULES
+from contracts.model import MAX_RULES, MAX_SLOTS
 from contracts.stats import BUCKET_COUNT, bucket_bounds_ns
 from profiler.bpf.probes.scope import Losses
 from profiler.metrics import definitions as metrics
@@ -46,7 +46,8 @@ def test_every_reason_of_a_loss_is_known() -> None:
 
 def test_the_bound_is_that_of_the_docs() -> None:
     assert most_series(1, 1, 3) == 20 + 36 + 34 + 6 == 96
-    assert most_series(64, metrics.MOST_DISKS, MAX_RULES) <= metrics.HARD_CAP
+    largest = most_series(MAX_SLOTS, metrics.MOST_DISKS, MAX_RULES, governed=True)
+    assert largest == 1850 <= metrics.HARD_CAP
 
 
 @pytest.mark.parametrize("exponent", BOUND_EXPONENTS)
