@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exporters of a running watch: the port for Prometheus, and pushes by OTLP.
 
-Their threads drop their privileges, and ask the measuring thread for values.
+Their threads drop all capabilities but that to read files, and ask the measuring thread for values.
 """
 
 from __future__ import annotations
