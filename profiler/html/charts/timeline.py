@@ -30,7 +30,7 @@ _MEMORY_HEIGHT, _SMALL_HEIGHT, _GAP = 210.0, 74.0, 16.0
 
 
 def timeline_chart(document: Mapping[str, Any]) -> Chart | None:
-    """Return the chart of a document's `timeline`; None for fewer than two samples."""
+    """Return the chart of a document's `timeline`; None for fewer than two moments."""
     run = _Run.of(document)
     if run is None:
         return None
@@ -76,7 +76,7 @@ class _Run:
     @staticmethod
     def of(document: Mapping[str, Any]) -> _Run | None:
         times_s = tuple(time / _NS for time in document["time_ns"])
-        if len(times_s) < 2 or times_s[-1] <= 0:
+        if len(times_s) < 2 or times_s[-1] <= max(0.0, times_s[0]):
             return None
         writeback = tuple(map(float, document["writeback_bytes"]))
         dirty = document["dirty_bytes"]

@@ -144,6 +144,15 @@ def test_the_longest_timeline_stays_small() -> None:
     assert timeline["time_ns"][-1] == 50_000_003 * 11_999
 
 
+@pytest.mark.parametrize("samples", [0, 1, 2, 3])
+def test_a_timeline_needs_two_moments(samples) -> None:
+    found = long_profile(samples, disks=2)
+    charts = [each for each in Outline(page_text(found)).named("figure") if "data-zoom" in each]
+    assert len(charts) == (samples >= 2)
+    found["timeline"]["time_ns"] = [5 * 10**9] * samples
+    assert "data-zoom" not in str(Outline(page_text(found)).named("figure"))
+
+
 def test_no_peak_is_lost_in_a_long_timeline() -> None:
     found = long_profile(disks=1)
     found["timeline"]["dirty_bytes"][7_777] = 900 * 2**30
