@@ -8,6 +8,7 @@ push that failed is not repeated: counters are cumulative, so the next push has 
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import http.client
 import json
@@ -119,10 +120,15 @@ def _connection(settings: OtlpSettings) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(settings.host, settings.port, timeout=settings.timeout_s)
     context = ssl.create_default_context(cafile=settings.certificate)
     if settings.client_certificate:
-        context.load_cert_chain(settings.client_certificate, settings.client_key)
+        context.load_cert_chain(settings.client_certificate, settings.client_key, _no_passphrase)
     return http.client.HTTPSConnection(
         settings.host, settings.port, timeout=settings.timeout_s, context=context
     )
+
+
+def _no_passphrase() -> bytes:
+    """Raise OSError: OpenSSL would ask for it on the terminal, and wait for ever."""
+    raise OSError(errno.EACCES, "the client's key has a passphrase")
 
 
 def _end(connection: http.client.HTTPConnection, over: threading.Event) -> None:
