@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from contracts.shared.errors import UsageError
+from contracts.shared.text import printable
 from profiler.compare.checked import CheckedObject
 from profiler.compare.subject import Figure, Unit, Value
 
@@ -19,6 +20,8 @@ _WHEN = ("started_at", "sentence")
 #: Circumstances that differ between repeats of the same measurement.
 _VARYING = ("available_bytes", "dirtyable_bytes", "credits_percent", "endpoint_url")
 _NS_PER_S = 1e9
+#: How many names of what differs a message has, and how many characters of each.
+_MOST_NAMED, _LONGEST_NAME = 4, 60
 
 
 def settings_in_force(document: CheckedObject) -> dict[str, Value]:
@@ -41,12 +44,24 @@ def circumstances_of(document: CheckedObject) -> dict[str, Value]:
 def same(documents: Sequence[CheckedObject], what: str, of: Callable[[CheckedObject], T]) -> T:
     """Return what is equal in all documents. Raises UsageError if it is not."""
     found = [of(document) for document in documents]
-    if any(each != found[0] for each in found[1:]):
-        raise UsageError(
-            f"{documents[0].file} has measurements with different {what}",
-            "keep repeated measurements of one setting in a file, and others in another",
-        )
+    for each in found[1:]:
+        if each != found[0]:
+            raise UsageError(
+                f"{documents[0].file} has measurements with different {what}"
+                f"{_names_of_differing(found[0], each)}",
+                "keep repeated measurements of one setting in a file, and others in another",
+            )
     return found[0]
+
+
+def _names_of_differing(one: object, other: object) -> str:
+    """Return ` (kernel, volume_type)` for two objects; "" for other values."""
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
+        return ""
+    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+    shown = (printable(str(name))[:_LONGEST_NAME] for name in names[:_MOST_NAMED])
+    return f" ({', '.join([*shown, *more])})"
 
 
 def same_settings(documents: Sequence[CheckedObject]) -> dict[str, Value]:

@@ -253,12 +253,18 @@ def test_failures_are_caveats(compared):
     ("second", "what"),
     [
         (pull(20, bytes=5), "sizes"),
-        (pull(20, measured={"sysctls": {"vm.dirty_ratio": 60}}), "settings"),
-        (pull(20, measured={"kernel": "5.10"}), "circumstances"),
-        (pull(20, workers=7), "workers"),
+        (pull(20, measured={"sysctls": {"vm.dirty_ratio": 60}}), r"settings \(vm.dirty_ratio\)$"),
+        (pull(20, measured={"kernel": "5.10"}), r"circumstances \(kernel\)$"),
+        (
+            pull(20, measured={**dict.fromkeys("abcde", 1), "\x1b": 1}),
+            r"circumstances \(a, b, c, d, and 2 more\)$",
+        ),
+        (pull(20, measured={"\x1b[2J": 1}), r"circumstances \(\\x1b\[2J\)$"),
+        (pull(20, workers=7), "workers$"),
     ],
 )
 def test_repeats_have_one_setting_and_size(tmp_path, second, what):
+    """And a message names what differs: a file of ten pulls is long."""
     with pytest.raises(UsageError, match=f"different {what}"):
         read_subject(write(tmp_path / "a.json", pull(20), second))
 
