@@ -2,7 +2,8 @@
 """The counters of EBS volumes for a service: read on demand, at most once a second, for ever.
 
 A volume that is detached and attached anew begins again at zero; the sums here go on. A reading
-that fails is tried again later.
+that fails is tried again later. Then the name may be another volume's, whose counters are of its
+whole attachment: the sums go on with what is added from then on.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class EbsPages:
             reason = str(error) if isinstance(error, LogPageError) else error.strerror
             self.problems[disk] = f"the EBS counters of {disk} cannot be read: {reason}"
             self._close(disk)
+            self._last.pop(disk, None)
             return
         self.problems.pop(disk, None)
         before = self._last.get(disk, page).exceeded_us

@@ -69,8 +69,22 @@ def test_a_failure_is_a_sentence_and_is_tried_again(tmp_path) -> None:
     volume.at(2, page(magic=1))
     assert "begins with" in volume.pages.problems["nvme1n1"]
     [again] = volume.at(3, page(volume_iops_exceeded_us=1_000_000))
-    assert (again.exceeded_s, again.queue_length) == ((1, 0, 0, 0), 0)
+    assert (again.exceeded_s, again.queue_length) == ((0, 0, 0, 0), 0)
     assert volume.pages.problems == {}
+    [later] = volume.at(4, page(volume_iops_exceeded_us=1_500_000))
+    assert later.exceeded_s == (0.5, 0, 0, 0)
+    volume.pages.close()
+
+
+def test_another_volume_under_the_same_name_adds_only_what_is_new(tmp_path) -> None:
+    """Its counters are of days, and would be an hour over the limits within a second."""
+    volume, over = Volume(tmp_path), "volume_throughput_exceeded_us"
+    volume.at(0, page(**{over: 2_000_000}))
+    volume.at(1, OSError(errno.ENODEV, os.strerror(errno.ENODEV)))
+    [swapped] = volume.at(2, page(**{over: 3_600_000_000}))
+    assert swapped.exceeded_s == (0, 0, 0, 0)
+    [later] = volume.at(3, page(**{over: 3_601_000_000}))
+    assert later.exceeded_s == (0, 1, 0, 0)
     volume.pages.close()
 
 
