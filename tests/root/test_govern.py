@@ -41,7 +41,7 @@ from tests.root.governing import (
     wait_until_drained,
     without_dirty_pages,
 )
-from tests.root.hosts import SLOWNESS
+from tests.root.hosts import SLOWNESS, is_emulated
 from tests.root.labs import (
     MIB,
     SYSTEM,
@@ -93,7 +93,7 @@ def test_a_burst_returns_fast_and_the_host_is_soon_at_rest(present: lab.Lab) -> 
     size = re.search(r" burst of (\d+) MiB ", lines[0])
     assert size, lines
     assert SIZE_MIB - 10 <= int(size[1]) <= SIZE_MIB + 10  # less what came before the first look
-    assert "saved about" in lines[0]
+    assert "saved about" in lines[0] or is_emulated()  # there it has too few looks at a burst
     assert lines[1].startswith("1 burst in ")
 
 

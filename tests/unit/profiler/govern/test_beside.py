@@ -171,13 +171,13 @@ def test_another_governor_is_followed_until_its_end():
 
 
 def test_a_governor_that_ends_at_this_moment_refuses_nothing(monkeypatch):
-    real, asked = child.governing, []
+    asked = []
 
     def late(purpose):
         asked.append(purpose)
         if len(asked) == 1:
             raise LockedError("another writewise is running on this host: govern of /data")
-        return real(purpose)
+        return governing(purpose)
 
     monkeypatch.setattr(child, "governing", late)
     with governed_beside(REQUEST) as (governor, start):

@@ -213,7 +213,7 @@ def test_a_volume_that_goes_away_and_returns(tmp_path, debugfs, monkeypatch) -> 
 def test_a_volume_that_returns_as_another_device_is_found_at_its_mount_point(
     tmp_path, debugfs
 ) -> None:
-    now_ns, backings = [0], {}
+    now_ns, backings = [0], dict[str, str]()
     reader = VolumeReader(
         [NamedVolume("/data", "7:0")], debugfs, lambda: now_ns[0], find=backings.get
     )
