@@ -9,6 +9,7 @@ The ledger gives a node only settings, and the node refuses those beyond its own
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -189,8 +190,9 @@ def _create(arguments: argparse.Namespace) -> int:
     spec = _spec(arguments)
     _ledger(arguments).create(spec)
     remember(arguments, f"made the study {spec.name} of {spec.class_key}")
+    ledger = shlex.quote(arguments.ledger)  # with several options it has an &
     print(f"""study {spec.name}: {len(spec.candidates)} candidates, then {spec.nodes} nodes compare
-on each canary, as root:  writewise study join {arguments.ledger} --study {spec.name} \
+on each canary, as root:  writewise study join {ledger} --study {spec.name} \
 s3://BUCKET/PREFIX DEST --max-at-risk SIZE --results s3://BUCKET/PREFIX""")
     return 0
 

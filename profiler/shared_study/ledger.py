@@ -26,6 +26,7 @@ from contracts.shared.errors import RequirementError, UsageError, WritewiseError
 from contracts.shared.installation import how_to_add
 from contracts.shared.text import printable, quoted
 from profiler.shared_study.address import LedgerAddress
+from profiler.shared_study.refusals import explain
 from sysctl.fleet.claims import Claim, ClaimState, Due, Record
 from sysctl.fleet.records import claim_to_json, record_of, runs_to_json
 from sysctl.fleet.spec import StudySpec, spec_from_json
@@ -374,16 +375,14 @@ def _ledger_errors(address: LedgerAddress) -> Iterator[None]:
         yield
     except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError) as error:
         cause = error.__cause__ if isinstance(error, optuna.exceptions.OptunaError) else error
-        origin = getattr(cause, "orig", None) or cause or error
-        reason = printable(str(origin).strip().partition("\n")[0])[:300]
+        refusal = explain(str(getattr(cause, "orig", None) or cause or error))
         passing = (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError)
         is_passing = isinstance(cause, passing) or getattr(cause, "connection_invalidated", False)
         if is_passing:
             raise UnreachableError(
-                f"{address} cannot be used: {reason}",
-                "check that PostgreSQL runs and lets this node in (pg_hba.conf, PGPASSFILE, TLS)",
+                f"{address} cannot be used: {refusal.reason}", refusal.hint
             ) from None
         raise LedgerError(
-            f"{address} refused a statement: {reason}",
+            f"{address} refused a statement: {refusal.reason}",
             "check the role's privileges (docs/how-to/shared-study.md)",
         ) from None

@@ -33,6 +33,8 @@ def programs() -> Path | None:
 class Server:
     """One cluster. It runs as a child that the kernel stops when the starting thread ends."""
 
+    listens, port = "", 5432
+
     def __init__(self, folder: Path, bin_folder: Path) -> None:
         self.folder, self._bin = folder, bin_folder
         self._process: subprocess.Popen | None = None
@@ -54,13 +56,22 @@ class Server:
     def make(self) -> None:
         options = ["-U", OWNER, "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
         self._run("initdb", "-D", f"{self.folder}/d", *options)
+        self.configure()
         self.start()
-        self._run("createdb", "-h", str(self.folder), "-U", OWNER, DATABASE)
+        self._run("createdb", *self._at_socket, "-U", OWNER, DATABASE)
+
+    def configure(self) -> None:
+        """Change files of the cluster before its first start."""
+
+    @property
+    def _at_socket(self) -> tuple[str, ...]:
+        return "-h", str(self.folder), "-p", str(self.port)
 
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
             dies_with_us = ["--pdeathsig", "QUIT"] if self._as_user else []
-            options = ["-c", "listen_addresses=", "-k", str(self.folder), "-c", "fsync=off"]
+            listens = ["-c", f"listen_addresses={self.listens}", "-p", str(self.port)]
+            options = [*listens, "-k", str(self.folder), "-c", "fsync=off"]
             program = [str(self._bin / "postgres"), "-D", f"{self.folder}/d", *options]
             self._process = subprocess.Popen(
                 [*self._as_user, *dies_with_us, *program], stdout=log, stderr=log, cwd="/"
@@ -70,7 +81,7 @@ class Server:
     def _wait(self) -> None:
         for _ in range(300):
             ready = subprocess.run(
-                [self._bin / "pg_isready", "-q", "-h", self.folder, "-d", "postgres"], check=False
+                [self._bin / "pg_isready", "-q", *self._at_socket, "-d", "postgres"], check=False
             )
             if ready.returncode == 0:
                 return
@@ -93,7 +104,7 @@ class Server:
     def sql(self, text: str, user: str = OWNER, database: str = DATABASE) -> str:
         """Run statements; return what psql prints, one row a line."""
         command = ["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
-        where = ["-h", str(self.folder), "-U", user, "-d", database]
+        where = [*self._at_socket, "-U", user, "-d", database]
         return self._run(*command, *where, given=text)
 
     def _run(self, program: str, *arguments: str, given: str | None = None) -> str:
@@ -108,13 +119,13 @@ class Server:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Server]:
+def running(make: type[Server] = Server) -> Iterator[Server]:
     """Yield a server; skip the test where its programs are missing."""
     found = programs()
     if found is None:
         pytest.skip(REMEDY)
     folder = Path(tempfile.mkdtemp(prefix="writewise-pg-", dir="/dev/shm"))
-    server = Server(folder, found)
+    server = make(folder, found)
     try:
         server.make()
         yield server
