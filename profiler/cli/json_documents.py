@@ -372,6 +372,7 @@ DOCUMENTS = (
             "file": "the plan's file",
             "id": "a hash of the plan; records and files on nodes have it",
             "created_at": "when it was made",
+            "class": "the class of nodes that it is for; null for all classes",
             "nodes": "how many nodes there are",
             "control": "the share of nodes that is never treated",
             "stages": "each stage: treated share, votes needed, and the rise of the time to return "
@@ -397,6 +398,7 @@ DOCUMENTS = (
         {
             "rollout": "the id of the plan",
             "stage": "the stage that was judged",
+            "class": "the class of nodes whose records count; null for all classes",
             "decision": "go on, wait, stop or revert",
             "because": "the names of the guardrails, or of what is missing",
             "times": "each time: ratio treated : control, its any-time-valid interval, limit, "

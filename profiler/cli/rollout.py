@@ -78,7 +78,14 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=types.count,
         required=True,
-        help="how many nodes the fleet has",
+        help="how many nodes the fleet has; of one class, how many that has",
+    )
+    parser.add_argument(
+        "--class",
+        dest="class_key",
+        metavar="CLASS",
+        help="judge by records of this class of nodes alone; any: all classes (default: the class "
+        "that the recommendation names, else any)",
     )
     parser.add_argument(
         "--stages",
@@ -150,7 +157,13 @@ def _plan(arguments: argparse.Namespace) -> int:
     from sysctl.rollout.plan import make_plan
 
     change = read_change(arguments.recommendation)
-    plan = make_plan(change, arguments.nodes, arguments.stages, arguments.control)
+    plan = make_plan(
+        change,
+        arguments.nodes,
+        arguments.stages,
+        arguments.control,
+        class_key=arguments.class_key,
+    )
     settings_file(plan)  # raises if there is nothing to roll out
     with new_file(str(arguments.output)) as file:
         file.write(json.dumps(plan.to_json(), indent=1) + "\n")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -14,6 +15,7 @@ from sysctl.rollout.outcomes import NodeReport, VotingProblems
 
 if TYPE_CHECKING:
     from profiler.fleet.record import FleetRecord
+    from sysctl.evidence.class_key import ClassKey
     from sysctl.rollout.plan import RolloutPlan
 
 _TABLE = "records.parquet"
@@ -84,7 +86,13 @@ def _report(record: FleetRecord) -> NodeReport:
         oom_kills=record.oom_kills or 0,
         memory_psi_full_s=None if pressure_us is None else pressure_us / 1e6,
         verify=record.verify,
+        class_key=_text_of(record.node_class),
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def _text_of(key: ClassKey) -> str:
+    return str(key)
 
 
 def _seconds(start: str) -> float:

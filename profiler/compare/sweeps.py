@@ -206,7 +206,7 @@ def _values_of_change(change: RecommendedChange) -> dict[str, Value]:
 def _circumstances_of(evidence: Evidence) -> dict[str, Value]:
     names = (
         *("host", "instance", "kernel", "version", "memory_bytes", "available_bytes"),
-        *("dirtyable_bytes", "fstype", "source", "destination", "client", "volume"),
+        *("dirtyable_bytes", "fstype", "source", "destination", "client", "volume", "class_key"),
     )
     return {name: value for name in names if (value := getattr(evidence, name))}
 

@@ -69,4 +69,5 @@ def _evidence(
         ceiling_bytes=effective_thresholds(values, typical.dirtyable_bytes).dirty_bytes,
         present=Measured(typical.present_s, typical.runs),
         recommended=Measured(typical.return_s, typical.runs),
+        class_key=advice.spec.class_key,
     )

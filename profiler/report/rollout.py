@@ -54,6 +54,7 @@ _PROBLEMS = {
     "later_stage": "nodes that are ahead of their stage",
     "two_arms": "nodes in two arms",
     "wrong_arm": "nodes in another arm than the plan's",
+    "other_class": "nodes of other classes that take part in the roll-out",
 }
 
 
@@ -82,6 +83,11 @@ def print_plan(plan: RolloutPlan, console: Console) -> None:
 
 def _plan_lines(plan: RolloutPlan) -> Iterator[str]:
     control = round(plan.control * plan.nodes)
+    if plan.class_key is not None:
+        yield (
+            f"Only for nodes of the class {plan.class_key}: "
+            "give it to them alone. The gate does not count records of other classes."
+        )
     yield f"Control arm, never treated: {percent(plan.control)}, {counted(control, 'node')}."
     yield (
         f"Votes are computed for a deviation of {percent(DEVIATION)} between nodes. All stages "
@@ -99,7 +105,7 @@ def plan_document(plan: RolloutPlan, file: str) -> dict[str, Any]:
     """Return the content of the plan's JSON document."""
     content = plan.to_json()
     del content["format"], content["version"]
-    return {"file": file, **content}
+    return {"file": file, "class": plan.class_key, **content}
 
 
 def print_decision(
@@ -108,7 +114,8 @@ def print_decision(
     """Print the decision, each finding, and the records that did not count."""
     reasons = "; ".join(_BECAUSE[each] for each in found.because)
     print_lines([_HEADLINES[found.decision], f"Because: {reasons}.", ""], console)
-    about = f"Roll-out {plan.id}, stage {stage} of {len(plan.stages)}"
+    of_class = "" if plan.class_key is None else f", class {plan.class_key}"
+    about = f"Roll-out {plan.id}, stage {stage} of {len(plan.stages)}{of_class}"
     print_lines([f"{about}:", *_findings(found)], console, hanging=_HANGING)
     lines = list(_problem_lines(problems))
     print_lines(["", "Not counted:", *lines] if lines else [], console, hanging=_HANGING)
@@ -168,6 +175,7 @@ def decision_document(
     return {
         "rollout": plan.id,
         "stage": stage,
+        "class": plan.class_key,
         "decision": found.decision,
         "because": list(found.because),
         "times": [asdict(each) for each in found.times],

@@ -122,7 +122,8 @@ class Evidence:
     `ratio_high` is None if there is only one pair. `at_risk_bytes` is the most data that was only
     in memory, `ceiling_bytes` the most that a larger pull may have there. `client` is the pull
     client, `volume` the EBS volume with its credits at the start. Unknown texts are "" and an
-    unknown `memory_bytes` (MemTotal) is 0, as in the file.
+    unknown `memory_bytes` (MemTotal) is 0, as in the file. `class_key` is the class of the nodes if
+    many measured it together, and "" if one did.
     """
 
     verdict: str
@@ -149,6 +150,7 @@ class Evidence:
     client: str = ""
     memory_bytes: int = 0
     volume: str = ""
+    class_key: str = ""
 
 
 @dataclass(frozen=True)
@@ -198,11 +200,12 @@ class RecommendedChange:
     def to_json(self) -> dict[str, Any]:
         """Return the document of `recommendation.json`; earlier versions can read it.
 
-        So it has `transfer` and the evidence's `volume` only if there is some.
+        So it has `transfer`, and the evidence's `volume` and `class_key`, only if there is some.
         """
         fields = asdict(self)
         if not self.transfer:
             del fields["transfer"]
-        if not self.evidence.volume:
-            del fields["evidence"]["volume"]
+        for name in ("volume", "class_key"):
+            if not fields["evidence"][name]:
+                del fields["evidence"][name]
         return {"format": FORMAT, "version": FORMAT_VERSION, **fields}

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from contracts.shared.errors import InvalidFileError, UsageError
 from contracts.shared.text import is_unprintable, printable, quoted
+from sysctl.change.class_text import is_class_text
 from sysctl.change.forms import BYTES, RATIO
 from sysctl.change.recommendation import (
     FORMAT,
@@ -111,6 +112,12 @@ class _Fields:
     def whole(self, name: str, maximum: int = _LARGEST) -> int:
         """Return a whole number from 0 to `maximum`."""
         return self.take(name, _is_whole(maximum), f"a whole number from 0 to {maximum}", 0)
+
+    def later_class(self, name: str) -> str:
+        """Return the name of a class; "" from files without one."""
+        if name not in self._data:
+            return ""
+        return self.take(name, is_class_text, "the name of a class", "")
 
     def later_whole(self, name: str) -> int:
         """Return the same; 0 from earlier files, which do not have the field."""
@@ -362,6 +369,7 @@ def _evidence(fields: _Fields) -> Evidence:
         client=fields.later_sentence("client"),
         memory_bytes=fields.later_whole("memory_bytes"),
         volume=fields.later_sentence("volume"),
+        class_key=fields.later_class("class_key"),
         **texts,
         **wholes,
     )

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
+from sysctl.change.class_text import is_class_text
 from sysctl.knobs.setting import Setting
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
 from sysctl.search import Strategy
@@ -25,7 +26,6 @@ DEFAULT_NODES, DEFAULT_BLOCKS = 8, 2
 #: A setting under which this many nodes were lost is not tried again: it may be the cause.
 MOST_LOST = 3
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,6 @@ class StudySpec:
 def is_study_name(text: str) -> bool:
     """Return whether a text can be the name of a study: part of a path and of an object's key."""
     return _NAME.fullmatch(text) is not None
-
-
-def is_class_text(text: object) -> bool:
-    """Return whether a text can be that of a class."""
-    return isinstance(text, str) and _CLASS.fullmatch(text) is not None
 
 
 def spec_problems(data: object) -> Iterator[str]:

@@ -58,16 +58,8 @@ def evidence_lines(change: RecommendedChange) -> list[str]:
     Raises InexpressibleError for invalid transfer settings.
     """
     evidence = change.evidence
-    instance = evidence.instance or "not an EC2 instance"
     return [
-        *wrapped(
-            f"Measured {evidence.measured_at or '?'} by writewise {evidence.version or '?'}",
-            f"on {evidence.host or '?'} ({instance}, Linux {evidence.kernel or '?'},",
-            f"{format_size(evidence.available_bytes)} of memory available):",
-            f"{counted(evidence.objects, 'object')}, {format_size(evidence.bytes)}",
-            f"from {evidence.source or '?'} to {evidence.destination or '?'}",
-            f"({evidence.fstype or '?'}){_by(evidence.client)}.",
-        ),
+        *_origin_lines(evidence),
         *_volume_lines(evidence),
         f"  current      {_side(evidence.present)}",
         f"  recommended  {_side(evidence.recommended)}",
@@ -75,6 +67,26 @@ def evidence_lines(change: RecommendedChange) -> list[str]:
         *_joint_lines(change),
         *_risk_lines(evidence),
     ]
+
+
+def _origin_lines(evidence: Evidence) -> list[str]:
+    """Return when, on which host or class of nodes, and with which pull it was measured."""
+    when = f"Measured {evidence.measured_at or '?'} by writewise {evidence.version or '?'}"
+    if evidence.class_key:
+        return wrapped(
+            f"{when} on nodes of the class {evidence.class_key}",
+            f"({format_size(evidence.dirtyable_bytes)} of memory for files on the median node):",
+            f"{format_size(evidence.bytes)} a pull.",
+        )
+    instance = evidence.instance or "not an EC2 instance"
+    return wrapped(
+        when,
+        f"on {evidence.host or '?'} ({instance}, Linux {evidence.kernel or '?'},",
+        f"{format_size(evidence.available_bytes)} of memory available):",
+        f"{counted(evidence.objects, 'object')}, {format_size(evidence.bytes)}",
+        f"from {evidence.source or '?'} to {evidence.destination or '?'}",
+        f"({evidence.fstype or '?'}){_by(evidence.client)}.",
+    )
 
 
 def _volume_lines(evidence: Evidence) -> list[str]:

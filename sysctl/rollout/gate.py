@@ -142,6 +142,7 @@ def window_of(plan: RolloutPlan, number: int, now_s: float) -> StageWindow:
         created_s=plan.created_s,
         silent_after_s=plan.silent_after_s,
         now_s=now_s,
+        class_key=plan.class_key,
     )
 
 

@@ -5,6 +5,10 @@ A record is what a node reports of itself, so nothing in it is believed that can
 arm is that of the plan. Records with another arm, in two arms, of another stage, with a clock that
 is off, or that came twice, are counted and their nodes named; they do not vote. A node of either
 arm that has stopped to report is in the outcomes with `reported` false.
+
+A plan for one class of nodes is judged by records of that class: others do not vote. A node that
+reports under another class, such as after an upgrade of its kernel, has left the class, and is not
+silent.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ class NodeReport:
     """One record, as far as a roll-out needs it. `start_s` is in seconds since 1970.
 
     `rollout`, `stage` (from 1) and `arm` are what the node believes; None without a roll-out.
+    `class_key` is the class of the node.
     """
 
     node: str
@@ -42,6 +47,7 @@ class NodeReport:
     oom_kills: int
     memory_psi_full_s: float | None
     verify: str | None
+    class_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,10 @@ class NodeOutcome:
 
 @dataclass(frozen=True)
 class StageWindow:
-    """What decides who votes: the roll-out, its stage and shares, and the times."""
+    """What decides who votes: the roll-out, its stage and shares, the times, and the class.
+
+    Without a class, nodes of all classes vote.
+    """
 
     rollout: str
     stage: int
@@ -74,6 +83,11 @@ class StageWindow:
     created_s: float
     silent_after_s: float
     now_s: float
+    class_key: str | None = None
+
+    def is_of_class(self, report: NodeReport) -> bool:
+        """Return whether a report is of the class that is judged."""
+        return self.class_key is None or report.class_key == self.class_key
 
 
 @dataclass
@@ -115,12 +129,17 @@ def stage_outcomes(
     contradicting = 0
     for node, listed in sorted(by_node.items()):
         arm = arm_of(node, window.rollout, window.treated, window.control)
-        kind = _contradiction(listed, arm, window)
-        if kind:
+        judged = [each for each in listed if window.is_of_class(each)]
+        kind = _contradiction(judged, arm, window)
+        if not judged:
+            if any(each.rollout == window.rollout for each in listed):
+                problems.add("other_class", node)
+        elif kind:
             problems.add(kind, node)
             contradicting += 1
         elif arm != WAITING:
-            outcomes += _outcome(node, arm, listed, window)
+            last_s = max(each.start_s for each in listed)
+            outcomes += _outcome(node, arm, judged, last_s, window)
     return StageOutcomes(tuple(outcomes), contradicting, problems)
 
 
@@ -158,12 +177,14 @@ def _contradiction(reports: Sequence[NodeReport], arm: str, window: StageWindow)
 
 
 def _outcome(
-    node: str, arm: str, reports: Sequence[NodeReport], window: StageWindow
+    node: str, arm: str, reports: Sequence[NodeReport], last_s: float, window: StageWindow
 ) -> list[NodeOutcome]:
-    """Return the node's outcome; none if it is of another time, or new in this stage."""
-    last_s = max(each.start_s for each in reports)
-    if last_s < window.created_s - window.silent_after_s:  # gone before the roll-out
-        return []
+    """Return the node's outcome; none if it is of another time, or new in this stage.
+
+    `last_s` is of its last report of any class.
+    """
+    if max(each.start_s for each in reports) < window.created_s - window.silent_after_s:
+        return []  # gone before the roll-out
     votes = [
         each for each in reports if each.rollout == window.rollout and each.stage == window.stage
     ]

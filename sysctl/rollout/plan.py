@@ -15,12 +15,17 @@ from datetime import datetime, timezone
 from typing import Any
 
 from contracts.shared.errors import UsageError
+from contracts.shared.text import quoted
+from sysctl.change.class_text import ANY_CLASS, is_class_text
 from sysctl.change.recommendation import RecommendedChange
 from sysctl.rollout import guardrails
 from sysctl.rollout.group_sequential import margin_for, votes_needed
 
-FORMAT, FORMAT_VERSION = "writewise-rollout", 1
-FILE_NAME = "rollout.json"
+FORMAT = "writewise-rollout"
+#: Of a plan for nodes of all classes, and of one for a single class, which earlier versions of
+#: Writewise must not read: they would judge it by all nodes.
+VERSION_OF_ALL, VERSION_OF_CLASS = 1, 2
+FILE_NAME, CLASS_FIELD = "rollout.json", "class"
 ID_DIGITS = 12
 #: Shares of the nodes. The last stage gets all nodes but those of the control arm.
 DEFAULT_SHARES = (0.001, 0.01, 0.1, 0.5)
@@ -57,8 +62,8 @@ class Stage:
 class RolloutPlan:
     """The plan. `control` is the share that is never treated; `nodes` how many there are.
 
-    `limits` are those of the guardrails by name. A node without a record for `silent_after_s`
-    counts as harmed.
+    `class_key` is the class of nodes that it is for, None for nodes of all classes. `limits` are
+    those of the guardrails by name. A node without a record for `silent_after_s` counts as harmed.
     """
 
     id: str
@@ -70,6 +75,7 @@ class RolloutPlan:
     limits: Mapping[str, float]
     looks: tuple[float, ...] = LOOKS
     silent_after_s: float = _SILENT_AFTER_S
+    class_key: str | None = None
 
     @property
     def created_s(self) -> float:
@@ -91,12 +97,15 @@ class RolloutPlan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of the plan's file."""
-        return {"format": FORMAT, "version": FORMAT_VERSION, "id": self.id, **self._content()}
+        version = VERSION_OF_ALL if self.class_key is None else VERSION_OF_CLASS
+        return {"format": FORMAT, "version": version, "id": self.id, **self._content()}
 
     def _content(self) -> dict[str, Any]:
         stages = [vars(stage) for stage in self.stages]
+        of_class = {} if self.class_key is None else {CLASS_FIELD: self.class_key}
         return {
             "created_at": self.created_at,
+            **of_class,
             "nodes": self.nodes,
             "control": self.control,
             "stages": stages,
@@ -123,11 +132,15 @@ def make_plan(
     shares: Sequence[float] | None = None,
     control: float | None = None,
     now: datetime | None = None,
+    class_key: str | None = None,
 ) -> RolloutPlan:
     """Return a plan for that many nodes.
 
-    Without `shares` they are `DEFAULT_SHARES` as far as a stage has a few nodes. Raises UsageError.
+    Without `shares` they are `DEFAULT_SHARES` as far as a stage has a few nodes. Without a
+    `class_key` it is for the class of the recommendation; `any` is for nodes of all classes. Raises
+    UsageError.
     """
+    of_class = _class_of(change, class_key)
     kept = _control_share(nodes) if control is None else control
     last = 1 - kept
     wanted = [share for share in DEFAULT_SHARES if share * nodes >= _SMALLEST_STAGE]
@@ -135,8 +148,27 @@ def make_plan(
     _check_shares(all_shares, kept, nodes)
     created = (now or datetime.now(timezone.utc)).isoformat(timespec="seconds")
     stages = tuple(_stage(share, kept, nodes) for share in dict.fromkeys(all_shares))
-    plan = RolloutPlan("", created, change, nodes, kept, stages, _limits(change))
+    plan = RolloutPlan(
+        "", created, change, nodes, kept, stages, _limits(change), class_key=of_class
+    )
     return plan.with_id()
+
+
+def _class_of(change: RecommendedChange, asked: str | None) -> str | None:
+    """Return the class that a plan is for; None for all. Raises UsageError."""
+    measured = change.evidence.class_key or ANY_CLASS
+    wanted = measured if asked is None else asked
+    if not is_class_text(wanted):
+        raise UsageError(
+            f"invalid class {quoted(wanted)}",
+            "copy it from `writewise fleet report` or `writewise study status`",
+        )
+    if ANY_CLASS not in (measured, wanted) and measured != wanted:
+        raise UsageError(
+            f"the recommendation was measured for the class {measured}",
+            f"omit --class, or use --class {ANY_CLASS} to roll it out to nodes of all classes",
+        )
+    return None if wanted == ANY_CLASS else wanted
 
 
 def _control_share(nodes: int) -> float:

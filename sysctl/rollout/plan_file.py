@@ -15,18 +15,31 @@ from typing import Any
 
 from contracts.shared.errors import InvalidFileError, UsageError
 from contracts.shared.text import printable, quoted
+from sysctl.change.class_text import ANY_CLASS, is_class_text
 from sysctl.change.recommendation import RecommendedChange
 from sysctl.change.recommendation_file import from_json
 from sysctl.rollout import guardrails
-from sysctl.rollout.plan import FORMAT, FORMAT_VERSION, RolloutPlan, Stage, digest
+from sysctl.rollout.plan import (
+    CLASS_FIELD,
+    FORMAT,
+    VERSION_OF_ALL,
+    VERSION_OF_CLASS,
+    RolloutPlan,
+    Stage,
+    digest,
+)
 
 _HINT = "use the rollout.json that `writewise rollout plan` wrote"
 _MAX_STAGES, _MAX_LOOKS, _MAX_NODES, _MAX_VOTES = 20, 10, 10**9, 10**9
 _MAX_SILENCE_S = 366 * 86_400
-_KEYS = {
-    *("created_at", "nodes", "control", "stages", "looks", "limits", "silent_after_s"),
-    "recommendation",
-}
+_OF_ALL = frozenset(
+    {
+        *("created_at", "nodes", "control", "stages", "looks", "limits", "silent_after_s"),
+        "recommendation",
+    }
+)
+#: The fields by the version of the file.
+_FIELDS = {VERSION_OF_ALL: _OF_ALL, VERSION_OF_CLASS: _OF_ALL | {CLASS_FIELD}}
 
 
 def parse_plan(text: str, name: str) -> RolloutPlan:
@@ -37,14 +50,15 @@ def parse_plan(text: str, name: str) -> RolloutPlan:
         raise UsageError(f"{name} is not a plan, or it is truncated: {error}", _HINT) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise UsageError(f"{name} is not a plan of `writewise rollout plan`", _HINT)
-    if document.get("version") != FORMAT_VERSION:
-        version = quoted(str(document.get("version")))
+    version = document.get("version")
+    if type(version) is not int or version not in _FIELDS:
         raise UsageError(
-            f"{name} has version {version}; this version of Writewise reads {FORMAT_VERSION}",
+            f"{name} has version {quoted(str(version))}; this version of Writewise reads "
+            f"{VERSION_OF_ALL} and {VERSION_OF_CLASS}",
             "use the version that wrote it",
         )
     content = {k: v for k, v in document.items() if k not in ("format", "version", "id")}
-    problems = _problems(content)
+    problems = _problems(content, _FIELDS[version])
     if problems:
         raise InvalidFileError(name, problems)
     change = from_json(content["recommendation"], f"{name}: recommendation")
@@ -72,17 +86,19 @@ def _plan(content: Mapping[str, Any], change: RecommendedChange, name: str) -> R
         limits=dict(content["limits"]),
         looks=tuple(content["looks"]),
         silent_after_s=content["silent_after_s"],
+        class_key=content.get(CLASS_FIELD),
     )
 
 
-def _problems(content: Mapping[str, Any]) -> list[str]:
+def _problems(content: Mapping[str, Any], known: frozenset[str]) -> list[str]:
     """Return every problem of the fields, apart from the recommendation."""
-    unknown = [f"{printable(str(key))[:40]}: is unknown" for key in content if key not in _KEYS]
-    missing = [f"{key}: is missing" for key in sorted(_KEYS - content.keys())]
+    unknown = [f"{printable(str(key))[:40]}: is unknown" for key in content if key not in known]
+    missing = [f"{key}: is missing" for key in sorted(known - content.keys())]
     if unknown or missing:
         return [*unknown[:_MAX_STAGES], *missing]
     checks = {
         "created_at": (_is_time, "a time with its zone, such as 2026-11-24T08:00:00+00:00"),
+        CLASS_FIELD: (_is_one_class, "the name of a class"),
         "nodes": (_is_whole(_MAX_NODES), f"a whole number from 1 to {_MAX_NODES}"),
         "control": (_is_share, "a number above 0 and below 1"),
         "stages": (_are_stages, "a list of stages: share, votes and margin"),
@@ -93,7 +109,7 @@ def _problems(content: Mapping[str, Any]) -> list[str]:
     found = [
         f"{name}: is not {what}"
         for name, (is_right, what) in checks.items()
-        if not is_right(content[name])
+        if name in known and not is_right(content[name])
     ]
     return found or _contradictions(content)
 
@@ -123,6 +139,10 @@ def _is_whole(most: int) -> Callable[[Any], bool]:
 
 def _is_share(value: Any) -> bool:
     return _is_number(value) and 0 < value < 1
+
+
+def _is_one_class(value: object) -> bool:
+    return is_class_text(value) and value != ANY_CLASS
 
 
 def _is_time(value: object) -> bool:

@@ -51,6 +51,8 @@ def test_the_recommendation_is_a_file_that_apply_and_a_roll_out_take(study, tmp_
     assert change.evidence.ratio_low < change.evidence.ratio < 1
     plan = ["rollout", "plan", str(tmp_path / "recommendation.json"), "--nodes", "1000"]
     assert main([*plan, "--output", str(tmp_path / "plan.json")]) == 0
+    assert json.loads((tmp_path / "plan.json").read_text())["class"] == CLASS
+    assert CLASS in (tmp_path / "90-writewise.conf").read_text()
     limited = [*study, "--output-dir", str(tmp_path), "--max-at-risk", "512MiB"]
     assert main(["study", "advise", *limited]) == 0
     assert not (tmp_path / "90-writewise.conf").exists(), "nothing is recommended any more"

@@ -76,6 +76,7 @@ def with_descriptive_text(draw):
     """Return `EVERYTHING` with another text in every field that only describes something."""
     evidence = EVERYTHING.evidence
     told = {f.name: draw(nasty) for f in fields(evidence) if f.type == "str"}
+    told["class_key"] = draw(st.one_of(st.just(""), nasty))  # with a class, no host is shown
     knobs = tuple(
         replace(k, present=draw(nasty), reason=draw(nasty)) for k in EVERYTHING.disk.knobs
     )

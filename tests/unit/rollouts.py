@@ -21,6 +21,9 @@ from tests.unit.changes import EVERYTHING
 
 NOW = datetime(2026, 11, 24, 8, tzinfo=timezone.utc)
 HOUR = 3600.0
+#: Two classes of nodes of a fleet.
+CLASS = "m5.large_gp3-3000-125_ext4-noatime_6.1_cgroup2_unlimited_direct_0123456789abcdef"
+OTHER_CLASS = "m5.large_gp3-3000-125_ext4-noatime_6.12_cgroup2_unlimited_direct_fedcba9876543210"
 
 
 def plan_for(nodes: int = 10_000, **rest) -> RolloutPlan:
@@ -56,6 +59,7 @@ def report(node: str, plan: RolloutPlan, of_stage: int = 1, **rest) -> NodeRepor
         "oom_kills": 0,
         "memory_psi_full_s": 0.0,
         "verify": "in force" if arm == TREATED else "not applied",
+        "class_key": CLASS,
     }
     return NodeReport(**{**fields, **rest})
 

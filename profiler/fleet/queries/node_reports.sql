@@ -13,7 +13,8 @@ SELECT
   peak_at_risk_bytes,
   COALESCE(oom_kills, 0) AS oom_kills,
   memory_psi_full_us / 1e6 AS memory_psi_full_s,
-  verify
+  verify,
+  class_key
 FROM records
 WHERE dt >= ?
 ORDER BY node, start

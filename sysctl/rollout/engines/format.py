@@ -56,6 +56,7 @@ def head(plan: RolloutPlan, what: str, use: Sequence[str]) -> list[str]:
             f"Roll-out {plan.id} of {plan.created_at}, {counted(plan.nodes, 'node')}.",
             f"Treated shares by stage: {shares}. Control arm: {plan.control:.4g}.",
         ),
+        *_class_lines(plan),
         *bytes_warning(plan.change.sysctl_values),
         "",
         *evidence_lines(plan.change),
@@ -63,3 +64,13 @@ def head(plan: RolloutPlan, what: str, use: Sequence[str]) -> list[str]:
         "",
         *use,
     ]
+
+
+def _class_lines(plan: RolloutPlan) -> list[str]:
+    """Return for which nodes it is, if it is not for all."""
+    if plan.class_key is None:
+        return []
+    return wrapped(
+        f"Only for nodes of the class {plan.class_key}:",
+        "no other node may get this file. The gate judges the roll-out by this class alone.",
+    )

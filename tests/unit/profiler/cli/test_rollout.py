@@ -35,10 +35,10 @@ def planned(capsys, *words):
     return code, capsys.readouterr()
 
 
-def write_records(slower=1.0, oom_kills=0, verify="in force"):
+def write_records(slower=1.0, oom_kills=0, verify="in force", class_number=0):
     """Write records of the plan's nodes in stage 2, 50 a file."""
     plan = parse_plan(Path("rollout.json").read_text(), "rollout.json")
-    [one, *_] = made_classes(1)
+    one = made_classes(2)[class_number]
     source = random.Random(2)
     start = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     lines = []
@@ -58,10 +58,10 @@ def write_records(slower=1.0, oom_kills=0, verify="in force"):
             verify=verify if is_treated else None,
         )
         lines.append(json.dumps(made.to_json()) + "\n")
-    Path("records").mkdir()
+    Path("records").mkdir(exist_ok=True)
     for at in range(0, NODES, 50):
         text = "".join(lines[at : at + 50])
-        Path(f"records/{at}.json.gz").write_bytes(gzip.compress(text.encode()))
+        Path(f"records/{class_number}-{at}.json.gz").write_bytes(gzip.compress(text.encode()))
 
 
 def asked(capsys, *words):
@@ -139,3 +139,39 @@ def test_a_stage_that_is_not_in_the_plan_is_refused(folder, capsys, words):
     planned(capsys)
     Path("records").mkdir()
     assert main(["rollout", "gate", "rollout.json", "records", *words]) == 2
+
+
+def test_a_class_is_judged_by_its_own_records(folder, capsys):
+    keys = [str(each.key) for each in made_classes(2)]
+    assert planned(capsys, "--class", keys[0])[0] == 0
+    write_records(slower=0.7)
+    code, said = asked(capsys, "--json")
+    found = json.loads(said.out)
+    assert (code, found["class"]) == (0, keys[0])
+    Path("rollout.json").unlink()
+    assert planned(capsys, "--class", keys[1])[0] == 0
+    code, said = asked(capsys, "--json")
+    assert (code, json.loads(said.out)["because"]) == (10, ["votes"])
+    assert keys[1] in asked(capsys)[1].out
+
+
+@pytest.mark.parametrize("form", ["directory", "tables"])
+def test_nodes_of_another_class_in_the_roll_out_are_named(folder, capsys, form):
+    keys = [str(each.key) for each in made_classes(2)]
+    code, said = planned(capsys, "--class", keys[1])
+    assert code == 0 and keys[1] in said.out
+    write_records(slower=0.7)  # of the other class
+    if form == "tables":
+        assert main(["fleet", "ingest", "records", "tables"]) == 0
+        Path("records").rename("files")
+        Path("tables").rename("records")
+        capsys.readouterr()
+    found = json.loads(asked(capsys, "--json")[1].out)
+    assert found["not_counted"]["other_class"]["count"] > 100
+
+
+@pytest.mark.parametrize("words", [("--class", "../x"), ("--class", "")])
+def test_an_invalid_class_is_a_usage_error(folder, capsys, words):
+    code, said = planned(capsys, *words)
+    assert code == 2
+    assert "invalid class" in said.err and "Traceback" not in said.err

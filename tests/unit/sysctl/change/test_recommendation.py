@@ -143,3 +143,17 @@ def test_any_value_in_the_evidence_is_accepted_or_refused(field, value):
         assert json.loads(json.dumps(from_json(document, "x").to_json())) == document
     except UsageError as error:
         assert error.message.startswith("x")
+
+
+def test_the_class_of_a_shared_study_is_read_back_and_left_out_without_one():
+    assert "class_key" not in DOCUMENT["evidence"]
+    found = from_json(with_field(("evidence", "class_key"), "m5.large_x_0f"), "x")
+    assert found.evidence.class_key == "m5.large_x_0f"
+    assert found.to_json()["evidence"]["class_key"] == "m5.large_x_0f"
+
+
+@pytest.mark.parametrize("value", ["", "a b", "../x", "x" * 201, 7, None, "a\x1b[2J"])
+def test_what_is_no_class_is_refused(value):
+    with pytest.raises(InvalidFileError) as caught:
+        from_json(with_field(("evidence", "class_key"), value), "x")
+    assert "evidence.class_key" in str(caught.value)

@@ -23,7 +23,7 @@ from sysctl.rollout.engines.catalogue import ENGINES
 from sysctl.rollout.plan import make_plan
 from tests.unit import snippet_readers as readers
 from tests.unit.changes import EVERYTHING, with_descriptive_text
-from tests.unit.rollouts import NOW, name_node, node_in, plan_for
+from tests.unit.rollouts import CLASS, NOW, name_node, node_in, plan_for
 
 PLAN = plan_for(10_000)
 #: Written from the documentation of schema version 0.3 of Systems Manager's Automation documents.
@@ -95,11 +95,21 @@ def test_the_same_plan_gives_the_same_text(engine):
 @given(change=with_descriptive_text())
 @settings(max_examples=25, deadline=None)
 def test_hostile_texts_change_no_document(engine, change):
-    plan = make_plan(change, 10_000, now=NOW)
+    plan = make_plan(change, 10_000, now=NOW, class_key="any")
     hostile, plain = (files_of(engine, each) for each in (replace(plan, id=PLAN.id), PLAN))
     assert hostile.keys() == plain.keys()
     for name, text in hostile.items():
         assert document(text) == document(plain[name])
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda each: each.name)
+def test_a_plan_for_one_class_says_so_in_every_file_and_changes_no_document(engine):
+    plan = plan_for(10_000, class_key=CLASS)
+    of_class, of_all = (files_of(engine, each) for each in (replace(plan, id=PLAN.id), PLAN))
+    for name, text in of_class.items():
+        assert document(text) == document(of_all[name])
+        if name != tuned.PROFILE_NAME:  # it is the one of advise
+            assert CLASS in text and CLASS not in of_all[name]
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda each: each.name)

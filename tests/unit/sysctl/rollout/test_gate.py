@@ -9,7 +9,7 @@ import pytest
 
 from sysctl.rollout.arms import CONTROL, TREATED
 from sysctl.rollout.gate import GO_ON, REVERT, STOP, WAIT, nodes_for
-from tests.unit.rollouts import HOUR, gate, plan_for, report, reports
+from tests.unit.rollouts import CLASS, HOUR, OTHER_CLASS, gate, plan_for, report, reports
 
 PLAN = plan_for()
 MANY = 10_000
@@ -148,3 +148,30 @@ def test_nodes_for_a_look():
     assert nodes_for(100, 50) is None
     assert nodes_for(100, 200) == 200
     assert nodes_for(0.1, 200) == 2
+
+
+@pytest.mark.parametrize(("slower", "expected"), [(0.8, GO_ON), (1.3, REVERT)])
+def test_another_class_neither_hides_harm_nor_makes_it(slower, expected):
+    plan = plan_for(class_key=CLASS)
+    members = reports(plan, MANY, STAGE, slower=slower)
+    others = [
+        replace(each, class_key=OTHER_CLASS)
+        for each in reports(plan, MANY, STAGE, slower=2.1 - slower, seed=2)
+    ]
+    assert gate(plan, [*members, *others], STAGE).decision == expected
+    assert gate(plan, others, STAGE).because == ("votes",)
+
+
+def test_a_class_that_stops_to_report_while_the_treated_one_goes_on_is_no_harm():
+    plan = plan_for(class_key=CLASS)
+    listed = reports(plan, MANY, STAGE, slower=0.8)
+    later = plan.silent_after_s + 2 * HOUR
+    still = [replace(each, start_s=plan.created_s + later) for each in listed]
+    others = [
+        replace(each, class_key=OTHER_CLASS)
+        for each in reports(plan, MANY, STAGE, seed=2)
+        if each.arm == TREATED
+    ]
+    found = gate(plan, [*listed, *still, *others], STAGE, later_s=later)
+    assert found.decision == GO_ON
+    assert found.events[-1].treated.count == 0

@@ -6,11 +6,21 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from sysctl.rollout.arms import CONTROL, TREATED, WAITING
-from tests.unit.rollouts import HOUR, node_in, node_names, outcomes_of, plan_for, report
+from tests.unit.rollouts import (
+    CLASS,
+    HOUR,
+    OTHER_CLASS,
+    node_in,
+    node_names,
+    outcomes_of,
+    plan_for,
+    report,
+)
 
 PLAN = plan_for()
 CANARY = node_in(TREATED, PLAN)
@@ -161,3 +171,74 @@ def test_only_some_of_many_names_are_kept():
     found = problems(listed)
     assert found.counts == {"later_stage": 500}
     assert len(found.named["later_stage"]) == 10
+
+
+#: The same nodes have other arms: the id is another.
+OF_CLASS = plan_for(class_key=CLASS)
+MEMBER = node_in(TREATED, OF_CLASS)
+OF_OTHERS: dict[str, Any] = {"class_key": OTHER_CLASS}
+
+
+def test_records_of_other_classes_do_not_vote():
+    start = OF_CLASS.created_s
+    listed = [
+        report(MEMBER, OF_CLASS, start_s=start, return_s=60.0),
+        report(MEMBER, OF_CLASS, start_s=start + 1, return_s=6000.0, oom_kills=1, **OF_OTHERS),
+        *(report(node, OF_CLASS, rollout=None, **OF_OTHERS) for node in node_names(50)),
+    ]
+    found = outcomes_of(OF_CLASS, listed)
+    [outcome] = found.outcomes
+    assert (outcome.node, outcome.return_s, outcome.oom_kills) == (MEMBER, 60.0, 0)
+    assert found.problems.counts == {}
+
+
+def test_a_plan_for_all_classes_counts_all():
+    listed = [report(CANARY, PLAN, **OF_OTHERS), report(KEPT, PLAN)]
+    assert len(outcomes_of(PLAN, listed).outcomes) == 2
+
+
+@pytest.mark.parametrize("arm", [TREATED, CONTROL])
+def test_nodes_of_other_classes_are_not_silent(arm):
+    node = node_in(arm, OF_CLASS)
+    listed = [report(node, OF_CLASS, **OF_OTHERS)]
+    assert outcomes_of(OF_CLASS, listed, later_s=OF_CLASS.silent_after_s + HOUR).outcomes == ()
+
+
+@pytest.mark.parametrize("voted", [True, False])
+def test_a_node_that_left_the_class_is_not_silent(voted):
+    """Its kernel was upgraded: it reports under another class."""
+    later = OF_CLASS.silent_after_s + HOUR
+    last = report(MEMBER, OF_CLASS) if voted else unstaged(MEMBER)
+    moved = report(MEMBER, OF_CLASS, start_s=OF_CLASS.created_s + later, **OF_OTHERS)
+    outcomes = outcomes_of(OF_CLASS, [last, moved], later_s=later).outcomes
+    assert [each.reported for each in outcomes] == ([True] if voted else [])
+    gone = outcomes_of(OF_CLASS, [last], later_s=later + HOUR).outcomes
+    assert [each.reported for each in gone] == [False]
+
+
+def unstaged(node):
+    before: dict[str, Any] = {
+        "start_s": OF_CLASS.created_s - HOUR,
+        "rollout": None,
+        "stage": None,
+        "arm": None,
+    }
+    return report(node, OF_CLASS, **before)
+
+
+def test_a_node_that_left_the_class_before_the_roll_out_is_none():
+    before = OF_CLASS.created_s - OF_CLASS.silent_after_s - 1
+    listed = [
+        report(MEMBER, OF_CLASS, start_s=before, rollout=None, stage=None, arm=None),
+        report(MEMBER, OF_CLASS, start_s=OF_CLASS.created_s, rollout=None, **OF_OTHERS),
+    ]
+    assert outcomes_of(OF_CLASS, listed, later_s=10 * 86_400).outcomes == ()
+
+
+def test_nodes_of_other_classes_that_were_treated_are_named():
+    """The engine got the wrong hosts: they have settings that were measured for others."""
+    stray = node_in(CONTROL, OF_CLASS)
+    wrong_arm = report(stray, OF_CLASS, arm=TREATED, **OF_OTHERS)
+    found = outcomes_of(OF_CLASS, [wrong_arm, report(MEMBER, OF_CLASS)])
+    assert found.problems.named == {"other_class": [stray]}
+    assert found.contradicting == 0

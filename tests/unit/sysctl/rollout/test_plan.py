@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from contracts.shared.errors import UsageError
 from sysctl.rollout.plan import digest, make_plan
 from sysctl.rollout.plan_file import parse_plan
 from tests.unit.changes import EVERYTHING
-from tests.unit.rollouts import NOW, plan_for
+from tests.unit.rollouts import CLASS, NOW, OTHER_CLASS, plan_for
 
 PLAN = plan_for(100_000)
 DOCUMENT = PLAN.to_json()
@@ -150,8 +151,71 @@ def test_what_is_no_plan_is_refused(text):
 
 
 def test_a_later_version_is_named():
-    with pytest.raises(UsageError, match="version '2'"):
-        parsed({**DOCUMENT, "version": 2})
+    with pytest.raises(UsageError, match="version '3'"):
+        parsed({**DOCUMENT, "version": 3})
+
+
+def measured_for(class_key):
+    """The recommendation of a shared study of that class."""
+    return replace(EVERYTHING, evidence=replace(EVERYTHING.evidence, class_key=class_key))
+
+
+def test_a_plan_for_one_class_is_of_version_2_and_says_which():
+    plan = plan_for(100_000, class_key=CLASS)
+    document = plan.to_json()
+    assert (document["version"], document["class"]) == (2, CLASS)
+    assert parsed(document) == plan
+    assert plan.id not in (PLAN.id, plan_for(100_000, class_key=OTHER_CLASS).id)
+
+
+def test_a_plan_for_all_classes_is_a_file_that_earlier_versions_read():
+    assert DOCUMENT["version"] == 1
+    assert "class" not in DOCUMENT
+    assert parsed(DOCUMENT).class_key is None
+
+
+@pytest.mark.parametrize("asked", [None, CLASS])
+def test_the_class_is_that_of_the_recommendation(asked):
+    plan = make_plan(measured_for(CLASS), 1_000, now=NOW, class_key=asked)
+    assert plan.class_key == CLASS
+    assert parsed(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("measured", ["", "any", CLASS])
+def test_any_is_all_classes(measured):
+    plan = make_plan(measured_for(measured), 1_000, now=NOW, class_key="any")
+    assert plan.class_key is None
+    assert parsed(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("asked", [OTHER_CLASS, "", "a b", "../x", "x" * 201, "\x1b[2J"])
+def test_another_class_than_the_measured_one_is_refused(asked):
+    with pytest.raises(UsageError) as caught:
+        make_plan(measured_for(CLASS), 1_000, now=NOW, class_key=asked)
+    assert "class" in caught.value.message
+    assert caught.value.hint
+    assert "\x1b" not in caught.value.message
+
+
+@pytest.mark.parametrize("value", ["any", "", None, 7, "../x", "a b", "x" * 201])
+def test_a_forged_class_is_refused(value):
+    document = with_own_id({**plan_for(class_key=CLASS).to_json(), "class": value})
+    with pytest.raises(UsageError, match="class"):
+        parsed(document)
+
+
+def test_the_class_of_a_plan_cannot_be_left_out_or_added():
+    of_class = plan_for(class_key=CLASS).to_json()
+    for document in (
+        {**of_class, "version": 1},
+        {**DOCUMENT, "version": 2},
+        with_own_id({**DOCUMENT, "class": CLASS}),
+        with_own_id({name: v for name, v in of_class.items() if name != "class"}),
+        {**of_class, "version": True},
+        {**DOCUMENT, "version": True},
+    ):
+        with pytest.raises(UsageError):
+            parsed(document)
 
 
 _JSON = st.recursive(
