@@ -359,7 +359,8 @@ DOCUMENTS = (
         1,
         {
             "classes": "each class: nodes, pulls, nodes whose writers wait by main cause, merged "
-            "distributions, and the predicted saving (null for none); the first to study first",
+            "distributions, the predicted saving (null for none), and the time that `watch` saw "
+            "(null for none); the first to study first",
             "to_study": "the classes with a predicted saving, the largest first",
             "outliers": "nodes whose time per byte is far from that of the class's median node, "
             "with the distance in units of 1.4826 MAD",

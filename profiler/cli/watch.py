@@ -26,10 +26,17 @@ from profiler.cli import argument_types as types
 from profiler.cli import options
 from profiler.cli.needs import PROFILE
 from profiler.cli.printed_unit import add_print_unit, duration_word, unit_paths
+from profiler.cli.watch_records import (
+    add_day_record,
+    record_place,
+    recorded_days,
+    unit_options,
+)
 
 if TYPE_CHECKING:
     from contracts.model import Contract
     from profiler.bpf.disks import BlockDevice
+    from profiler.fleet.writing import RecordPlace
     from profiler.metrics.otlp_settings import OtlpSettings
     from profiler.service.exporting import ListenAddress
 
@@ -77,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help=f"push to this OTLP endpoint: http://127.0.0.1:4318; {BY_VARIABLES}: that of OTEL_…",
     )
+    add_day_record(parser)
     add_print_unit(parser)
 
 
@@ -88,14 +96,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--escalate needs level stalls", "omit --level calls, or --escalate")
     listen = address_of(arguments.listen)
     contract = _contract(arguments)
-    otlp = _otlp(arguments)
-    if listen is None and otlp is None:
+    otlp, place = _otlp(arguments), record_place(arguments)
+    if listen is None and otlp is None and place is None:
         raise UsageError(f"--listen {OFF} without --otlp exports nothing", "add --otlp URL")
     if arguments.print_unit:
-        return _print_unit(arguments, is_local=_is_local(arguments, listen, otlp))
+        is_local = _is_local(arguments, listen, otlp, place)
+        return _print_unit(arguments, place, is_local=is_local)
     require(*NEEDS)
     disks, left_out = disks_to_watch(arguments.destinations)
-    _watch(arguments, contract, listen, otlp, disks, left_out)
+    _watch(arguments, contract, listen, otlp, place, disks, left_out)
     return 0
 
 
@@ -172,6 +181,7 @@ def _watch(
     contract: Contract | None,
     listen: ListenAddress | None,
     otlp: OtlpSettings | None,
+    place: RecordPlace | None,
     disks: Sequence[BlockDevice],
     left_out: Sequence[str],
 ) -> None:
@@ -203,6 +213,8 @@ def _watch(
         stack.callback(calls.detach)
         if counts_calls:
             calls.attach(time.monotonic_ns())
+        first = next(iter(arguments.destinations), None)
+        records = stack.enter_context(recorded_days(place, first, stalls, say))
         privileges.keep_only(
             privileges.needed_to_watch(
                 loads_probes=escalate is not None, reads_log_page=bool(ebs.disks)
@@ -224,21 +236,26 @@ def _watch(
         notifier.ready(f"level {arguments.level}")
         escalation = None if escalate is None else Escalation(escalate)
         try:
-            WatchService(watch, desk, exporters, say, notifier, escalation).run(stop)
+            WatchService(watch, desk, exporters, say, notifier, escalation, records).run(stop)
         finally:
             notifier.stopping()
 
 
 def _is_local(
-    arguments: argparse.Namespace, listen: ListenAddress | None, otlp: OtlpSettings | None
+    arguments: argparse.Namespace,
+    listen: ListenAddress | None,
+    otlp: OtlpSettings | None,
+    place: RecordPlace | None,
 ) -> bool:
     """Return whether no packet leaves the host; variables may be others under systemd."""
+    if place is not None and place.path is None:
+        return False
     if arguments.otlp == BY_VARIABLES or (listen is not None and not listen.is_loopback):
         return False
     return otlp is None or otlp.host in ("localhost", "127.0.0.1", "::1")
 
 
-def _print_unit(arguments: argparse.Namespace, *, is_local: bool) -> int:
+def _print_unit(arguments: argparse.Namespace, place: RecordPlace | None, *, is_local: bool) -> int:
     """Print the unit with the same options and absolute paths."""
     from sysctl.apply.units import program
     from sysctl.apply.watch_unit import watch_unit
@@ -251,6 +268,7 @@ def _print_unit(arguments: argparse.Namespace, *, is_local: bool) -> int:
     chosen += ["--listen", arguments.listen]
     if arguments.otlp is not None:
         chosen += ["--otlp", arguments.otlp]
+    chosen += unit_options(place)
     destinations = unit_paths(arguments.destinations)
     print(watch_unit(program(), chosen, destinations, is_local=is_local), end="")
     return 0

@@ -13,19 +13,22 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from contracts.causes import Cause
 from contracts.shared.text import printable
 from contracts.stats import BUCKET_COUNT
 from profiler.fleet.record import (
     ARMS,
-    HISTOGRAMS,
+    DAY_HISTOGRAMS,
+    DAY_VERSION,
     KIND,
     MAX_UNPACKED_BYTES,
+    PULL_HISTOGRAMS,
+    PULL_VERSION,
     SYSCTL_PREFIX,
     VERIFIED,
-    VERSION,
+    DayCounts,
     FleetRecord,
     PullCounts,
     PullRates,
@@ -94,10 +97,11 @@ def parse_record(line: bytes) -> FleetRecord:
     if data.get("kind") != KIND:
         raise BrokenRecordError(f"kind: not {KIND}")
     version = data.get("version")
-    if type(version) is not int or version != VERSION:
-        raise BrokenRecordError(f"version: {_shown(version)} is not {VERSION}")
+    if type(version) is not int or version not in _FORMS:
+        known = " or ".join(map(str, _FORMS))
+        raise BrokenRecordError(f"version: {_shown(version)} is not {known}")
     try:
-        problems = list(_problems(data))
+        problems = list(_problems(data, _FORMS[version]))
     except RecursionError:  # what could just be parsed can be too deep to be shown
         raise BrokenRecordError("nested too deeply") from None
     if problems:
@@ -135,12 +139,12 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _problems(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield every error of a record of this version."""
-    yield from _fields(data, _FIELDS, "")
+def _problems(data: Mapping[str, Any], form: _Form) -> Iterator[str]:
+    """Yield every error of a record of this form."""
+    yield from _fields(data, form.fields, "")
     if "class" in data:
         yield from _class_problems(data["class"], data.get("class_key"))
-    for name, checks in _PARTS.items():
+    for name, checks in form.parts.items():
         part = data.get(name)
         if part is None:
             if name not in _MAY_BE_NULL and name in data:
@@ -150,6 +154,8 @@ def _problems(data: Mapping[str, Any]) -> Iterator[str]:
         else:
             yield from _fields(part, checks, f"{name}.")
     yield from _setting_problems(data.get("settings"))
+    if "day" in form.parts:
+        yield from _day_problems(data.get("day"))
 
 
 def _class_problems(shared: object, key: object) -> tuple[str, ...]:
@@ -191,6 +197,19 @@ def _setting_problems(settings: object) -> Iterator[str]:
             yield f"settings.{_shown(name)}: unknown"
         elif not _whole(knob.maximum)(value):
             yield f"settings.{name}: invalid value {_shown(value)}"
+
+
+def _day_problems(day: object) -> Iterator[str]:
+    """Yield which parts of the day's time are longer than the whole."""
+    if not isinstance(day, dict):
+        return
+    for part, whole in (
+        ("burst_ns", "watched_ns"),
+        ("above_freerun_ns", "burst_ns"),
+        ("stalled_ns", "burst_ns"),
+    ):
+        if type(day.get(part)) is type(day.get(whole)) is int and 0 <= day[whole] < day[part]:
+            yield f"day.{part}: more than {whole}"
 
 
 def _shown(value: object) -> str:
@@ -251,7 +270,7 @@ def _anything(_: object) -> bool:
     return True
 
 
-_FIELDS: Mapping[str, Check] = {
+_COMMON: Mapping[str, Check] = {
     "kind": _anything,
     "version": _anything,
     "writewise": _text(_VERSION),
@@ -263,18 +282,19 @@ _FIELDS: Mapping[str, Check] = {
     "class_key": _anything,
     "rollout": _anything,
     "settings": _anything,
-    "pulls": _anything,
     "histograms": _anything,
-    "stalls": _anything,
-    "writer_ns": _whole(_MOST_NS),
     "peak_at_risk_bytes": _or_null(_whole(_MOST_BYTES)),
     "oom_kills": _or_null(_whole(_MOST_COUNT)),
     "memory_psi_full_us": _or_null(_whole(_MOST_NS)),
     "verify": _or_null(_one_of(*VERIFIED)),
-    "rates": _anything,
 }
-_PARTS: Mapping[str, Mapping[str, Check]] = {
-    "rollout": {"id": _text(_ID), "stage": _whole(_MOST_STAGES, 1), "arm": _one_of(*ARMS)},
+_ROLLOUT: Mapping[str, Check] = {
+    "id": _text(_ID),
+    "stage": _whole(_MOST_STAGES, 1),
+    "arm": _one_of(*ARMS),
+}
+_PARTS_OF_PULL: Mapping[str, Mapping[str, Check]] = {
+    "rollout": _ROLLOUT,
     "pulls": {
         "count": _whole(_MOST_COUNT),
         "failed": _whole(_MOST_COUNT),
@@ -282,7 +302,7 @@ _PARTS: Mapping[str, Mapping[str, Check]] = {
         "return_ns": _whole(_MOST_NS),
         "durable_ns": _whole(_MOST_NS),
     },
-    "histograms": dict.fromkeys(HISTOGRAMS, _is_histogram),
+    "histograms": dict.fromkeys(PULL_HISTOGRAMS, _is_histogram),
     "stalls": {cause.name.lower(): _whole(_MOST_NS) for cause in Cause},
     "rates": {
         "burst_bytes": _whole(_MOST_BYTES, 1),
@@ -292,12 +312,45 @@ _PARTS: Mapping[str, Mapping[str, Check]] = {
         "seen_bytes": _whole(_MOST_BYTES),
     },
 }
+_PARTS_OF_DAY: Mapping[str, Mapping[str, Check]] = {
+    "rollout": _ROLLOUT,
+    "day": {
+        **dict.fromkeys(
+            ("watched_ns", "burst_ns", "above_freerun_ns", "stalled_ns"), _whole(_MOST_NS)
+        ),
+        "throttled_ns": _whole(_MOST_NS),
+        "pauses": _whole(_MOST_COUNT),
+        "written_bytes": _whole(_MOST_BYTES),
+        "lost_events": _whole(_MOST_COUNT),
+    },
+    "histograms": dict.fromkeys(DAY_HISTOGRAMS, _is_histogram),
+}
 _MAY_BE_NULL = ("rollout", "rates")
+
+
+class _Form(NamedTuple):
+    """The fields of a version's records, and those of their parts."""
+
+    fields: Mapping[str, Check]
+    parts: Mapping[str, Mapping[str, Check]]
+
+
+_FORMS: Mapping[int, _Form] = {
+    PULL_VERSION: _Form(
+        {
+            **_COMMON,
+            **dict.fromkeys(("pulls", "stalls", "rates"), _anything),
+            "writer_ns": _whole(_MOST_NS),
+        },
+        _PARTS_OF_PULL,
+    ),
+    DAY_VERSION: _Form({**_COMMON, "day": _anything}, _PARTS_OF_DAY),
+}
 
 
 def _record(data: Mapping[str, Any]) -> FleetRecord:
     """Return the record of data without errors."""
-    rollout, rates = data["rollout"], data["rates"]
+    rollout = data["rollout"]
     return FleetRecord(
         writewise=data["writewise"],
         node=data["node"],
@@ -305,14 +358,25 @@ def _record(data: Mapping[str, Any]) -> FleetRecord:
         seconds=float(data["seconds"]),
         node_class=class_key_from_json(data["class"]),
         settings={f"{SYSCTL_PREFIX}{name}": value for name, value in data["settings"].items()},
-        pulls=PullCounts(**data["pulls"]),
         histograms=data["histograms"],
-        stalls={cause: data["stalls"][cause.name.lower()] for cause in Cause},
-        writer_ns=data["writer_ns"],
         peak_at_risk_bytes=data["peak_at_risk_bytes"],
         oom_kills=data["oom_kills"],
         memory_psi_full_us=data["memory_psi_full_us"],
         verify=data["verify"],
         rollout=RolloutArm(**rollout) if rollout else None,
-        rates=PullRates(**rates) if rates else None,
+        **(_of_day(data) if "day" in data else _of_pull(data)),
     )
+
+
+def _of_pull(data: Mapping[str, Any]) -> dict[str, Any]:
+    rates = data["rates"]
+    return {
+        "pulls": PullCounts(**data["pulls"]),
+        "stalls": {cause: data["stalls"][cause.name.lower()] for cause in Cause},
+        "writer_ns": data["writer_ns"],
+        "rates": PullRates(**rates) if rates else None,
+    }
+
+
+def _of_day(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"day": DayCounts(**data["day"])}

@@ -59,9 +59,20 @@ class PredictedSaving:
 
 
 @dataclass(frozen=True)
+class WatchedTime:
+    """What `watch` saw on so many nodes: the whole time, that with bursts, and with stalls (s)."""
+
+    nodes: int
+    watched_s: float
+    burst_s: float
+    stalled_s: float
+
+
+@dataclass(frozen=True)
 class ClassSummary:
     """One class. `waiting` is how many nodes' writers wait, by main cause.
 
+    `watched` is None if no node of the class has a record of a day.
     `saving` is None if the model predicts no gain; `predicted_pulls` is of how many pulls it could
     predict anything.
     """
@@ -78,6 +89,7 @@ class ClassSummary:
     distributions: Mapping[str, MergedTimes]
     predicted_pulls: int
     saving: PredictedSaving | None
+    watched: WatchedTime | None = None
 
     @property
     def waiting_nodes(self) -> int:
@@ -171,7 +183,15 @@ def _class_summary(
         distributions=known,
         predicted_pulls=by_setting[PRESENT]["pulls"] if by_setting else 0,
         saving=saving_of(by_setting),
+        watched=_watched(row),
     )
+
+
+def _watched(row: Mapping[str, Any]) -> WatchedTime | None:
+    if not row["watched_nodes"]:
+        return None
+    times = (row["watched_s"], row["burst_s"], row["stalled_s"])
+    return WatchedTime(int(row["watched_nodes"]), *times)
 
 
 def _distribution(buckets: NonzeroBuckets) -> MergedTimes:

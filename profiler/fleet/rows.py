@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record as one row of plain columns, with the model's predictions for its pull.
+"""A record as one row of plain columns, with the model's predictions for a pull.
 
 Three tables are made of the rows: `records`, `histograms` and `predictions` (`TABLES`).
 """
@@ -7,10 +7,11 @@ Three tables are made of the rows: `records`, `histograms` and `predictions` (`T
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from contracts.causes import Cause
-from profiler.fleet.record import HISTOGRAMS, FleetRecord
+from profiler.fleet.record import HISTOGRAMS, DayCounts, FleetRecord
 from sysctl.evidence.prediction import Model
 from sysctl.volume.write_back import CANDIDATES
 
@@ -33,6 +34,10 @@ _CLASS = {
     "memory_limit_band": "VARCHAR",
     "client": "VARCHAR",
 }
+#: What a record is of: the values of the column `source`.
+PULL, DAY = "pull", "day"
+#: Columns of the record of a day; null for a pull. Those of a pull are 0 or null for a day.
+_OF_DAY = tuple(field.name for field in fields(DayCounts))
 #: The columns of `records`, with their types in DuckDB.
 COLUMNS: Mapping[str, str] = {
     "dt": "VARCHAR",
@@ -41,6 +46,7 @@ COLUMNS: Mapping[str, str] = {
     "start": "VARCHAR",
     "seconds": "DOUBLE",
     "writewise": "VARCHAR",
+    "source": "VARCHAR",
     **_CLASS,
     "mount_words": "VARCHAR",
     "rollout": "VARCHAR",
@@ -60,6 +66,7 @@ COLUMNS: Mapping[str, str] = {
     "dirtyable_bytes": "BIGINT",
     "source_bytes_per_s": "DOUBLE",
     "device_bytes_per_s": "DOUBLE",
+    **dict.fromkeys(_OF_DAY, "BIGINT"),
 }
 #: What a row has in addition, for the other tables.
 LISTS: Mapping[str, str] = {
@@ -79,6 +86,7 @@ def row_of(record: FleetRecord, class_key: str) -> dict[str, Any]:
         "start": record.start,
         "seconds": record.seconds,
         "writewise": record.writewise,
+        "source": PULL if record.is_of_pull else DAY,
         **{name: getattr(key, name) for name in _CLASS},
         "mount_words": ",".join(key.mount_words),
         "rollout": rollout.id if rollout else None,
@@ -98,6 +106,7 @@ def row_of(record: FleetRecord, class_key: str) -> dict[str, Any]:
         "dirtyable_bytes": rates.dirtyable_bytes if rates else None,
         "source_bytes_per_s": rates.source_bytes_per_s if rates else None,
         "device_bytes_per_s": rates.device_bytes_per_s if rates else None,
+        **(vars(record.day) if record.day else dict.fromkeys(_OF_DAY)),
     }
     for name in HISTOGRAMS:
         pairs = record.histograms.get(name, ())

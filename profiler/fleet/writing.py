@@ -31,7 +31,7 @@ PUT = Permission(
     "s3:PutObject",
     f"arn:aws:s3:::BUCKET/PREFIX/{PREFIX}/*",
     ("PutObject",),
-    "write one record for each pull",
+    "write one record for each pull or day",
 )
 _SCHEME = "s3://"
 #: Nodes whose timers go off together spread their requests over this time (s). S3 takes at least

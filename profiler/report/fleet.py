@@ -71,6 +71,7 @@ def print_fleet(found: FleetReport, console: Console) -> None:
     console.print()
     _print_study(found, console)
     _print_classes(found, console)
+    _print_watched(found, console)
     _print_outliers(found, console)
 
 
@@ -115,6 +116,21 @@ def _print_classes(found: FleetReport, console: Console) -> None:
     for each in found.classes[:_SHOWN]:
         table.add_row(*map(Text, _cells(each)))
     _print_table(table, len(found.classes), console)
+
+
+def _print_watched(found: FleetReport, console: Console) -> None:
+    """Print what `watch` saw on the nodes with a record of a day."""
+    watched = [(each.class_key, each.watched) for each in found.classes if each.watched]
+    if not watched:
+        return
+    print_lines(["Watched all day, without their pulls:"], console)
+    table = plain_table("class", "nodes", "watched", "with bursts", "writers throttled")
+    for class_key, seen in watched[:_SHOWN]:
+        hours = (f"{time_s / _S_PER_HOUR:,.1f} h" for time_s in (seen.watched_s, seen.burst_s))
+        share = f", {seen.stalled_s / seen.burst_s:.0%} of it" if seen.burst_s else ""
+        stalled = f"{seen.stalled_s / _S_PER_HOUR:,.1f} h{share}"
+        table.add_row(*map(Text, (class_key, format_count(seen.nodes), *hours, stalled)))
+    _print_table(table, len(watched), console)
 
 
 def _cells(one: ClassSummary) -> tuple[str, ...]:

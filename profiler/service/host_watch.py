@@ -17,6 +17,7 @@ from profiler.bpf.stall_session import StallSession
 from profiler.metrics import definitions as metrics
 from profiler.metrics.definitions import CAUSES, LIMITS, Latencies, MetricValue, latencies
 from profiler.service.calls_level import CallsLevel
+from profiler.service.day_tally import LONGEST_GAP_NS, StallSample
 from profiler.service.ebs_pages import EbsPages
 from profiler.watch.causes import split
 from profiler.watch.timeline import read_vmstat
@@ -24,8 +25,6 @@ from sysctl.host.governor_state import GovernorState, read_governor_state
 from sysctl.knobs.writeback import Thresholds
 
 _NS_PER_S = 10**9
-#: A gap between samples that is longer (a suspended host) says nothing of the time in between.
-_LONGEST_GAP_NS = 5 * _NS_PER_S
 
 
 class HostWatch:
@@ -51,20 +50,20 @@ class HostWatch:
         self._stalls, self._disks, self._ebs = stalls, tuple(disks), ebs
         self._versions, self._vmstat, self._clock_ns = versions, vmstat, clock_ns
         self._above_freerun_ns = 0
-        self._last: tuple[int, bool] | None = None
+        self._last: StallSample | None = None
         self._read_governor = read_governor
         self._call_times: dict[tuple[str, ...], MetricValue] = {}
         #: Why calls cannot be counted at present, in a sentence.
         self.failure: str | None = None
 
-    def sample(self) -> tuple[int, int]:
-        """Take a sample; return its time and the planned sleeps of writers so far, in ns."""
-        now_ns = self._clock_ns()
+    def sample(self) -> StallSample:
+        """Take a sample, and return it."""
+        now_ns, before = self._clock_ns(), self._last
         dirty, writeback, thresholds = self._memory()
-        if self._last is not None and self._last[1]:
-            self._above_freerun_ns += min(now_ns - self._last[0], _LONGEST_GAP_NS)
-        self._last = (now_ns, dirty + writeback > thresholds.freerun_bytes)
-        return now_ns, self._stalls.throttled().planned_ns
+        if before is not None and before.is_above_freerun:
+            self._above_freerun_ns += min(now_ns - before.at_ns, LONGEST_GAP_NS)
+        self._last = StallSample(now_ns, dirty + writeback, thresholds, self._stalls.throttled())
+        return self._last
 
     def _memory(self) -> tuple[int, int, Thresholds]:
         """Return the bytes that are dirty and under write-back, and the thresholds."""

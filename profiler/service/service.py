@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contracts.shared.errors import WritewiseError
 from profiler.govern.notify import Notifier
 from profiler.recording.stopping import Stop
+from profiler.service.day_records import DayRecords
 from profiler.service.desk import Desk
 from profiler.service.escalation import Escalation
 from profiler.service.exporting import Exporters
@@ -31,11 +32,12 @@ class WatchService:
         say: Callable[[str], None],
         notifier: Notifier,
         escalation: Escalation | None = None,
+        records: DayRecords | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._watch, self._desk, self._exporters = watch, desk, exporters
         self._say, self._notifier, self._escalation = say, notifier, escalation
-        self._clock_ns = clock_ns
+        self._records, self._clock_ns = records, clock_ns
         self._said: frozenset[str] = frozenset()
         self._attach_due_ns = 0
         self._sample = Beat(SAMPLE_NS, self.step)
@@ -54,9 +56,12 @@ class WatchService:
 
     def step(self) -> None:
         """Take a sample, and see to everything that is not measuring."""
-        now_ns, planned_ns = self._watch.sample()
+        sample = self._watch.sample()
         if self._escalation is not None:
-            self._count_calls(self._escalation.step(now_ns, planned_ns))
+            planned_ns = sample.throttled.planned_ns
+            self._count_calls(self._escalation.step(sample.at_ns, planned_ns))
+        if self._records is not None:
+            self._records.add(sample)
         self._exporters.step()
         for sentence in sorted({*self._watch.problems} - self._said):
             self._say(sentence)

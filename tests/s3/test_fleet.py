@@ -17,8 +17,10 @@ from profiler.fleet.sources import files_at
 from profiler.fleet.tables import FleetTables
 from profiler.fleet.writing import name_of, parse_place, write_record
 from profiler.pull.access import S3Access
+from profiler.service.day_records import UNWRITTEN
+from profiler.service.record_sender import RecordSender
 from tests.s3.conftest import BUCKET, MotoBackend
-from tests.unit.fleet_records import RECORD, made_classes, made_records
+from tests.unit.fleet_records import DAY_RECORD, RECORD, made_classes, made_records
 
 PLACE = parse_place(f"s3://{BUCKET}/fleet/a")
 
@@ -97,3 +99,17 @@ def test_a_bucket_that_is_missing_is_an_error(endpoint):
 
 def test_an_empty_prefix_has_no_files(endpoint):
     assert list(files_at(PLACE, S3Access(endpoint))) == []
+
+
+def test_the_records_of_a_watch_are_objects_too(endpoint, tmp_path):
+    said: list[str] = []
+    for place in (PLACE, parse_place("s3://no-such-bucket/x")):
+        sender = RecordSender(place, said.append, lambda: None, access=S3Access(endpoint))
+        sender.start()
+        sender.send(DAY_RECORD)
+        sender.close()
+    write_record(RECORD, PLACE, S3Access(endpoint))
+    done = ingest(files_at(PLACE, S3Access(endpoint)), tmp_path)
+    assert (done.records, done.nodes, done.broken) == (2, 2, [])
+    [sentence] = said
+    assert sentence.startswith(f"{UNWRITTEN}cannot write the record to s3://no-such-bucket/x")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from contracts.causes import Cause
 from contracts.stats import NonzeroBuckets, bucket_index
-from profiler.fleet.record import FleetRecord, PullCounts, PullRates, RolloutArm
+from profiler.fleet.record import DayCounts, FleetRecord, PullCounts, PullRates, RolloutArm
 from sysctl.evidence.class_key import ClassKey
 from sysctl.evidence.prediction import Model
 
@@ -48,6 +48,28 @@ RECORD = FleetRecord(
     verify="in force",
     rollout=RolloutArm("kernel-6", 2, "treated"),
     rates=PullRates(2 * GIB, 4 * GIB, 600e6, 65e6, 600 * MIB),
+)
+#: What `watch` writes of a node whose pulls another program starts.
+DAY_RECORD = FleetRecord(
+    writewise="0.2.0",
+    node="99999999-2222-4333-8444-555555555555",
+    start="2026-11-24T00:00:00.250Z",
+    seconds=86400.0,
+    node_class=replace(CLASS, client=None),
+    settings=PRESENT,
+    histograms={"disk_write_ns": ((100, 70_000), (200, 3))},
+    peak_at_risk_bytes=900 * MIB,
+    oom_kills=0,
+    memory_psi_full_us=1500,
+    day=DayCounts(
+        watched_ns=86_390 * NS,
+        burst_ns=900 * NS,
+        above_freerun_ns=700 * NS,
+        stalled_ns=600 * NS,
+        throttled_ns=2400 * NS,
+        pauses=12_000,
+        written_bytes=70 * GIB,
+    ),
 )
 
 

@@ -22,6 +22,7 @@ from sysctl.host.host import (
 )
 from sysctl.render.formats import FORMATS
 from sysctl.rollout import marker
+from sysctl.rollout import plan as rollout_plan
 from tools.docs.markdown import code, table
 
 
@@ -76,10 +77,16 @@ _OUTPUTS = [
         "[metrics](metrics.md) for the node_exporter",
     ],
     [
+        f"`{rollout_plan.FILE_NAME}`",
+        "`rollout plan`",
+        "the stages, control arm and limits of a roll-out, and its recommendation; JSON, version "
+        f"{rollout_plan.VERSION_OF_ALL}, for one class of nodes {rollout_plan.VERSION_OF_CLASS}",
+    ],
+    [
         f"`{writing.PREFIX}/dt=…/class=…/*{writing.SUFFIX}`",
-        "`pull --record`",
-        f"one pull for the report on a fleet; JSON in gzip, version {record.VERSION}; in S3 or a "
-        "directory",
+        "`pull --record`, `watch --record`",
+        f"one pull (version {record.PULL_VERSION}) or day (version {record.DAY_VERSION}) for the "
+        "report on a fleet; JSON in gzip; in S3 or a directory",
     ],
     [
         ", ".join(f"`{name}.parquet`" for name in tables.TABLES) + f", `{ingest.BROKEN_NAME}`",
@@ -122,7 +129,7 @@ _OF_THE_HOST = [
     ],
     [
         f"`{STATE_DIRECTORY}/{marker.NODE_FILE}`, `{STATE_DIRECTORY}/{marker.NODE_MACHINE_FILE}`",
-        "`pull --record`",
+        "`pull --record`, `watch --record`",
         "the random name of the node in its records, and a hash that ties it to the machine",
     ],
     [

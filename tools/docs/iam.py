@@ -43,8 +43,8 @@ def page() -> str:
             "# IAM actions",
             "",
             f"These commands reach S3: {names}.",
-            "Each needs the same actions. Only `pull --record` writes to a bucket (below). With",
-            "`--no-sign-request` none is needed.",
+            "Each needs the same actions. Only `--record` of `pull` and `watch` writes to a bucket",
+            "(below). With `--no-sign-request` none is needed.",
             "",
             *table(["Action", "On", "For the operations", "To"], rows),
             "",
@@ -65,7 +65,7 @@ def _records() -> list[str]:
     return [
         "## Records of a fleet",
         "",
-        f"`pull --record s3://BUCKET/PREFIX` needs `{PUT.action}` on",
+        f"`--record s3://BUCKET/PREFIX` of `pull` and `watch` needs `{PUT.action}` on",
         f"`{PUT.resource}`, also with `--no-sign-request`: to {PUT.reason}.",
         "",
     ]

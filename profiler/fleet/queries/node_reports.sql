@@ -1,5 +1,5 @@
--- One row for each record, as the gate of a roll-out reads it: times are means over its pulls.
--- The parameter is the first day, such as '2026-11-01'.
+-- One row for each record of pulls, as the gate of a roll-out reads it: times are means over them.
+-- Records of days are no votes. The parameter is the first day, such as '2026-11-01'.
 SELECT
   node,
   start,
@@ -16,5 +16,5 @@ SELECT
   verify,
   class_key
 FROM records
-WHERE dt >= ?
+WHERE source = 'pull' AND dt >= ?
 ORDER BY node, start

@@ -17,7 +17,7 @@ from profiler.fleet.record import PullCounts, RolloutArm
 from sysctl.rollout.arms import TREATED, WAITING, arm_of
 from sysctl.rollout.plan_file import parse_plan
 from tests.unit.changes import EVERYTHING
-from tests.unit.fleet_records import made_classes, made_record
+from tests.unit.fleet_records import DAY_RECORD, made_classes, made_record
 from tests.unit.rollouts import node_names
 
 NODES, STAGE = 3_000, 2
@@ -175,3 +175,33 @@ def test_an_invalid_class_is_a_usage_error(folder, capsys, words):
     code, said = planned(capsys, *words)
     assert code == 2
     assert "invalid class" in said.err and "Traceback" not in said.err
+
+
+@pytest.mark.parametrize("form", ["directory", "tables"])
+def test_records_of_days_are_no_votes_and_no_sign_of_life(folder, capsys, form):
+    planned(capsys)
+    plan = parse_plan(Path("rollout.json").read_text(), "rollout.json")
+    start = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    days = [
+        replace(
+            DAY_RECORD,
+            node=node,
+            start=start,
+            oom_kills=5,
+            rollout=RolloutArm(plan.id, STAGE, TREATED),
+            verify="in force",
+        )
+        for node in node_names(NODES)
+    ]
+    lines = "".join(json.dumps(each.to_json()) + "\n" for each in days[:300])
+    Path("records").mkdir()
+    Path("records/days.json.gz").write_bytes(gzip.compress(lines.encode()))
+    if form == "tables":
+        assert main(["fleet", "ingest", "records", "tables"]) == 0
+        Path("records").rename("files")
+        Path("tables").rename("records")
+        capsys.readouterr()
+    code, said = asked(capsys, "--json")
+    found = json.loads(said.out)
+    assert (code, found["because"], found["not_counted"]) == (10, ["votes"], {})
+    assert all(each["treated"]["nodes"] == 0 for each in found["events"])

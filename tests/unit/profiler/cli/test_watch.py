@@ -32,6 +32,9 @@ from profiler.report.watch import begin_line, notes
         (["--otlp", "http://h:4318/a b"], "invalid URL of the OTLP endpoint"),
         (["--otlp", "http://h:4318/\u00e9"], "invalid URL of the OTLP endpoint"),
         (["--otlp", "http://a..b:4318"], "invalid URL of the OTLP endpoint"),
+        (["--record", "s3://bucket/x"], "--record needs DEST"),
+        ([".", "--record", "http://host/x"], "invalid place for records"),
+        ([".", "--record", "s3://"], "invalid S3 address"),
         (["--level", "all"], "invalid value 'all'"),
         (["--escalate", "0s"], "longer than 0"),
     ],
@@ -102,3 +105,21 @@ def test_the_times_of_a_pull_are_written(tmp_path, capsys) -> None:
 def test_it_needs_root(capsys) -> None:
     assert main(["watch"]) != 0
     assert "needs root" in capsys.readouterr().err
+
+
+def test_a_unit_writes_records_where_the_option_says(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for where, shown, is_local in (
+        ("records", f"--record {tmp_path}/records ", True),
+        ("s3://bucket/a/b/", "--record s3://bucket/a/b ", False),
+    ):
+        assert main(["watch", ".", "--record", where, "--print-unit"]) == 0
+        text = capsys.readouterr().out
+        assert shown in text
+        assert ("IPAddressDeny=any" in text) == is_local
+
+
+def test_a_watch_that_only_writes_records_is_allowed(tmp_path, capsys) -> None:
+    words = [str(tmp_path), "--record", str(tmp_path), "--listen", "off", "--print-unit"]
+    assert main(["watch", *words]) == 0
+    assert "--listen off" in capsys.readouterr().out

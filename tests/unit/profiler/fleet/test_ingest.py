@@ -21,7 +21,7 @@ from profiler.fleet.tables import TABLES, FleetTables
 from profiler.fleet.writing import name_of, parse_place
 from profiler.pull.access import S3Access
 from tests.unit.contract_strategies import stats_of
-from tests.unit.fleet_records import CLASS, RECORD, made_classes, made_records
+from tests.unit.fleet_records import CLASS, DAY_RECORD, RECORD, made_classes, made_records
 
 ACCESS = S3Access()
 
@@ -215,3 +215,19 @@ def test_without_duckdb_the_error_has_the_command(tmp_path, monkeypatch):
 @pytest.mark.parametrize("query", sorted(Path("profiler/fleet/queries").glob("*.sql")), ids=str)
 def test_a_query_begins_with_what_it_answers(query):
     assert query.read_text().startswith("-- ")
+
+
+def test_records_of_pulls_and_of_days_are_merged_together(tmp_path):
+    done = ingest(packed([RECORD, DAY_RECORD]), tmp_path)
+    assert (done.records, done.nodes, done.broken) == (2, 2, [])
+    merged = {(row["name"], row["bucket"]): row["calls"] for row in rows(tmp_path, "histograms")}
+    assert merged["disk_write_ns", 100] == 70_000
+    assert merged["write_latency_ns", 100] == 7
+    assert sum(row["pulls"] for row in rows(tmp_path, "classes", [0.05])) == 1
+
+
+def test_records_of_days_are_no_reports_of_a_roll_out(tmp_path):
+    treated = replace(DAY_RECORD, rollout=RECORD.rollout, verify="in force")
+    ingest(packed([RECORD, treated]), tmp_path)
+    (row,) = rows(tmp_path, "node_reports", ["2026-11-24"])
+    assert row["node"] == RECORD.node

@@ -15,6 +15,7 @@ from contracts.stats import bucket_bounds_ns
 from profiler.bpf.probes.block import DeviceTotals
 from profiler.fleet import measured as measured_record
 from profiler.fleet.measured import PullRecorder, rates_of
+from profiler.fleet.node_state import HostCounts, counts_now
 from profiler.fleet.reading import read_records
 from profiler.fleet.record import PullCounts, RolloutArm
 from profiler.pull.result import Verification
@@ -154,7 +155,7 @@ def test_an_invalid_roll_out_is_an_error(recorder, tmp_path, text):
 
 
 def test_the_hosts_counters_are_those_of_the_pull(tmp_path, monkeypatch):
-    counts = iter([measured_record.HostCounts(3, 1000), measured_record.HostCounts(5, 1750)])
+    counts = iter([HostCounts(3, 1000), HostCounts(5, 1750)])
     monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path))
     monkeypatch.setattr(measured_record, "counts_now", lambda _: next(counts))
     tmp_path.chmod(0o700)
@@ -163,5 +164,5 @@ def test_the_hosts_counters_are_those_of_the_pull(tmp_path, monkeypatch):
 
 
 def test_a_host_that_does_not_count_is_unknown(tmp_path):
-    found = measured_record.counts_now(System(tmp_path))
+    found = counts_now(System(tmp_path))
     assert (found.oom_kills, found.memory_psi_full_us) == (None, None)

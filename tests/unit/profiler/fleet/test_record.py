@@ -18,9 +18,16 @@ from hypothesis import strategies as st
 from contracts.stats import BUCKET_COUNT
 from profiler.fleet.reading import BrokenRecordError, parse_record, read_records, unpack
 from profiler.fleet.record import MAX_UNPACKED_BYTES, MAX_WRITTEN_BYTES, RecordError
-from tests.unit.fleet_records import CLASS, RECORD, made_classes, made_records, spread
+from tests.unit.fleet_records import (
+    CLASS,
+    DAY_RECORD,
+    RECORD,
+    made_classes,
+    made_records,
+    spread,
+)
 
-DATA = RECORD.to_json()
+DATA, DAY = RECORD.to_json(), DAY_RECORD.to_json()
 
 
 def line(**changed):
@@ -118,9 +125,9 @@ def test_a_bomb_is_not_unpacked_beyond_the_limit():
         (b'{"a":' * 100_000, "not valid JSON"),
         (b"{}", "kind: not writewise-record"),
         (line(kind="other"), "kind: not writewise-record"),
-        (line(version=2), "version: '2' is not 1"),
-        (line(version=True), "version: 'True' is not 1"),
-        (line(version=1.0), "version: '1.0' is not 1"),
+        (line(version=3), "version: '3' is not 1 or 2"),
+        (line(version=True), "version: 'True' is not 1 or 2"),
+        (line(version=1.0), "version: '1.0' is not 1 or 2"),
     ],
     ids=range(14),
 )
@@ -274,3 +281,75 @@ def test_any_value_of_a_field_is_read_or_named(name, value):
 def test_any_bytes_are_refused(raw):
     with pytest.raises(BrokenRecordError):
         list(read_records(raw))
+
+
+def of_day(**changed):
+    return json.dumps({**DAY, **changed}).encode()
+
+
+def with_day(**changed):
+    return of_day(day={**DAY["day"], **changed})
+
+
+def test_the_record_of_a_day_is_read_as_it_was_written():
+    (found,) = read_records(DAY_RECORD.packed())
+    assert found.to_json() == DAY
+    assert (found.day, found.is_of_pull, found.pulls.count) == (DAY_RECORD.day, False, 0)
+    assert (DATA["version"], DAY["version"]) == (1, 2)
+
+
+def test_the_record_of_a_day_with_many_buckets_is_small_enough():
+    rng = random.Random(1)
+    full = [(index, rng.randrange(1, 10**6)) for index in range(BUCKET_COUNT)]
+    packed = replace(DAY_RECORD, histograms={"disk_write_ns": full}).packed()
+    assert len(packed) < MAX_WRITTEN_BYTES
+
+
+@pytest.mark.parametrize("name", ["pulls", "stalls", "writer_ns", "rates"])
+def test_the_record_of_a_day_has_nothing_of_pulls(name):
+    assert name not in DAY
+    assert problems(of_day(**{name: DATA[name]})) == (f"unknown field {name!r}",)
+
+
+def test_a_record_is_read_by_the_form_of_its_version():
+    assert "day: missing" in problems(line(version=2))
+    assert "pulls: missing" in problems(of_day(version=1))
+    assert problems(line(day=DAY["day"])) == ("unknown field 'day'",)
+
+
+@pytest.mark.parametrize("name", sorted(set(DAY) - {"kind", "version"}))
+def test_a_missing_field_of_a_day_is_named(name):
+    raw = json.dumps({key: value for key, value in DAY.items() if key != name}).encode()
+    assert f"{name}: missing" in problems(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (with_day(watched_ns=-1), "day.watched_ns: invalid value '-1'"),
+        (with_day(pauses=1.5), "day.pauses: invalid value '1.5'"),
+        (with_day(paths=["/etc"]), "day.'paths': unknown"),
+        (with_day(burst_ns=10**14), "day.burst_ns: more than watched_ns"),
+        (with_day(stalled_ns=10**13), "day.stalled_ns: more than burst_ns"),
+        (with_day(above_freerun_ns=10**13), "day.above_freerun_ns: more than burst_ns"),
+        (of_day(day=None), "day: null"),
+        (of_day(day=[]), "day: not an object"),
+        (of_day(histograms={"disk_write_ns": [[1, 0]]}), "histograms.disk_write_ns: invalid"),
+        (of_day(histograms={**DAY["histograms"], "return_time_ns": []}), "histograms.'return"),
+    ],
+    ids=range(10),
+)
+def test_an_invalid_day_is_named(raw, problem):
+    (found,) = problems(raw)
+    assert found.startswith(problem)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(sorted(DAY)), JSON)
+def test_any_value_of_a_field_of_a_day_is_read_or_named(name, value):
+    try:
+        found = parse_record(of_day(**{name: value}))
+    except BrokenRecordError as error:
+        assert error.problems and all(problem.isprintable() for problem in error.problems)
+    else:
+        assert found.to_json() == json.loads(of_day(**{name: value}))

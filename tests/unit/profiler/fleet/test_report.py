@@ -17,7 +17,16 @@ from profiler.fleet.report import OUTLIER_NODES, report_on
 from profiler.fleet.writing import parse_place, write_record
 from profiler.pull.access import S3Access
 from sysctl.evidence.prediction import Model
-from tests.unit.fleet_records import CLASS, GIB, NS, PRESENT, RECORD, made_classes, made_records
+from tests.unit.fleet_records import (
+    CLASS,
+    DAY_RECORD,
+    GIB,
+    NS,
+    PRESENT,
+    RECORD,
+    made_classes,
+    made_records,
+)
 from tests.unit.profiler.fleet.test_ingest import packed
 
 OTHER = replace(CLASS, instance_type="c5.large")
@@ -161,3 +170,56 @@ def test_wrong_words_are_usage_errors(words, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["fleet", *words]) == 2
     assert "→" in capsys.readouterr().err
+
+
+def watched(number, stalled_s, burst_s=100, **changed):
+    """The day of a node: so many seconds with bursts, and of them with stalls."""
+    name = f"{number:08x}-0000-4000-8000-000000000000"
+    counts = replace(DAY_RECORD.day, burst_ns=burst_s * NS, stalled_ns=round(stalled_s * NS))
+    counts = replace(counts, above_freerun_ns=0)
+    return replace(DAY_RECORD, node=name, day=counts, **changed)
+
+
+def test_nodes_that_stall_are_shown_from_either_kind_of_record(tmp_path):
+    stalls = {"stalls": {Cause.THROTTLING: 50 * NS}, "writer_ns": 80 * NS}
+    none = {"stalls": {}, "writer_ns": 80 * NS}
+    here = {"node_class": CLASS}
+    records = [
+        node(1, **stalls),
+        node(2, **none),
+        watched(3, stalled_s=5, **here),
+        watched(4, stalled_s=4.9, **here),
+        watched(5, stalled_s=0, burst_s=0, **here),
+        node(6, **none),  # its pulls did not stall, and its day did
+        watched(6, stalled_s=90, **here),
+        node(7, stalls={Cause.DEVICE: 50 * NS}, writer_ns=80 * NS),
+        watched(7, stalled_s=90, **here),  # a pull's cause is known better
+    ]
+    (only,) = reported(records, tmp_path).classes
+    assert only.waiting == {"dirty throttling": 3, "waiting for the device": 1, "other waits": 0}
+    assert (only.nodes, only.pulls) == (7, 4)
+    seen = only.watched
+    assert seen is not None and seen.nodes == 5
+    times = (seen.watched_s, seen.burst_s, seen.stalled_s)
+    assert times == pytest.approx((5 * 86_390, 400, 189.9))
+
+
+def test_a_class_of_days_alone_is_shown(tmp_path, capsys):
+    (only,) = reported([watched(at, stalled_s=30) for at in range(6)], tmp_path).classes
+    assert (only.pulls, only.waiting_nodes, only.saving) == (0, 6, None)
+    assert main(["fleet", "report", str(tmp_path)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "6 nodes in 1 class; writers wait on 6" in printed
+    assert "0.1 h, 30% of it" in printed
+    assert main(["fleet", "report", str(tmp_path), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["classes"]
+    assert found["watched"]["nodes"] == 6
+
+
+def test_several_days_of_a_node_are_judged_together(tmp_path):
+    days = [
+        watched(1, stalled_s=stalled, start=f"2026-11-{day}T00:00:00.000Z")
+        for day, stalled in ((21, 0), (22, 4), (23, 12))
+    ]
+    (only,) = reported(days, tmp_path).classes
+    assert (only.nodes, only.waiting_nodes) == (1, 1)

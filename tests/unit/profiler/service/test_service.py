@@ -24,7 +24,7 @@ from tests.unit.profiler.service.watching import SECOND_NS, Watched, contract
 class Running:
     """A service whose steps are called by the test."""
 
-    def __init__(self, tmp_path, listen=None, escalation=None, of=None):
+    def __init__(self, tmp_path, listen=None, escalation=None, of=None, records=None):
         self.watched, self.desk = Watched(tmp_path, of), Desk()
         self.said: list[str] = []
         self.exporters = Exporters(
@@ -33,7 +33,7 @@ class Running:
         )  # fmt: skip
         self.service = WatchService(
             self.watched.watch, self.desk, self.exporters, self.said.append, Notifier({}),
-            escalation, clock_ns=lambda: self.watched.now_ns,
+            escalation, records, clock_ns=lambda: self.watched.now_ns,
         )  # fmt: skip
 
     def step(self, planned_ns=0):
@@ -159,3 +159,17 @@ def test_a_scrape_is_answered_by_the_loop_until_it_is_stopped(tmp_path, free_por
     thread.join()
     running.exporters.close()
     assert "\nwritewise_up 1.0\n" in answers[0]
+
+
+def test_each_sample_is_given_to_the_records_of_days(tmp_path) -> None:
+    samples = []
+
+    class Records:
+        def add(self, sample):
+            samples.append(sample)
+
+    running = Running(tmp_path, records=Records())
+    for _ in range(3):
+        running.step(planned_ns=200_000_000)
+    assert [each.at_ns // SECOND_NS for each in samples] == [1, 2, 3]
+    assert samples[-1].throttled.planned_ns == 600_000_000
