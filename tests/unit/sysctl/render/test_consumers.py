@@ -31,6 +31,7 @@ from sysctl.render.installed import installed_files
 from sysctl.render.snippet import InexpressibleError
 from tests.unit import snippet_readers as readers
 from tests.unit.changes import EVERYTHING, SYSCTLS, listed, mounted, paths, text_of
+from tests.unit.debian_packages import cloud_init_refuses, tuned_reads
 
 #: Written from the documentation of cloud-init's modules of these names.
 CLOUD_CONFIG = {
@@ -213,39 +214,23 @@ def test_the_document_is_of_the_shape_that_systems_manager_documents():
     jsonschema.validate(json.loads(text_of(ssm, EVERYTHING)), COMMAND_DOCUMENT)
 
 
-@pytest.fixture(scope="module")
-def tuned_package(tmp_path_factory):
-    """The distribution's TuneD, unpacked and not installed: its service would change this host."""
-    folder = tmp_path_factory.mktemp("tuned")
-    if not shutil.which("apt-get"):
-        pytest.skip("TuneD is taken from Debian's packages")
-    done = run("apt-get", "download", "tuned", cwd=folder)
-    if done.returncode:
-        pytest.skip(f"TuneD could not be downloaded: {done.stderr.strip()}")
-    [package] = folder.glob("*.deb")
-    assert run("dpkg-deb", "-x", package, folder / "root").returncode == 0
-    return folder / "root/usr/lib/python3/dist-packages"
+def test_cloud_init_accepts_the_user_data(cloud_init_modules, tmp_path):
+    path = tmp_path / "user-data"
+    of_template = yaml.safe_dump(readers.user_data_of(text_of(launch_template, EVERYTHING)))
+    text = text_of(cloud_init, EVERYTHING)
+    for each in (text, f"{cloud_init.MAGIC}{of_template}"):
+        path.write_text(each)
+        assert cloud_init_refuses(cloud_init_modules, path) == ""
+    document = yaml.safe_load(text)
+    document["write_files"][0]["permissions"] = 0o644
+    path.write_text(f"{cloud_init.MAGIC}{yaml.safe_dump(document)}")
+    assert "is not of type 'string'" in cloud_init_refuses(cloud_init_modules, path)
 
 
-_LOAD_PROFILE = """
-import json, sys
-from tuned.profiles import Factory, Loader, Locator, Merger
-from tuned.profiles.variables import Variables
-
-loader = Loader(Locator([sys.argv[1]]), Factory(), Merger(), None, Variables())
-profile = loader.load("writewise")
-print(json.dumps({name: dict(unit.options) for name, unit in profile.units.items()}))
-"""
-
-
-def test_tuned_loads_the_profile(tuned_package, tmp_path):
+def test_tuned_loads_the_profile(tuned_modules, tmp_path):
     (tmp_path / tuned.PROFILE).mkdir()
     (tmp_path / tuned.PROFILE / "tuned.conf").write_text(text_of(tuned, EVERYTHING))
-    done = run(
-        "/usr/bin/python3", "-c", _LOAD_PROFILE, tmp_path, env={"PYTHONPATH": str(tuned_package)}
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
+    assert tuned_reads(tuned_modules, tmp_path, tuned.PROFILE) == {
         "sysctl": {name: str(value) for name, value in SYSCTLS.items()}
     }
 

@@ -23,6 +23,7 @@ from sysctl.rollout.engines.catalogue import ENGINES
 from sysctl.rollout.plan import make_plan
 from tests.unit import snippet_readers as readers
 from tests.unit.changes import EVERYTHING, with_descriptive_text
+from tests.unit.debian_packages import cloud_init_refuses, tuned_reads
 from tests.unit.rollouts import CLASS, NOW, name_node, node_in, plan_for
 
 PLAN = plan_for(10_000)
@@ -171,6 +172,15 @@ def test_cloud_config_has_a_script_and_its_call():
         found = yaml.safe_load(text)
         [file] = found["write_files"]
         assert found["runcmd"] == [["sh", file["path"]]]
+
+
+def test_cloud_init_accepts_each_stage(cloud_init_modules, tmp_path):
+    path = tmp_path / "user-data"
+    for text in files_of(cloud_init.FORMAT).values():
+        path.write_text(text)
+        assert cloud_init_refuses(cloud_init_modules, path) == ""
+    path.write_text(text.replace("permissions:", "mode:"))
+    assert "'mode' was unexpected" in cloud_init_refuses(cloud_init_modules, path)
 
 
 def test_bottlerocket_reads_strings_and_the_revert_has_the_old_values():
@@ -356,6 +366,14 @@ def test_tuned_adds_its_profile_and_leaves_it(tmp_path):
     assert profile["sysctl"] == {"vm.dirty_ratio": "80", "vm.dirty_background_ratio": "5"}
     assert node.run(revert_script_of(tuned)).returncode == 0
     assert node.files() == before
+
+
+def test_tuned_reads_the_profile_that_the_script_writes(tuned_modules, tmp_path):
+    node = Node(tmp_path, node_in(TREATED, PLAN))
+    (tmp_path / "active").write_text("balanced\n")
+    assert node.run(stage_script_of(tuned)).returncode == 0
+    expected = {"vm.dirty_ratio": "80", "vm.dirty_background_ratio": "5"}
+    assert tuned_reads(tuned_modules, tmp_path / "tuned", "writewise") == {"sysctl": expected}
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
