@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from sysctl.change.class_text import recorded_class
 from sysctl.rollout import guardrails
 from sysctl.rollout.anytime import (
     ArmDifference,
@@ -142,7 +143,7 @@ def window_of(plan: RolloutPlan, number: int, now_s: float) -> StageWindow:
         created_s=plan.created_s,
         silent_after_s=plan.silent_after_s,
         now_s=now_s,
-        class_key=plan.class_key,
+        class_key=None if plan.class_key is None else recorded_class(plan.class_key),
     )
 
 

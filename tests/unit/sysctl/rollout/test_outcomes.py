@@ -242,3 +242,12 @@ def test_nodes_of_other_classes_that_were_treated_are_named():
     found = outcomes_of(OF_CLASS, [wrong_arm, report(MEMBER, OF_CLASS)])
     assert found.problems.named == {"other_class": [stray]}
     assert found.contradicting == 0
+
+
+def test_a_kind_within_a_class_is_judged_by_records_of_the_class():
+    """Only who runs the study knows the kind of a node; its records have the class."""
+    plan = plan_for(class_key=f"{CLASS}.old-disks")
+    member = node_in(TREATED, plan)
+    stray = report(node_in(CONTROL, plan), plan, **OF_OTHERS)
+    found = outcomes_of(plan, [report(member, plan), stray])
+    assert [each.node for each in found.outcomes] == [member]
