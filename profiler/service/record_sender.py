@@ -21,6 +21,7 @@ from profiler.service.day_records import UNWRITTEN
 SPREAD_S = 900.0
 #: How long the end of a watch waits for its last record: less than TimeoutStopSec of the unit.
 CLOSE_S = 10.0
+_NEXT_DAY = "check --record and the variables AWS_…; the next day is tried again"
 
 
 class RecordSender:
@@ -68,5 +69,4 @@ class RecordSender:
         try:
             write_record(record, self._place, self._access, environment={})
         except (WritewiseError, OSError) as error:
-            hint = error.hint if isinstance(error, WritewiseError) else ""
-            self._say(f"{UNWRITTEN}{error}{f' ({hint})' if hint else ''}")
+            self._say(f"{UNWRITTEN}{error}; {_NEXT_DAY}")

@@ -186,6 +186,7 @@ def test_a_record_that_cannot_be_written_costs_a_sentence_and_the_next_is_writte
     sending.sender.close()
     [sentence] = sending.said
     assert sentence.startswith(UNWRITTEN) and "cannot use the directory" in sentence
+    assert "check --record" in sentence
     assert len(files(tmp_path / "records")) == 1
 
 
