@@ -4,19 +4,41 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 
-from contracts.shared.units import counted, format_size
+from contracts.shared.units import counted, format_seconds, format_size
 from profiler.report.console import print_lines
 from sysctl.evidence.statistics import Interval
-from sysctl.fleet.claims import ClaimKind, ClaimState, Record, lost_settings
-from sysctl.fleet.class_advice import ENOUGH_NODES, ClassAdvice, ClassSetting, Objections
+from sysctl.fleet.claims import (
+    ClaimKind,
+    ClaimState,
+    Record,
+    is_without_finalist,
+    lost_settings,
+)
+from sysctl.fleet.class_advice import (
+    ENOUGH_NODES,
+    ClassAdvice,
+    ClassSetting,
+    NodeBefore,
+    Objections,
+)
+from sysctl.fleet.kinds import LEAST_TAU, NodeKind, NodeVerdict
 from sysctl.fleet.spec import StudySpec
 
-_DIFFER = 0.05
+_KINDS = {
+    NodeKind.GAINS: "gains on",
+    NodeKind.NO_GAIN: "no gain on",
+    NodeKind.UNCLEAR: "unclear on",
+}
+#: The width of the labels before what they name.
+_LABEL = 16
+#: Nodes of a kind that are named in the text; JSON has all.
+_NAMED = 50
 
 
 def status_document(spec: StudySpec, records: Sequence[Record], broken: int) -> dict[str, object]:
@@ -59,6 +81,8 @@ def print_status(spec: StudySpec, records: Sequence[Record], broken: int, consol
     if shown["late"]:
         lines.append(f"  late     {shown['late']} results came after their claims were lost")
     lines += [f"  given up {each}" for each in map(str, lost_settings(spec, records))]
+    if is_without_finalist(spec, records):
+        lines.append("  ended    no candidate was faster than the current settings")
     if broken:
         lines.append(
             f"  warning  {counted(broken, 'claim')} of the ledger cannot be read: "
@@ -76,6 +100,7 @@ def advice_of_class_document(advice: ClassAdvice) -> dict[str, object]:
         "complete": advice.is_complete,
         "nodes": list(advice.nodes),
         "present": dict(advice.spec.present),
+        "present_by_node": {node: vars(each) for node, each in advice.before.items()},
         "recommended": advice.best.setting.values if advice.best else None,
         "settings": [_setting_document(each) for each in advice.settings],
     }
@@ -91,12 +116,17 @@ def _setting_document(each: ClassSetting) -> dict[str, object]:
         "confidence": found.confidence if found else None,
         "tau": found.tau if found else None,
         "i_squared": found.i_squared if found else None,
-        "ratio_by_node": {n.node: n.ratio for n in found.nodes} if found else {},
+        "by_node": {verdict.node: _verdict_document(verdict) for verdict in each.verdicts},
         "stall_share": each.stall_share,
         "at_risk_bytes": each.at_risk_bytes,
         "objection": each.objection.value if each.objection else None,
         "enough_nodes": each.enough_nodes,
     }
+
+
+def _verdict_document(verdict: NodeVerdict) -> dict[str, object]:
+    ratio = verdict.ratio
+    return {**_interval_document(ratio), "pairs": ratio.count, "kind": verdict.kind.value}
 
 
 def _interval_document(interval: Interval) -> dict[str, float | None]:
@@ -112,10 +142,23 @@ def headline(advice: ClassAdvice) -> str:
             f"Set {advice.best.setting}: a pull takes {found.mean.estimate:.0%} of its time, and "
             f"on another node of the class {_span(found.predicted)}."
         )
+    if advice.is_without_finalist:
+        return "Change nothing on the class: no candidate was faster than the current settings."
     if not advice.settings:
         return "Change nothing yet: no setting was compared with the current ones."
+    mixed = next((x for x in advice.settings if x.objection is Objections.MIXED), None)
+    if mixed:
+        gains, others = (_count(mixed, kind) for kind in (NodeKind.GAINS, NodeKind.NO_GAIN))
+        return (
+            f"Change nothing on the class, and split it: {mixed.setting} gains on "
+            f"{counted(gains, 'node')} and not on {others}."
+        )
     why = advice.settings[0].objection
     return f"Change nothing on the class: {why.value if why else 'nothing was compared'}."
+
+
+def _count(each: ClassSetting, kind: NodeKind) -> int:
+    return sum(verdict.kind is kind for verdict in each.verdicts)
 
 
 def _span(interval: Interval) -> str:
@@ -124,16 +167,20 @@ def _span(interval: Interval) -> str:
 
 def print_class_advice(advice: ClassAdvice, console: Console) -> None:
     """Print the advice for a class, with how much its nodes differ."""
-    lines = [headline(advice), ""]
-    state = "complete" if advice.is_complete else "not complete"
-    nodes = counted(len(advice.nodes), "node")
-    lines.append(f"class {advice.spec.class_key}; {nodes}; the recheck is {state}")
+    about = f"class {advice.spec.class_key}; {_state(advice)}"
+    print_lines([headline(advice), "", about], console)
     for each in advice.settings:
-        lines += ["", *_setting_lines(each)]
-    print_lines(lines, console)
+        print_lines(["", *_setting_lines(each, advice.before)], console, hanging=_LABEL)
 
 
-def _setting_lines(each: ClassSetting) -> Iterator[str]:
+def _state(advice: ClassAdvice) -> str:
+    if advice.is_without_finalist:
+        return "the search has ended, and nothing was left to compare"
+    state = "complete" if advice.is_complete else "not complete"
+    return f"{counted(len(advice.nodes), 'node')}; the recheck is {state}"
+
+
+def _setting_lines(each: ClassSetting, before: Mapping[str, NodeBefore]) -> Iterator[str]:
     yield f"{each.setting}"
     found = each.found
     if found is None:
@@ -151,19 +198,29 @@ def _setting_lines(each: ClassSetting) -> Iterator[str]:
             f"  nodes differ  by {found.tau:.1%} (tau); {found.i_squared:.0%} of the scatter is "
             "not noise (I²)"
         )
-        yield from _unlike(each)
+        yield from _kind_lines(each, before)
     yield f"  at risk       at most {format_size(each.at_risk_bytes)} on any node"
     if each.objection:
         yield f"  not advised   {_why(each)}"
 
 
-def _unlike(each: ClassSetting) -> Iterator[str]:
-    """Yield the fastest and slowest node where they differ by more than a small share."""
-    if each.found is None or each.found.tau < _DIFFER:
+def _kind_lines(each: ClassSetting, before: Mapping[str, NodeBefore]) -> Iterator[str]:
+    """Yield which nodes gain and which do not, where nodes differ, with how they are now."""
+    if each.found is None or each.found.tau < LEAST_TAU:
         return
-    ranked = sorted(each.found.nodes, key=lambda node: node.ratio)
-    first, last = ranked[0], ranked[-1]
-    yield f"                {first.node} {first.ratio:.3f} … {last.node} {last.ratio:.3f}"
+    for kind, words in _KINDS.items():
+        verdicts = [verdict for verdict in each.verdicts if verdict.kind is kind]
+        if not verdicts:
+            continue
+        now = [before[verdict.node] for verdict in verdicts]
+        yield (
+            f"  {words:<13} {counted(len(verdicts), 'node')}, now "
+            f"{format_seconds(statistics.median(one.return_s for one in now))} a pull, writers "
+            f"wait {statistics.median(one.stall_share for one in now):.0%} of their time:"
+        )
+        named = [f"{verdict.node} {verdict.ratio.estimate:.3f}" for verdict in verdicts[:_NAMED]]
+        more = len(verdicts) - len(named)
+        yield f"{'':{_LABEL}}{', '.join(named)}{f', and {more} more' if more else ''}"
 
 
 def _why(each: ClassSetting) -> str:
@@ -173,11 +230,17 @@ def _why(each: ClassSetting) -> str:
             f"only {counted(each.nodes, 'node')}: at least {max(enough or 0, ENOUGH_NODES)} would "
             "be enough if the others are like these"
         )
+    if why is Objections.MIXED:
+        return (
+            "the class has two kinds of nodes: find what distinguishes them, and make a study for "
+            "each kind (`study create --kind`)"
+        )
     if why is Objections.NODES_DIFFER:
         if enough is None:
             return (
                 "the nodes differ so much that some are slower with it, however many are "
-                "measured: look for what distinguishes them, and split the class"
+                "measured: find what distinguishes them, and make a study for each kind "
+                "(`study create --kind`)"
             )
         return f"another node may be slower; about {enough} nodes would be enough to exclude it"
     reasons = {

@@ -120,6 +120,13 @@ def next_claim(spec: StudySpec, records: Sequence[Record], node: str) -> Due:
     return _block(spec, settings, records, node)
 
 
+def is_without_finalist(spec: StudySpec, records: Sequence[Record]) -> bool:
+    """Return whether the search has ended, and no candidate was faster."""
+    if _has_blocks(records) or _candidate(spec, records) is not None:
+        return False
+    return not finalists(spec, records)
+
+
 def _has_blocks(records: Sequence[Record]) -> bool:
     return any(record.claim.kind is ClaimKind.BLOCK for record in records)
 

@@ -10,6 +10,9 @@ A setting is recommended for the class if
    has another cause,
 5. no node had more data at risk than the limit.
 
+If it gains on some nodes and not on others, and 2 or 3 does not hold, the class is mixed: more
+nodes do not help, and it has to be split (`kinds.py`).
+
 All intervals have a confidence that accounts for the number of settings compared. Of the settings
 that are left, those at most `AS_GOOD` slower than the fastest are as good; of these the one with
 the least data at risk is recommended.
@@ -27,8 +30,9 @@ from sysctl.advice.analysis import AS_GOOD
 from sysctl.evidence.comparison import NEGLIGIBLE_SHARE, is_gain
 from sysctl.evidence.results import grouped
 from sysctl.evidence.statistics import confidence_of_each
-from sysctl.fleet.claims import ClaimKind, ClaimState, Record, finalists
+from sysctl.fleet.claims import ClaimKind, ClaimState, Record, finalists, is_without_finalist
 from sysctl.fleet.estimate import LEAST_NODES, ClassEstimate, effects_of, estimate
+from sysctl.fleet.kinds import NodeVerdict, is_mixed, verdicts_of
 from sysctl.fleet.spec import StudySpec
 from sysctl.fleet.summary import RunSummary, ratios_of
 from sysctl.knobs.setting import Setting
@@ -42,6 +46,7 @@ class Objections(str, enum.Enum):
     """Why a setting is not recommended for the class; the value is its name in JSON."""
 
     TOO_FEW_NODES = "too few nodes"
+    MIXED = "it gains on some nodes and not on others"
     NO_GAIN = "no gain on the mean"
     NODES_DIFFER = "another node may be slower"
     NOT_THROTTLED = "writers did not wait"
@@ -63,6 +68,17 @@ class TypicalPull:
 
 
 @dataclass(frozen=True)
+class NodeBefore:
+    """A node under the current settings: medians of the time to return (s) and of writers' waits.
+
+    `stall_share` is the share of the writers' time.
+    """
+
+    return_s: float
+    stall_share: float
+
+
+@dataclass(frozen=True)
 class ClassSetting:
     """A setting of the recheck: its estimate (None with too few nodes), and why not, if not.
 
@@ -70,6 +86,7 @@ class ClassSetting:
     of their time that writers waited under the current settings; `at_risk_bytes` the most data at
     risk on any node. `enough_nodes` is how many nodes would probably be enough if they are too few
     or differ; None otherwise, and if no number would be. `typical` is None without a pair.
+    `verdicts` are those on the nodes, empty with too few of them.
     """
 
     setting: Setting
@@ -80,20 +97,30 @@ class ClassSetting:
     objection: Objections | None
     enough_nodes: int | None = None
     typical: TypicalPull | None = None
+    verdicts: tuple[NodeVerdict, ...] = ()
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it gains on some nodes and not on others."""
+        return self.found is not None and is_mixed(self.found, self.verdicts)
 
 
 @dataclass(frozen=True)
 class ClassAdvice:
     """What a study shows: every setting of the recheck, and the recommended one, if any.
 
-    `is_complete`: as many nodes as were asked for have measured all their blocks.
+    `before` has each node of the recheck under the current settings. `is_complete`: as many nodes
+    as were asked for have measured all their blocks, or the search has ended without a finalist
+    (`is_without_finalist`).
     """
 
     spec: StudySpec
     settings: tuple[ClassSetting, ...]
     best: ClassSetting | None
     nodes: tuple[str, ...]
+    before: Mapping[str, NodeBefore]
     is_complete: bool
+    is_without_finalist: bool = False
 
 
 def advise_class(
@@ -108,13 +135,17 @@ def advise_class(
     compared = finalists(spec, records) if told else ()
     valid = [record for record in told if record.claim.settings == compared]
     confidence = confidence_of_each(len(compared))
+    before = _before(valid)
     found = tuple(
-        _judged(setting, at, valid, confidence, max_at_risk_bytes)
+        _advised(_measured(setting, at, valid, confidence, before), max_at_risk_bytes)
         for at, setting in enumerate(compared, 1)
     )
     blocks = grouped((record.claim.node, record.claim.replicate) for record in valid)
     done = sum(len(set(numbers)) >= spec.blocks for numbers in blocks.values())
-    return ClassAdvice(spec, found, _best(found), tuple(sorted(blocks)), done >= spec.nodes)
+    has_none = is_without_finalist(spec, records)
+    is_complete = has_none or done >= spec.nodes
+    nodes = tuple(sorted(blocks))
+    return ClassAdvice(spec, found, _best(found), nodes, before, is_complete, has_none)
 
 
 def _first_of_each(records: Iterable[Record]) -> list[Record]:
@@ -125,13 +156,14 @@ def _first_of_each(records: Iterable[Record]) -> list[Record]:
     return list(kept.values())
 
 
-def _judged(
+def _measured(
     setting: Setting,
     at: int,
     records: Sequence[Record],
     confidence: float,
-    max_at_risk_bytes: int | None,
+    before: Mapping[str, NodeBefore],
 ) -> ClassSetting:
+    """Return what was measured of a setting, without an objection."""
     by_node: Mapping[str, list[float]] = grouped(
         (record.claim.node, ratio) for record in records for ratio in ratios_of(record.runs, at)
     )
@@ -141,17 +173,22 @@ def _judged(
     found = estimate(effects, confidence) if is_known else None
     runs = [run for record in records for run in record.runs]
     peaks = [run.peak_dirty_bytes for run in runs if run.at == at and run.return_s]
-    judged = ClassSetting(
+    return ClassSetting(
         setting=setting,
         nodes=len(effects),
         found=found,
-        stall_share=_stall_share(records),
+        stall_share=statistics.median([each.stall_share for each in before.values()] or [0.0]),
         at_risk_bytes=max(peaks, default=0),
         objection=None,
         typical=_typical(runs, at),
+        verdicts=verdicts_of(found) if found else (),
     )
-    why = _objection(judged, max_at_risk_bytes)
-    return replace(judged, objection=why, enough_nodes=_enough_nodes(found, why))
+
+
+def _advised(measured: ClassSetting, max_at_risk_bytes: int | None) -> ClassSetting:
+    """Return the setting with the objection to it, if there is one."""
+    why = _objection(measured, max_at_risk_bytes)
+    return replace(measured, objection=why, enough_nodes=_enough_nodes(measured.found, why))
 
 
 def _enough_nodes(found: ClassEstimate | None, why: Objections | None) -> int | None:
@@ -175,27 +212,36 @@ def _typical(runs: Sequence[RunSummary], at: int) -> TypicalPull | None:
     )
 
 
-def _stall_share(records: Sequence[Record]) -> float:
-    """Return the median over nodes of their median under the current settings."""
-    by_node = grouped(
-        (record.claim.node, run.stall_share)
+def _before(records: Sequence[Record]) -> dict[str, NodeBefore]:
+    """Return each node under the current settings."""
+    by_node: Mapping[str, list[RunSummary]] = grouped(
+        (record.claim.node, run)
         for record in records
         for run in record.runs
         if run.at == 0 and run.return_s
     )
-    return statistics.median([statistics.median(each) for each in by_node.values()] or [0.0])
+    return {
+        node: NodeBefore(
+            statistics.median([run.return_s or 0.0 for run in runs]),
+            statistics.median([run.stall_share for run in runs]),
+        )
+        for node, runs in sorted(by_node.items())
+    }
 
 
-def _objection(judged: ClassSetting, max_at_risk_bytes: int | None) -> Objections | None:
-    found = judged.found
-    if found is None or judged.nodes < ENOUGH_NODES:
+def _objection(measured: ClassSetting, max_at_risk_bytes: int | None) -> Objections | None:
+    found = measured.found
+    if found is None or measured.nodes < ENOUGH_NODES:
         return Objections.TOO_FEW_NODES
-    if not is_gain(found.mean.estimate) or found.mean.high >= 1:
+    has_gain = is_gain(found.mean.estimate) and found.mean.high < 1
+    if measured.is_mixed and not (has_gain and found.predicted.high < 1):
+        return Objections.MIXED
+    if not has_gain:
         return Objections.NO_GAIN
-    changes_thresholds = bool(set(judged.setting.values) & set(THRESHOLDS))
-    if changes_thresholds and judged.stall_share < NEGLIGIBLE_SHARE:
+    changes_thresholds = bool(set(measured.setting.values) & set(THRESHOLDS))
+    if changes_thresholds and measured.stall_share < NEGLIGIBLE_SHARE:
         return Objections.NOT_THROTTLED
-    if judged.at_risk_bytes > (math.inf if max_at_risk_bytes is None else max_at_risk_bytes):
+    if measured.at_risk_bytes > (math.inf if max_at_risk_bytes is None else max_at_risk_bytes):
         return Objections.AT_RISK
     return Objections.NODES_DIFFER if found.predicted.high >= 1 else None
 

@@ -95,7 +95,7 @@ def estimate(nodes: Sequence[NodeEffect], confidence: float = CONFIDENCE) -> Cla
     """
     _check(nodes)
     effects = [node.log_ratio for node in nodes]
-    noise = _variance_of_a_pair(nodes)
+    noise = variance_of_a_pair(nodes)
     variances = [noise / len(node.ratios) for node in nodes]
     raw = paule_mandel(effects, variances)
     tau_squared = max(0.0, raw)
@@ -126,7 +126,7 @@ def _check(nodes: Sequence[NodeEffect]) -> None:
         raise ValueError("at least one node needs two pairs, which show the noise")
 
 
-def _variance_of_a_pair(nodes: Sequence[NodeEffect]) -> float:
+def variance_of_a_pair(nodes: Sequence[NodeEffect]) -> float:
     """Return the pooled variance of the logarithm of one pair's ratio around its node's mean."""
     squares, degrees = 0.0, 0
     for node in nodes:

@@ -26,6 +26,7 @@ DEFAULT_NODES, DEFAULT_BLOCKS = 8, 2
 #: A setting under which this many nodes were lost is not tried again: it may be the cause.
 MOST_LOST = 3
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_KIND = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,18 @@ class StudySpec:
 def is_study_name(text: str) -> bool:
     """Return whether a text can be the name of a study: part of a path and of an object's key."""
     return _NAME.fullmatch(text) is not None
+
+
+def kind_from(text: str) -> str:
+    """Return a kind of nodes within a class. Raises ValueError."""
+    if not _KIND.fullmatch(text):
+        raise ValueError(f"invalid kind {text[:60]!r}; use lower-case letters, digits and hyphens")
+    return text
+
+
+def class_of_kind(class_key: str, kind: str | None) -> str:
+    """Return the class of nodes of a kind, for a class that was split."""
+    return f"{class_key}.{kind}" if kind else class_key
 
 
 def spec_problems(data: object) -> Iterator[str]:
