@@ -415,6 +415,7 @@ DOCUMENTS = (
         1,
         {
             "study": "its name",
+            "node": "the name of this node in the study",
             "measured": "the number of claims that this node measured",
             "why": "why its part ended",
         },
@@ -425,6 +426,7 @@ DOCUMENTS = (
         {
             "study": "its name",
             "class_key": "the class of this node",
+            "node": "the name of this node in the study; null before it has joined any",
             "refusals": "each setting that this node would refuse, and why",
             "problem": "why it cannot take part; null if it can",
         },
@@ -435,6 +437,7 @@ DOCUMENTS = (
         {
             "studies": "each study: class, values, nodes, and how many claims of the search and "
             "of the recheck run, are told, or were lost; `broken` entries cannot be read",
+            "refused": "studies that cannot be read, and why",
         },
     ),
     Document(
@@ -444,12 +447,15 @@ DOCUMENTS = (
             "study": "its name",
             "class": "the class of its nodes",
             "headline": "what to do, in one sentence",
-            "complete": "whether as many nodes as were asked for have measured all their blocks",
+            "complete": "whether as many nodes as were asked for have measured all their blocks, "
+            "or no candidate was faster",
             "nodes": "the nodes with a result of the recheck",
             "present": "the settings that the others are compared with",
+            "present_by_node": "each node under them: its usual time, and how long writers wait",
             "recommended": "the recommended sysctls; null without a recommendation",
             "settings": "each setting of the recheck: time ratio with its interval, the interval "
-            "predicted for another node, how much nodes differ, and why it is not recommended",
+            "predicted for another node, how much nodes differ, ratio, interval and kind (gains, "
+            "no gain, unclear) of each node, and why it is not recommended",
             "written": "the files that were written",
         },
     ),

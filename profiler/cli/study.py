@@ -102,6 +102,7 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="class of the nodes, as `study join --dry-run` on one of them prints it",
     )
+    _add_kind(parser, "the kind of the nodes, if the class has several")
     group = parser.add_argument_group("what to try (default: four dirty and two background ratios)")
     for name in THRESHOLDS:
         add_sysctl(group, name, takes_several=True)
@@ -131,9 +132,20 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_kind(parser: argparse.ArgumentParser, what: str) -> None:
+    from sysctl.fleet.spec import kind_from
+
+    rare(
+        parser.add_argument(
+            "--kind", metavar="NAME", type=types.typed(kind_from), help=f"{what} (default: none)"
+        )
+    )
+
+
 def _add_join(parser: argparse.ArgumentParser) -> None:
     options.add_source(parser)
     options.add_destination(parser)
+    _add_kind(parser, "the kind of this node, in a study that was made for one kind")
     parser.add_argument(
         "--max-at-risk",
         metavar="SIZE",
@@ -190,9 +202,10 @@ def _create(arguments: argparse.Namespace) -> int:
     spec = _spec(arguments)
     _ledger(arguments).create(spec)
     remember(arguments, f"made the study {spec.name} of {spec.class_key}")
-    ledger = shlex.quote(arguments.ledger)  # with several options it has an &
+    own = ["--study", spec.name, *(["--kind", arguments.kind] if arguments.kind else [])]
+    join = shlex.join(["writewise", "study", "join", arguments.ledger, *own])
     print(f"""study {spec.name}: {len(spec.candidates)} candidates, then {spec.nodes} nodes compare
-on each canary, as root:  writewise study join {ledger} --study {spec.name} \
+on each canary, as root:  {join} \
 s3://BUCKET/PREFIX DEST --max-at-risk SIZE --results s3://BUCKET/PREFIX""")
     return 0
 
@@ -201,13 +214,19 @@ def _spec(arguments: argparse.Namespace) -> StudySpec:
     """Return the study that the arguments ask for. Raises UsageError with every problem."""
     from contracts.shared.errors import UsageError
     from profiler.study.space import GRID_VALUES
-    from sysctl.fleet.spec import DEFAULT_BLOCKS, DEFAULT_NODES, StudySpec, spec_from_json
+    from sysctl.fleet.spec import (
+        DEFAULT_BLOCKS,
+        DEFAULT_NODES,
+        StudySpec,
+        class_of_kind,
+        spec_from_json,
+    )
     from sysctl.knobs.vm import THRESHOLDS
 
     given = {name: getattr(arguments, name) for name in THRESHOLDS if getattr(arguments, name)}
     asked = StudySpec(
         name=arguments.study,
-        class_key=arguments.class_key,
+        class_key=class_of_kind(arguments.class_key, arguments.kind),
         values=given or GRID_VALUES,
         present=_present(arguments.present),
         strategy=arguments.strategy or _STRATEGIES[0],
@@ -251,23 +270,25 @@ def _join(arguments: argparse.Namespace) -> int:
     console, is_quiet = options.progress_console(arguments), options.is_quiet(arguments)
     view = NodeView(lambda sentence: None if is_quiet else print_lines([sentence], console))
     with terminable():
-        outcome = join(request, ledger, store, view, view.say)
-    remember(arguments, f"study {arguments.study}: {outcome.measured} claims; {outcome.why}")
+        outcome = join(request, ledger, store, view, view.say, arguments.kind)
+    counted = f"{outcome.measured} claims measured as node {outcome.node}"
+    remember(arguments, f"study {arguments.study}: {counted}; {outcome.why}")
     if arguments.json:
         emit("study join", {"study": arguments.study, **vars(outcome)})
     else:
-        print(f"{outcome.measured} claims measured: {outcome.why}")
+        print(f"{counted}: {outcome.why}")
     return 0
 
 
 def _show_check(arguments: argparse.Namespace, ledger: Ledger, request: StudyRequest) -> int:
     from profiler.shared_study.join import check
 
-    found = check(request, ledger)
+    found = check(request, ledger, arguments.kind)
     if arguments.json:
         emit("study join --dry-run", {"study": arguments.study, **vars(found)})
         return 0
     print(f"class    {found.class_key}")
+    print(f"node     {found.node or 'gets its name in the study when it joins'}")
     print(f"joining  {found.problem or 'this node is one of the study'}")
     for setting, why in found.refusals.items():
         print(f"refused  {setting}: {why}")
@@ -306,21 +327,28 @@ def _request(arguments: argparse.Namespace, contract: object) -> StudyRequest:
 
 def _status(arguments: argparse.Namespace) -> int:
     from profiler.report.class_study import print_status, status_document
-    from profiler.report.console import plain_console
-    from profiler.shared_study.ledger import Ledger, studies
+    from profiler.report.console import plain_console, print_lines
+    from profiler.shared_study.ledger import Ledger, RefusedStudyError, studies
 
     first = _ledger(arguments)
     names = [arguments.study] if arguments.study else studies(first.address)
-    found = []
+    found, refused = [], {}
     for name in names:
         ledger = Ledger(first.address, name)
-        found.append((ledger.spec(), ledger.records(), ledger.broken))
+        try:
+            found.append((ledger.spec(), ledger.records(), ledger.broken))
+        except RefusedStudyError as error:
+            if arguments.study:
+                raise
+            refused[name] = error.message  # one forged study hides no other
     if arguments.json:
-        emit("study status", {"studies": [status_document(*each) for each in found]})
+        shown = [status_document(*each) for each in found]
+        emit("study status", {"studies": shown, "refused": refused})
         return 0
     for each in found:
         print_status(*each, plain_console())
-    if not found:
+    print_lines(refused.values(), plain_console())
+    if not names:
         print(f"{first.address} has no studies")
     return 0
 

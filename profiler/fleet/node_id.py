@@ -32,13 +32,21 @@ def node_id(system: System) -> str:
     if os.geteuid() == 0:
         directory = private_directory(directory)
     name, machine = directory / NODE_FILE, directory / NODE_MACHINE_FILE
-    node, made_for = _read(name), _read(machine)
-    if node is None or (made_for is not None and made_for != _hash(system, node)):
-        node, made_for = str(uuid.uuid4()), None
+    kept = kept_node_id(system)
+    node = kept or str(uuid.uuid4())
+    if kept is None:
         write_atomically(name, f"{node}\n")
-    if made_for is None:
+    if kept is None or _read(machine) is None:
         write_atomically(machine, f"{_hash(system, node)}\n")
     return node
+
+
+def kept_node_id(system: System) -> str | None:
+    """Return the UUID of this node; None if it has none yet. Raises RecordError."""
+    directory = state_directory()
+    node, made_for = _read(directory / NODE_FILE), _read(directory / NODE_MACHINE_FILE)
+    is_of_another = node and made_for is not None and made_for != _hash(system, node)
+    return None if is_of_another else node
 
 
 def _read(path: Path) -> str | None:

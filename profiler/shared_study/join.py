@@ -14,7 +14,7 @@ from pathlib import Path
 
 from contracts.shared.errors import UsageError
 from profiler.fleet.class_here import class_here
-from profiler.fleet.node_id import node_id
+from profiler.fleet.node_id import kept_node_id, node_id
 from profiler.shared_study.ledger import Ledger
 from profiler.shared_study.measuring import NodeMeasure
 from profiler.shared_study.results_store import LocalResults, ResultsStore, check_directory_store
@@ -22,9 +22,8 @@ from profiler.shared_study.worker import StudyWorker
 from profiler.study.request import StudyRequest
 from profiler.study.space import Space
 from profiler.study.study import NodeBench, View, node_bench, prepare_without_host
-from sysctl.evidence.circumstances import NodeClass
 from sysctl.fleet.accepting import Acceptance
-from sysctl.fleet.spec import StudySpec
+from sysctl.fleet.spec import StudySpec, class_of_kind
 from sysctl.host.host import state_directory
 from sysctl.host.system import System
 
@@ -33,19 +32,24 @@ _NODE_CHARACTERS = 12
 
 @dataclass(frozen=True)
 class StudyPart:
-    """Why the node's part ended, and how many claims it measured."""
+    """Why the node's part ended, how many claims it measured, and its name in the study."""
 
     why: str
     measured: int
+    node: str
 
 
 @dataclass(frozen=True)
 class NodeCheck:
-    """What a dry run shows: the class of this node, the settings it refuses, and any problem."""
+    """What a dry run shows: the class of this node, the settings it refuses, and any problem.
+
+    `node` is its name in the study, None if it gets one when it joins.
+    """
 
     class_key: str
     refusals: Mapping[str, str]
     problem: str | None
+    node: str | None
 
 
 def join(
@@ -54,18 +58,26 @@ def join(
     store: ResultsStore,
     view: View,
     say: Callable[[str], None],
+    kind: str | None = None,
 ) -> StudyPart:
-    """Work for the study until nothing is left for this node. Raises WritewiseError."""
+    """Work for the study until nothing is left for this node, which is of `kind` within its class.
+
+    Raises WritewiseError.
+    """
     spec = ledger.spec()
     check_directory_store(store)
     with node_bench(_with_space(request, spec), view) as opened:
         node_class = opened.results.circumstances.node_class
         acceptance = _acceptance(request, opened)
-        _require(_problem(spec, node_class, opened.host.system))
+        system = opened.host.system
+        here = str(class_here(node_class, system))
+        _require(problem_of(spec, here, node_class.present, kind))
+        name = node_name(spec.name, node_id(system))
+        say(f"this node is {name} in the study")
         worker = StudyWorker(
             ledger=ledger,
             spec=spec,
-            node=node_name(opened.host.system, spec.name),
+            node=name,
             store=store,
             local=LocalResults(local_folder(spec.name)),
             acceptance=acceptance,
@@ -79,10 +91,10 @@ def join(
             node_class=node_class,
             say=say,
         )
-        return StudyPart(worker.run(), worker.measured)
+        return StudyPart(worker.run(), worker.measured, name)
 
 
-def check(request: StudyRequest, ledger: Ledger) -> NodeCheck:
+def check(request: StudyRequest, ledger: Ledger, kind: str | None = None) -> NodeCheck:
     """Return what joining would meet, without root's probes, without a claim or a change."""
     spec = ledger.spec()
     study = prepare_without_host(_with_space(request, spec))
@@ -93,12 +105,10 @@ def check(request: StudyRequest, ledger: Ledger) -> NodeCheck:
         circumstances.node.dirtyable_bytes,
     )
     refused = {str(each): why for each in spec.candidates if (why := acceptance.refusal(each))}
-    node_class = circumstances.node_class
-    return NodeCheck(
-        str(class_here(node_class, system)),
-        refused,
-        _problem(spec, node_class, system),
-    )
+    node_class, node = circumstances.node_class, kept_node_id(system)
+    here = str(class_here(node_class, system))
+    problem = problem_of(spec, here, node_class.present, kind)
+    return NodeCheck(here, refused, problem, node_name(spec.name, node) if node else None)
 
 
 def local_folder(study: str) -> Path:
@@ -106,10 +116,9 @@ def local_folder(study: str) -> Path:
     return state_directory() / "studies" / study
 
 
-def node_name(system: System, study: str) -> str:
-    """Return a name of this node in the study, which says nothing about the host."""
-    text = f"{study} {node_id(system)}"
-    return hashlib.sha256(text.encode()).hexdigest()[:_NODE_CHARACTERS]
+def node_name(study: str, node: str) -> str:
+    """Return the name in the study of the node with a UUID; it says nothing about the host."""
+    return hashlib.sha256(f"{study} {node}".encode()).hexdigest()[:_NODE_CHARACTERS]
 
 
 def _with_space(request: StudyRequest, spec: StudySpec) -> StudyRequest:
@@ -136,15 +145,24 @@ def _max_at_risk(request: StudyRequest) -> int:
     return limit
 
 
-def _problem(spec: StudySpec, node_class: NodeClass, system: System) -> str | None:
-    """Return why this node is not one of the study's; None if it is."""
-    here = str(class_here(node_class, system))
-    if here != spec.class_key:
-        return f"this node is of the class {here}, the study of {spec.class_key}"
+def problem_of(
+    spec: StudySpec, here: str, present: Mapping[str, int], kind: str | None = None
+) -> str | None:
+    """Return why a node is not one of the study's; None if it is.
+
+    `here` is its class, `present` its current settings, and `kind` what it was said to be.
+    """
+    is_split = spec.class_key.startswith(f"{here}.")
+    if kind is None and is_split:
+        name = spec.class_key[len(here) + 1 :]
+        return f"the study is of one kind of this class: join with `--kind {name}` if it is that"
+    own = class_of_kind(here, kind)
+    if own != spec.class_key:
+        return f"this node is of the class {own}, the study of {spec.class_key}"
     differing = [
-        f"{name}={node_class.present.get(name)} (study: {value})"
+        f"{name}={present.get(name)} (study: {value})"
         for name, value in spec.present.items()
-        if node_class.present.get(name) != value
+        if present.get(name) != value
     ]
     if differing:
         return f"this node has other current settings than the study: {', '.join(differing)}"

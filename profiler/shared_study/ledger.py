@@ -62,6 +62,10 @@ class UnreachableError(LedgerError):
     """The ledger cannot be reached now; later it may be."""
 
 
+class RefusedStudyError(LedgerError):
+    """A study of the ledger cannot be read: it is damaged or forged."""
+
+
 @dataclass(frozen=True)
 class LedgerEntry:
     """A record of the ledger with the id of its trial."""
@@ -102,18 +106,19 @@ class Ledger:
             study.set_user_attr(_SPEC, spec.to_json())
 
     def spec(self) -> StudySpec:
-        """Return what the study tries. Raises LedgerError if it is missing or invalid."""
+        """Return what the study tries. Raises LedgerError, RefusedStudyError if it is invalid."""
         with _ledger_errors(self.address):
             data = self._loaded().user_attrs.get(_SPEC)
         try:
             spec = spec_from_json(data)
         except ValueError as error:
-            raise LedgerError(
+            raise RefusedStudyError(
                 f"the study {quoted(self.name)} is refused: {printable(str(error))[:400]}",
                 "the ledger is damaged or forged: check who can write to it, create a new study",
             ) from None
         if spec.name != self.name:
-            raise LedgerError(f"the study {quoted(self.name)} has the values of another one")
+            text = f"the study {quoted(self.name)} has the values of another one"
+            raise RefusedStudyError(text)
         return spec
 
     def entries(self) -> list[LedgerEntry]:

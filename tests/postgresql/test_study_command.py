@@ -76,6 +76,44 @@ def test_the_state_has_what_was_done(study, capsys):
     assert f"study {study[2]}: 5 candidates" in capsys.readouterr().out
 
 
+def test_a_forged_study_hides_no_other(study, server, capsys):
+    forged = [server.url(), "--study", "forged"]
+    assert main(["study", "create", *forged, "--class", CLASS]) == 0
+    server.sql(
+        "UPDATE study_user_attributes SET value_json = '{}' WHERE study_id = "
+        "(SELECT study_id FROM studies WHERE study_name = 'forged')"
+    )
+    capsys.readouterr()
+    assert main(["study", "status", server.url()]) == 0
+    printed = capsys.readouterr().out
+    assert f"study {study[2]}: 5 candidates" in printed
+    assert "the study 'forged' is refused" in printed
+    assert main(["study", "status", server.url(), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert study[2] in {each["study"] for each in document["studies"]}
+    assert "forged" in document["refused"]
+    assert main(["study", "status", *forged]) == 1
+
+
+def test_a_class_with_two_kinds_of_nodes_is_split_and_each_kind_has_a_study(server, capsys):
+    words = [server.url(), "--study", "two-kinds"]
+    asked = ["--class", CLASS, "--dirty-ratio", "20,40,60", "--dirty-background-ratio", "5,10"]
+    assert main(["study", "create", *words, *asked, "--nodes", "5"]) == 0
+    ledger = Ledger(parse_address(server.url()), "two-kinds")
+    for record in finished(ledger.spec(), factor=lambda node: 1.0 if node < "n3" else 2.6):
+        ledger.adopt(record.claim, record.runs)
+    ledger.close()
+    capsys.readouterr()
+    assert main(["study", "advise", *words]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Change nothing on the class, and split it")
+    assert "n0 0." in printed and "n4 1." in printed
+    words = [server.url(), "--study", "one-kind"]
+    assert main(["study", "create", *words, *asked, "--kind", "new-disks"]) == 0
+    assert "--study one-kind --kind new-disks s3://" in capsys.readouterr().out
+    assert Ledger(parse_address(server.url()), "one-kind").spec().class_key == f"{CLASS}.new-disks"
+
+
 def test_a_password_in_the_address_is_refused(capsys):
     assert main(["study", "status", "postgresql://me:hunter2@db/studies"]) == 2
     printed = capsys.readouterr().err
@@ -87,6 +125,7 @@ def test_a_password_in_the_address_is_refused(capsys):
     [
         ["--class", "../x"],
         ["--class", CLASS, "--nodes", "2"],
+        ["--class", "x" * 190, "--kind", "a-kind-that-is-too-long"],
         ["--class", CLASS, "--dirty-ratio", "101"],
         ["--class", CLASS, "--dirty-ratio", "20", "--dirty-background-ratio", "10"],
         ["--class", CLASS, "--dirty-ratio", "20", "--dirty-bytes", "1GiB"],

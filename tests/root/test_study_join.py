@@ -96,6 +96,7 @@ def test_a_node_measures_its_blocks_and_leaves_the_host_as_it_was(server, joined
     assert_as(before)
     assert "this node has measured all its blocks" in done.stdout
     (record,) = records_of(server, "whole")
+    assert f"measured as node {record.claim.node}: " in done.stdout
     assert record.claim.kind is ClaimKind.BLOCK and record.state is ClaimState.TOLD
     ratios = ratios_of(record.runs, 1)
     assert len(ratios) == 2 and max(ratios) < 0.8, "higher thresholds are faster"

@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 from contracts.shared.errors import WritewiseError
-from profiler.fleet.node_id import node_id
+from profiler.fleet.node_id import kept_node_id, node_id
 from sysctl.host.system import System
 from sysctl.rollout.engines.node_name import node_name_lines
 from sysctl.rollout.marker import NODE_FILE, NODE_MACHINE_FILE
@@ -44,6 +44,16 @@ def test_a_node_from_an_image_of_another_gets_its_own(tmp_path, state):
     other = node_id(clone)
     assert other != name
     assert node_id(clone) == other
+
+
+def test_a_look_at_the_name_makes_none(tmp_path, state):
+    first, clone = machine(tmp_path, "ec2-1"), machine(tmp_path, "ec2-2")
+    assert kept_node_id(first) is None
+    assert list(state.iterdir()) == []
+    name = node_id(first)
+    assert kept_node_id(first) == name
+    assert kept_node_id(clone) is None, "a clone gets another name"
+    assert node_id(first) == name
 
 
 def made_by_an_engine(state):
