@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import multiprocessing
 import os
 import random
 import sys
@@ -22,14 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-import psycopg  # noqa: F401 - imported once, before the workers are forked
-import sqlalchemy  # noqa: F401
 
 from sysctl.fleet.claims import ClaimState
 from sysctl.fleet.estimate import NodeEffect, estimate
 from sysctl.fleet.spec import StudySpec
-from tests.postgresql import node as node_process
 from tests.postgresql.fleet import Cable, Fleet, until
+from tests.postgresql.forked_fleet import ForkedFleet
 from tests.postgresql.node import GRACE_S, PRESENT
 from tests.postgresql.server import Server, running
 
@@ -37,53 +34,6 @@ CLASS = "m5.large_unknown_xfs_6.1_cgroup2_unlimited_direct_0123456789abcdef"
 WORKERS = 8
 KILLS, CRASHES, PARTITIONS, SLOW_RESTARTS = 200, 20, 5, 10
 CLASSES = 2000
-_FORK = multiprocessing.get_context("fork")
-
-
-class ForkedFleet(Fleet):
-    """A fleet whose nodes are forked, so that a start takes no time of the CPU."""
-
-    mode = ""
-
-    def start(self, node: str, host: Path | None = None) -> None:
-        words = [self.server.url(host=host), self.spec.name, node]
-        words += [str(self.folder / node), str(self.seconds), self.mode]
-        process = _FORK.Process(target=self._child, args=(node, words), daemon=True)
-        process.start()
-        self.forked[node] = process
-
-    def _child(self, node: str, words: list[str]) -> None:
-        log = os.open(self.folder / f"{node}.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        node_process.main(*words)
-
-    @property
-    def forked(self) -> dict:
-        return self.__dict__.setdefault("_forked", {})
-
-    def kill(self, node: str) -> None:
-        self.forked[node].kill()
-        self.forked[node].join()
-
-    def is_running(self, node: str) -> bool:
-        return self.forked[node].is_alive()
-
-    def wait(self, within_s: float = 600) -> None:
-        until_s = time.monotonic() + within_s
-        for node, process in self.forked.items():
-            process.join(max(1.0, until_s - time.monotonic()))
-            assert process.exitcode == 0, self.log(node)[-3000:]
-
-    def end(self) -> None:
-        for process in self.forked.values():
-            process.kill()
-            process.join()
-        self.ledger.close()
-
-    def problems(self) -> list[str]:
-        self.processes = dict.fromkeys(self.forked)
-        return super().problems()
 
 
 def study(name: str, count: int, **changes: Any) -> StudySpec:

@@ -46,9 +46,14 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 def host_line(what: str) -> str:
     """Return what was measured, and on which host."""
+    return f"{what}. {this_host()}; medians with 95 % intervals."
+
+
+def this_host() -> str:
+    """Return the kernel, the number of CPUs, and the version of Python."""
     return (
-        f"{what}. Linux {platform.release()} {platform.machine()}, {os.cpu_count()} CPUs, "
-        f"Python {platform.python_version()}; medians with 95 % intervals."
+        f"Linux {platform.release()} {platform.machine()}, {os.cpu_count()} CPUs, "
+        f"Python {platform.python_version()}"
     )
 
 

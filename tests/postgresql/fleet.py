@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from profiler.shared_study.address import parse_address
@@ -21,28 +21,43 @@ from sysctl.fleet.claims import ClaimState, Record
 from sysctl.fleet.spec import StudySpec
 from sysctl.host.sysctls import read_writeback
 from tests.places import REPOSITORY
-from tests.postgresql.node import GRACE_S, HEARTBEAT_S, PRESENT, make_host
+from tests.postgresql.node import GRACE_S, HEARTBEAT_S, PRESENT, WAITS, make_host
 from tests.postgresql.server import Server
 
 
 class Fleet:
-    """A study, its nodes as processes, and their hosts as directories."""
+    """A study, its nodes as processes, and their hosts as directories.
 
-    def __init__(self, server: Server, spec: StudySpec, folder: Path, seconds: float) -> None:
+    `kinds` has the kind of each node (`tests.postgresql.node.KINDS`) that has not the usual one.
+    The study is made, unless it `is_made`.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        spec: StudySpec,
+        folder: Path,
+        seconds: float,
+        kinds: Mapping[str, str] | None = None,
+        is_made: bool = False,
+    ) -> None:
         self.server, self.spec, self.folder, self.seconds = server, spec, folder, seconds
+        self.kinds = kinds or {}
         self.processes: dict[str, subprocess.Popen] = {}
         (folder / "store").mkdir(parents=True)
         self.ledger = Ledger(parse_address(server.url()), spec.name, HEARTBEAT_S, GRACE_S)
-        self.ledger.create(spec)
+        if not is_made:
+            self.ledger.create(self.spec)
+
+    def words(self, node: str, host: Path | None) -> list[str]:
+        """Return the arguments of the node's program."""
+        words = [self.server.url(host=host), self.spec.name, node, str(self.folder / node)]
+        return [*words, str(self.seconds), self.kinds.get(node, WAITS)]
 
     def start(self, node: str, host: Path | None = None) -> None:
         with (self.folder / f"{node}.log").open("a") as log:
             self.processes[node] = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "tests.postgresql.node"),
-                    *(self.server.url(host=host), self.spec.name, node),
-                    *(str(self.folder / node), str(self.seconds)),
-                ],
+                [sys.executable, "-m", "tests.postgresql.node", *self.words(node, host)],
                 cwd=REPOSITORY,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node as a process: the real worker, ledger, store and journal; its host is a directory.
 
-    python -m tests.postgresql.node URL STUDY NODE FOLDER [SECONDS [single]]
+    python -m tests.postgresql.node URL STUDY NODE FOLDER [SECONDS [KIND [single]]]
 
 The host of FOLDER has the write-back sysctls as files. A trial sets them through the journal,
-waits SECONDS, and returns a made-up time: that of `return_s`, another for each node. With `single`
-a claim is one trial that is slower than the current settings, so that a study ends with its search.
+waits SECONDS, and returns a made-up time: that of its KIND of node, another for each node. With
+`single` a claim is one trial that is slower than the current settings, so that a study ends with
+its search.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import os
 import random
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -87,19 +89,43 @@ def make_host(folder: Path) -> DirectoryHost:
     return system
 
 
-def return_s(node: str, ratio: int, noise: random.Random) -> float:
-    """Return a time: higher thresholds are faster, by another amount on each node."""
-    of_node = random.Random(node)
-    speed, gain = of_node.uniform(15, 25), of_node.gauss(0, 0.03)
-    waits = max(0.25, 1 - (ratio - 20) / 60)
-    return speed * waits ** (1 + gain) * noise.gauss(1, 0.01)
+@dataclass(frozen=True)
+class SimulatedKind:
+    """How a node's time depends on its dirty ratio, and how long its writers wait now.
+
+    `share` of the time under 20 % remains from 80 % on, linear between. `stall_share` is the share
+    of their time that writers wait below 60 %.
+    """
+
+    share: float
+    stall_share: float
+
+    def return_s(self, node: str, ratio: int, noise: random.Random) -> float:
+        """Return a time; each node has a speed of its own, and gains or loses a little more."""
+        of_node = random.Random(node)
+        speed, own = of_node.uniform(15, 25), of_node.gauss(0, 0.03)
+        remains = 1 - (1 - self.share) * min(1.0, (ratio - 20) / 60)
+        return speed * remains ** (1 + own) * noise.gauss(1, 0.01)
+
+    def stall_at(self, ratio: int) -> float:
+        """Return the share of their time that writers wait."""
+        return self.stall_share if ratio < 60 else 0.0
+
+
+#: `waits` gains by high thresholds, `slower` loses: its writers hardly wait, and what is dirty is
+#: memory that its readers lack.
+WAITS, SLOWER = "waits", "slower"
+KINDS: Mapping[str, SimulatedKind] = {
+    WAITS: SimulatedKind(0.25, 0.5),
+    SLOWER: SimulatedKind(1.12, 0.02),
+}
 
 
 class SimulatedBench:
     """A bench whose host is real journal code on a directory, and whose times are made up."""
 
-    def __init__(self, host: Host, node: str, seconds: float) -> None:
-        self.host, self.node, self.seconds = host, node, seconds
+    def __init__(self, host: Host, node: str, seconds: float, kind: SimulatedKind) -> None:
+        self.host, self.node, self.seconds, self.kind = host, node, seconds, kind
         self._noise = random.Random()
 
     def apply(self, setting) -> None:
@@ -109,11 +135,11 @@ class SimulatedBench:
         time.sleep(self.seconds)
         values = read_writeback(self.host.system)
         ratio, thresholds = values["vm.dirty_ratio"], effective_thresholds(values, MEMORY)
-        seconds = return_s(self.node, ratio, self._noise)
+        seconds = self.kind.return_s(self.node, ratio, self._noise)
         return Observation(
             return_s=seconds,
             durable_s=seconds * 2 if durable else None,
-            stall_share=0.5 if ratio < 60 else 0.0,
+            stall_share=self.kind.stall_at(ratio),
             peak_dirty_bytes=min(thresholds.dirty_bytes, BURST),
             thresholds=thresholds,
             limit_bytes=thresholds.dirty_bytes,
@@ -128,7 +154,7 @@ class SimulatedBench:
 
 def single_trial(host: Host, spec: StudySpec, seconds: float, claim: Claim) -> list[Trial]:
     """Measure a claim of the search with one wait; the run of the current settings is made up."""
-    bench = SimulatedBench(host, claim.node, seconds)
+    bench = SimulatedBench(host, claim.node, seconds, KINDS[WAITS])
     setting = claim.settings[0]
     try:
         bench.apply(setting)
@@ -142,29 +168,36 @@ def single_trial(host: Host, spec: StudySpec, seconds: float, claim: Claim) -> l
     ]
 
 
-def main(url: str, study: str, node: str, folder: str, seconds: str = "0", single: str = "") -> int:
+def main(
+    url: str,
+    study: str,
+    node: str,
+    folder: str,
+    seconds: str = "0",
+    kind: str = WAITS,
+    single: str = "",
+) -> int:
     os.environ["WRITEWISE_STATE_DIRECTORY"] = f"{folder}/state"
     system = make_host(Path(folder))
     ledger = Ledger(parse_address(url), study, HEARTBEAT_S, GRACE_S)
     with Host.exclusive("sweep", f"study {study}", system) as host:
-        worker = _worker(ledger, host, study, node, Path(folder), float(seconds))
+        bench = SimulatedBench(host, node, float(seconds), KINDS[kind])
+        worker = _worker(ledger, bench, study, Path(folder))
         if single:
             worker.measure = partial(single_trial, host, worker.spec, float(seconds))
         print(f"ended: {worker.run()}; measured {worker.measured}", flush=True)
     return 0
 
 
-def _worker(
-    ledger: Ledger, host: Host, study: str, node: str, folder: Path, seconds: float
-) -> StudyWorker:
+def _worker(ledger: Ledger, bench: SimulatedBench, study: str, folder: Path) -> StudyWorker:
+    host = bench.host
     spec = _patient_spec(ledger)
     facts = NodeFacts(available_bytes=MEMORY, dirtyable_bytes=MEMORY)
     results = Results(Circumstances(NodeClass(fstype="xfs", present=spec.present), facts), {})
-    bench = SimulatedBench(host, node, seconds)
     return StudyWorker(
         ledger=ledger,
         spec=spec,
-        node=node,
+        node=bench.node,
         store=DirectoryStore(folder.parent / "store"),
         local=LocalResults(folder / "state" / "studies" / study),
         acceptance=Acceptance(15 * GIB, read_writeback(host.system), MEMORY),

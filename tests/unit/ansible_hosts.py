@@ -10,10 +10,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
+from sysctl.knobs.vm import BY_NAME
 from sysctl.rollout.arms import CONTROL, TREATED, WAITING, arm_of
 from sysctl.rollout.engines import ansible
+from sysctl.rollout.plan import RolloutPlan
 from tests.unit.rollouts import name_node, node_names, plan_for
 
 ORIGINALS = {
@@ -21,12 +25,6 @@ ORIGINALS = {
     "vm.dirty_bytes": "0",
     "vm.dirty_background_ratio": "0",
     "vm.dirty_background_bytes": "67108864",
-}
-TREATED_VALUES = {
-    "vm.dirty_ratio": "80",
-    "vm.dirty_bytes": "0",
-    "vm.dirty_background_ratio": "5",
-    "vm.dirty_background_bytes": "0",
 }
 #: As the kernel does: writing one member of a pair makes the other 0, and a 0 in bytes is refused.
 SYSCTL = """#!/bin/sh
@@ -53,25 +51,46 @@ done
 
 
 class AnsibleHosts:
-    """The hosts below a folder, the inventory, and the playbooks of a plan with three stages."""
+    """The hosts below a folder, the inventory, and the playbooks of a plan.
 
-    def __init__(self, folder: Path, count: int) -> None:
-        self.folder = folder
-        self.plan = plan_for(count, shares=(0.2, 0.45), control=max(0.2, 6 / count))
+    Without a plan it is one with three stages, and its playbooks are written. `seed` is that of the
+    nodes' names, and so of their arms.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        count: int,
+        plan: RolloutPlan | None = None,
+        originals: Mapping[str, str] = ORIGINALS,
+        seed: int = 11,
+    ) -> None:
+        self.folder, self.originals = folder, originals
+        self.plan = plan or plan_for(count, shares=(0.2, 0.45), control=max(0.2, 6 / count))
         # a few hosts find their names on the node, the others in the inventory
-        self.nodes = {f"h{at:03}": node for at, node in enumerate(node_names(count, seed=11))}
+        self.nodes = {f"h{at:03}": node for at, node in enumerate(node_names(count, seed))}
         self.named_here = {name for name in self.nodes if int(name[1:]) % 10 == 0}
         for name in self.nodes:
             self._make(name)
         (folder / "inventory.ini").write_text("".join(map(self._line, self.nodes)))
-        for snippet in ansible.render(self.plan):
-            (folder / snippet.file_name).write_text(snippet.text)
+        if plan is None:
+            for snippet in ansible.render(self.plan):
+                (folder / snippet.file_name).write_text(snippet.text)
+
+    @cached_property
+    def treated_values(self) -> dict[str, str]:
+        """What a treated host has: of each pair that the plan sets the other member is 0."""
+        values = dict(self.originals)
+        for name, value in self.plan.change.sysctl_values.items():
+            values[name] = str(value)
+            values[str(BY_NAME[name].counterpart)] = "0"
+        return values
 
     def _make(self, name: str) -> None:
         host = self.folder / name
         (host / "values").mkdir(parents=True)
         (host / "state").mkdir()
-        for key, value in ORIGINALS.items():
+        for key, value in self.originals.items():
             (host / "values" / key).write_text(f"{value}\n")
         (host / "sysctl").write_text(SYSCTL)
         (host / "sysctl").chmod(0o755)
@@ -94,7 +113,7 @@ class AnsibleHosts:
 
     def values(self, name: str) -> dict[str, str]:
         values = self.folder / name / "values"
-        return {key: (values / key).read_text().strip() for key in ORIGINALS}
+        return {key: (values / key).read_text().strip() for key in self.originals}
 
     def arm(self, name: str, stage: int) -> str:
         share = self.plan.stage(stage).share
@@ -104,7 +123,12 @@ class AnsibleHosts:
         return {name for name in self.nodes if self.arm(name, stage) == arm}
 
     def treated(self) -> set[str]:
-        return {name for name in self.nodes if self.values(name) == TREATED_VALUES}
+        return {name for name in self.nodes if self.values(name) == self.treated_values}
+
+    def marker(self, name: str) -> dict | None:
+        """Return what the roll-out wrote for the host's records; None before it did."""
+        path = self.folder / name / "state/rollout.json"
+        return json.loads(path.read_text()) if path.exists() else None
 
     def content(self, name: str) -> dict[str, str]:
         """Every file of a host, apart from the fake program."""
@@ -142,10 +166,14 @@ def fault_in_stage_2(fleet: AnsibleHosts) -> tuple[int, int, int]:
     assert done.returncode == 0, done.stdout[-3000:]
     assert fleet.treated() == fleet.of_arm(TREATED, 1)
     for name in fleet.of_arm(CONTROL, 1) | fleet.of_arm(TREATED, 1):
-        marker = json.loads((fleet.folder / name / "state/rollout.json").read_text())
         arm = fleet.arm(name, 1)
         settings = fleet.plan.change.sysctl_values if arm == TREATED else {}
-        assert marker == {"id": fleet.plan.id, "stage": 1, "arm": arm, "settings": settings}
+        assert fleet.marker(name) == {
+            "id": fleet.plan.id,
+            "stage": 1,
+            "arm": arm,
+            "settings": settings,
+        }
     untouched = fleet.of_arm(WAITING, 1)
     assert all(fleet.content(name) == before[name] for name in untouched)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 
 from contracts.causes import Cause
 from contracts.stats import NonzeroBuckets, bucket_index
@@ -103,15 +104,21 @@ def made_classes(count: int, seed: int = 1) -> list[MadeClass]:
     return found
 
 
-def made_record(one: MadeClass, rng: random.Random, at: int, buckets: int = 60) -> FleetRecord:
+def made_record(
+    one: MadeClass,
+    rng: random.Random,
+    at: int,
+    buckets: int = 60,
+    settings: Mapping[str, int] = PRESENT,
+) -> FleetRecord:
     """Return the record of a pull on a node of the class, with the model's times and noise."""
     source, device = (
         rate * rng.lognormvariate(0, 0.2)
         for rate in (one.source_bytes_per_s, one.device_bytes_per_s)
     )
     memory = round(one.memory_bytes * rng.uniform(0.9, 1.0))
-    model = Model(PRESENT, one.burst_bytes, memory, source, device, one.burst_bytes)
-    predicted = model.predict(PRESENT)
+    model = Model(settings, one.burst_bytes, memory, source, device, one.burst_bytes)
+    predicted = model.predict(settings)
     return_ns = round(predicted.return_s * rng.lognormvariate(0, 0.05) * NS)
     durable_ns = max(return_ns, round(predicted.durable_s * NS))
     waited_ns = round(max(0.0, predicted.return_s - model.unthrottled_s()) * 4 * NS)
@@ -121,7 +128,7 @@ def made_record(one: MadeClass, rng: random.Random, at: int, buckets: int = 60) 
         start=f"2026-11-{1 + at % 24:02}T{at // 24 % 24:02}:{at % 60:02}:00.{at % 1000:03}Z",
         seconds=round(durable_ns / NS, 3),
         node_class=one.key,
-        settings=PRESENT,
+        settings=settings,
         pulls=PullCounts(1, 0, one.burst_bytes, return_ns, durable_ns),
         histograms={
             "write_latency_ns": spread(rng, 5 * NS // 1000, buckets),
@@ -135,6 +142,23 @@ def made_record(one: MadeClass, rng: random.Random, at: int, buckets: int = 60) 
         memory_psi_full_us=rng.randrange(10**6),
         verify=None,
         rates=PullRates(one.burst_bytes, memory, source, device, one.burst_bytes),
+    )
+
+
+def in_rollout(
+    made: FleetRecord, node: str, arm: RolloutArm | None, return_s: float, verify: str | None
+) -> FleetRecord:
+    """Return the record as one of a healthy node that pulls now, which took `return_s`."""
+    start = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return_ns, durable_ns = round(return_s * NS), round(return_s * 1.5 * NS)
+    return replace(
+        made,
+        node=node,
+        start=start,
+        pulls=PullCounts(1, 0, made.pulls.bytes, return_ns, durable_ns),
+        memory_psi_full_us=0,
+        rollout=arm,
+        verify=verify,
     )
 
 

@@ -7,17 +7,16 @@ import gzip
 import json
 import random
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from profiler.cli.main import main
-from profiler.fleet.record import PullCounts, RolloutArm
+from profiler.fleet.record import RolloutArm
 from sysctl.rollout.arms import TREATED, WAITING, arm_of
 from sysctl.rollout.plan_file import parse_plan
 from tests.unit.changes import EVERYTHING
-from tests.unit.fleet_records import DAY_RECORD, made_classes, made_record
+from tests.unit.fleet_records import DAY_RECORD, in_rollout, made_classes, made_record
 from tests.unit.rollouts import node_names
 
 NODES, STAGE = 3_000, 2
@@ -40,7 +39,6 @@ def write_records(slower=1.0, oom_kills=0, verify="in force", class_number=0):
     plan = parse_plan(Path("rollout.json").read_text(), "rollout.json")
     one = made_classes(2)[class_number]
     source = random.Random(2)
-    start = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     lines = []
     for node in node_names(NODES):
         arm = arm_of(node, plan.id, plan.stage(STAGE).share, plan.control)
@@ -48,15 +46,11 @@ def write_records(slower=1.0, oom_kills=0, verify="in force", class_number=0):
         seconds = 60 * source.lognormvariate(0, 0.1) * (slower if is_treated else 1)
         made = replace(
             made_record(one, source, 0, 4),
-            node=node,
-            start=start,
-            pulls=PullCounts(1, 0, 10**9, round(seconds * 1e9), round(seconds * 1.5e9)),
             peak_at_risk_bytes=10**6,
             oom_kills=oom_kills if is_treated else 0,
-            memory_psi_full_us=0,
-            rollout=None if arm == WAITING else RolloutArm(plan.id, STAGE, arm),
-            verify=verify if is_treated else None,
         )
+        here = None if arm == WAITING else RolloutArm(plan.id, STAGE, arm)
+        made = in_rollout(made, node, here, seconds, verify if is_treated else None)
         lines.append(json.dumps(made.to_json()) + "\n")
     Path("records").mkdir(exist_ok=True)
     for at in range(0, NODES, 50):

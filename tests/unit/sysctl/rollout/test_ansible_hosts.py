@@ -30,6 +30,15 @@ def test_a_fault_in_stage_2_leaves_no_host_changed_after_the_revert(fleet):
     assert after == 0
 
 
+def test_a_treated_host_has_the_values_of_the_plan_alone(fleet):
+    assert fleet.treated_values == {
+        "vm.dirty_ratio": "80",
+        "vm.dirty_bytes": "0",
+        "vm.dirty_background_ratio": "5",
+        "vm.dirty_background_bytes": "0",
+    }
+
+
 def test_the_playbooks_are_read_by_ansible(fleet):
     for book in (ansible.FILE_NAME, ansible.REVERT_NAME):
         done = fleet.play(book, "--syntax-check")
