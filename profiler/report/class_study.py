@@ -139,8 +139,8 @@ def headline(advice: ClassAdvice) -> str:
     if advice.best and advice.best.found:
         found = advice.best.found
         return (
-            f"Set {advice.best.setting}: a pull takes {found.mean.estimate:.0%} of its time, and "
-            f"on another node of the class {_span(found.predicted)}."
+            f"Set {advice.best.setting}: a pull takes {found.mean.estimate:.0%} of the current "
+            f"time, and on another node of the class {_span(found.predicted)}."
         )
     if advice.is_without_finalist:
         return "Change nothing on the class: no candidate was faster than the current settings."

@@ -51,7 +51,7 @@ TIMES = (
 )
 AT_RISK = EventGuardrail(
     "peak_at_risk",
-    "more data at risk than the limit (bytes)",
+    "more data at risk than the limit",
     lambda each: each.peak_at_risk_bytes,
 )
 EVENTS = (
