@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A shared study: how much of a node's time it uses, whether claims are distinct, and failures.
 
-    python -m tests.bench.bench_shared_study [coverage] [claims] [efficiency] [failures]
+    python -m tests.bench.bench_shared_study [coverage] [kinds] [claims] [efficiency] [failures]
 
 Without a name it runs all, in about ten minutes; it needs PostgreSQL's programs. Workers are forked
 processes with the real worker, ledger, store and journal; their hosts are directories.
@@ -22,8 +22,10 @@ from typing import Any
 
 import optuna
 
+from sysctl.evidence.comparison import is_gain
 from sysctl.fleet.claims import ClaimState
 from sysctl.fleet.estimate import NodeEffect, estimate
+from sysctl.fleet.kinds import NodeKind, is_mixed, verdicts_of
 from sysctl.fleet.spec import StudySpec
 from tests.postgresql.fleet import Cable, Fleet, until
 from tests.postgresql.forked_fleet import ForkedFleet
@@ -195,8 +197,41 @@ def holds(nodes: int, seed: int, tau: float | None) -> bool:
     return estimate(measured).predicted.includes(node("another", 4).ratio)
 
 
+def kinds(_: Server | None = None) -> None:
+    """How often a simulated class counts as mixed, and how often a node is in the wrong kind."""
+    for nodes in (5, 8, 20):
+        shares = []
+        for name, others in (("alike", 0), ("half and half", nodes // 2), ("one other", 1)):
+            found = [told_apart(nodes, others, seed) for seed in range(CLASSES)]
+            mixed, wrong = (sum(each) / CLASSES for each in zip(*found))
+            shares.append(f"{name} {mixed:.1%} mixed, {wrong:.2%} with a node in the wrong kind")
+        print(f"  {nodes} nodes: {'; '.join(shares)}")
+
+
+def told_apart(nodes: int, others: int, seed: int) -> tuple[bool, bool]:
+    """Return whether a class counts as mixed, and whether a node is in the wrong kind.
+
+    The nodes gain by 10 to 70 %, of which `others` are slower by 0 to 15 %; if there are none, the
+    ratio is 0.3 to 1.15. Nodes of a kind differ by 3 %, a run's noise is 1 to 6 %.
+    """
+    draw = random.Random(f"{nodes} {others} {seed}")
+    gain, loss = draw.uniform(0.3, 0.9 if others else 1.15), draw.uniform(1.0, 1.15)
+    noise = draw.uniform(0.01, 0.06) * math.sqrt(2)
+    effects, true = [], {}
+    for at in range(nodes):
+        own = math.log(loss if at < others else gain) + draw.gauss(0, 0.03)
+        ratios = tuple(math.exp(draw.gauss(own, noise)) for _ in range(4))
+        effects.append(NodeEffect(str(at), ratios))
+        true[str(at)] = NodeKind.GAINS if is_gain(math.exp(own)) else NodeKind.NO_GAIN
+    found = estimate(effects)
+    verdicts = verdicts_of(found)
+    wrong = any(each.kind not in (true[each.node], NodeKind.UNCLEAR) for each in verdicts)
+    return is_mixed(found, verdicts), wrong
+
+
 PARTS: dict[str, Callable] = {
     "coverage": coverage,
+    "kinds": kinds,
     "claims": claims,
     "efficiency": efficiency,
     "failures": failures,
