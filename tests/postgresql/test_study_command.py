@@ -10,9 +10,13 @@ import pytest
 
 from profiler.cli.json_documents import BY_COMMAND
 from profiler.cli.main import main
+from profiler.fleet.node_id import node_id
+from profiler.lab.s3_server import S3Server
 from profiler.shared_study.address import parse_address
+from profiler.shared_study.join import node_name
 from profiler.shared_study.ledger import Ledger
 from sysctl.change.recommendation_file import parse_recommendation
+from sysctl.host.system import System
 from tests.postgresql.test_ledger import CLASS
 from tests.unit.sysctl.fleet.studies import finished, scattered
 
@@ -112,6 +116,42 @@ def test_a_class_with_two_kinds_of_nodes_is_split_and_each_kind_has_a_study(serv
     assert main(["study", "create", *words, *asked, "--kind", "new-disks"]) == 0
     assert "--study one-kind --kind new-disks s3://" in capsys.readouterr().out
     assert Ledger(parse_address(server.url()), "one-kind").spec().class_key == f"{CLASS}.new-disks"
+
+
+@pytest.fixture
+def looked(server, tmp_path, monkeypatch, capsys):
+    """What a dry run of this host prints for a study of a class and kind."""
+    (tmp_path / "state").mkdir(0o700)
+    monkeypatch.setenv("WRITEWISE_STATE_DIRECTORY", str(tmp_path / "state"))
+    (tmp_path / "buckets/bucket/prefix").mkdir(parents=True)
+    (tmp_path / "buckets/bucket/prefix/object").write_bytes(bytes(1000))
+    (tmp_path / "data").mkdir()
+
+    def look(name, class_key, *kind, joining=()):
+        made = ["study", "create", server.url(), "--study", name, "--class", class_key, *kind]
+        assert main(made) == 0
+        where = ["s3://bucket/prefix", str(tmp_path / "data"), "--results", str(tmp_path)]
+        words = [server.url(), "--study", name, *where, "--max-at-risk", "1GiB", *joining]
+        words += ["--endpoint-url", s3.endpoint_url, "--no-sign-request"]
+        capsys.readouterr()
+        assert main(["study", "join", *words, "--dry-run", "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    with S3Server(tmp_path / "buckets") as s3:
+        yield look
+
+
+def test_a_dry_run_shows_class_kind_and_name(looked):
+    first = looked("probe", "any")
+    assert "the study of any" in first["problem"]
+    assert first["node"] is None, "a look makes no name"
+    here = first["class_key"]
+    of_kind = ("--kind", "old-disks")
+    assert "`--kind old-disks`" in looked("split", here, *of_kind)["problem"]
+    name = node_id(System())
+    found = looked("joined", here, *of_kind, joining=of_kind)
+    assert found["node"] == node_name("joined", name)
+    assert "class" not in (found["problem"] or "")
 
 
 def test_a_password_in_the_address_is_refused(capsys):
