@@ -7,6 +7,7 @@ import gzip
 import json
 import random
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
