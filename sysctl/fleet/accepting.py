@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from contracts.shared.units import format_size
 from sysctl.knobs.setting import Setting, invalid_reason, replace_values, threshold_bytes
-from sysctl.knobs.vm import BY_NAME, DIRTY_PAIR, THRESHOLDS
+from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR, THRESHOLDS
 
 #: Above this share of memory the kernel reclaims instead of throttling writers.
 _MOST_RATIO = 90
@@ -42,6 +42,9 @@ class Acceptance:
             knob = BY_NAME.get(name)
             if knob is None or type(value) is not int or not _is_in_range(knob.name, value):
                 return f"{name}={value} is out of range"
+        for pair in (DIRTY_PAIR, BACKGROUND_PAIR):
+            if set(pair) <= setting.values.keys():  # the one written last would be in force
+                return f"{pair[0]} and {pair[1]} set the same threshold"
         values = replace_values(self.present, setting.values)
         return self._beyond_limit(values) or invalid_reason(values, self.dirtyable_bytes)
 

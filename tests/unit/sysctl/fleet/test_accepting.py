@@ -32,6 +32,8 @@ FORGED = {
     "a truth value": of(dirty_background_ratio=True),
     "a number that is too large": of(dirty_bytes=2**63),
     "background above dirty": of(dirty_ratio=20, dirty_background_ratio=30),
+    "both of a pair": of(dirty_bytes=GIB, dirty_ratio=90),
+    "both of the other pair": of(dirty_background_bytes=2**20, dirty_background_ratio=19),
     "mount options": Setting(of(dirty_ratio=30).sysctls, mount_options="exec"),
     "a knob of the disk": Setting((), device=(("queue/scheduler", "none"),)),
     "a setting of the pull": Setting((), transfer=(("max_concurrency", 10),)),
