@@ -12,8 +12,8 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 MAX_BYTES = 4 * 2**20
 _FILE = FileKind("result", MAX_BYTES, "remove it; its claim will be measured again")
 _PENDING, _TOLD = "pending", "told"
-_EXISTS = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
-_MISSING = ("NoSuchKey", "404")
+_EXISTS = ("PreconditionFailed", "412")
+#: S3 also denies access to a missing object, to those who may not list the bucket.
+_MISSING = ("NoSuchKey", "404", "AccessDenied", "403")
 
 
 class ResultsStore(Protocol):
@@ -102,7 +103,7 @@ class S3Store:
     def put(self, study: str, key: str, text: str) -> None:
         """See `ResultsStore`."""
         name = self._key(study, key)
-        with self._errors(name):
+        with self._errors(name, _EXISTS):
             self._client.put_object(
                 Bucket=self.location.bucket,
                 Key=name,
@@ -114,7 +115,7 @@ class S3Store:
     def get(self, study: str, key: str) -> str | None:
         """See `ResultsStore`."""
         name = self._key(study, key)
-        with self._errors(name):
+        with self._errors(name, _MISSING):
             found = self._client.get_object(Bucket=self.location.bucket, Key=name)
             content = found["Body"].read(MAX_BYTES + 1)
             if len(content) <= MAX_BYTES:
@@ -132,8 +133,8 @@ class S3Store:
         return f"{prefix}/studies/{study}/results/{key}.json".lstrip("/")
 
     @contextlib.contextmanager
-    def _errors(self, name: str) -> Iterator[None]:
-        """Ignore that a name exists, or does not, and turn other errors into PullError."""
+    def _errors(self, name: str, expected: Sequence[str]) -> Iterator[None]:
+        """Ignore the expected codes of S3, and turn other errors into PullError."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         where = f"s3://{self.location.bucket}/{name}"
@@ -142,7 +143,7 @@ class S3Store:
             yield
         except ClientError as error:
             code = str(error.response.get("Error", {}).get("Code", ""))
-            if code not in (*_EXISTS, *_MISSING):
+            if code not in expected:
                 raise PullError(f"S3 refused {where}: {code or 'unknown error'}", hint) from None
         except BotoCoreError as error:
             raise PullError(f"{where} cannot be reached: {type(error).__name__}", hint) from None
@@ -151,7 +152,7 @@ class S3Store:
 def store_of(text: str, access: S3Access) -> ResultsStore:
     """Return the store of `s3://BUCKET/PREFIX` or of a directory. Raises UsageError."""
     if text.startswith("s3://"):
-        return S3Store(access, parse_location(text))
+        return S3Store(replace(access, sign_requests=True), parse_location(text))
     if not text or "\0" in text:
         raise UsageError("the path of the results is empty", "use s3://BUCKET/PREFIX or a folder")
     return DirectoryStore(Path(text).absolute())

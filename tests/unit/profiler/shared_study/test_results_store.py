@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
 from contracts.shared.errors import WritewiseError
 from profiler.pull.access import S3Access
@@ -69,6 +70,47 @@ def test_what_s3_refuses_is_an_error_with_the_name(endpoint):
     assert isinstance(store, S3Store)
     with pytest.raises(WritewiseError, match="NoSuchBucket"):
         store.put("s", KEY, "text")
+
+
+class Answering:
+    """A client to which S3 gives an error; `calls` counts the requests."""
+
+    def __init__(self, code):
+        self.code, self.calls = code, 0
+
+    def get_object(self, **_):
+        self.calls += 1
+        raise ClientError({"Error": {"Code": self.code}}, "GetObject")
+
+    put_object = get_object
+
+
+def store_with(client, monkeypatch):
+    monkeypatch.setattr(S3Access, "make_client", lambda self: client)
+    return store_of("s3://b/x", S3Access())
+
+
+def test_a_missing_result_to_which_s3_denies_access_is_missing(monkeypatch):
+    """Without s3:ListBucket S3 answers so; one lost claim must not stop a whole study."""
+    client = Answering("AccessDenied")
+    store = store_with(client, monkeypatch)
+    assert store.get("s", KEY) is None
+    assert client.calls == 1
+    with pytest.raises(WritewiseError, match="AccessDenied"):
+        store.put("s", KEY, "text")
+
+
+def test_a_conflict_of_two_writes_is_tried_again_later(monkeypatch):
+    """S3 has then kept neither for certain."""
+    store = store_with(Answering("ConditionalRequestConflict"), monkeypatch)
+    with pytest.raises(WritewiseError, match="ConditionalRequestConflict"):
+        store.put("s", KEY, "text")
+
+
+def test_results_are_signed_also_if_the_pulls_are_not():
+    store = store_of("s3://b/x", S3Access(sign_requests=False))
+    assert isinstance(store, S3Store)
+    assert store.access.sign_requests
 
 
 def test_a_server_that_is_not_there_is_an_error():
