@@ -82,7 +82,8 @@ def parse_address(text: str) -> LedgerAddress:
 
 
 def _check_names(host: str, user: str | None, database: str) -> None:
-    is_socket = host.startswith("/") and "\0" not in host
+    # a comma would begin another host, which is then reached without TLS
+    is_socket = host.startswith("/") and not {"\0", ","} & set(host)
     if not is_socket and not _HOST.fullmatch(host):
         raise UsageError("the address of the study names no valid host", _FORM)
     if not _NAME.fullmatch(database):
@@ -107,4 +108,5 @@ def _tls(named: dict[str, str]) -> tuple[tuple[str, str], ...]:
             f"leave sslmode out, or use sslmode={_VERIFY_FULL}: root acts on what the ledger says",
         )
     kept = {name: named[name] for name in ("sslrootcert", "sslcert", "sslkey") if name in named}
-    return tuple({"sslmode": _VERIFY_FULL, **kept}.items())
+    # encryption by Kerberos would take the place of TLS, and sslmode would not hold
+    return tuple({"sslmode": _VERIFY_FULL, "gssencmode": "disable", **kept}.items())

@@ -19,6 +19,7 @@ def test_over_the_network_the_server_is_verified():
         "dbname": "studies",
         "user": "canary",
         "sslmode": "verify-full",
+        "gssencmode": "disable",
         "sslrootcert": "/etc/ca.pem",
     }
     assert str(address) == "postgresql://canary@db.example.com:5432/studies"
@@ -67,6 +68,8 @@ def test_a_password_is_refused_and_not_repeated(url):
         "postgresql://db/studies?service=x",
         "postgresql://db/studies#x",
         "postgresql://[::1/studies",
+        "postgresql:///studies?host=/run/postgresql,db.example.com",
+        "postgresql://%2Frun%2Fpostgresql,db.example.com/studies",
         "",
     ],
 )
@@ -90,3 +93,4 @@ def test_any_text_is_an_address_or_a_usage_error(text):
             continue
         assert options["sslmode"] in ("verify-full", "disable")
         assert options["sslmode"] == "verify-full" or options["host"].startswith("/")
+        assert "," not in options["host"], "libpq would take it as several hosts"
