@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import itertools
 import json
 import statistics
 from collections.abc import Mapping, Sequence
@@ -187,11 +188,16 @@ def _gone(by_node: Mapping[str, Sequence[Record]]) -> int:
 
 
 def _takes_part(spec: StudySpec, found: Sequence[Record]) -> bool:
-    """Return whether a node has measured all its blocks with a pair, or still may."""
+    """Return whether a node has measured all its blocks with a pair, or still may.
+
+    A node that refused its block, or had no valid pair in it, takes nobody's place.
+    """
     told = [record for record in found if record.state is ClaimState.TOLD]
+    has_pair = any(run.pair is not None and run.return_s for each in told for run in each.runs)
     if len({record.claim.replicate for record in told}) >= spec.blocks:
-        return any(run.pair is not None and run.return_s for each in told for run in each.runs)
-    return found[-1].state is not ClaimState.LOST
+        return has_pair
+    last = found[-1].state
+    return last is ClaimState.RUNNING or (last is ClaimState.TOLD and has_pair)
 
 
 def _numbered(
@@ -203,8 +209,10 @@ def _numbered(
 ) -> Claim:
     wanted = (hash_of(settings), replicate, node)
     known = (each.claim for each in records)
-    earlier = [each.attempt for each in known if (each.hash, each.replicate, each.node) == wanted]
-    return Claim(kind, settings, node, replicate, max(earlier, default=0) + 1)
+    earlier = {each.attempt for each in known if (each.hash, each.replicate, each.node) == wanted}
+    # not the largest and one more: a forged one could be the largest that is read
+    attempt = next(number for number in itertools.count(1) if number not in earlier)
+    return Claim(kind, settings, node, replicate, attempt)
 
 
 def search_runs(spec: StudySpec, records: Sequence[Record]) -> Runs:

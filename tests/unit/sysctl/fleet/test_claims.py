@@ -18,8 +18,9 @@ from sysctl.fleet.claims import (
     next_claim,
 )
 from sysctl.fleet.claims import search_runs as runs_of_search
+from sysctl.fleet.records import claim_from_json, claim_to_json
 from sysctl.knobs.setting import Setting
-from tests.unit.sysctl.fleet.studies import SPEC, finished, in_state, told
+from tests.unit.sysctl.fleet.studies import SPEC, finished, in_state, run, told
 
 
 def claimed(records, node, spec=SPEC) -> Claim:
@@ -87,6 +88,20 @@ def test_the_node_that_was_lost_in_its_block_is_replaced():
     lost = [*kept, in_state(last, ClaimState.LOST)]
     assert isinstance(next_claim(SPEC, [*kept, in_state(last, ClaimState.RUNNING)], "n9"), Finished)
     assert isinstance(next_claim(SPEC, lost, "n9"), Claim)
+
+
+def test_a_node_that_refused_its_block_takes_nobodys_place():
+    records = finished(nodes=4)
+    refused = Claim(ClaimKind.BLOCK, finalists(SPEC, records), "small")
+    runs = (run(1, 0, problem="refused: more than the limit"),)
+    due = next_claim(SPEC, [*records, Record(refused, ClaimState.TOLD, runs)], "n9")
+    assert isinstance(due, Claim)
+
+
+def test_a_forged_attempt_does_not_make_the_next_one_unreadable():
+    first = claimed([], "n0")
+    forged = in_state(replace(first, attempt=10**6), ClaimState.LOST)
+    assert claim_from_json(claim_to_json(claimed([forged], "n0"))) == first
 
 
 def test_a_study_whose_nodes_do_not_come_back_ends():
