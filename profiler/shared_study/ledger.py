@@ -47,6 +47,8 @@ LEFT JOIN trial_user_attributes r ON r.trial_id = t.trial_id AND r.key = 'runs'
 LEFT JOIN trial_user_attributes l ON l.trial_id = t.trial_id AND l.key = 'late'
 WHERE t.study_id = :study AND t.trial_id >= :first
 """
+_COUNT = "SELECT count(*) FROM trials WHERE study_id = :study"
+_LEAST_ID = -(2**31)
 _UNFINISHED = ("RUNNING", "WAITING")
 _WITHOUT_HEARTBEAT = (
     "SELECT t.trial_id FROM trials t LEFT JOIN trial_heartbeats h USING (trial_id) "
@@ -252,13 +254,18 @@ class Ledger:
         """Return the records that can still change, and keep those that no longer can.
 
         A query of our own: Optuna's cache has one trial for each number, so one that is forged with
-        the number of another would hide it.
+        the number of another would hide it. One with a large id would hide all later ones: if some
+        are missing, everything is read.
         """
         import sqlalchemy
 
         values = {"study": self._loaded()._study_id, "first": self._first_unfinished}
         with self._storage.engine.connect() as connection:
+            count = connection.execute(sqlalchemy.text(_COUNT), values).scalar_one()
             rows = connection.execute(sqlalchemy.text(_CLAIMS), values).all()
+            if len(self._finished.keys() | {row[0] for row in rows}) < count:
+                values["first"] = _LEAST_ID
+                rows = connection.execute(sqlalchemy.text(_CLAIMS), values).all()
         found: dict[int, Record | None] = {}
         for trial_id, state, claim, runs, late in rows:
             record = _record(state, claim, runs, late)

@@ -153,6 +153,21 @@ def test_a_claim_whose_lock_was_lost_is_given_back(made, server):
     assert ClaimState.RUNNING not in {record.state for record in connect().records()}
 
 
+def test_a_forged_id_hides_no_claim(made, server):
+    spec, connect = made
+    ledger, other = connect(), connect()
+    claim, trial_id = only_claim(ledger, spec)
+    ledger.tell(trial_id, claim, slower(claim))
+    server.sql(
+        f"INSERT INTO trials (trial_id, number, study_id, state) SELECT {2**31 - 1}, 999, "
+        f"study_id, 'COMPLETE' FROM studies WHERE study_name = '{spec.name}'"
+    )
+    assert len(ledger.records()) == len(other.records()) == 1
+    claims = [only_claim(each, spec, "n0")[0] for each in (ledger, other, ledger)]
+    server.sql(f"DELETE FROM trials WHERE trial_id = {2**31 - 1}")
+    assert len({each.settings for each in (claim, *claims)}) == 4
+
+
 def forge(server, name, attributes, state="COMPLETE"):
     """Insert a trial as someone with the role of a node could."""
     values = "".join(
