@@ -328,7 +328,7 @@ def _request(arguments: argparse.Namespace, contract: object) -> StudyRequest:
 def _status(arguments: argparse.Namespace) -> int:
     from profiler.report.class_study import print_status, status_document
     from profiler.report.console import plain_console, print_lines
-    from profiler.shared_study.ledger import Ledger, RefusedStudyError, studies
+    from profiler.shared_study.ledger import Ledger, LedgerError, UnreachableError, studies
 
     first = _ledger(arguments)
     names = [arguments.study] if arguments.study else studies(first.address)
@@ -337,10 +337,12 @@ def _status(arguments: argparse.Namespace) -> int:
         ledger = Ledger(first.address, name)
         try:
             found.append((ledger.spec(), ledger.records(), ledger.broken))
-        except RefusedStudyError as error:
-            if arguments.study:
+        except LedgerError as error:  # forged, or another program's: it hides no other
+            if arguments.study or isinstance(error, UnreachableError):
                 raise
-            refused[name] = error.message  # one forged study hides no other
+            refused[name] = error.message
+        finally:
+            ledger.close()
     if arguments.json:
         shown = [status_document(*each) for each in found]
         emit("study status", {"studies": shown, "refused": refused})

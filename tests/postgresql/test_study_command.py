@@ -154,6 +154,16 @@ def test_a_dry_run_shows_class_kind_and_name(looked):
     assert "class" not in (found["problem"] or "")
 
 
+def test_a_study_of_another_program_does_not_hide_the_others(study, server, capsys):
+    server.sql("INSERT INTO studies (study_name) VALUES ('of another')")
+    capsys.readouterr()
+    assert main(["study", "status", study[0]]) == 0
+    printed = capsys.readouterr()
+    assert f"study {study[2]}: 5 candidates" in printed.out
+    assert "of another" in printed.out
+    server.sql("DELETE FROM studies WHERE study_name = 'of another'")
+
+
 def test_a_password_in_the_address_is_refused(capsys):
     assert main(["study", "status", "postgresql://me:hunter2@db/studies"]) == 2
     printed = capsys.readouterr().err
