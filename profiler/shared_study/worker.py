@@ -58,9 +58,11 @@ class StudyWorker:
     def run(self) -> str:
         """Work until nothing is left for this node; return why.
 
-        Raises WritewiseError if the node cannot measure, or refuses a setting of the recheck.
+        Raises WritewiseError if the node cannot measure, or refuses all settings or one of the
+        recheck.
         """
         self._deliver_pending()
+        self._require_candidate()
         self._patiently(self._give_back_own)
         while True:
             self._patiently(self._sweep)
@@ -71,6 +73,15 @@ class StudyWorker:
                 return due.why
             else:
                 self.sleep(self.poll_s * random.uniform(0.5, 1.5))  # noqa: S311
+
+    def _require_candidate(self) -> None:
+        """Raise LedgerError if every refusal of this node would end the search of all others."""
+        refusals = [self.acceptance.refusal(each) for each in self.spec.candidates]
+        if all(refusals):
+            raise LedgerError(
+                f"this node refuses every setting of the study; of the first, {refusals[0]}",
+                "check --max-at-risk, or leave this node out of the study",
+            )
 
     # --- the ledger -------------------------------------------------------------------------
 
