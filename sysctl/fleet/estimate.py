@@ -14,8 +14,8 @@ ways: by the noise of their runs, which more pairs reduce, and in truth, which o
   node, by Student's t with `nodes - 1` degrees of freedom (Higgins, Thompson and Spiegelhalter,
   Journal of the Royal Statistical Society A 172, 2009, with the noise of the new node added). For
   it, `tau^2` may be negative: if nodes scatter less than their noise explains, the noise counted
-  too much, and an interval of it would be too wide. With equal numbers of pairs the interval is
-  exact for normal effects.
+  too much, and an interval of it would be too wide. The weights of the nodes are those of a `tau^2`
+  that is not negative. With equal numbers of pairs the interval is exact for normal effects.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def estimate(nodes: Sequence[NodeEffect], confidence: float = CONFIDENCE) -> Cla
     variances = [noise / len(node.ratios) for node in nodes]
     raw = paule_mandel(effects, variances)
     tau_squared = max(0.0, raw)
-    weights = _weights(variances, raw)
+    weights = _weights(variances, tau_squared)  # a negative one can give all weight to one node
     centre = _mean(effects, weights)
     usual_pairs = statistics.median_low(len(node.ratios) for node in nodes)
     of_mean = _hartung_knapp(effects, weights, centre)

@@ -115,6 +115,26 @@ def test_the_interval_holds_another_nodes_measured_ratio(count):
     assert 0.92 <= held / classes <= 0.98
 
 
+@pytest.mark.parametrize("pairs", [(4, 2, 2, 2, 2), (4, 2, 2, 2, 2, 2, 2, 2), (4, 4, 4, 2, 1)])
+@pytest.mark.parametrize("tau", [0.0, 0.05])
+def test_the_intervals_hold_while_some_nodes_have_more_pairs(pairs, tau):
+    """As in a study that is not complete: some nodes have measured all their blocks."""
+    of_mean = of_another = 0
+    classes, mean, noise = 400, -0.5, 0.05
+    for seed in range(classes):
+        draw = random.Random(seed)
+
+        def node(name, count, draw=draw):
+            own = draw.gauss(mean, tau)
+            return NodeEffect(name, tuple(math.exp(draw.gauss(own, noise)) for _ in range(count)))
+
+        found = estimate([node(str(at), count) for at, count in enumerate(pairs)])
+        of_mean += found.mean.includes(math.exp(mean))
+        of_another += found.predicted.includes(node("another", statistics.median_low(pairs)).ratio)
+    assert 0.915 <= of_mean / classes <= 0.99
+    assert of_another / classes >= 0.915
+
+
 @given(st.lists(st.lists(st.floats(0.01, 100), min_size=2, max_size=6), min_size=3, max_size=12))
 def test_any_positive_ratios_have_an_estimate_with_ordered_intervals(ratios):
     found = estimate(effects_of({str(at): each for at, each in enumerate(ratios)}))
