@@ -226,10 +226,11 @@ def _kind_lines(each: ClassSetting, before: Mapping[str, NodeBefore]) -> Iterato
 def _why(each: ClassSetting) -> str:
     why, enough = each.objection, each.enough_nodes
     if why is Objections.TOO_FEW_NODES:
-        return (
-            f"only {counted(each.nodes, 'node')}: at least {max(enough or 0, ENOUGH_NODES)} would "
-            "be enough if the others are like these"
-        )
+        few = f"only {counted(each.nodes, 'node')}, at least {ENOUGH_NODES} are needed"
+        if enough is None:
+            return f"{few}; if the others are like these, no number of nodes is enough"
+        likely = f"{few}; {enough} would be enough if the others are like these"
+        return likely if each.found else few
     if why is Objections.MIXED:
         return (
             "the class has two kinds of nodes: find what distinguishes them, and make a study for "

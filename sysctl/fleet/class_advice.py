@@ -193,7 +193,8 @@ def _advised(measured: ClassSetting, max_at_risk_bytes: int | None) -> ClassSett
 
 def _enough_nodes(found: ClassEstimate | None, why: Objections | None) -> int | None:
     if why is Objections.TOO_FEW_NODES:
-        return max(ENOUGH_NODES, (found.enough_nodes() or 0) if found else 0)
+        enough = found.enough_nodes() if found else ENOUGH_NODES
+        return None if enough is None else max(ENOUGH_NODES, enough)
     return found.enough_nodes() if found and why is Objections.NODES_DIFFER else None
 
 

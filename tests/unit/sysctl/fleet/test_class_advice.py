@@ -104,6 +104,15 @@ def test_a_class_that_is_too_small_says_what_would_be_enough():
     assert all(each.enough_nodes >= 5 for each in advice.settings)
 
 
+def test_a_class_that_is_too_small_and_differs_has_no_number_that_would_be_enough():
+    spec = replace(SPEC, nodes=3)
+    records = finished(spec, nodes=3, factor=lambda node: 2.6 if node == "n0" else 1.0)
+    slowest = advise_class(spec, records).settings[-1]
+    assert slowest.objection is Objections.TOO_FEW_NODES
+    assert slowest.found.enough_nodes() is None
+    assert slowest.enough_nodes is None
+
+
 def test_more_at_risk_than_the_limit_is_not_recommended():
     records = finished(factor=scattered)
     assert advise_class(SPEC, records, max_at_risk_bytes=GIB).best is not None
