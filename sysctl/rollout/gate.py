@@ -26,7 +26,7 @@ from sysctl.rollout.anytime import (
     reach,
 )
 from sysctl.rollout.arms import CONTROL, TREATED
-from sysctl.rollout.group_sequential import boundaries
+from sysctl.rollout.group_sequential import boundaries, student_boundary
 from sysctl.rollout.outcomes import NodeOutcome, StageOutcomes, StageWindow, by_arm
 from sysctl.rollout.plan import ALPHA, RolloutPlan, Stage
 
@@ -314,7 +314,7 @@ def _promotion(sums: StageTally, plan: RolloutPlan, stage: Stage) -> Promotion:
     if sums.look is None or found is None:
         return basis
     number = sums.look[0]
-    boundary = boundaries(plan.looks, ALPHA)[number - 1]
+    boundary = student_boundary(boundaries(plan.looks, ALPHA)[number - 1], found.degrees)
     score = _score(found, stage.margin)
     return Promotion(
         number, len(plan.looks), votes, stage.votes, stage.margin, score, boundary, score > boundary

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from sysctl.rollout.arms import CONTROL, TREATED
 from sysctl.rollout.gate import GO_ON, REVERT, STOP, WAIT, nodes_for
+from sysctl.rollout.plan import ALPHA
 from tests.unit.rollouts import CLASS, HOUR, OTHER_CLASS, gate, plan_for, report, reports
 
 PLAN = plan_for()
@@ -142,6 +144,20 @@ def test_a_look_has_the_same_nodes_whenever_it_is_made():
     first, second = (gate(plan, part, 2).promotion for part in (listed[:cut], listed))
     assert first.look == second.look == 3
     assert first.score == pytest.approx(second.score, abs=1.0)
+
+
+@pytest.mark.parametrize("nodes", [30, 100, 1_000])
+def test_a_stage_of_few_nodes_promotes_a_rise_by_its_margin_in_5_percent_at_most(nodes):
+    """The variance is estimated from as few as two votes."""
+    plan, fleets, promoted = plan_for(nodes), 400, 0
+    slower = 1 + plan.stages[0].margin
+    for seed in range(fleets):
+        listed = sorted(
+            reports(plan, nodes, slower=slower, seed=seed), key=lambda each: each.start_s
+        )
+        found = (gate(plan, listed[: len(listed) * part // 9]).promotion for part in range(1, 10))
+        promoted += any(each.is_excluded for each in found)
+    assert promoted <= fleets * ALPHA + 3 * math.sqrt(fleets * ALPHA)
 
 
 def test_nodes_for_a_look():

@@ -7,8 +7,15 @@ import math
 import random
 
 import pytest
+from scipy import stats
 
-from sysctl.rollout.group_sequential import boundaries, margin_for, spent, votes_needed
+from sysctl.rollout.group_sequential import (
+    boundaries,
+    margin_for,
+    spent,
+    student_boundary,
+    votes_needed,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +54,15 @@ def test_all_looks_together_err_as_often_as_they_may():
                 wrong += 1
                 break
     assert 0.045 < wrong / 20_000 < 0.055
+
+
+@pytest.mark.parametrize("degrees", [1, 3.7, 20, 200, 10**6])
+def test_an_estimated_error_has_students_boundary(degrees):
+    for score in (1.7, 2.5, 3.7):
+        found = student_boundary(score, degrees)
+        used = min(int(degrees), 1000)
+        assert found == pytest.approx(stats.t.isf(stats.norm.sf(score), used), rel=1e-6)
+    assert student_boundary(40.0, degrees) >= 40.0
 
 
 def test_votes_and_margin_are_inverse():
