@@ -50,7 +50,8 @@ def sysctl_actions(plan: RolloutPlan) -> NodeActions:
             "  {",
             *(f"    {line}" for line in save),
             '  } > "$originals.new"',
-            '  if [ -e "$file" ]; then cp "$file" "$previous"; fi',
+            '  if [ -e "$file" ]; then cp "$file" "$previous"; sync "$previous"; fi',
+            '  sync "$originals.new"',  # else a power cut can leave it empty under its name
             '  mv "$originals.new" "$originals"',
             "fi",
             f"mkdir -p {folder}",
@@ -66,19 +67,24 @@ def sysctl_actions(plan: RolloutPlan) -> NodeActions:
             '  rm -f "$originals"',
             "  echo reverted",
             "fi",
-            'rm -f "$previous" "$originals.new"',
+            'rm -f "$previous" "$originals.new" "$file.new"',
         ),
     )
 
 
 def _saved(names: tuple[str, ...]) -> list[str]:
-    """Return the lines that print the sysctls in force, in the format of sysctl.conf(5)."""
+    """Return the lines that print the sysctls in force, in the format of sysctl.conf(5).
+
+    Each value is assigned first: only then `set -e` ends the script if it cannot be read.
+    """
     if len(names) == 1:
-        return [f'echo "{names[0]} = $(sysctl -n {names[0]})"']
+        return [f"value=$(sysctl -n {names[0]})", f'echo "{names[0]} = $value"']
     ratio, size = names
     return [
-        f'if [ "$(sysctl -n {size})" != 0 ]; then echo "{size} = $(sysctl -n {size})"',
-        f'else echo "{ratio} = $(sysctl -n {ratio})"; fi',
+        f"ratio=$(sysctl -n {ratio})",
+        f"size=$(sysctl -n {size})",
+        f'if [ "$size" != 0 ]; then echo "{size} = $size"',
+        f'else echo "{ratio} = $ratio"; fi',
     ]
 
 
@@ -112,6 +118,7 @@ def revert_script(plan: RolloutPlan, actions: NodeActions, names: Sequence[str] 
         f'if grep -q {shlex.quote(plan.id)} "$state/{MARKER}" 2>/dev/null; then',
         f'  rm -f "$state/{MARKER}"',
         "fi",
+        f'rm -f "$state/.{MARKER}.new"',
     ]
 
 

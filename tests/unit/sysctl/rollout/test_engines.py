@@ -354,6 +354,39 @@ def test_a_failed_load_reports_it_and_the_revert_restores(tmp_path):
     assert node.files() == before
 
 
+def test_a_value_that_cannot_be_read_is_not_saved_as_nothing(tmp_path):
+    node = Node(tmp_path, node_in(TREATED, PLAN))
+    (tmp_path / "values/vm.dirty_bytes").unlink()
+    assert node.run(stage_script_of(ssm)).returncode != 0
+    assert node.files().keys() & {"state/rollout.json", "sysctl.d/90-writewise.conf"} == set()
+    assert (tmp_path / "values/vm.dirty_ratio").read_text() == "20\n"
+
+
+def test_what_the_node_had_is_on_the_disk_before_it_has_its_name(tmp_path):
+    node = Node(tmp_path, node_in(TREATED, PLAN))
+    (node.settings / "90-writewise.conf").write_text("# of the node\n")
+    synced = tmp_path / "synced"
+    node._program("sync", f'#!/bin/sh\nset -eu\n{{ ls {node.state}; cat "$1"; }} >> {synced}\n')
+    assert node.run(stage_script_of(ssm)).returncode == 0
+    lines = synced.read_text().splitlines()
+    assert {"# of the node", "vm.dirty_ratio = 20"} <= set(lines)
+    assert f"rollout-{PLAN.id}-originals.conf" not in lines
+    assert (node.state / f"rollout-{PLAN.id}-originals.conf").read_text().splitlines() == [
+        "vm.dirty_ratio = 20",
+        "vm.dirty_background_bytes = 67108864",
+    ]
+
+
+def test_a_stage_that_was_killed_while_it_wrote_leaves_nothing_after_the_revert(tmp_path):
+    node = Node(tmp_path, node_in(TREATED, PLAN))
+    before = node.files()
+    assert node.run(stage_script_of(ssm)).returncode == 0
+    (node.settings / "90-writewise.conf.new").write_text("half")
+    (node.state / ".rollout.json.new").write_text("half")
+    assert node.run(revert_script_of(ssm)).returncode == 0
+    assert node.files() == before
+
+
 def test_tuned_adds_its_profile_and_leaves_it(tmp_path):
     node = Node(tmp_path, node_in(TREATED, PLAN))
     (tmp_path / "active").write_text("balanced hpc\n")
