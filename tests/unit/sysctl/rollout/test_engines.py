@@ -387,8 +387,45 @@ def test_a_stage_that_was_killed_while_it_wrote_leaves_nothing_after_the_revert(
     assert node.files() == before
 
 
-def test_tuned_adds_its_profile_and_leaves_it(tmp_path):
+def with_ratios(node):
+    """Give a node values that TuneD can restore: no bytes."""
+    node.set_values("20", "0", "10", "0")
+    return node
+
+
+def test_tuned_keeps_an_earlier_profile_of_its_name(tmp_path):
+    node = with_ratios(Node(tmp_path, node_in(TREATED, PLAN)))
+    (tmp_path / "active").write_text("balanced writewise\n")
+    (tmp_path / "tuned/writewise").mkdir()
+    (tmp_path / "tuned/writewise/tuned.conf").write_text("[sysctl]\nvm.dirty_ratio=30\n")
+    before = node.files()
+    assert node.run(stage_script_of(tuned)).returncode == 0
+    assert "vm.dirty_ratio = 80" in (tmp_path / "tuned/writewise/tuned.conf").read_text()
+    assert node.run(revert_script_of(tuned)).returncode == 0
+    assert node.files() == before
+
+
+def test_tuned_leaves_a_node_alone_on_which_it_does_not_run(tmp_path):
+    node = with_ratios(Node(tmp_path, node_in(TREATED, PLAN)))
+    program = f"#!/bin/sh\necho 'Preset profile: balanced'\ntouch {tmp_path}/used\n"
+    node._program("tuned-adm", program)
+    before = node.files()
+    done = node.run(stage_script_of(tuned))
+    assert done.returncode != 0 and "does not run" in done.stderr
+    assert node.files().keys() - before.keys() == {"used"}
+
+
+def test_tuned_leaves_a_node_alone_whose_bytes_it_cannot_restore(tmp_path):
     node = Node(tmp_path, node_in(TREATED, PLAN))
+    (tmp_path / "active").write_text("balanced\n")
+    before = node.files()
+    done = node.run(stage_script_of(tuned))
+    assert done.returncode != 0 and "vm.dirty_background_bytes is in force" in done.stderr
+    assert node.files() == before
+
+
+def test_tuned_adds_its_profile_and_leaves_it(tmp_path):
+    node = with_ratios(Node(tmp_path, node_in(TREATED, PLAN)))
     (tmp_path / "active").write_text("balanced hpc\n")
     before = node.files()
     for _ in range(2):
