@@ -14,15 +14,16 @@ from collections.abc import Mapping
 from sysctl.render.checked import sysctl_lines
 from sysctl.render.comments import comment
 from sysctl.render.snippet import InexpressibleError, Snippet
+from sysctl.rollout.arms import TREATED
 from sysctl.rollout.engines.format import STEM, EngineFormat, head
-from sysctl.rollout.marker import MARKER, STATE
+from sysctl.rollout.marker import MARKER, STATE, marker_text
 from sysctl.rollout.plan import RolloutPlan
 
 FILE_NAME, REVERT_NAME = f"{STEM}.bottlerocket.toml", f"{STEM}-revert.bottlerocket.toml"
 _GROUPS = (
     "Bottlerocket's user data has no conditions: give these settings to a node group that has the",
     f"stage's share of the nodes. The gate knows its nodes if {STATE}/{MARKER}",
-    "of the container that writes their records names the roll-out, the stage and the arm.",
+    "of the container that writes their records has this line, with the present stage and the arm:",
 )
 
 
@@ -42,6 +43,7 @@ def _file(plan: RolloutPlan, name: str, what: str, values: Mapping[str, int]) ->
     settings = {"kernel": {"sysctl": {key: str(value) for key, value in values.items()}}}
     use = (
         *_GROUPS,
+        marker_text(plan, 1, TREATED).strip(),
         "",
         "To use:   add it to the node group's user data, or on a running node:",
         f"          apiclient set --json '{json.dumps(settings)}'",

@@ -194,6 +194,18 @@ def test_bottlerocket_reads_strings_and_the_revert_has_the_old_values():
     assert sysctls[bottlerocket.REVERT_NAME] == undo
 
 
+def test_bottlerocket_says_which_marker_makes_its_nodes_vote():
+    """Without the settings in it, nodes report that nothing is in force, and the gate stops."""
+    lines = files_of(bottlerocket.FORMAT)[bottlerocket.FILE_NAME].splitlines()
+    (marker,) = [line[2:] for line in lines if line.startswith('# {"id"')]
+    assert json.loads(marker) == {
+        "id": PLAN.id,
+        "stage": 1,
+        "arm": TREATED,
+        "settings": PLAN.change.sysctl_values,
+    }
+
+
 def test_the_profile_is_the_one_of_advise():
     assert (
         readers.tuned(files_of(tuned.FORMAT)[tuned.PROFILE_NAME])["sysctl"]["vm.dirty_ratio"]
