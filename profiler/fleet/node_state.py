@@ -11,7 +11,7 @@ from pathlib import Path
 
 from contracts.shared.errors import WritewiseError
 from contracts.shared.files import FileKind
-from profiler.fleet.record import CHANGED, IN_FORCE, NOT_APPLIED, TREATED, RolloutArm
+from profiler.fleet.record import CHANGED, CONTROL, IN_FORCE, NOT_APPLIED, TREATED, RolloutArm
 from profiler.watch.pressure import read_pressure
 from sysctl.apply.compliance import check_compliance, wanted_by_applied
 from sysctl.apply.history import read_history
@@ -93,11 +93,15 @@ def _known(name: str) -> str:
 def verify_here(system: System, rollout: RolloutHere | None) -> str | None:
     """Return whether what the roll-out or `apply` set is in force; None if nothing was, or unknown.
 
+    On a node of the control arm only the roll-out's settings count: it may have others of `apply`.
     Raises HostError.
     """
     if rollout and rollout.settings:
         are_set = [read_sysctl(system, name) == at for name, at in rollout.settings.items()]
-        return IN_FORCE if all(are_set) else CHANGED if any(are_set) else NOT_APPLIED
+        answer = IN_FORCE if all(are_set) else CHANGED if any(are_set) else NOT_APPLIED
+        return answer if rollout.arm.arm == TREATED or all(are_set) else None
+    if rollout and rollout.arm.arm == CONTROL:
+        return None
     history = read_history(system)
     if history.problem:
         return None

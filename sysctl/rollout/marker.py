@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files with which a node knows its roll-out; every engine writes the same ones.
 
-A record has what `MARKER` says. `NODE_FILE` has the name by which a node votes, so an engine that
-finds none makes one. What a revert needs is on the node: the values it had, and the file that was
-replaced.
+A record has what `MARKER` says; its settings are those of the plan, in both arms: on a treated node
+they must be in force, and on one of the control arm they must not. `NODE_FILE` has the name by
+which a node votes, so an engine that finds none makes one. What a revert needs is on the node: the
+values it had, and the file that was replaced.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import json
 
 from sysctl.knobs.vm import BACKGROUND_PAIR, BY_NAME, DIRTY_PAIR
-from sysctl.rollout.arms import TREATED
 from sysctl.rollout.plan import RolloutPlan
 
 STATE = "/var/lib/writewise"
@@ -22,13 +22,8 @@ NODE_FILE, NODE_MACHINE_FILE = "node-id", "node-id.machine"
 
 def marker_text(plan: RolloutPlan, stage: int, arm: str) -> str:
     """Return the content of `MARKER`."""
-    settings = settings_of(plan, arm)
+    settings = plan.change.sysctl_values
     return json.dumps({"id": plan.id, "stage": stage, "arm": arm, "settings": settings}) + "\n"
-
-
-def settings_of(plan: RolloutPlan, arm: str) -> dict[str, int]:
-    """Return what should be in force on a node of the arm, so that it can be verified there."""
-    return plan.change.sysctl_values if arm == TREATED else {}
 
 
 def originals_name(plan: RolloutPlan) -> str:

@@ -31,7 +31,6 @@ from sysctl.rollout.marker import (
     originals_name,
     previous_name,
     saved_sysctls,
-    settings_of,
 )
 from sysctl.rollout.plan import RolloutPlan
 
@@ -89,7 +88,7 @@ def _forward(plan: RolloutPlan) -> Task:
         "rollout_below": {
             str(number): treated_below(stage.share) for number, stage in enumerate(plan.stages, 1)
         },
-        "rollout_settings": {arm: settings_of(plan, arm) for arm in (TREATED, CONTROL)},
+        "rollout_settings": plan.change.sysctl_values,
         "rollout_stage": "{{ writewise_stage | default('') | string }}",
         "rollout_node": (
             "{{ writewise_node | default((rollout_id | default({})).stdout | default(''), true) }}"
@@ -162,7 +161,7 @@ def _marker(plan: RolloutPlan) -> Task:
     """Return the task that tells the host's records which arm it has."""
     marker = (
         f"{{{{ {{'id': '{plan.id}', 'stage': rollout_stage | int, 'arm': rollout_arm,"
-        " 'settings': rollout_settings[rollout_arm]}"
+        " 'settings': rollout_settings}"
         " | to_json }}\n"
     )
     copied = {"dest": f"{{{{ rollout_state }}}}/{MARKER}", "content": marker, "mode": "0644"}

@@ -22,6 +22,8 @@ from profiler.pull.result import Verification
 from profiler.report.origin import circumstances_of_pull
 from profiler.watch.causes import WhyInputs
 from profiler.watch.timeline import Sample, Timeline
+from sysctl.apply.history import History
+from sysctl.host.changes import MountOriginal
 from sysctl.host.sysctls import read_sysctl
 from sysctl.host.system import System
 from sysctl.knobs.writeback import Thresholds
@@ -138,6 +140,22 @@ def test_what_the_engine_of_a_roll_out_set_is_verified(recorder, tmp_path, wrong
     data = {"id": "kernel-6", "stage": 2, "arm": "treated", "settings": settings}
     (tmp_path / "state/rollout.json").write_text(json.dumps(data))
     assert recorder.record(GOOD).verify == said
+
+
+def test_a_control_node_reports_only_the_settings_of_the_roll_out(recorder, tmp_path, monkeypatch):
+    """What `apply` set there before the roll-out is no contradiction."""
+    name = "vm.dirty_expire_centisecs"
+    present = read_sysctl(System(), name)
+    monkeypatch.setattr(measured_record, "check_compliance", lambda *_: [])
+    applied = History(changes=(MountOriginal("/data", "/dev/sdf", "ext4", (), ""),))
+    monkeypatch.setattr(measured_record, "read_history", lambda _: applied)
+    monkeypatch.setattr(measured_record, "wanted_by_applied", lambda *_: None)
+    marker, said = tmp_path / "state/rollout.json", []
+    for settings in ({}, {name: present + 1}, {name: present}):
+        data = {"id": "kernel-6", "stage": 2, "arm": "control", "settings": settings}
+        marker.write_text(json.dumps(data))
+        said.append(recorder.record(GOOD).verify)
+    assert said == [None, None, "in force"]
 
 
 @pytest.mark.parametrize(
