@@ -63,7 +63,7 @@ def _of_files(folder: Path, since: str, problems: VotingProblems) -> Iterator[No
             problems.add("broken", file.name)
             continue
         try:
-            records = list(read_records(file.content))
+            records = list(read_records(file.content))  # all of them, or none
             yield from (_report(record) for record in records if record.is_of_pull)
         except BrokenRecordError:
             problems.add("broken", file.name)

@@ -129,6 +129,32 @@ def test_without_records_it_waits_and_broken_ones_are_named(folder, capsys):
     assert asked(capsys)[0] == 10
 
 
+def test_a_file_with_a_broken_record_does_not_count_at_all(folder, capsys):
+    planned(capsys)
+    write_records()
+    for path in Path("records").iterdir():
+        path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()) + b"{}\n"))
+    found = json.loads(asked(capsys, "--json")[1].out)
+    assert found["not_counted"]["broken"]["count"] == NODES // 50
+    assert found["shares"][1]["nodes"]["nodes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("records", "code"), [({"slower": 0.7}, 0), ({"slower": 0.7, "verify": "changed"}, 11)]
+)
+def test_the_merged_tables_give_the_same_decision_as_the_records(folder, capsys, records, code):
+    planned(capsys)
+    write_records(**records)
+    first, said = asked(capsys, "--json")
+    assert main(["fleet", "ingest", "records", "tables"]) == 0
+    Path("records").rename("moved")
+    Path("tables").rename("records")
+    capsys.readouterr()
+    second, again = asked(capsys, "--json")
+    assert first == second == code
+    assert json.loads(said.out)["because"] == json.loads(again.out)["because"]
+
+
 @pytest.mark.parametrize("words", [("--stage", "9"), ("--stage", "0")])
 def test_a_stage_that_is_not_in_the_plan_is_refused(folder, capsys, words):
     planned(capsys)
