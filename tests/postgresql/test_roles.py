@@ -32,7 +32,12 @@ def ledger_of(server, user, name="roles"):
 
 @pytest.fixture(scope="module")
 def page(server):
-    """The page's statements, in its order: roles, the first study, grants."""
+    """The page's statements, in its order: roles, the first study, grants.
+
+    The schema is first made what it is before PostgreSQL 15: an administrator's, and open to all.
+    """
+    schema = "ALTER SCHEMA public OWNER TO writewise; GRANT CREATE ON SCHEMA public TO PUBLIC"
+    server.sql(schema, database="template1")
     server.sql(sql_of("roles"))
     spec = StudySpec("roles", CLASS, VALUES, PRESENT)
     ledger_of(server, OWNER).create(spec)
