@@ -138,6 +138,12 @@ _OF_THE_HOST = [
         "the roll-out, stage and arm of the node, which its records repeat",
     ],
     [
+        f"`{STATE_DIRECTORY}/rollout-ID-originals.conf`, "
+        f"`{STATE_DIRECTORY}/rollout-ID-previous.conf`",
+        "the engine of a roll-out",
+        "what the node had, until the revert: values or profiles, and the file that was replaced",
+    ],
+    [
         f"`{STATE_DIRECTORY}/studies/`",
         "`study join`",
         "this node's results of shared studies: `pending` until the ledger has them, then `told`",

@@ -43,8 +43,8 @@ def page() -> str:
             "# IAM actions",
             "",
             f"These commands reach S3: {names}.",
-            "Each needs the same actions. Only `--record` of `pull` and `watch` writes to a bucket",
-            "(below). With `--no-sign-request` none is needed.",
+            "Each needs the same actions. Only `--record` of `pull` and `watch`, and `study join",
+            "--results`, write to a bucket (below). With `--no-sign-request` none is needed.",
             "",
             *table(["Action", "On", "For the operations", "To"], rows),
             "",
@@ -55,6 +55,7 @@ def page() -> str:
             "```",
             "",
             *_records(),
+            *_results(),
             *_volumes(),
         ]
     )
@@ -67,6 +68,18 @@ def _records() -> list[str]:
         "",
         f"`--record s3://BUCKET/PREFIX` of `pull` and `watch` needs `{PUT.action}` on",
         f"`{PUT.resource}`, also with `--no-sign-request`: to {PUT.reason}.",
+        "",
+    ]
+
+
+def _results() -> list[str]:
+    """Return the part about results of a shared study."""
+    return [
+        "## Results of a shared study",
+        "",
+        f"`study join --results s3://BUCKET/PREFIX` needs `{PUT.action}` and `{GET.action}` on",
+        "`arn:aws:s3:::BUCKET/PREFIX/studies/*`, also with `--no-sign-request`: to keep the node's",
+        "results, and to look for those of nodes that were lost.",
         "",
     ]
 

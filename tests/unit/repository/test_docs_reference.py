@@ -60,3 +60,8 @@ def test_every_operation_of_s3_has_its_permission():
 def test_the_commands_that_reach_s3_are_named():
     assert "`writewise pull`, `writewise sweep`" in iam.page()
     assert "`writewise advise`" not in iam.page()
+
+
+@pytest.mark.parametrize("option", ["pull --record", "study join --results"])
+def test_what_writes_to_a_bucket_has_its_own_part(option):
+    assert f"`{option} s3://BUCKET/PREFIX` needs `s3:PutObject`" in iam.page()
