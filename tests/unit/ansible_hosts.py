@@ -96,6 +96,7 @@ class AnsibleHosts:
         (host / "sysctl").chmod(0o755)
         if int(name[1:]) % 3 == 0:
             self.settings(name).write_text("# of the host\nvm.dirty_ratio = 20\n")
+            self.settings(name).chmod(0o600)
         if name in self.named_here:
             name_node(host / "state", self.nodes[name])
 
@@ -134,7 +135,9 @@ class AnsibleHosts:
         """Every file of a host, apart from the fake program."""
         host = self.folder / name
         files = (path for path in host.rglob("*") if path.is_file() and path.name != "sysctl")
-        return {str(path.relative_to(host)): path.read_text() for path in files}
+        content = {str(path.relative_to(host)): path.read_text() for path in files}
+        settings = self.settings(name)
+        return {**content, "mode": oct(settings.stat().st_mode) if settings.exists() else ""}
 
     def play(self, book: str, *words: str) -> subprocess.CompletedProcess[str]:
         environment = {

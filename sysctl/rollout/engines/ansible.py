@@ -202,9 +202,10 @@ def _treated_tasks(plan: RolloutPlan) -> list[Task]:
                 "src": "{{ rollout_file }}",
                 "dest": "{{ rollout_previous }}",
                 "remote_src": True,
-                "mode": "0644",
+                "mode": "preserve",
             },
-            "when": f"{is_first} and rollout_found.stat.exists",
+            # a check has not made the directory
+            "when": f"{is_first} and rollout_found.stat.exists and not ansible_check_mode",
         },
         {
             "name": "Writewise - save the values",

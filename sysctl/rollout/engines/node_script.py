@@ -50,7 +50,7 @@ def sysctl_actions(plan: RolloutPlan) -> NodeActions:
             "  {",
             *(f"    {line}" for line in save),
             '  } > "$originals.new"',
-            '  if [ -e "$file" ]; then cp "$file" "$previous"; sync "$previous"; fi',
+            '  if [ -e "$file" ]; then cp -p "$file" "$previous"; sync "$previous"; fi',
             '  sync "$originals.new"',  # else a power cut can leave it empty under its name
             '  mv "$originals.new" "$originals"',
             "fi",
@@ -62,7 +62,7 @@ def sysctl_actions(plan: RolloutPlan) -> NodeActions:
         ),
         revert=(
             'if [ -e "$originals" ]; then',
-            '  if [ -e "$previous" ]; then cp "$previous" "$file"; else rm -f "$file"; fi',
+            '  if [ -e "$previous" ]; then cp -p "$previous" "$file"; else rm -f "$file"; fi',
             '  "$sysctl" -p "$originals"',
             '  rm -f "$originals"',
             "  echo reverted",

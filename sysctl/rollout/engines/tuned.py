@@ -57,7 +57,7 @@ def _actions(plan: RolloutPlan, profile: str) -> NodeActions:
             *(f"  {line}" for line in _checks(plan)),
             "  printf '%s\\n' \"$active\" |",
             "    sed -n 's/^Current active profile: *//p' > \"$originals.new\"",
-            '  if [ -e "$conf" ]; then cp "$conf" "$previous"; fi',
+            '  if [ -e "$conf" ]; then cp -p "$conf" "$previous"; fi',
             '  mv "$originals.new" "$originals"',
             "fi",
             'mkdir -p "$folder"',
@@ -68,7 +68,7 @@ def _actions(plan: RolloutPlan, profile: str) -> NodeActions:
         ),
         revert=(
             'if [ -e "$originals" ]; then',
-            '  if [ -e "$previous" ]; then cp "$previous" "$conf"; fi',
+            '  if [ -e "$previous" ]; then cp -p "$previous" "$conf"; fi',
             '  if [ -s "$originals" ]; then tuned-adm profile $(cat "$originals")',
             "  else tuned-adm off; fi",
             '  if [ ! -e "$previous" ]; then rm -rf "$folder"; fi',

@@ -46,8 +46,12 @@ def test_the_playbooks_are_read_by_ansible(fleet):
 
 
 def test_a_check_changes_nothing_and_a_stage_that_is_not_in_the_plan_is_refused(fleet):
+    treated = sorted(fleet.of_arm(TREATED, 1))
+    new = next(name for name in treated if name not in fleet.named_here)
+    shutil.rmtree(fleet.folder / new / "state")  # it has never had Writewise, and has a file
+    fleet.settings(new).write_text("# of the host\n")
     before = {name: fleet.content(name) for name in fleet.nodes}
-    some = ",".join(sorted(fleet.of_arm(TREATED, 1))[:3] + sorted(fleet.named_here)[:1])
+    some = ",".join({*treated[:3], new, *sorted(fleet.named_here)[:1]})
     done = fleet.play(
         ansible.FILE_NAME, "--check", "--diff", "-e", "writewise_stage=1", "--limit", some
     )

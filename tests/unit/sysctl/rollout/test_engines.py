@@ -399,6 +399,17 @@ def test_a_stage_that_was_killed_while_it_wrote_leaves_nothing_after_the_revert(
     assert node.files() == before
 
 
+def test_the_file_of_the_node_gets_its_mode_back(tmp_path):
+    node = Node(tmp_path, node_in(TREATED, PLAN))
+    own = node.settings / "90-writewise.conf"
+    own.write_text("# of the node\n")
+    own.chmod(0o600)
+    assert node.run(stage_script_of(ssm)).returncode == 0
+    assert own.stat().st_mode & 0o777 == 0o644
+    assert node.run(revert_script_of(ssm)).returncode == 0
+    assert own.stat().st_mode & 0o777 == 0o600
+
+
 def with_ratios(node):
     """Give a node values that TuneD can restore: no bytes."""
     node.set_values("20", "0", "10", "0")
