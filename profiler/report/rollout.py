@@ -40,6 +40,7 @@ _SHARES = {
 _BECAUSE = {
     "promotion": "a time to return that is longer by the margin is excluded",
     "votes": "more nodes must report",
+    "missing": "far more treated than control nodes that reported before have not done so since",
     "last_look": "the stage has its votes, and a longer time to return is not excluded",
     "not_verified": "no treated node reports whether the settings are in force",
     **_SHARES,

@@ -58,7 +58,8 @@ class StageTally:
     """What the decision needs of the outcomes: sums by guardrail.
 
     `look` is the time to return at the last planned look that was reached, None before the first.
-    `verified` and `contradicting` are of treated nodes that answered, and of all nodes.
+    `verified` and `contradicting` are of treated nodes that answered, and of all nodes, `missing`
+    of nodes that reported lately.
     """
 
     times: Mapping[str, TimePair]
@@ -66,6 +67,7 @@ class StageTally:
     look: tuple[int, TimePair] | None
     verified: Events
     contradicting: Events
+    missing: EventPair = EventPair(Events(0, 0), Events(0, 0))
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,13 @@ def tally(found: StageOutcomes, plan: RolloutPlan, stage: Stage) -> StageTally:
         _look(treated, control, stage, plan.looks),
         Events(len(answered), wrong),
         Events(everyone, found.contradicting + _treated_controls(control)),
+        EventPair(*(_missing(found, arm, len(arms[arm])) for arm in (TREATED, CONTROL))),
     )
+
+
+def _missing(found: StageOutcomes, arm: str, known: int) -> Events:
+    count = found.missing.get(arm, 0)
+    return Events(known + count, count)
 
 
 def _treated_controls(control: Iterable[NodeOutcome]) -> int:
@@ -242,7 +250,9 @@ def decide(plan: RolloutPlan, number: int, sums: StageTally) -> GateDecision:
         _share_finding(guardrails.CONTRADICTING, sums.contradicting, plan),
     )
     promotion = _promotion(sums, plan, stage)
-    decision, because = _decision(times, events, shares, promotion)
+    missing = evidence_of_more(sums.missing.treated, sums.missing.control)
+    is_missing = missing >= math.log(1 / plan.alpha_of_each)
+    decision, because = _decision(times, events, shares, promotion, is_missing)
     return GateDecision(decision, because, times, events, shares, promotion)
 
 
@@ -251,6 +261,7 @@ def _decision(
     events: Iterable[EventFinding],
     shares: Sequence[ShareFinding],
     promotion: Promotion,
+    is_missing: bool,
 ) -> tuple[str, tuple[str, ...]]:
     findings: list[TimeFinding | EventFinding] = [*times, *events]
     harm = tuple(each.name for each in findings if each.is_harm)
@@ -259,6 +270,8 @@ def _decision(
     exceeded = tuple(each.name for each in shares if each.is_exceeded)
     if exceeded:
         return STOP, exceeded
+    if promotion.is_excluded and is_missing:  # the change may have silenced them
+        return WAIT, ("missing",)
     if promotion.is_excluded:
         verified = next(each.nodes for each in shares if each.name == guardrails.NOT_IN_FORCE)
         return (GO_ON, ("promotion",)) if verified.nodes else (WAIT, ("not_verified",))

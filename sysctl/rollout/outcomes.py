@@ -107,11 +107,15 @@ class VotingProblems:
 
 @dataclass(frozen=True)
 class StageOutcomes:
-    """One outcome a node, and the nodes whose records contradict the plan, which do not vote."""
+    """One outcome a node, and the nodes whose records contradict the plan, which do not vote.
+
+    `missing` are how many nodes of each arm reported lately, but not yet in this stage.
+    """
 
     outcomes: tuple[NodeOutcome, ...]
     contradicting: int
     problems: VotingProblems
+    missing: Mapping[str, int] = field(default_factory=dict)
 
 
 def stage_outcomes(
@@ -126,7 +130,7 @@ def stage_outcomes(
     for report in _plausible(reports, window, problems):
         by_node[report.node].append(report)
     outcomes: list[NodeOutcome] = []
-    contradicting = 0
+    contradicting, missing = 0, {TREATED: 0, CONTROL: 0}
     for node, listed in sorted(by_node.items()):
         arm = arm_of(node, window.rollout, window.treated, window.control)
         judged = [each for each in listed if window.is_of_class(each)]
@@ -139,8 +143,10 @@ def stage_outcomes(
             contradicting += 1
         elif arm != WAITING:
             last_s = max(each.start_s for each in listed)
-            outcomes += _outcome(node, arm, judged, last_s, window)
-    return StageOutcomes(tuple(outcomes), contradicting, problems)
+            found = _outcome(node, arm, judged, last_s, window)
+            outcomes += found
+            missing[arm] += not found and not _is_gone(judged, window)
+    return StageOutcomes(tuple(outcomes), contradicting, problems, missing)
 
 
 def _plausible(
@@ -183,8 +189,8 @@ def _outcome(
 
     `last_s` is of its last report of any class.
     """
-    if max(each.start_s for each in reports) < window.created_s - window.silent_after_s:
-        return []  # gone before the roll-out
+    if _is_gone(reports, window):
+        return []
     votes = [
         each for each in reports if each.rollout == window.rollout and each.stage == window.stage
     ]
@@ -212,6 +218,12 @@ def _outcome(
             reported=not is_silent,
         )
     ]
+
+
+def _is_gone(reports: Sequence[NodeReport], window: StageWindow) -> bool:
+    """Return whether the node was gone before the roll-out."""
+    last_s = max(each.start_s for each in reports)
+    return last_s < window.created_s - window.silent_after_s
 
 
 def _mean(values: Iterable[tuple[float | None, int]]) -> float | None:

@@ -73,6 +73,26 @@ def test_treated_nodes_that_stop_to_report_are_harm():
     assert found.events[-1].control.count == 0
 
 
+def before(listed):
+    """Return what the same nodes reported before the roll-out."""
+    start_s = PLAN.created_s - HOUR
+    return [replace(each, start_s=start_s, rollout=None, stage=None, arm=None) for each in listed]
+
+
+def test_a_stage_in_which_treated_nodes_are_missing_does_not_go_on():
+    """Three of ten died at once; until they count as silent, only the others vote."""
+    listed = reports(PLAN, MANY, STAGE, slower=0.8)
+    alive = [each for each in listed if each.arm == CONTROL or int(each.node[:4], 16) % 10 > 2]
+    found = gate(PLAN, [*before(listed), *alive], STAGE)
+    assert (found.decision, found.because) == (WAIT, ("missing",))
+
+
+def test_nodes_of_both_arms_that_have_not_reported_yet_hold_nothing_up():
+    listed = reports(PLAN, MANY, STAGE, slower=0.8)
+    early = [each for each in listed if int(each.node[:4], 16) % 10 > 2]
+    assert gate(PLAN, [*before(listed), *early], STAGE).decision == GO_ON
+
+
 def test_nodes_that_stop_to_report_in_both_arms_are_no_harm():
     listed = reports(PLAN, MANY, STAGE, slower=0.8)
     later = PLAN.silent_after_s + 2 * HOUR
