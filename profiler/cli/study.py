@@ -9,7 +9,6 @@ The ledger gives a node only settings, and the node refuses those beyond its own
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -202,11 +201,12 @@ def _create(arguments: argparse.Namespace) -> int:
     spec = _spec(arguments)
     _ledger(arguments).create(spec)
     remember(arguments, f"made the study {spec.name} of {spec.class_key}")
-    own = ["--study", spec.name, *(["--kind", arguments.kind] if arguments.kind else [])]
-    join = shlex.join(["writewise", "study", "join", arguments.ledger, *own])
+    kind = f" --kind {arguments.kind}" if arguments.kind else ""
+    # not the address that was given: it is the owner's, and a canary needs less
     print(f"""study {spec.name}: {len(spec.candidates)} candidates, then {spec.nodes} nodes compare
-on each canary, as root:  {join} \
-s3://BUCKET/PREFIX DEST --max-at-risk SIZE --results s3://BUCKET/PREFIX""")
+on each canary, as root, with LEDGER of the role of a node:
+  writewise study join LEDGER --study {spec.name}{kind} s3://BUCKET/PREFIX DEST \
+--max-at-risk SIZE --results s3://BUCKET/PREFIX""")
     return 0
 
 

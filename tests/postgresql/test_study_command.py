@@ -35,6 +35,13 @@ def study(server, request):
     return words
 
 
+def test_canaries_are_not_asked_to_join_with_the_role_of_the_owner(server, capsys):
+    assert main(["study", "create", server.url(), "--study", "role", "--class", CLASS]) == 0
+    printed = capsys.readouterr().out
+    assert "writewise study join LEDGER --study role " in printed
+    assert server.url() not in printed
+
+
 def test_the_class_gets_a_recommendation_with_its_prediction(study, capsys):
     capsys.readouterr()
     assert main(["study", "advise", *study]) == 0
