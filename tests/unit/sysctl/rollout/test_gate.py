@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 
 import pytest
@@ -58,6 +59,18 @@ def test_the_last_look_without_proof_stops():
 def test_each_guardrail_reverts_a_change_that_is_faster(harm, name):
     found = gate(PLAN, reports(PLAN, MANY, STAGE, slower=0.5, **harm), STAGE)
     assert (found.decision, found.because) == (REVERT, (name,))
+
+
+def test_a_fleet_that_is_durable_a_little_later_than_the_measured_host_is_no_harm():
+    """The limit is what one host showed; 3 % is less than a host differs from the others."""
+    plan, draw = plan_for(100_000), random.Random(1)
+    listed = [
+        replace(
+            each, durable_s=90 * math.exp(draw.gauss(0, 0.2)) * (1.03 if each.arm == TREATED else 1)
+        )
+        for each in reports(plan, 40_000, 4, slower=0.8)
+    ]
+    assert gate(plan, listed, 4).decision == GO_ON
 
 
 def test_treated_nodes_that_stop_to_report_are_harm():

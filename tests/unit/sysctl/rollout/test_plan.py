@@ -85,7 +85,15 @@ def test_shares_that_make_no_sense_are_refused(nodes, rest):
 
 
 def test_later_by_what_was_measured_is_no_harm():
-    assert PLAN.limits["durable_time"] >= 1
+    evidence = EVERYTHING.evidence
+    for before, after, limit in ((60.0, 90.0, 1.575), (60.0, 30.0, 1.05), (None, None, 1.05)):
+        measured = replace(
+            evidence,
+            present=replace(evidence.present, durable_s=before),
+            recommended=replace(evidence.recommended, durable_s=after),
+        )
+        plan = make_plan(replace(EVERYTHING, evidence=measured), 10_000)
+        assert plan.limits["durable_time"] == limit
     assert PLAN.limits["peak_at_risk"] == EVERYTHING.evidence.ceiling_bytes
 
 
