@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 
 import pytest
 
@@ -199,10 +198,3 @@ def test_an_impossible_study_is_a_usage_error(server, words, capsys):
 def test_a_server_that_is_down_is_one_sentence(tmp_path, capsys):
     assert main(["study", "status", f"postgresql:///studies?host={tmp_path}"]) == 1
     assert "cannot be used" in capsys.readouterr().err
-
-
-def test_the_command_for_the_canaries_is_one_that_a_shell_takes(server, capsys):
-    url = f"{server.url()}&port={server.port}"
-    assert main(["study", "create", url, "--study", "shell", "--class", CLASS]) == 0
-    line = capsys.readouterr().out.split("as root:")[1]
-    assert shlex.split(line)[3] == url

@@ -14,6 +14,7 @@ from contracts.shared.errors import WritewiseError
 from contracts.stats import bucket_bounds_ns
 from profiler.bpf.probes.block import DeviceTotals
 from profiler.fleet import measured as measured_record
+from profiler.fleet import node_state
 from profiler.fleet.measured import PullRecorder, rates_of
 from profiler.fleet.node_state import HostCounts, counts_now
 from profiler.fleet.reading import read_records
@@ -146,10 +147,10 @@ def test_a_control_node_reports_only_the_settings_of_the_roll_out(recorder, tmp_
     """What `apply` set there before the roll-out is no contradiction."""
     name = "vm.dirty_expire_centisecs"
     present = read_sysctl(System(), name)
-    monkeypatch.setattr(measured_record, "check_compliance", lambda *_: [])
+    monkeypatch.setattr(node_state, "check_compliance", lambda *_: [])
     applied = History(changes=(MountOriginal("/data", "/dev/sdf", "ext4", (), ""),))
-    monkeypatch.setattr(measured_record, "read_history", lambda _: applied)
-    monkeypatch.setattr(measured_record, "wanted_by_applied", lambda *_: None)
+    monkeypatch.setattr(node_state, "read_history", lambda _: applied)
+    monkeypatch.setattr(node_state, "wanted_by_applied", lambda *_: None)
     marker, said = tmp_path / "state/rollout.json", []
     for settings in ({}, {name: present + 1}, {name: present}):
         data = {"id": "kernel-6", "stage": 2, "arm": "control", "settings": settings}

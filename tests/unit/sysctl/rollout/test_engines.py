@@ -462,7 +462,7 @@ def test_tuned_adds_its_profile_and_leaves_it(tmp_path):
 
 
 def test_tuned_reads_the_profile_that_the_script_writes(tuned_modules, tmp_path):
-    node = Node(tmp_path, node_in(TREATED, PLAN))
+    node = with_ratios(Node(tmp_path, node_in(TREATED, PLAN)))
     (tmp_path / "active").write_text("balanced\n")
     assert node.run(stage_script_of(tuned)).returncode == 0
     expected = {"vm.dirty_ratio": "80", "vm.dirty_background_ratio": "5"}
