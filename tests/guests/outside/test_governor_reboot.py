@@ -62,6 +62,7 @@ limits = Path("/etc/systemd/system/{UNIT}.d/limits.conf")
 limits.parent.mkdir(exist_ok=True)
 limits.write_text("[Service]\\nWatchdogSec=60\\nTimeoutStartSec=600\\nTimeoutStopSec=600\\n")
 install("{UNIT}", "govern", "{TARGET}", "--max-at-risk", "{BOUND_MIB}MiB")
+run("sync")  # a cut of the power right after an installation would lose the unit
 run("systemctl", "start", "{UNIT}")
 """
 REMOVE = f"from tests.guests.inside.services import remove; remove('{UNIT}')"
