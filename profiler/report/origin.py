@@ -57,7 +57,7 @@ def _host(system: System) -> Circumstances:
 
 def _with_destination(host: Circumstances, destination: Path, system: System) -> Circumstances:
     """Return the circumstances with the file system, the disk and the volume. Raises HostError."""
-    from profiler.study.circumstances_here import volume_seen
+    from profiler.study.volume_here import volume_seen
 
     place = destination.resolve()
     mount = mount_of(system.mounts(), str(place))

@@ -12,18 +12,10 @@ from typing import Any
 
 from contracts.shared.errors import UsageError
 from profiler.ec2.node import instance_type_of_firmware
-from profiler.lab import lab
 from profiler.pull.source import PullPlan
 from profiler.study.node_here import node_here
 from profiler.study.request import StudyRequest
-from profiler.study.volume_here import (
-    VolumeHere,
-    asked_of_aws,
-    attached_here,
-    combined,
-    of_lab,
-    of_node,
-)
+from profiler.study.volume_here import VolumeHere, asked_of_aws, combined, volume_seen
 from sysctl.evidence.circumstances import Circumstances, GroupLimits, Node, NodeClass
 from sysctl.evidence.results import Results, load
 from sysctl.host.devices import Disk, steady_values
@@ -118,14 +110,6 @@ def volume_of(request: StudyRequest, disk: Disk | None) -> VolumeHere:
     """Return what is known of the volume: from the options, a lab, the node, and AWS."""
     known = combined(request.volume, volume_seen(request.destination.resolve(), disk))
     return combined(known, asked_of_aws(known, request.access.profile))
-
-
-def volume_seen(destination: Path, disk: Disk | None) -> VolumeHere:
-    """Return what a lab or the node shows of the volume, without a request to AWS."""
-    present = lab.at(destination)
-    if present is not None:
-        return of_lab(present.spec.emulated, lab.credits_now(present))
-    return of_node(disk.name if disk else None, attached_here)
 
 
 def _node_class(

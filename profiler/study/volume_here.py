@@ -15,9 +15,11 @@ from contracts.shared.errors import WritewiseError
 from profiler.ec2.aws import AwsAccess
 from profiler.ec2.live import LiveApi
 from profiler.ec2.node import AttachedVolume, discover, ebs_volumes
+from profiler.lab import lab
 from profiler.lab.emulated import Emulated
 from profiler.lab.follower import CreditsNow
 from sysctl.evidence.circumstances import Credits, KnownVolume
+from sysctl.host.devices import Disk
 from sysctl.volume import volume_types
 from sysctl.volume.limits import GIB, LimitedBy
 from sysctl.volume.volume_types import EbsVolume
@@ -76,6 +78,14 @@ def of_node(disk: str | None, attached: Callable[[], list[AttachedVolume]]) -> V
         if each.disk == disk:
             return VolumeHere(KnownVolume(size_gib=each.size_bytes // GIB or None), each.volume_id)
     return VolumeHere()
+
+
+def volume_seen(destination: Path, disk: Disk | None) -> VolumeHere:
+    """Return what a lab or the node shows of the volume, without a request to AWS."""
+    present = lab.at(destination)
+    if present is not None:
+        return of_lab(present.spec.emulated, lab.credits_now(present))
+    return of_node(disk.name if disk else None, attached_here)
 
 
 def asked_of_aws(

@@ -10,7 +10,7 @@ import pytest
 
 from profiler.report import origin
 from profiler.report.origin import circumstances_of_pull, origin_here, origin_of_pull
-from profiler.study import circumstances_here
+from profiler.study import volume_here
 from profiler.study.volume_here import VolumeHere
 from sysctl.evidence.circumstances import Credits, KnownVolume
 from sysctl.evidence.results import load
@@ -36,7 +36,7 @@ def test_a_pull_has_its_destination_too(tmp_path):
 
 def test_the_names_are_those_of_a_sweep(tmp_path, monkeypatch):
     volume = VolumeHere(KnownVolume("st1", 500), "vol-1", "m5.large", Credits(70.0, "the lab"))
-    monkeypatch.setattr(circumstances_here, "volume_seen", lambda *_: volume)
+    monkeypatch.setattr(volume_here, "volume_seen", lambda *_: volume)
     pull = dict.fromkeys(("source", "endpoint_url", "client", "transfer", "contract"), "x")
     found = origin_of_pull(circumstances_of_pull(tmp_path), pull)
     assert (found["volume_type"], found["volume_id"], found["instance"]) == (
