@@ -21,6 +21,7 @@ from profiler.bpf.disks import devices_of
 from profiler.bpf.probe import Probe
 from profiler.bpf.stall_session import StallSession
 from tests.bench import bench_probe_cost
+from tests.bench.attachments import wait_until_detached
 from tests.bench.bench_probe_cost import BATCHES, SHM, Writer, bpftrace, bystander, ours
 from tests.root import load
 from tests.root.governing import governor
@@ -83,6 +84,7 @@ def main() -> None:
         }
         measured: dict[str, float] = {}
         for tool, attached in tools.items():
+            wait_until_detached()  # the probes of the tool before
             with attached():
                 measured[tool] = writer.call_ns(CALLS)
         writer.close()
