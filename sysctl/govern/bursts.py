@@ -56,11 +56,14 @@ class BurstAccount:
 
 
 class Burst:
-    """A burst so far; `add` is given each pair of consecutive samples, the first included."""
+    """A burst so far; `add` is given each pair of consecutive samples, the first included.
 
-    def __init__(self, first: HostSample) -> None:
+    `earlier_bytes` of it came just before the first sample, in a time that is not known.
+    """
+
+    def __init__(self, first: HostSample, earlier_bytes: int = 0) -> None:
         self.began_ns = first.time_ns
-        self.arrived_bytes = 0
+        self.arrived_bytes = earlier_bytes
         self.peak_held_bytes = 0
         self.raised_at_ns: int | None = None
         self.is_unhelped = False

@@ -134,6 +134,7 @@ class Governor:
         self._burst: Burst | None = None
         self._raise: _InForce | None = None
         self._last_arrival_ns = self._last_burst_ns = 0
+        self._before_burst_bytes = 0
         self._undrained_bytes = 0
         self._below_since_ns: int | None = None
         self._not_before_ns = 0
@@ -191,15 +192,17 @@ class Governor:
             return
         span = self._recent.pair(_RATE_SPAN_NS)
         rate = rate_per_s(arrived_bytes(*span), span)
-        if rate_per_s(arrived_bytes(*pair), pair) >= CALM_BYTES_PER_S:
+        is_arriving = rate_per_s(arrived_bytes(*pair), pair) >= CALM_BYTES_PER_S
+        if is_arriving:
             self._last_arrival_ns = sample.time_ns
             self._undrained_bytes = sample.named_held_bytes
         else:
             self._undrained_bytes = max(0, self._undrained_bytes - written_bytes(*pair))
         if self._burst is None and rate >= BEGIN_BYTES_PER_S:
-            self._burst = Burst(pair[0])
+            self._burst = Burst(pair[0], self._before_burst_bytes)
         if self._burst:
             self._burst.add(*pair)
+        self._before_burst_bytes = arrived_bytes(*pair) if is_arriving and not self._burst else 0
         is_held = sample.held_bytes > _mark_bytes(at_rest)  # then its writers may all be asleep
         if rate >= BEGIN_BYTES_PER_S or is_held:
             self._last_burst_ns = sample.time_ns

@@ -103,6 +103,7 @@ class Host:
     _writes: dict[str, float] = field(default_factory=dict)
     _arrived: dict[Burst, float] = field(default_factory=dict)
     _sampled_s: float = -1.0
+    _sampled_held_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         self.values = dict(self.rest)
@@ -178,9 +179,10 @@ class Host:
     def _has_news(self) -> bool:
         """Return whether there would be a sample (`profiler/govern/reader.py`)."""
         is_due = self.time_s - self._sampled_s >= 0.5 - STEP_S / 2
-        if not is_due and self.held_bytes <= 0.1 * self.at.background_bytes:
+        has_more = self.held_bytes - self._sampled_held_bytes > MIB
+        if not (is_due or has_more) and self.held_bytes <= 0.1 * self.at.background_bytes:
             return False
-        self._sampled_s = self.time_s
+        self._sampled_s, self._sampled_held_bytes = self.time_s, self.held_bytes
         return True
 
     def sample(self) -> HostSample:

@@ -138,6 +138,16 @@ def test_a_burst_returns_nearly_as_fast_as_under_the_best_static_setting(
     assert governed_s <= returned_s(rest) + RESOLUTION_S
 
 
+@pytest.mark.parametrize("begins_s", [1.0, 1.2, 1.31, 1.44])
+@pytest.mark.parametrize("rate_mib", [60, 300, 1200])
+def test_a_burst_is_accounted_for_from_its_first_byte(rate_mib: int, begins_s: float) -> None:
+    """Also if a look comes just after its begin, and the look before it was long ago."""
+    host = Host(4 * GIB, [Volume(40 * MIB)], [burst_of(1500, rate_mib, begins_s)])
+    accounts = [each.finished for each in host.run(120, Governor(RaiseLimits(2 * GIB), REST))]
+    (account,) = [each for each in accounts if each]
+    assert account.arrived_bytes == pytest.approx(1500 * MIB, rel=1e-6)
+
+
 @pytest.mark.parametrize("request_mib", [1, 25, 100])
 def test_nobody_waits_for_a_device_that_completes_little_or_nothing_at_first(request_mib) -> None:
     """blk-throttle takes all that the flusher has, and the first completion can be seconds away."""
