@@ -90,10 +90,11 @@ class HostReader:
             is_same = thresholds == last.thresholds and not has_more
             if is_same and not _is_busy(vmstat, thresholds):
                 return None
-        return self._complete(now_ns, vmstat, thresholds)
+        self._last = self._complete(now_ns, vmstat, thresholds)
+        return self._last
 
     def read(self) -> HostSample:
-        """Return a sample."""
+        """Return a sample, which is no news to `read_news`: its first one comes at once."""
         return self._complete(self._clock_ns(), *self._read_vmstat())
 
     def _complete(
@@ -107,7 +108,7 @@ class HostReader:
             volumes = _with_host(volumes, vmstat)
         if self._writers is not None:
             seen = self._writers.look(volumes, is_busy=_is_busy(vmstat, thresholds))
-        self._last = HostSample(
+        return HostSample(
             time_ns=now_ns,
             dirty_bytes=vmstat["nr_dirty"],
             writeback_bytes=vmstat["nr_writeback"],
@@ -122,7 +123,6 @@ class HostReader:
             writes=seen.writes,
             groups=seen.groups,
         )
-        return self._last
 
     def _read_vmstat(self) -> tuple[dict[str, int], Thresholds]:
         """Return the counters in bytes, and the thresholds in force."""

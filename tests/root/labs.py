@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -177,6 +178,20 @@ def kill_after(seconds: float, *arguments: object) -> bool:
             process.send_signal(signal.SIGKILL)
             process.communicate()
     return process.returncode == -signal.SIGKILL
+
+
+def kills_spread_over(parts: int, *arguments: object) -> Iterator[bool]:
+    """Kill a `lab up` that many times, each at random in its part of the time that it takes.
+
+    Yield whether it was still running. The caller takes the lab down each time.
+    """
+    begun_s = time.monotonic()
+    with start(*arguments) as process:
+        process.communicate()
+    took_s = (time.monotonic() - begun_s) / SLOWNESS
+    lab.down()
+    for part in range(parts):
+        yield kill_after((part + random.random()) * took_s / parts, *arguments)
 
 
 def endpoint_arguments(present: lab.Lab) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ from tests.root.labs import (
     guarded,
     host_state,
     kill_after,
+    kills_spread_over,
     start,
     volume,
     wait_until,
@@ -243,10 +244,9 @@ def test_the_cap_survives_a_reload_and_a_restart_of_systemd_during_a_trial(tmp_p
 
 
 def test_kill_at_any_instant_then_down_leaves_nothing(state):
-    """The instants are spread over the run time of `lab up`, each at random in its part."""
     before, killed = host_state(), 0
-    for part in range(16):
-        killed += kill_after(0.08 + (part + random.random()) * 0.028, *SMALL_UP)
+    for part, was_running in enumerate(kills_spread_over(16, *SMALL_UP)):
+        killed += was_running
         lab.down()
         assert_as(before, f"killed in part {part}")
         assert {path.name for path in state.iterdir()} <= {"lab.lock"}

@@ -7,7 +7,6 @@ import contextlib
 import functools
 import json
 import os
-import random
 import signal
 import statistics
 import subprocess
@@ -39,7 +38,7 @@ from tests.root.labs import (
     endpoint_arguments,
     guarded,
     host_state,
-    kill_after,
+    kills_spread_over,
     wait_until,
     writewise,
 )
@@ -255,9 +254,8 @@ def test_rollback_takes_back_the_lab_of_a_killed_program_with_its_follower():
 
 def test_kill_at_any_instant_then_down_leaves_nothing(state):
     before, killed = host_state(), 0
-    for part in range(8):
-        seconds = 0.1 + (part + random.random()) * 0.1
-        killed += kill_after(seconds, *ST1_UP)
+    for part, was_running in enumerate(kills_spread_over(8, *ST1_UP)):
+        killed += was_running
         lab.down()
         assert_as(before, f"killed in part {part}")
         assert {path.name for path in state.iterdir()} <= {"lab.lock"}

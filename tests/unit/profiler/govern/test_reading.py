@@ -346,6 +346,14 @@ def test_a_calm_host_on_which_more_becomes_dirty_is_looked_at(host) -> None:
     assert reader.read_news() is None
 
 
+def test_the_first_news_come_at_once_also_after_a_look(host) -> None:
+    """Otherwise what a command writes in its first half second would be of no pair of samples."""
+    reader = reader_of(host, clock_ns=lambda: 0)
+    assert reader.read()
+    assert reader.read_news()
+    assert reader.read_news() is None
+
+
 def test_every_volume_is_one_that_is_mounted_to_write(tmp_path):
     table = (
         TABLE
