@@ -21,6 +21,7 @@ import select
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from contracts.shared import libc
 from sysctl.govern.samples import busy_bytes
@@ -43,7 +44,7 @@ _SHARE = 0.25
 class DirtyEvents:
     """Wakes its caller when more than `least_bytes` are dirty, or under write-back.
 
-    Nothing is counted but while the caller waits.
+    Events are counted from the begin of a wait until one comes, or until `stop`.
     """
 
     def __init__(self, descriptors: Sequence[int], least_bytes: int) -> None:
@@ -133,7 +134,7 @@ def _attributes(tracepoint: int) -> bytes:
 
 
 def _online_cpus() -> Iterator[int]:
-    with open("/sys/devices/system/cpu/online", encoding="ascii") as file:  # noqa: PTH123
-        for part in file.read().strip().split(","):
-            first, _, last = part.partition("-")
-            yield from range(int(first), int(last or first) + 1)
+    text = Path("/sys/devices/system/cpu/online").read_text(encoding="ascii")
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of days that a running watch makes: one for each day (UTC), and one at its end.
 
-The measuring thread makes them; another one writes them (`record_sender`).
+The measuring thread makes them, and a second thread writes them (`record_sender`).
 """
 
 from __future__ import annotations

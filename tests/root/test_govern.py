@@ -170,7 +170,7 @@ def test_killed_at_any_moment_the_rollback_restores_the_host(present: lab.Lab) -
 
 
 def test_it_sleeps_until_pages_become_dirty(present: lab.Lab) -> None:
-    """At rest it does not poll; other programs of the host may dirty pages meanwhile."""
+    """At rest it does not poll. Other programs of the host may dirty pages in one of the looks."""
     with governor(present.destination, *BOUNDED) as process:
         time.sleep(1)
         assert wait_until(

@@ -101,7 +101,7 @@ def test_a_missing_result_to_which_s3_denies_access_is_missing(monkeypatch):
 
 
 def test_a_conflict_of_two_writes_is_tried_again_later(monkeypatch):
-    """S3 has then kept neither for certain."""
+    """It is then unknown whether S3 has kept either."""
     store = store_with(Answering("ConditionalRequestConflict"), monkeypatch)
     with pytest.raises(WritewiseError, match="ConditionalRequestConflict"):
         store.put("s", KEY, "text")
