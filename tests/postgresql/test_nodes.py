@@ -121,18 +121,18 @@ def test_a_result_that_was_never_told_is_adopted(server, tmp_path, keeper):
     """The node was killed after it had kept its result, before or after it was put."""
     spec = replace(SPEC, name=f"untold-{keeper}")
     with fleet_of(server, spec, tmp_path) as fleet:
+        kept = tmp_path / "n0/state/studies" / spec.name
         fleet.start("n0")
-        until(lambda: len(fleet.told()) == 1)
+        until(lambda: len(list(kept.glob("told/*.json"))) >= 1)  # it is told before it moves there
         fleet.kill("n0")
-        first = fleet.told()[0].claim.key
+        first = next(kept.glob("told/*.json")).stem
         server.sql(
             "UPDATE trials SET state = 'FAIL' WHERE trial_id IN (SELECT trial_id FROM "
             f"trial_user_attributes WHERE key = 'key' AND value_json LIKE '%{first}%')"
         )
         fleet.ledger = type(fleet.ledger)(fleet.ledger.address, spec.name, 1, GRACE_S)
         if keeper == "node":
-            folder = tmp_path / "n0/state/studies" / spec.name
-            (folder / "told" / f"{first}.json").rename(folder / "pending" / f"{first}.json")
+            (kept / "told" / f"{first}.json").rename(kept / "pending" / f"{first}.json")
             next((tmp_path / "store").rglob(f"{first}.json")).unlink()
             fleet.start("n0")
         else:
