@@ -305,12 +305,20 @@ def test_losses_are_counted_when_the_table_is_full(tmp_path: Path) -> None:
 
 
 def test_losses_are_counted_when_the_table_is_full_host_wide(tmp_path: Path) -> None:
-    with ProfileSession(contract(tmp_path), host_wide=True, max_threads=1) as session:
-        run(session, *writer("hammer", tmp_path, 50, 10))
+    """A thread that has written, and still runs, has the only place in the table."""
+    holder = ["sh", "-c", 'echo 1 >"$0"; echo ready; read line', str(tmp_path / "first")]
+    pipe = subprocess.PIPE
+    with (
+        ProfileSession(contract(tmp_path), host_wide=True, max_threads=1) as session,
+        subprocess.Popen(holder, stdin=pipe, stdout=pipe, text=True) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        subprocess.run(writer("hammer", tmp_path, 50, 10), check=True, stdout=pipe)
         snapshot = session.snapshot()
-        expected = 32 * 50 * KINDS
-        assert snapshot.losses.calls_not_recorded > 0
-        assert snapshot.stats[0].count + snapshot.losses.calls_not_recorded == expected
+        process.communicate("go\n")
+    assert snapshot.stats[0].count == 1
+    assert snapshot.losses.calls_not_recorded == snapshot.losses.total == 32 * 50 * KINDS
 
 
 def test_a_path_too_deep_is_a_loss(tmp_path: Path) -> None:
