@@ -4,6 +4,7 @@
 It computes the arm by itself, so a node that appears later gets its arm wherever it comes from. No
 text from elsewhere gets into it: each word is a known name, a number or fixed, and quoted by shlex
 all the same. What the node had is saved before anything changes, and the marker is written last.
+Scripts run one after the other, or what one treated could be saved as what the node had.
 """
 
 from __future__ import annotations
@@ -24,6 +25,15 @@ from sysctl.rollout.marker import (
     saved_sysctls,
 )
 from sysctl.rollout.plan import RolloutPlan
+
+#: A lock on the state directory, which ends with the script.
+_LOCK = (
+    'exec 9< "$state"',
+    "if ! flock -w 60 9; then",
+    "  echo 'another stage or revert of a roll-out runs on this node; try again later' >&2",
+    "  exit 1",
+    "fi",
+)
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,7 @@ def stage_script(plan: RolloutPlan, number: int, actions: NodeActions) -> list[s
     return [
         *_preamble(plan, *actions.names),
         'mkdir -p -m 0700 "$state"',
+        *_LOCK,
         *node_name_lines(),
         f"position=$(printf '%s' \"{plan.id}/$node\" | sha256sum | cut -c1-{HEX_DIGITS})",
         "position=$((0x$position))",
@@ -114,6 +125,9 @@ def revert_script(plan: RolloutPlan, actions: NodeActions, names: Sequence[str] 
     """
     return [
         *_preamble(plan, *actions.names, *names),
+        'if [ -d "$state" ]; then',
+        *(f"  {line}" for line in _LOCK),
+        "fi",
         *actions.revert,
         f'if grep -q {shlex.quote(plan.id)} "$state/{MARKER}" 2>/dev/null; then',
         f'  rm -f "$state/{MARKER}"',

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -251,6 +252,11 @@ class Node:
         return [(self.folder / "values" / name).read_text().strip() for name in _NAMES]
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(script)
+        output, errors = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def start(self, script: str, **variables: str) -> subprocess.Popen[str]:
         places = {
             "/var/lib/writewise": self.state,
             "/etc/sysctl.d": self.settings,
@@ -260,8 +266,10 @@ class Node:
         for path, here in places.items():
             script = script.replace(path, str(here))
         environment = {**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
-        return subprocess.run(
-            ["sh", "-c", script], capture_output=True, text=True, env=environment, check=False
+        environment |= variables
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            ["sh", "-c", script], stdout=pipe, stderr=pipe, text=True, env=environment
         )
 
     def files(self) -> dict[str, str]:
@@ -372,6 +380,34 @@ def test_a_value_that_cannot_be_read_is_not_saved_as_nothing(tmp_path):
     assert node.run(stage_script_of(ssm)).returncode != 0
     assert node.files().keys() & {"state/rollout.json", "sysctl.d/90-writewise.conf"} == set()
     assert (tmp_path / "values/vm.dirty_ratio").read_text() == "20\n"
+
+
+def test_a_second_stage_at_the_same_time_does_not_save_what_the_first_one_set(tmp_path):
+    node = Node(tmp_path, node_in(TREATED, PLAN))
+    before = node.files()
+    slow = 'if [ "${SLOW-}" ]; then touch FOLDER/reading; sleep 1; fi\n'
+    sysctl = tmp_path / "bin/sysctl"
+    sysctl.write_text(f"#!/bin/sh\n{slow}{before['bin/sysctl']}".replace("FOLDER", str(tmp_path)))
+    first = node.start(stage_script_of(ssm), SLOW="yes")
+    while not (tmp_path / "reading").exists():
+        assert first.poll() is None
+        time.sleep(0.01)
+    assert node.run(stage_script_of(ssm, 2)).returncode == 0
+    assert first.communicate()[1] == "" and first.returncode == 0
+    assert node.values == ["80", "0", "5", "0"]
+    assert node.run(revert_script_of(ssm)).returncode == 0
+    assert node.values == ["20", "0", "0", "67108864"]
+
+
+def test_a_stage_waits_for_another_no_longer_than_a_minute(tmp_path):
+    node = Node(tmp_path, node_in(TREATED, PLAN))
+    before = node.files()
+    node._program("flock", '#!/bin/sh\n[ "$*" = "-w 60 9" ] && exit 1\n')
+    for script in (stage_script_of(ssm), revert_script_of(ssm)):
+        done = node.run(script)
+        assert done.returncode == 1
+        assert "another stage or revert of a roll-out runs on this node" in done.stderr
+    assert {**node.files(), "bin/flock": ""} == {**before, "bin/flock": ""}
 
 
 def test_what_the_node_had_is_on_the_disk_before_it_has_its_name(tmp_path):
