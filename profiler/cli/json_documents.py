@@ -127,6 +127,8 @@ DOCUMENTS = (
             "measured": _MEASURED,
             "contract": "the contract's file",
             "command_user": "the user that the command ran as; null without a command",
+            "scope": "whose calls were counted: of a command, a process or the host (`target`), "
+            "and the name and control group of its threads, or null",
             "attached_to": "what the probes of calls attached to: `functions` or `tracepoints`",
             "functions_refused": "why not to functions, if the kernel refused one; else null",
             "timeframe_ns": "the contract's timeframe",

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from profiler.bpf.session import ProfileSession
     from profiler.recording.identity import Identity
     from profiler.recording.recording import Profile, Recording
+    from profiler.recording.scope import ProfileScope
     from profiler.report.log import RecordLog
 
 NAME = "profile"
@@ -121,7 +122,11 @@ def run(arguments: argparse.Namespace) -> int:
             html_file(arguments) as write_html,
         ):
             recording, exit_code = _record(arguments, contract, argv, identity, log, compiler)
-            profile = replace(recording.profile, command_user=command_user(argv, identity))
+            profile = replace(
+                recording.profile,
+                command_user=command_user(argv, identity),
+                scope=_scope(arguments, argv),
+            )
             content = cache(lambda: profile_document(profile, measured))
             if arguments.json:
                 emit(NAME, content(), output)
@@ -137,6 +142,13 @@ def _is_look(arguments: argparse.Namespace, argv: list[str]) -> bool:
     """Return whether it is a first look at the whole host: no target was named."""
     named = (arguments.pid, arguments.comm, arguments.cgroup, arguments.contract, arguments.log)
     return not argv and all(each is None for each in named)
+
+
+def _scope(arguments: argparse.Namespace, argv: list[str]) -> ProfileScope:
+    from profiler.recording.scope import ProfileScope, Target
+
+    target = Target.COMMAND if argv else Target.PROCESS if arguments.pid else Target.HOST
+    return ProfileScope(target, arguments.comm, arguments.cgroup)
 
 
 def _import_report() -> None:

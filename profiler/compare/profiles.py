@@ -17,13 +17,14 @@ from profiler.compare.measured import (
 )
 from profiler.compare.subject import Figure, Kind, Subject, Unit
 
-#: What was profiled. The time of a command is an outcome; that of a look at the host was chosen.
-COMMAND, HOST = "a command", "the host or a process"
+#: What was profiled. The time of a command is an outcome; that of a look was chosen.
+_TARGETS = {"command": "a command", "process": "a process", "host": "the host"}
 
 
 def profile_subject(documents: Sequence[CheckedObject]) -> Subject:
     """Return what the profiles say. Raises UsageError."""
     scope = same(documents, "scopes", _scope)
+    of_command = _target(documents[0]) == "command"
     return Subject(
         file=documents[0].file,
         kind=Kind.PROFILE,
@@ -35,8 +36,8 @@ def profile_subject(documents: Sequence[CheckedObject]) -> Subject:
             "contract": same(documents, "contracts", lambda each: each.text("contract")),
         },
         figures=(
-            *_time(documents, is_outcome=scope == COMMAND),
-            *_waits(documents, is_verdict=scope == HOST),
+            *_time(documents, is_outcome=of_command),
+            *_waits(documents, is_verdict=not of_command),
             *findings(documents, with_latencies=True),
         ),
         answers=_answers(documents[-1]),
@@ -46,7 +47,24 @@ def profile_subject(documents: Sequence[CheckedObject]) -> Subject:
 
 
 def _scope(document: CheckedObject) -> str:
-    return COMMAND if document.text_or_none("command_user") else HOST
+    """Return whose calls were counted. Which process it was does not matter."""
+    scope = document.child_or_none("scope")
+    if scope is None:  # of an earlier version, which had only this
+        return "a command" if document.text_or_none("command_user") else "the host or a process"
+    comm, cgroup = scope.text_or_none("comm"), scope.text_or_none("cgroup")
+    only = [f"threads named {comm}"] if comm else []
+    only += [f"in control group {cgroup}"] if cgroup else []
+    return _TARGETS[_target(document)] + (f" (only {', '.join(only)})" if only else "")
+
+
+def _target(document: CheckedObject) -> str:
+    scope = document.child_or_none("scope")
+    if scope is None:
+        return "command" if document.text_or_none("command_user") else "host"
+    target = scope.text("target")
+    if target not in _TARGETS:
+        raise scope.damaged("target", f"one of {', '.join(_TARGETS)}")
+    return target
 
 
 def _time(documents: Sequence[CheckedObject], *, is_outcome: bool) -> list[Figure]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from contracts.evaluate import Finding, evaluate
 from contracts.model import Contract
 from contracts.stats import ResourceUsage
 from profiler.bpf.session import ProfileSession, ProfileSnapshot
 from profiler.recording.frame_tally import FrameTally
+from profiler.recording.scope import ProfileScope
 from profiler.recording.timeframes import Frame, Sampler, Timeframes
 from profiler.watch.causes import WhyInputs
 from profiler.watch.ticker import Beat, Ticker
@@ -31,8 +32,9 @@ class Profile:
     `snapshot` and `usage` cover the whole run, as the sum of its frames. `findings` have the values
     of the whole run and the verdicts of the frames. `threads_left` is the number of followed
     threads that still run. `why` is the input for the explanation of the writes. `command_user` is
-    the user that the command ran as. `by_functions` is whether the probes attached to functions,
-    not to tracepoints; `functions_refused` why not, if the kernel refused one.
+    the user that the command ran as, `scope` whose calls were counted. `by_functions` is whether
+    the probes attached to functions, not to tracepoints; `functions_refused` why not, if the kernel
+    refused one.
     """
 
     contract: Contract
@@ -43,6 +45,7 @@ class Profile:
     threads_left: int
     why: WhyInputs
     command_user: str | None = None
+    scope: ProfileScope = field(default_factory=ProfileScope)
     by_functions: bool = False
     functions_refused: str | None = None
 

@@ -20,6 +20,7 @@ from contracts.shared.units import counted, exact_latency
 from contracts.stats import CallStats
 from profiler.recording.frame_tally import FrameTally, RuleTally, Violations
 from profiler.recording.recording import Profile
+from profiler.recording.scope import ProfileScope
 from profiler.report.console import plain_console, print_lines
 from profiler.report.findings import print_findings
 from profiler.report.over_limit import volumes_document_ns
@@ -95,6 +96,7 @@ def profile_document(
         "measured": measured,
         "contract": printable(profile.contract.source),
         "command_user": profile.command_user,
+        "scope": _scope_document(profile.scope),
         "attached_to": "functions" if profile.by_functions else "tracepoints",
         "functions_refused": profile.functions_refused,
         "timeframe_ns": profile.contract.timeframe_ns,
@@ -108,6 +110,14 @@ def profile_document(
         "timeline": _timeline_document(profile),
         "ebs_volumes": volumes_document_ns(profile.why.volumes),
         "timeframes": _frames_document(profile.frames, profile.findings),
+    }
+
+
+def _scope_document(scope: ProfileScope) -> dict[str, str | None]:
+    return {
+        "target": scope.target.value,
+        "comm": printable(scope.comm) if scope.comm else None,
+        "cgroup": printable(scope.cgroup) if scope.cgroup else None,
     }
 
 

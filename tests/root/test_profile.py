@@ -164,6 +164,7 @@ def test_a_process_until_it_ends(contract: Path) -> None:
         document = json.loads(process.communicate(timeout=20)[0])
     assert process.returncode == 0
     assert document["findings"][0]["value"] == 4
+    assert document["scope"] == {"target": "process", "comm": None, "cgroup": None}
 
 
 def test_a_process_until_the_time_is_over() -> None:
@@ -188,6 +189,7 @@ def test_a_name_is_enough_to_profile_the_host(contract: Path) -> None:
     process.send_signal(signal.SIGINT)
     document = json.loads(process.communicate(timeout=20)[0])
     assert document["findings"][0]["value"] == 6
+    assert document["scope"] == {"target": "host", "comm": "dd", "cgroup": None}
 
 
 def test_the_whole_host(contract: Path) -> None:

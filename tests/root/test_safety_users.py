@@ -84,7 +84,9 @@ def test_a_group_that_the_user_is_not_in_is_refused() -> None:
 def test_a_user_by_name() -> None:
     done = profile("--user", "nobody", "--json", "--", *STATUS)
     assert_is_nobody(done.stderr)
-    assert json.loads(done.stdout)["command_user"] == f"nobody (uid {NOBODY.pw_uid})"
+    document = json.loads(done.stdout)
+    assert document["command_user"] == f"nobody (uid {NOBODY.pw_uid})"
+    assert document["scope"] == {"target": "command", "comm": None, "cgroup": None}
 
 
 def test_every_group_of_the_user() -> None:

@@ -27,6 +27,7 @@ _BADGES = {
     "nothing waited": ("No wait", Tone.CALM),
     "not writing": ("No writes", Tone.PLAIN),
 }
+_TARGETS = {"command": "the command", "process": "the process", "host": "the whole host"}
 _SHOWN = 8
 
 
@@ -79,9 +80,16 @@ def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             shown = _shares(verdict[name])
             if shown:
                 yield f"{name} of the throttled writers", shown
+    yield "calls counted of", _scope_text(document["scope"])
     if document["command_user"]:
         yield "the command ran as", document["command_user"]
     yield "contract", document["contract"]
+
+
+def _scope_text(scope: Mapping[str, Any]) -> str:
+    named = {"threads named": scope["comm"], "in control group": scope["cgroup"]}
+    only = [f"{what} {name}" for what, name in named.items() if name]
+    return ", ".join([_TARGETS[scope["target"]], *only])
 
 
 def _shares(shares: Sequence[Mapping[str, Any]]) -> str:

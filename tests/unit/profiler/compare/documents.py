@@ -48,6 +48,10 @@ def profile(**changes):
     return emitted("profile", content, **changes)
 
 
+def scope(target, comm=None, cgroup=None):
+    return {"target": target, "comm": comm, "cgroup": cgroup}
+
+
 def bench(*cells):
     found = ClientComparison((row(*cells),), CONTEXT)
     return emitted("bench-clients", comparison_document(found))

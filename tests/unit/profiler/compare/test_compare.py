@@ -19,7 +19,15 @@ from sysctl.evidence.results import load
 from tests.places import REPOSITORY
 from tests.unit.changes import change_in
 from tests.unit.profiler.client_bench.test_client_bench import cell
-from tests.unit.profiler.compare.documents import MIB, bench, profile, pull, pulls, write
+from tests.unit.profiler.compare.documents import (
+    MIB,
+    bench,
+    profile,
+    pull,
+    pulls,
+    scope,
+    write,
+)
 from tests.unit.studies import Study, ratio
 
 DATA = REPOSITORY / "tests/unit/data"
@@ -115,12 +123,41 @@ def test_files_of_other_kinds_are_not_comparable(compared):
 
 
 def test_a_command_and_the_host_are_not_comparable(compared):
-    found = compared([profile(command_user="root (uid 0)")], [profile()])
+    found = compared([profile(scope=scope("command"))], [profile()])
     assert found.obstacle is Obstacle.SCOPE
+    (sentence,) = verdict_sentences(found)
+    assert sentence == "Not comparable: before is of a command, after of the host."
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        scope("process"),
+        scope("host", comm="dd"),
+        scope("host", cgroup="/sys/fs/cgroup/a"),
+        scope("host", comm="dd", cgroup="/sys/fs/cgroup/a"),
+        None,  # of an earlier version, which did not say whether it was the host
+    ],
+)
+def test_profiles_of_other_threads_are_not_comparable(compared, other):
+    assert compared([profile()], [profile(scope=other)]).obstacle is Obstacle.SCOPE
+    assert compared([profile(scope=other)], [profile(scope=other)]).obstacle is None
+
+
+def test_an_unknown_scope_is_damage(compared):
+    with pytest.raises(UsageError, match=r"scope\.target is not one of command, process, host"):
+        compared([profile()], [profile(scope=scope("disk"))])
+
+
+def test_profiles_of_an_earlier_version_are_comparable(compared):
+    runs = [
+        profile(scope=None, command_user="a (uid 1)", elapsed_ns=n * 10**9) for n in (10, 11, 12)
+    ]
+    assert figure(compared(runs, runs), "time of the command").is_verdict
 
 
 def test_profiles_of_a_command(compared):
-    runs = [profile(command_user="a (uid 1)", elapsed_ns=n * 10**9) for n in (10, 11, 12, 10)]
+    runs = [profile(scope=scope("command"), elapsed_ns=n * 10**9) for n in (10, 11, 12, 10)]
     found = compared(runs, runs)
     time = figure(found, "time of the command")
     assert (time.is_verdict, time.before.median, time.outcome) == (True, 10.5, Significance.SAME)

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose calls a profile counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Target(Enum):
+    """What was named: a command, a process with all that it starts, or nothing."""
+
+    COMMAND = "command"
+    PROCESS = "process"
+    HOST = "host"
+
+
+@dataclass(frozen=True)
+class ProfileScope:
+    """A target, and the name and control group that its threads must have; None if any."""
+
+    target: Target = Target.HOST
+    comm: str | None = None
+    cgroup: str | None = None
