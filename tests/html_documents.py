@@ -107,7 +107,7 @@ def hostile(found: Any) -> Any:
 
 
 #: Keys whose values are words of Writewise and of nobody else.
-_WORDS = ("schema", "answer", "cause", "role", "action", "unit", "names")
+_WORDS = ("schema", "answer", "cause", "role", "action", "unit", "names", "target")
 
 
 def study_of_a_change() -> Any:

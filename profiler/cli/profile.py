@@ -145,9 +145,15 @@ def _is_look(arguments: argparse.Namespace, argv: list[str]) -> bool:
 
 
 def _scope(arguments: argparse.Namespace, argv: list[str]) -> ProfileScope:
-    from profiler.recording.scope import ProfileScope, Target
+    from profiler.recording.scope import ProfileScope, ProfileTarget
 
-    target = Target.COMMAND if argv else Target.PROCESS if arguments.pid else Target.HOST
+    target = (
+        ProfileTarget.COMMAND
+        if argv
+        else ProfileTarget.PROCESS
+        if arguments.pid
+        else ProfileTarget.HOST
+    )
     return ProfileScope(target, arguments.comm, arguments.cgroup)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Target(Enum):
+class ProfileTarget(Enum):
     """What was named: a command, a process with all that it starts, or nothing."""
 
     COMMAND = "command"
@@ -19,6 +19,6 @@ class Target(Enum):
 class ProfileScope:
     """A target, and the name and control group that its threads must have; None if any."""
 
-    target: Target = Target.HOST
+    target: ProfileTarget = ProfileTarget.HOST
     comm: str | None = None
     cgroup: str | None = None
