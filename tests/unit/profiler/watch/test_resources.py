@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -165,6 +166,23 @@ def test_processes_are_narrowed_by_name_and_group(tmp_path: Path) -> None:
     assert list(narrowed(pids, None, str(group.parent))()) == [own]
     assert list(narrowed(pids, None, str(tmp_path / "other"))()) == []
     assert own in every_process()
+
+
+def test_a_group_that_goes_while_groups_are_listed_is_skipped(tmp_path: Path, monkeypatch) -> None:
+    """As of a container that ends: its directory is listed, and cannot be any more."""
+    for name, pid in (("a", 1), ("b", os.getpid())):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cgroup.procs").write_text(f"{pid}\n")
+    gone, scandir = tmp_path / "a", os.scandir
+
+    def scan(path):
+        if path in (gone, str(gone)):
+            shutil.rmtree(gone, ignore_errors=True)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    assert list(narrowed(psutil.pids, None, str(tmp_path))()) == [os.getpid()]
+    assert not gone.exists()
 
 
 @pytest.mark.parametrize("burned_s", [0.05])
