@@ -29,6 +29,17 @@ def tops() -> dict[str, Path]:
     return found
 
 
+def named(start: str) -> set[Path]:
+    """Return the groups whose names begin with `start`; others may go meanwhile."""
+    return {
+        Path(folder, name)
+        for top in set(tops().values())
+        for folder, names, _ in os.walk(top)
+        for name in names
+        if name.startswith(start)
+    }
+
+
 @contextlib.contextmanager
 def group(controller: str) -> Iterator[tuple[Path, int]]:
     """Make a group with the controller (named as in version 1); yield it and its version."""

@@ -57,15 +57,27 @@ def host_state() -> dict[str, Any]:
 
 
 def caps() -> list[str]:
-    """Return the lines of throttle files (v1) and `io.max` (v2), in the root group and below."""
+    """Return the lines of throttle files (v1) and `io.max` (v2), in the root group and below.
+
+    Groups of other tests may go meanwhile.
+    """
     top = Path("/sys/fs/cgroup")
-    names = ("blkio/blkio.throttle.*_device", "blkio/*/blkio.throttle.*_device", "*/io.max")
-    files = sorted(file for name in names for file in top.glob(name))
-    return [
-        f"{file.relative_to(top)} {line}"
-        for file in files
-        for line in file.read_text().splitlines()
-    ]
+    blkio = top / "blkio"
+    files = [each for group in (blkio, *_entries(blkio)) for each in _entries(group)]
+    throttled = [each for each in files if each.match("blkio.throttle.*_device")]
+    found = []
+    for file in sorted([*throttled, *(group / "io.max" for group in _entries(top))]):
+        with contextlib.suppress(OSError):
+            lines = file.read_text().splitlines()
+            found += [f"{file.relative_to(top)} {line}" for line in lines]
+    return found
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:  # it is gone, or no folder
+        return []
 
 
 def processes() -> list[str]:

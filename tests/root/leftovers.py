@@ -173,8 +173,7 @@ def _mounted(folder: Path) -> dict[str, str]:
 
 def _groups(owner: Owner) -> list[Path]:
     """Return the session's control groups, innermost first; a lab's group is in its journal."""
-    tops = set(groups.tops().values())
-    found = {path for top in tops for path in top.rglob(f"{groups.prefix(owner.pid)}*")}
+    found = groups.named(groups.prefix(owner.pid))
     return sorted(found, key=lambda path: (-len(path.parts), path))
 
 

@@ -16,14 +16,13 @@ _LISTED = ("etc/sysctl.d/*", "etc/sysctl.d/.*", "etc/systemd/system/*", "tmp/wri
 def whole_host(mark: str) -> dict[str, list[str]]:
     """Return the state by kind, in words. `mark` is an environment variable, `NAME=value`."""
     settings = SYSTEM.run(["sysctl", "--all", "--pattern", "^vm\\."]).splitlines()
-    tops = set(groups.tops().values())
     return {
         "sysctls": [line for line in settings if not line.startswith(_NO_SETTINGS)],
         "mounts": sorted(f"{m.target} {m.source} {m.all_options}" for m in SYSTEM.mounts()),
         "loop devices": sorted(SYSTEM.run(["losetup", "--list", "--noheadings"]).splitlines()),
         "mapped devices": sorted(path.name for path in Path("/sys/block").glob("dm-*")),
         "caps": caps(),
-        "control groups": sorted(str(path) for top in tops for path in top.rglob("writewise*")),
+        "control groups": sorted(map(str, groups.named("writewise"))),
         "files": sorted(str(path) for name in _LISTED for path in Path("/").glob(name)),
         "state": sorted(str(path) for path in Path("/var/lib/writewise").glob("*")),
         "processes": sorted(processes_with(mark)),
