@@ -13,6 +13,17 @@ import sys
 from collections.abc import Mapping
 from typing import IO, NamedTuple
 
+from profiler.cli.json_keys import (
+    ADVICE,
+    CHEAPEST,
+    EBS_VOLUMES,
+    FILES,
+    FINDINGS,
+    MEASURED,
+    PLAN,
+    TIMELINE,
+)
+
 
 class Document(NamedTuple):
     """A command's output with `--json`: the schema, its version, and each top-level key."""
@@ -26,89 +37,6 @@ class Document(NamedTuple):
         """The name in the document: `writewise-bench-clients`."""
         return f"writewise-{self.command.replace(' --', ' ').replace(' ', '-')}"
 
-
-_ADVICE = {
-    "measured": "the host, its kernel, when the sweep began, the version, the circumstances, and "
-    "what was pulled",
-    "change_recommended": "whether a change is recommended",
-    "headline": "what to do, in one sentence",
-    "why": "why, in one or a few sentences",
-    "case": "the name of the verdict, for programs",
-    "verdict": "the verdict in one sentence",
-    "speedup": "how many times faster the recommended settings are; null without a change",
-    "time_ratio": "recommended time over current time: estimate, interval and number of pairs",
-    "noise": "relative deviation between runs with equal settings; null if it is unknown",
-    "present": "the current settings: values, times, data at risk and cost (`price`)",
-    "recommended": "the same for the recommended settings; null without a change",
-    "cost": "what the recommended settings, else the current ones, cost: one sentence each",
-    "other_prices": "costs of the settings that were not recommended",
-    "limits": "the limits asked for: max_at_risk_bytes and max_durable_s; null: no limit",
-    "notes": "remarks on the evidence",
-    "excluded": "settings that were excluded, and why",
-    "trade_off": "time against data at risk, for each setting that was measured or predicted",
-    "comparisons": "each setting that was compared in pairs with the current ones: ratio and pairs",
-    "trials": "each trial in the order in which they ran: setting, times, and why it is not valid",
-    "not_predicted": "why a setting has no prediction",
-    "forms": "the thresholds as ratios and as bytes",
-    "reasons": "each recommended value with the reason for it",
-    "volume": "the volume: what its measured rate is made of, other volumes and their prices",
-    "memory_group": "what the memory limit of this control group means for the settings",
-    "left_out": "settings that were not tried, and why",
-}
-_EBS_VOLUMES = (
-    "each EBS volume below the paths: how long it and the instance were over their limits; empty "
-    "without one"
-)
-_MEASURED = (
-    "the host, its kernel, when it began, the version of Writewise, and the circumstances that are "
-    "known: memory, volume, client, sysctls in force, …; null if unknown"
-)
-_TIMELINE = "dirty pages, thresholds, throttling, device writes and EBS counters over time"
-_FINDINGS = "the rules of the contract, each with the measured value and whether it is violated"
-_FILES = {
-    "written": "the files that were written",
-    "removed": "files of an earlier recommendation that were removed",
-}
-_HOW_PLANNED = {
-    "deadline_s": "the deadline asked for; null without one",
-    "meets_deadline": "whether every pull meets it; null without one",
-    "assumed": "what was assumed, one sentence each",
-    "warnings": "figures above the tables' maxima, prices that are missing",
-    "sources": "which figures AWS or this node gave, one sentence each; the others are from tables",
-}
-_PLAN = {
-    "verdict": "the answer, one sentence each",
-    "volume": "type, size, IOPS and throughput; null if only a sweep's rate is known",
-    "monthly_usd": "the price of the volume a month; null if it is unknown",
-    "durable_s": "time until the first pull is durable, from when the volume begins to write",
-    "return_s": "time until its last write returns; null if memory or source are unknown",
-    "limited_by": "what limits its rate for the longest time: network, source, instance, "
-    "instance credits, volume, volume credits",
-    "credits_end_s": "when credits begin to limit the rate; null if they never do",
-    "balance_after": "the volume's credits after it, in percent; null without credits",
-    "instance_balance_after": "the instance's EBS credits after it, in percent, or null",
-    "empty_durable_s": "its time to durable with no credits of the volume; null without credits",
-    "margin_durable_s": "the same with 90 % of an HDD volume's burst rate; null for others",
-    "pulls_per_day": "how many pulls a day can stay fast indefinitely",
-    "guaranteed_pulls_per_day": "how many the instance's credits are guaranteed to cover; null if "
-    "there is no limit",
-    "first_slow_pull": "with --idle, the number of the first slow pull; null if none is",
-    "steady_durable_s": "with --idle, the time to durable that each pull has in the end",
-    "pull": "its size, the size of random I/Os, and the time between pulls",
-    "instance": "the instance type; null if it is unknown",
-    "source": "the rate of the network, or of the source as measured; null if it is unknown",
-    "phases": "parts of the first pull with one rate: times, rate, limit, credits in percent",
-    "write_back": "whether settings help, and each setting with its time to return",
-    **_HOW_PLANNED,
-    "tables": "the dates of the tables; of instances null if AWS gave the limits",
-}
-_CHEAPEST = {
-    "verdict": "the answer in one sentence",
-    "volumes": "the volumes that meet the deadline, the cheapest first, with the keys of `plan`",
-    "left_out": "types that are too slow or too small, or have no price",
-    "capacity_gib": "the capacity asked for",
-    **_HOW_PLANNED,
-}
 
 DOCUMENTS = (
     Document(
@@ -124,7 +52,7 @@ DOCUMENTS = (
         "profile",
         1,
         {
-            "measured": _MEASURED,
+            "measured": MEASURED,
             "contract": "the contract's file",
             "command_user": "the user that the command ran as; null without a command",
             "scope": "whose calls were counted: of a command, a process or the host (`target`), "
@@ -138,12 +66,12 @@ DOCUMENTS = (
             "in_flight": "calls that had not returned at the end",
             "threads_left": "threads that were still running at the end",
             "writers": "threads that wrote",
-            "findings": _FINDINGS,
+            "findings": FINDINGS,
             "resources": "memory and CPU time; null if no rule asks for them",
             "why": "what the time of writes was spent on",
             "verdict": "whether writers waited for write-back; null if that is unknown",
-            "timeline": _TIMELINE,
-            "ebs_volumes": _EBS_VOLUMES,
+            "timeline": TIMELINE,
+            "ebs_volumes": EBS_VOLUMES,
             "timeframes": "violations in each timeframe",
         },
     ),
@@ -151,7 +79,7 @@ DOCUMENTS = (
         "pull",
         1,
         {
-            "measured": _MEASURED,
+            "measured": MEASURED,
             "objects": "objects that were pulled",
             "bytes": "bytes that were pulled",
             "kept_objects": "objects that the destination already had",
@@ -163,11 +91,11 @@ DOCUMENTS = (
             "durable_s": "time until all data was on the device",
             "stalled_share": "share of the writers' time spent in dirty throttling",
             "evidence": "figures on the requests, and what limited the pull",
-            "findings": _FINDINGS,
+            "findings": FINDINGS,
             "profile": "what the probes counted",
             "why": "what the time of writes was spent on",
-            "timeline": _TIMELINE,
-            "ebs_volumes": _EBS_VOLUMES,
+            "timeline": TIMELINE,
+            "ebs_volumes": EBS_VOLUMES,
             "verified_by_method": "number of objects verified by each method",
             "verification_s": "time that verification took",
             "verification_cpu_s": "CPU time that verification took",
@@ -175,7 +103,7 @@ DOCUMENTS = (
             "failures": "objects that are missing or damaged, and why",
         },
     ),
-    Document("sweep", 1, {"results": "the file with the results", **_ADVICE}),
+    Document("sweep", 1, {"results": "the file with the results", **ADVICE}),
     Document(
         "sweep --dry-run",
         1,
@@ -198,8 +126,8 @@ DOCUMENTS = (
             "sample_caveat": "what the sample cannot show; null if nothing is known of it",
         },
     ),
-    Document("advise", 1, {**_ADVICE, **_FILES}),
-    Document("transfer tune", 1, {"results": "the file with the results", **_ADVICE, **_FILES}),
+    Document("advise", 1, {**ADVICE, **FILES}),
+    Document("transfer tune", 1, {"results": "the file with the results", **ADVICE, **FILES}),
     Document(
         "predict",
         1,
@@ -210,8 +138,8 @@ DOCUMENTS = (
             "settings": "each setting with its predicted times and data at risk",
         },
     ),
-    Document("plan", 1, _PLAN),
-    Document("plan --cheapest", 1, _CHEAPEST),
+    Document("plan", 1, PLAN),
+    Document("plan --cheapest", 1, CHEAPEST),
     Document(
         "compare",
         1,
@@ -254,7 +182,7 @@ DOCUMENTS = (
         "run",
         1,
         {
-            "measured": _MEASURED,
+            "measured": MEASURED,
             "command_user": "the user that the command ran as",
             "exit_code": "the exit code of the command; 128 + N if signal N ended it",
             "changes": "each setting: name, value before, value while the command ran; empty if "
