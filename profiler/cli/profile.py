@@ -147,13 +147,12 @@ def _is_look(arguments: argparse.Namespace, argv: list[str]) -> bool:
 def _scope(arguments: argparse.Namespace, argv: list[str]) -> ProfileScope:
     from profiler.recording.scope import ProfileScope, ProfileTarget
 
-    target = (
-        ProfileTarget.COMMAND
-        if argv
-        else ProfileTarget.PROCESS
-        if arguments.pid
-        else ProfileTarget.HOST
-    )
+    if argv:
+        target = ProfileTarget.COMMAND
+    elif arguments.pid:
+        target = ProfileTarget.PROCESS
+    else:
+        target = ProfileTarget.HOST
     return ProfileScope(target, arguments.comm, arguments.cgroup)
 
 
