@@ -167,5 +167,5 @@ setup(
         "packages": [*MANUALS, "packaging>=22"],
     },
     cmdclass={"build": Build, "build_py": BuildPackages, "build_manuals": BuildManuals},
-    entry_points={"console_scripts": ["writewise = profiler.cli.main:main"]},
+    entry_points={"console_scripts": ["writewise = profiler.cli.main:program"]},
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -184,5 +185,25 @@ def _drop_output() -> None:
     os.close(nowhere)
 
 
+def program() -> int:
+    """Do what `main` does, as a process of its own.
+
+    After the command's end Ctrl-C ends Python as the system does: while Python ends, its modules
+    would print a traceback.
+    """
+    try:
+        exit_code = main()
+        _let_interrupts_end_python()
+    except KeyboardInterrupt:  # as late as that
+        _let_interrupts_end_python()
+        return exit_codes.INTERRUPTED
+    return exit_code
+
+
+def _let_interrupts_end_python() -> None:
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # nohup, or a signal came before
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

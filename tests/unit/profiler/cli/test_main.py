@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from types import ModuleType
@@ -155,3 +156,20 @@ def test_an_error_about_any_name_moves_no_cursor(arguments, capsys):
     assert "\x1b" not in said
     assert "\\x1b" in said
     assert len(said.splitlines()) == 2
+
+
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_an_interrupt_while_python_ends_prints_nothing(is_ignored):
+    """Python's own modules would print a traceback, such as `threading` does."""
+    code = """
+import atexit, os, signal, sys
+from profiler.cli import main
+if sys.argv.pop() == "True":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+sys.exit(main.program())
+"""
+    words = [sys.executable, "-c", code, "clients", "--json", str(is_ignored)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == (0 if is_ignored else -signal.SIGINT)
+    assert done.stderr == "" and json.loads(done.stdout)["clients"]
