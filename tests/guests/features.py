@@ -81,6 +81,9 @@ FEATURES = (
     Feature("where writers of limited containers wait", _guest("container_limits")),
     Feature("govern as a service of systemd", _guest("governor"), needs_probes=False),
     Feature("watch as a service of systemd", _guest("watch")),
+    Feature(
+        "study join as a service of systemd", _guest("study_service"), guests=("debian12-6.12",)
+    ),
     Feature("govern on control groups v2", _root("govern"), guests=("debian12-6.12",)),
     Feature(
         "govern --admit on control groups v2", _root("govern_admit"), guests=("debian12-6.12",)

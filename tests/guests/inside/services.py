@@ -15,7 +15,12 @@ def install(unit: str, *words: object) -> None:
     """Install the unit that a command prints with `--print-unit`, and enable it."""
     printed = writewise(*words, "--print-unit")
     assert printed.returncode == 0, printed.stderr
-    _path(unit).write_text(printed.stdout)
+    install_text(unit, printed.stdout)
+
+
+def install_text(unit: str, text: str) -> None:
+    """Install a unit with that text, and enable it."""
+    _path(unit).write_text(text)
     run("systemctl", "daemon-reload")
     run("systemctl", "enable", unit)
 

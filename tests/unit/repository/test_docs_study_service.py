@@ -11,12 +11,9 @@ import subprocess
 import pytest
 
 from profiler.cli.main import build_parser
-from tests.places import REPOSITORY
+from tests.study_service import NAME, PROGRAM, shown_unit
 
-NAME = "writewise-study.service"
-PAGE = (REPOSITORY / "docs/how-to/shared-study.md").read_text()
-UNIT = re.search(rf"```ini {NAME}\n(.*?)```", PAGE, re.DOTALL)[1]
-PROGRAM = "/opt/writewise/.venv/bin/writewise"
+UNIT = shown_unit()
 
 
 def words_of(name):
