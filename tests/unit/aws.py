@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -17,9 +18,9 @@ KEYS = {"AWS_ACCESS_KEY_ID": "AKIAUNREAL", "AWS_SECRET_ACCESS_KEY": SECRET}
 
 
 def set_environment(monkeypatch, folder):
-    """Set credentials, and hide the files and variables of the user who runs the tests."""
-    for name in ("PROFILE", "DEFAULT_PROFILE", "REGION", "DEFAULT_REGION", "ENDPOINT_URL"):
-        monkeypatch.delenv(f"AWS_{name}", raising=False)
+    """Set credentials; hide the files and variables of the user, and those of tests/s3."""
+    for name in [each for each in os.environ if each.startswith("AWS_")]:
+        monkeypatch.delenv(name)
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(folder / "config"))
