@@ -7,12 +7,12 @@ A group is looked up by its path at each look, so one that is removed and made a
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.shared.errors import RequirementError
+from profiler.watch.group_processes import processes_below
 from profiler.watch.pressure import parse_pressure
 from sysctl.govern.groups import GroupMemory, LimitedMemory
 from sysctl.host.memory_group import V2_FILES, has_dirty_limits, limits_at
@@ -78,13 +78,7 @@ class ControlGroups:
     def processes(self, path: str) -> set[int]:
         """Return the processes of a group and of those below it; none if there is no group."""
         folder = self.folder(path)
-        found: set[int] = set()
-        if folder is None:
-            return found
-        for place, _, _ in os.walk(self._system.path(folder)):
-            with contextlib.suppress(OSError):  # removed, or of the threaded kind
-                found.update(map(int, Path(place, "cgroup.procs").read_text().split()))
-        return found
+        return set() if folder is None else processes_below(Path(self._system.path(folder)))
 
     def memory(self, path: str) -> GroupMemory | None:
         """Return a group's memory; None if there is no such group with a memory controller."""

@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from contracts.stats import ResourceUsage, merge_usage
+from profiler.watch.group_processes import processes_below
 
 SAMPLE_INTERVAL_NS = 100 * 10**6
 #: The share of one CPU that sampling may take; with many processes there are fewer samples.
@@ -120,7 +121,7 @@ def narrowed(
     """
 
     def look() -> list[int]:
-        group = None if cgroup is None else _processes_of_group(Path(cgroup))
+        group = None if cgroup is None else processes_below(Path(cgroup))
         return [
             pid
             for pid in pids()
@@ -128,15 +129,6 @@ def narrowed(
         ]
 
     return pids if comm is None and cgroup is None else look
-
-
-def _processes_of_group(directory: Path) -> set[int]:
-    found: set[int] = set()
-    for group, _, _ in os.walk(directory):  # unlike glob, it skips a group that is gone
-        with contextlib.suppress(OSError):  # it is gone, or is a threaded one
-            listing = Path(group, "cgroup.procs").read_text(encoding="ascii")
-            found.update(map(int, listing.split()))
-    return found
 
 
 def _comm(pid: int) -> str:
