@@ -3,26 +3,17 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from profiler.shared_study.address import parse_address
 from profiler.shared_study.ledger import Ledger, LedgerError
 from sysctl.fleet.claims import Claim, ClaimState, next_claim
 from sysctl.fleet.spec import StudySpec
-from tests.places import REPOSITORY
 from tests.postgresql.test_ledger import CLASS, VALUES, slower
+from tests.shared_study_page import block
 from tests.unit.sysctl.fleet.studies import PRESENT
 
-PAGE = (REPOSITORY / "docs/how-to/shared-study.md").read_text()
 OWNER, NODE, READER = "writewise_owner", "writewise_node", "writewise_reader"
-
-
-def sql_of(name: str) -> str:
-    found = re.search(rf"```sql {name}\n(.*?)```", PAGE, re.DOTALL)
-    assert found
-    return found[1]
 
 
 def ledger_of(server, user, name="roles"):
@@ -38,10 +29,10 @@ def page(server):
     """
     schema = "ALTER SCHEMA public OWNER TO writewise; GRANT CREATE ON SCHEMA public TO PUBLIC"
     server.sql(schema, database="template1")
-    server.sql(sql_of("roles"))
+    server.sql(block("sql roles"))
     spec = StudySpec("roles", CLASS, VALUES, PRESENT)
     ledger_of(server, OWNER).create(spec)
-    server.sql(sql_of("grants"), OWNER, "studies")
+    server.sql(block("sql grants"), OWNER, "studies")
     return spec
 
 

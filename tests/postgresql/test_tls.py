@@ -23,8 +23,8 @@ from tests.postgresql.fleet import fleet_of, until
 from tests.postgresql.server import OWNER, running
 from tests.postgresql.test_ledger import CLASS, slower
 from tests.postgresql.test_nodes import SPEC
-from tests.postgresql.test_roles import sql_of
 from tests.postgresql.tls import TlsServer
+from tests.shared_study_page import block
 
 ROLES = "writewise_owner", "writewise_node", "writewise_reader"
 PASSWORDS = {"writewise_owner": "hunter2-owner", "writewise_node": "hunter2-node"}
@@ -35,13 +35,13 @@ ASKED = ["--class", CLASS, "--dirty-ratio", "20,40,60", "--dirty-background-rati
 def tls():
     """A server with the page's roles, their passwords, a first study, and the grants."""
     with running(TlsServer) as made:
-        made.sql(sql_of("roles"))
+        made.sql(block("sql roles"))
         made.sql("SET password_encryption = 'scram-sha-256'")
         for role, password in PASSWORDS.items():
             made.sql(f"ALTER ROLE {role} PASSWORD '{password}'")
         socket = f"postgresql://writewise_owner@/studies?host={made.socket}&port={made.port}"
         assert main(["study", "create", socket, "--study", "first", *ASKED]) == 0
-        made.sql(sql_of("grants"), "writewise_owner", "studies")
+        made.sql(block("sql grants"), "writewise_owner", "studies")
         yield made
 
 

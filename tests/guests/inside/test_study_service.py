@@ -21,7 +21,7 @@ from tests.guests.inside.volumes import run
 from tests.postgresql.server import running
 from tests.root.joining import HIGH, PRESENT, Studies, throttled_lab
 from tests.root.labs import SYSTEM, wait_until
-from tests.study_service import NAME, PROGRAM, shown_unit
+from tests.shared_study_page import NAME, PROGRAM, shown_unit
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from profiler.cli.main import build_parser
-from tests.study_service import NAME, PROGRAM, shown_unit
+from tests.shared_study_page import NAME, PROGRAM, shown_unit
 
 UNIT = shown_unit()
 
