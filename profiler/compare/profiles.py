@@ -16,6 +16,7 @@ from profiler.compare.measured import (
     seconds,
 )
 from profiler.compare.subject import Figure, Kind, Subject, Unit
+from profiler.recording.scope import restrictions
 
 #: What was profiled. The time of a command is an outcome; that of a look was chosen.
 _TARGETS = {"command": "a command", "process": "a process", "host": "the host"}
@@ -23,8 +24,8 @@ _TARGETS = {"command": "a command", "process": "a process", "host": "the host"}
 
 def profile_subject(documents: Sequence[CheckedObject]) -> Subject:
     """Return what the profiles say. Raises UsageError."""
-    scope = same(documents, "scopes", _scope)
-    of_command = _target(documents[0]) == "command"
+    target, scope = same(documents, "scopes", _scope)
+    of_command = target == "command"
     return Subject(
         file=documents[0].file,
         kind=Kind.PROFILE,
@@ -46,25 +47,17 @@ def profile_subject(documents: Sequence[CheckedObject]) -> Subject:
     )
 
 
-def _scope(document: CheckedObject) -> str:
-    """Return whose calls were counted. Which process it was does not matter."""
+def _scope(document: CheckedObject) -> tuple[str, str]:
+    """Return the target, and in words whose calls were counted: which process does not matter."""
     scope = document.child_or_none("scope")
     if scope is None:  # of an earlier version, which had only this
-        return "a command" if document.text_or_none("command_user") else "the host or a process"
-    comm, cgroup = scope.text_or_none("comm"), scope.text_or_none("cgroup")
-    only = [f"threads named {comm}"] if comm else []
-    only += [f"in control group {cgroup}"] if cgroup else []
-    return _TARGETS[_target(document)] + (f" (only {', '.join(only)})" if only else "")
-
-
-def _target(document: CheckedObject) -> str:
-    scope = document.child_or_none("scope")
-    if scope is None:
-        return "command" if document.text_or_none("command_user") else "host"
+        is_command = bool(document.text_or_none("command_user"))
+        return ("command", "a command") if is_command else ("host", "the host or a process")
     target = scope.text("target")
     if target not in _TARGETS:
         raise scope.damaged("target", f"one of {', '.join(_TARGETS)}")
-    return target
+    only = restrictions(scope.text_or_none("comm"), scope.text_or_none("cgroup"))
+    return target, _TARGETS[target] + (f" (only {', '.join(only)})" if only else "")
 
 
 def _time(documents: Sequence[CheckedObject], *, is_outcome: bool) -> list[Figure]:

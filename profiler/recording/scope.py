@@ -22,3 +22,9 @@ class ProfileScope:
     target: ProfileTarget = ProfileTarget.HOST
     comm: str | None = None
     cgroup: str | None = None
+
+
+def restrictions(comm: str | None, cgroup: str | None) -> list[str]:
+    """Return in words which threads of the target count alone; none if all do."""
+    named = {"threads named": comm, "in control group": cgroup}
+    return [f"{what} {name}" for what, name in named.items() if name]

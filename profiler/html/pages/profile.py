@@ -18,6 +18,7 @@ from profiler.html.pages.write_back import (
     loss_line,
     volume_lines,
 )
+from profiler.recording.scope import restrictions
 
 _BADGES = {
     "write-back": ("Write-back", Tone.ACT),
@@ -87,9 +88,7 @@ def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _scope_text(scope: Mapping[str, Any]) -> str:
-    named = {"threads named": scope["comm"], "in control group": scope["cgroup"]}
-    only = [f"{what} {name}" for what, name in named.items() if name]
-    return ", ".join([_TARGETS[scope["target"]], *only])
+    return ", ".join([_TARGETS[scope["target"]], *restrictions(scope["comm"], scope["cgroup"])])
 
 
 def _shares(shares: Sequence[Mapping[str, Any]]) -> str:
