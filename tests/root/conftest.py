@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -60,18 +59,8 @@ def own_mounts(root_host: None) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def signals_end_programs() -> None:
-    """Undo ignored signals for programs started here: `&` ignores SIGINT, `nohup` SIGHUP."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # pytest itself goes on
-        signal.signal(signal.SIGHUP, lambda *_: None)
-
-
-@pytest.fixture(scope="session", autouse=True)
 def root_session(
     own_mounts: None,
-    signals_end_programs: None,
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Session]:
