@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys that several documents of `--json` have (`json_documents`), or that are many."""
+"""The keys of documents in `json_documents` that several documents share, and the long lists."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def tops() -> dict[str, Path]:
 
 
 def named(start: str) -> set[Path]:
-    """Return the groups whose names begin with `start`; others may go meanwhile."""
+    """Return the groups whose names begin with `start`, without those removed meanwhile."""
     return {
         Path(folder, name)
         for top in set(tops().values())

@@ -59,7 +59,7 @@ def host_state() -> dict[str, Any]:
 def caps() -> list[str]:
     """Return the lines of throttle files (v1) and `io.max` (v2), in the root group and below.
 
-    Groups of other tests may go meanwhile.
+    A group that another test removes meanwhile is skipped.
     """
     top = Path("/sys/fs/cgroup")
     blkio = top / "blkio"

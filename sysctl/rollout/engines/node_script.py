@@ -4,7 +4,7 @@
 It computes the arm by itself, so a node that appears later gets its arm wherever it comes from. No
 text from elsewhere gets into it: each word is a known name, a number or fixed, and quoted by shlex
 all the same. What the node had is saved before anything changes, and the marker is written last.
-Scripts run one after the other, or what one treated could be saved as what the node had.
+Only one script runs at a time: a second one could save what the first one set as the node's own.
 """
 
 from __future__ import annotations
